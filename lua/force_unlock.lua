@@ -1,4 +1,4 @@
--- Deletes a lock, regardless of its owner, and notifies the waiting clients.
+-- Deletes a lock, regardless of its owner, and notifies the waiting clients and the holders.
 --
 -- KEYS[1]  the lock: a hash of owner to hold count, or a read-write lock (shared/read_write.lua)
 -- ARGV[1]  the channel for releases of the lock, if it is no read-write lock; with a colon and a
@@ -10,14 +10,35 @@
 -- The other keys of the lock have names that the script derives. If it declared them, Redis would
 -- refuse the script while the slot of the lock moves to another server.
 
+-- Sends the key of the lock to the clients that held it, by these owner ids. Such a client may
+-- listen on a channel of its own. That channel is named like that of a lock: in the namespace of
+-- the client, which is one of the first parts of the key.
+-- pcall: the lock is released even if the user may not publish there.
+local function notify_holders(lock, owners)
+    local notified = {}
+    for _, owner in ipairs(owners) do
+        local client = string.match(owner, '^([^:]+):')
+        if client and not notified[client] then
+            notified[client] = true
+            local at = 0
+            repeat
+                local name = string.sub(lock, 1, at) .. 'leasehold:' .. client
+                redis.pcall('publish', 'redisson_lock__channel:' .. tagged(name), lock)
+                at = string.find(lock, ':', at + 1, true)
+            until not at
+        end
+    end
+end
+
 local lock = KEYS[1]
 if redis.call('exists', lock) == 0 then
     return 0
 end
-local _, _, failure = holder_of(lock)
+local owner, _, failure = holder_of(lock)
 if not failure then
     redis.call('del', lock)
     redis.pcall(ARGV[2], ARGV[1], '0')
+    notify_holders(lock, { owner })
     local queue = 'redisson_lock_queue:' .. tagged(lock)
     if redis.pcall('exists', queue) == 1 then
         -- pcall: the lock is released even if the queue cannot be read.
@@ -32,6 +53,7 @@ end
 local fields = redis.call('hlen', lock) > MANY and {} or redis.call('hgetall', lock)
 redis.call('del', lock)
 redis.pcall(ARGV[2], read_write_channel(lock), '1')
+notify_holders(lock, fields)
 for i = 1, #fields, 2 do
     for hold = 1, math.min(tonumber(fields[i + 1]) or 0, MANY) do
         redis.pcall('del', timeout_key(lock, fields[i], hold))

@@ -28,9 +28,14 @@ use crate::observe::{LockEvent, Stats};
 /// # End
 ///
 /// When the last client, lock handle and guard are dropped, the threads end and the connections are
-/// closed. Locks that are still held end with their leases. The last drop waits for the watchdog
-/// and for each subscriber. Normally that takes moments; while a server hangs, it takes at most a
-/// connection timeout, a command timeout and one second for each. Then it waits at most 250 ms for
+/// closed. Locks that are still held end with their leases. The watchdog makes one attempt to
+/// release what this client has in Redis without a hold: locks that
+/// [linger](LockClientBuilder::linger), and locks whose releases got no reply yet. Without a reply,
+/// they end with their leases, too.
+///
+/// The last drop waits for the watchdog and for each subscriber. Normally that takes moments. While
+/// a server hangs, it takes at most two command timeouts for the watchdog, and at most a connection
+/// timeout, a command timeout and one second for each subscriber. Then it waits at most 250 ms for
 /// the reporter; if the log blocks, the reporter ends later. The log subscriber itself may drop the
 /// last client. A guard that is forgotten ([`std::mem::forget`]) keeps the threads running.
 ///
@@ -224,10 +229,21 @@ impl LockClient {
     /// Frees the lock with this name, whichever owner holds it, and wakes the clients that wait for
     /// it. Returns false if no owner held it.
     ///
-    /// **The holder continues to work until it notices the loss**: at once if it is a thread of
-    /// this client, otherwise within two thirds of its lease. If other threads of the holder's
-    /// client wait for the lock, it notices the loss within about one second, and these threads
-    /// continue.
+    /// **The holder continues to work until it notices the loss.** When that is depends on its
+    /// client:
+    ///
+    /// | the holder is a thread of | it notices the loss |
+    /// |---|---|
+    /// | this client | at once |
+    /// | another client that listens for releases at this server (1) | at once |
+    /// | any other client | by its next confirmation: after [a second][confirm], by default |
+    /// | a Redisson client in a Java process | not by this call |
+    ///
+    /// 1. A client listens once a thread of it has waited there for a lock of another client. The
+    ///    call sends it a message, which can be lost, and which needs the permission to `PUBLISH`
+    ///    on the channels of locks. Then it notices the loss like any other client.
+    ///
+    /// [confirm]: crate::LockClientBuilder::confirm_every
     ///
     /// # Errors
     ///

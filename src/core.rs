@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::local::{LocalQueue, WaitQueues};
 use crate::observe::{Observer, Reporter};
 use crate::request::{BatchClient, RedisClient};
-use crate::subscriber::Subscriber;
+use crate::subscriber::{Forced, Subscriber};
 use crate::topology::Topology;
 use crate::watchdog::Watchdog;
 
@@ -72,8 +72,13 @@ impl Core {
             rule: "the client's threads could not be started".into(),
         };
         let reporter = observer.start_reporter().map_err(no_thread)?;
-        let watchdog = Watchdog::start(batch_client, Arc::clone(&observer), config.command_timeout)
-            .map_err(no_thread)?;
+        let watchdog = Watchdog::start(
+            batch_client,
+            Arc::clone(&observer),
+            config.command_timeout,
+            config.confirm_every,
+        )
+        .map_err(no_thread)?;
         #[cfg(feature = "testing")]
         config
             .clock
@@ -85,7 +90,7 @@ impl Core {
             topology,
             Arc::clone(&redis),
             Arc::clone(&observer),
-            Arc::clone(control.channel()),
+            (Arc::clone(control.channel()), Forced(watchdog.confirmer())),
             config.connect_timeout,
             config.command_timeout,
         );

@@ -1,5 +1,7 @@
 //! The time budget of one call: its wait for the lock, its time for replies, its interrupts.
 
+mod long_wait;
+
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -10,6 +12,7 @@ use crate::base::list::List;
 use crate::base::parker::{self, Parker, Unparker};
 use crate::base::test_clock::{self, ClientClock};
 use crate::error::{Error, Result};
+use long_wait::LongWait;
 
 /// How much longer than its wait a call may wait for the reply to a request that it has sent.
 /// Without this, a reply that is on its way would be lost, and the request would have to be undone.
@@ -43,6 +46,7 @@ pub(crate) struct CallBudget<'c> {
     shutdown: Option<&'c Interrupt>,
     further_shutdowns: Vec<&'c Interrupt>,
     parked: OnceCell<Parked>,
+    long_wait: LongWait<'c>,
 }
 
 /// How long Redis may take to reply.
@@ -77,6 +81,7 @@ impl<'c> CallBudget<'c> {
             shutdown: None,
             further_shutdowns: Vec::new(),
             parked: OnceCell::new(),
+            long_wait: LongWait::default(),
         }
     }
 
@@ -277,7 +282,11 @@ impl<'c> CallBudget<'c> {
     /// Parks the thread until it is unparked or interrupted, until the wait is over, or for
     /// `timeout`. True if it was unparked.
     pub(crate) fn wait(&self, timeout: Duration) -> bool {
-        self.park(timeout.min(self.wait_left()))
+        let timeout = timeout.min(self.wait_left());
+        match self.long_wait_left() {
+            Some(left) if left < timeout => self.wait_and_report(left, timeout),
+            _ => self.park(timeout),
+        }
     }
 
     /// Parks the thread until it is unparked or interrupted, or for `timeout`, even if the wait is

@@ -82,6 +82,7 @@ struct Settings {
     namespace: Option<String>,
     watchdog_lease: Option<Time>,
     linger: Option<Time>,
+    confirm_every: Option<Time>,
     pool_size: Option<u32>,
     pool_timeout: Option<Time>,
     connect_timeout: Option<Time>,
@@ -142,9 +143,10 @@ impl Settings {
         if let Some(pem) = self.ca_certificates {
             builder = builder.ca_certificates(pem);
         }
-        let times: [(Option<Time>, SetTime); 5] = [
+        let times: [(Option<Time>, SetTime); 6] = [
             (self.watchdog_lease, LockClientBuilder::watchdog_lease),
             (self.linger, LockClientBuilder::linger),
+            (self.confirm_every, LockClientBuilder::confirm_every),
             (self.pool_timeout, LockClientBuilder::pool_timeout),
             (self.connect_timeout, LockClientBuilder::connect_timeout),
             (self.command_timeout, LockClientBuilder::command_timeout),
@@ -239,6 +241,7 @@ mod tests {
             "namespace": "shop",
             "watchdog_lease": "1m 30s",
             "linger": "5ms",
+            "confirm_every": "2s",
             "pool_size": 3,
             "pool_timeout": "4s",
             "connect_timeout": "5s",
@@ -254,11 +257,12 @@ mod tests {
         let times = [
             config.watchdog_lease,
             config.linger,
+            config.confirm_every,
             config.pool_timeout,
             config.connect_timeout,
             config.command_timeout,
         ];
-        assert_eq!(times, [90_000, 5, 4_000, 5_000, 600].map(millis));
+        assert_eq!(times, [90_000, 5, 2_000, 4_000, 5_000, 600].map(millis));
         assert_eq!(config.min_replicas, Some((1, millis(70))));
         assert_eq!((config.pool_size, &*config.namespace), (3, "shop"));
         assert!(!config.name_connections);

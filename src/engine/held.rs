@@ -90,7 +90,7 @@ pub(super) fn begin_calls<'a>(cores: impl Iterator<Item = &'a Arc<Core>>) -> Lis
 /// Makes the watchdog write the hold count to Redis if the levels last.
 pub(super) fn note_count(core: &Core, hold: &Hold) {
     let grant = hold.grant();
-    if grant.begin_note() {
+    if grant.begin_count_note() {
         core.watchdog.note(grant.id());
     }
 }

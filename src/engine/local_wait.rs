@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::parts::{Missing, Part, Parts};
+use super::parts::{Missing, Parts};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::list::List;
@@ -39,9 +39,8 @@ pub(super) fn wait_for_claim(
         is_shared: parts.is_shared(),
     };
     let waiter = Waiter::new(wanted, ThreadId::current(), budget.unparker());
-    match queue.enqueue(&waiter) {
-        Ok(claim) => return Ok(Some(claim)),
-        Err(awaited) => awaited.iter().for_each(|&at| confirm_soon(missing[at].0)),
+    if let Some(claim) = queue.enqueue(&waiter) {
+        return Ok(Some(claim));
     }
     // Set when the wait for the lock is over while the reply is outstanding.
     let mut reply_deadline = None;
@@ -99,14 +98,6 @@ pub(super) fn give_up(claim: Claim, missing: &[Missing<'_>]) {
     for grant in claim.give_up() {
         let part = missing.iter().find(|(part, _)| part.id == *grant.lock());
         part.inspect(|(part, _)| part.core.watchdog.reschedule(grant.id()));
-    }
-}
-
-/// Makes the watchdog confirm the grant of this lock more often, because a thread has begun to wait
-/// for it.
-pub(super) fn confirm_soon(Part { core, id, .. }: &Part) {
-    for grant in core.queue.current_grants(id) {
-        core.watchdog.reschedule(grant.id());
     }
 }
 

@@ -13,6 +13,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::Terms;
 use crate::local::{Hold, LockId};
+use crate::observe::long_wait;
 use crate::protocol::Protocol;
 use crate::watchdog::ActiveCall;
 
@@ -205,6 +206,13 @@ impl Parts {
     /// The budget of a call that waits for this lock: it also ends when a client is shut down.
     pub(super) fn until_shutdown<'c>(&'c self, budget: CallBudget<'c>) -> CallBudget<'c> {
         distinct(self.cores()).fold(budget, |budget, core| budget.until_shutdown(&core.shutdown))
+    }
+
+    /// The budget of a call that acquires this lock: as [`until_shutdown`](Self::until_shutdown), and
+    /// a long wait is reported.
+    pub(super) fn to_acquire<'c>(&'c self, budget: CallBudget<'c>) -> CallBudget<'c> {
+        self.until_shutdown(budget)
+            .reporting(self.name(), long_wait)
     }
 
     /// Makes shutdowns of the clients wait for this call.

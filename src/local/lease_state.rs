@@ -7,10 +7,6 @@ use crate::base::clock::Moment;
 use crate::lease::{Renewals, Terms, drift};
 use crate::watchdog::{Schedule, slack};
 
-/// While threads of this process wait for a lock, the watchdog confirms this often that Redis still
-/// has the grant. So the waiting threads learn soon that another client has deleted the lock.
-const CONFIRM_AWAITED: Duration = Duration::from_secs(1);
-
 /// The levels of the hold on a grant, and the lease of the grant by the local clock.
 #[derive(Debug)]
 pub(super) struct LeaseState {
@@ -21,8 +17,6 @@ pub(super) struct LeaseState {
     expires: Moment,
     /// When the lease ends on the server, if both clocks run at one speed.
     lease_ends: Moment,
-    /// Threads of this process wait for the lock.
-    is_awaited: bool,
 }
 
 /// What the watchdog does for a grant.
@@ -44,7 +38,6 @@ impl LeaseState {
             confirmed: asked,
             expires: asked,
             lease_ends: asked,
-            is_awaited: false,
         };
         state.granted(asked, terms.millis);
         state
@@ -70,14 +63,14 @@ impl LeaseState {
         }
     }
 
-    /// Makes a confirmation due.
-    #[cfg(feature = "testing")]
-    pub(super) fn confirm_now(&mut self) {
-        self.confirmed = Moment::ZERO;
+    /// When the last request was sent whose reply confirmed the grant.
+    pub(super) fn confirmed(&self) -> Moment {
+        self.confirmed
     }
 
-    pub(super) fn set_awaited(&mut self, is_awaited: bool) {
-        self.is_awaited = is_awaited;
+    /// Makes a confirmation due.
+    pub(super) fn confirm_now(&mut self) {
+        self.confirmed = Moment::ZERO;
     }
 
     pub(super) fn count(&self) -> u32 {
@@ -164,16 +157,15 @@ impl LeaseState {
     ///
     /// * before the last third of a renewed lease begins;
     /// * two thirds of a lease after the grant was last confirmed, also if the lease was extended;
-    /// * while threads wait for the lock, [`CONFIRM_AWAITED`] after the grant was last confirmed;
     /// * at the end of the lease.
     pub(super) fn schedule(&self) -> Schedule {
         let pace = self.levels.pace();
-        let confirm = self.confirm_by().unwrap_or(Moment::NEVER);
-        let due = self.confirm_again().min(confirm).min(self.expires);
+        let due = self.confirm_again().min(self.expires);
         let retry = slack(pace).max(Duration::from_millis(2));
         if self.levels.are_fixed() {
             return Schedule {
                 due,
+                confirm: Moment::NEVER,
                 ends: self.expires,
                 lease: None,
                 retry,
@@ -181,6 +173,7 @@ impl LeaseState {
         }
         Schedule {
             due: due.min(self.renew_by()),
+            confirm: Moment::NEVER,
             ends: self.expires,
             lease: Some(pace),
             retry,
@@ -191,23 +184,21 @@ impl LeaseState {
     /// [`slack`] is done now.
     pub(super) fn action_at(&self, now: Moment) -> Action {
         let soon = now.after(slack(self.levels.pace()));
-        let latest_confirm = now.after(slack(CONFIRM_AWAITED));
-        let confirms = self.confirm_by().is_some_and(|by| by <= latest_confirm);
         if self.levels.are_fixed() {
             // Never renewed, but confirmed once, so that the holder learns of a deleted lock.
             let confirms_again =
                 self.confirm_again() <= soon && self.confirm_again() < self.expires;
-            return if confirms_again || confirms {
+            return if confirms_again {
                 Action::Renew(0)
             } else {
                 Action::Wait
             };
         }
         let due = self.confirm_again().min(self.renew_by()).min(self.expires);
-        if due > soon && !confirms {
+        if due > soon {
             Action::Wait
         } else if self.renew_by() > soon {
-            // Threads wait for it, or it was extended: no renewal is needed yet.
+            // It was extended: no renewal is needed yet.
             Action::Renew(0)
         } else if self.levels.are_used_up() {
             Action::LimitReached
@@ -222,12 +213,6 @@ impl LeaseState {
         let pace = self.levels.pace();
         let last_third = (pace / 3).saturating_sub(drift(pace));
         self.expires.before(last_third + slack(pace))
-    }
-
-    /// When the grant is confirmed because threads wait for the lock.
-    fn confirm_by(&self) -> Option<Moment> {
-        self.is_awaited
-            .then(|| self.confirmed.after(CONFIRM_AWAITED))
     }
 
     /// When the grant is confirmed although nothing else is due.

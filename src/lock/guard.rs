@@ -120,9 +120,10 @@ impl LockGuard {
     /// which is a little before it ends in Redis (see [`remaining`](Self::remaining)). It knows
     /// earlier if Redis reports that the lock was deleted or has another owner:
     ///
-    /// * The watchdog learns that from each renewal. It also asks once for a lease that is not
-    ///   renewed. So a deleted lock is noticed within two thirds of its lease.
-    /// * While other threads of the same client wait for the lock, the watchdog asks every second.
+    /// * The watchdog asks Redis about every second: see
+    ///   [`confirm_every`](crate::LockClientBuilder::confirm_every).
+    /// * It also learns that from each renewal, and asks once for a lease that is not renewed. So a
+    ///   deleted lock is noticed within two thirds of its lease in any case.
     ///
     /// # Errors
     ///

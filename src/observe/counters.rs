@@ -98,8 +98,8 @@ counters! {
     /// replicas confirmed the request.
     acquires_refused = "leasehold_failed_acquires_total" [("reason", "refused")] => FAILED_ACQUIRES,
     /// Renewals that Redis confirmed, each lock counted separately. Includes the checks of fixed
-    /// leases and of locks that other threads of this client wait for, and hold counts that were
-    /// written.
+    /// leases after two thirds of them, and hold counts that were written, but not what
+    /// [`confirm_every`](crate::LockClientBuilder::confirm_every) costs.
     renewals = "leasehold_renewals_total" [("outcome", "done")] => RENEWALS,
     /// Renewals to which Redis replied with an error, each lock counted separately. The locks are
     /// still held, and the client repeats the renewals.

@@ -1,6 +1,9 @@
 //! Observes the calls that wait for a lock.
 
+use std::time::Duration;
+
 use super::Observer;
+use super::reporter::run;
 use super::span::WaitSpan;
 use crate::error::{Error, Result};
 
@@ -77,6 +80,13 @@ pub(crate) fn wait<T>(
     let result = call();
     span.end(Outcome::of(&result, of_value).label());
     result
+}
+
+/// Reports that this thread has waited for a lock or a permit for this long. The holder is the
+/// owner id of another client, by the last reply; `None` if a thread of this client has the lock,
+/// or no reply has arrived.
+pub(crate) fn long_wait(lock: &str, waited: Duration, holder: Option<&str>) {
+    run(|| tracing::info!(lock, ?waited, holder, "still waiting for a lock"));
 }
 
 impl Observer {

@@ -42,7 +42,7 @@ pub(super) struct Attempt<'r, 'q> {
     /// `None`: every reply counts, so each is waited for.
     pub(super) enough: Option<Enough>,
     pub(super) purpose: Purpose,
-    began: Moment,
+    pub(super) began: Moment,
     pub(super) until: Moment,
     /// The call of a further copy of the request at this place, if it is another call.
     next_call: &'r mut dyn FnMut(usize) -> Option<Call>,
@@ -207,8 +207,8 @@ impl<'r, 'q> Attempt<'r, 'q> {
         let sent_at = exchange.sent_at;
         let replicas = self.client(place).min_replicas.is_some();
         let server = &exchange.server;
-        let took = exchange.connection.used().since(sent_at);
-        server.health.replied(took);
+        let at = exchange.connection.used();
+        server.replied(at, at.since(sent_at));
         let request = &mut self.requests[place];
         match reply {
             Ok(reply) => {
@@ -302,7 +302,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
         let server = &exchange.server;
         server.failed(error, exchange.connection.is_established());
         if !is_stale {
-            server.health.unanswered();
+            server.unanswered(exchange.sent_at);
         }
         self.no_reply(exchange, error, is_stale);
     }
@@ -317,7 +317,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
             exchange.reply_by.since(exchange.sent_at) >= BRIEFLY.min(timeout)
         });
         if is_fair {
-            exchange.server.health.unanswered();
+            exchange.server.unanswered(exchange.sent_at);
             // A server that is late where others were faster may be as good as they are.
             if self.enough.is_none() {
                 exchange.server.failed(&error, true);

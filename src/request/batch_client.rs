@@ -11,6 +11,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::observe::Observer;
 use crate::script::Call;
+use crate::transport::health::Health;
 use crate::transport::retry_action::RetryAction;
 
 /// Sends the requests of one thread, those to one server together. A server that does not reply
@@ -105,6 +106,12 @@ impl BatchClient {
     pub(crate) fn is_unresponsive(&self, key: &LockKey) -> bool {
         let server = self.redis.topology.known(key);
         server.is_none_or(|server| server.health.is_unresponsive())
+    }
+
+    /// Whether the circuit breaker of the server that has the lock skips it now. If it does not,
+    /// the caller sends a request.
+    pub(crate) fn skips(&self, key: &LockKey) -> bool {
+        self.redis.health(key, Health::skips)
     }
 
     /// Locks with the same number may share a request.

@@ -16,7 +16,7 @@ use crate::topology::Topology;
 use crate::transport::connection::Connection;
 use crate::transport::health::Health;
 use crate::transport::retry_action::RetryAction;
-use crate::transport::server::Server;
+use crate::transport::server::{Server, report};
 
 /// The longest time for a message that only saves other threads time.
 const HINT_TIMEOUT: Duration = Duration::from_millis(250);
@@ -70,6 +70,15 @@ impl RedisClient {
         match self.topology.last_known(lock) {
             Some(server) => read(&server.health),
             None => read(&self.look_ups),
+        }
+    }
+
+    /// Records that the server that has the lock, or a look-up of it, did not reply since this
+    /// moment.
+    pub(super) fn unanswered(&self, lock: &LockKey, since: Moment) {
+        match self.topology.last_known(lock) {
+            Some(server) => server.unanswered(since),
+            None => report(self.look_ups.unanswered(since), &self.deployment()),
         }
     }
 

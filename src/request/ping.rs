@@ -110,7 +110,8 @@ impl RedisClient {
         let reply: RedisResult<_> = connection.receive();
         match reply {
             Ok(_) => {
-                server.health.replied(connection.used().since(at));
+                let replied = connection.used();
+                server.replied(replied, replied.since(at));
                 slot.put(connection);
                 Ok(())
             }
@@ -162,7 +163,7 @@ impl RedisClient {
 fn failed(server: &Server, error: RedisError, established: bool) -> Refused {
     server.failed(&error, established);
     if !RetryAction::is_reply(&error) {
-        server.health.unanswered();
+        server.unanswered(Moment::now());
     }
     Refused::Redis(error)
 }

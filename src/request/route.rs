@@ -113,7 +113,7 @@ impl<'q> Attempt<'_, 'q> {
                         failed = Some(error.to_string());
                         let failure = Failure::of_route(lock.name(), error);
                         if matches!(failure, Failure::NoServer(_)) {
-                            client.health(lock, Health::unanswered);
+                            client.unanswered(lock, self.began);
                         }
                         self.fail(place, failure);
                     }

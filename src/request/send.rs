@@ -62,7 +62,7 @@ impl Attempt<'_, '_> {
                     }
                     // In less time even a healthy server may not be reached.
                     if !error.is_timeout() || time >= BRIEFLY {
-                        group.server.health.unanswered();
+                        group.server.unanswered(self.began);
                     }
                     for &place in &group.places {
                         self.requests[place].server = Some(Arc::clone(&group.server));
@@ -143,7 +143,8 @@ impl Attempt<'_, '_> {
                 Ok(slot) => rooms.push(Room { group, slot }),
                 Err(_) => {
                     if self.enough.is_some() {
-                        group.server.health.unanswered();
+                        // This says nothing of its replies.
+                        let _ = group.server.health.unanswered(Moment::now());
                     }
                     let places = group.places.into_iter();
                     places.for_each(|place| self.fail(place, Failure::NoSlot));

@@ -25,6 +25,7 @@ use crate::topology::Topology;
 use crate::transport::server::Server;
 use connection::SubscriberConnection;
 use shared::Context;
+pub(crate) use shared::Forced;
 
 /// The subscriber connections of a client: one for each server that has a lock for which a thread
 /// has waited.
@@ -61,7 +62,7 @@ impl Subscriber {
         topology: Arc<Topology>,
         redis: Arc<RedisClient>,
         observer: Arc<Observer>,
-        control: Arc<str>,
+        (control, forced): (Arc<str>, Forced),
         connect_timeout: Duration,
         command_timeout: Duration,
     ) -> Self {
@@ -70,6 +71,7 @@ impl Subscriber {
                 redis,
                 observer,
                 control,
+                forced,
                 connect_timeout,
                 command_timeout,
             }),

@@ -1,5 +1,6 @@
 //! What the subscriber's threads share with the threads that wait.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,10 +16,21 @@ use crate::transport::server::Server;
 pub(super) struct Context {
     pub(super) redis: Arc<RedisClient>,
     pub(super) observer: Arc<Observer>,
-    /// A channel of this client alone: a message on it ends a thread's read.
+    /// A channel of this client alone: a message on it ends a thread's read. With a text, it is the
+    /// key of a lock that `force_unlock` has freed.
     pub(super) control: Arc<str>,
+    pub(super) forced: Forced,
     pub(super) connect_timeout: Duration,
     pub(super) command_timeout: Duration,
+}
+
+/// Called with the key of a lock of this client that another client has freed by `force_unlock`.
+pub(crate) struct Forced(pub(crate) Box<dyn Fn(&str) + Send + Sync>);
+
+impl fmt::Debug for Forced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Forced").finish_non_exhaustive()
+    }
 }
 
 /// What one subscriber thread shares with the threads that wait.

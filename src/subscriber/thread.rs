@@ -274,6 +274,9 @@ impl SubscriberThread {
         match kind {
             b"message" | b"smessage" => {
                 let text = text(reply);
+                if *channel == *self.context.control && !text.is_empty() {
+                    (self.context.forced.0)(text);
+                }
                 let woken = self.shared.state.lock().channels.message(channel, text);
                 woken.iter().for_each(Listening::wake);
             }

@@ -15,6 +15,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 /// How late a reply may be because of the machine alone.
 const SHORTEST_GRACE: Duration = Duration::from_millis(10);
 
+/// After this time without a reply, the outage of a server is reported.
+const REPORT_AFTER: Duration = Duration::from_secs(1);
+
 /// What is known of a server from the requests that were sent to it.
 #[derive(Debug, Default)]
 pub(crate) struct Health(Mutex<State>);
@@ -32,6 +35,12 @@ struct State {
     until: Moment,
     /// A caller was let through after the pause, and its outcome is not known yet.
     probing: bool,
+    /// When the last reply arrived.
+    last_reply: Moment,
+    /// Since when there is no reply, if a request had none since the last reply.
+    silent_since: Option<Moment>,
+    /// The outage was reported.
+    is_reported: bool,
     /// How long its replies take, rather too long than too short; `None` before the first.
     usual: Option<Duration>,
 }
@@ -54,6 +63,9 @@ impl Default for State {
             pause: Duration::ZERO,
             until: Moment::ZERO,
             probing: false,
+            last_reply: Moment::ZERO,
+            silent_since: None,
+            is_reported: false,
             usual: None,
         }
     }
@@ -96,14 +108,19 @@ impl Health {
         false
     }
 
-    /// Records a reply, and how long it took.
-    pub(crate) fn replied(&self, took: Duration) {
+    /// Records a reply that arrived `at` this moment, and how long it took. Returns how long an
+    /// outage lasted that was reported and has ended now.
+    pub(crate) fn replied(&self, at: Moment, took: Duration) -> Option<Duration> {
         let mut state = self.0.lock();
         state.backoff.reset();
         state.probing = false;
         state.pause = Duration::ZERO;
         let usual = state.usual.unwrap_or_default();
         state.usual = Some((usual - usual / 8).max(took));
+        state.last_reply = state.last_reply.max(at);
+        let since = state.silent_since.take();
+        let was_reported = std::mem::take(&mut state.is_reported);
+        since.filter(|_| was_reported).map(|since| at.since(since))
     }
 
     /// Records what a failure says of the route to the server. It is about `all` connections, or
@@ -116,15 +133,20 @@ impl Health {
         }
     }
 
-    /// Records that a request got no reply in its time, or could not be sent. Requests that fail
-    /// during a pause do not prolong it.
-    pub(crate) fn unanswered(&self) {
+    /// Records that a request from `since` got no reply in its time, or could not be sent. Requests
+    /// that fail during a pause do not prolong it. Returns for how long there was no reply, if this
+    /// has to be reported: once in each outage.
+    pub(crate) fn unanswered(&self, since: Moment) -> Option<Duration> {
         let mut state = self.0.lock();
         let now = Moment::now();
         if std::mem::take(&mut state.probing) || now >= state.until {
             state.pause = state.backoff.next();
             state.until = now.after(state.pause);
         }
+        let since = since.max(state.last_reply);
+        let silence = now.since(*state.silent_since.get_or_insert(since));
+        let is_long = silence >= REPORT_AFTER;
+        (is_long && !std::mem::replace(&mut state.is_reported, true)).then_some(silence)
     }
 
     /// How much later than the replies of other servers its reply may be: twice what its replies
@@ -145,7 +167,7 @@ mod tests {
         /// A request fails after the pause.
         fn fails_again(&self) {
             self.0.lock().until = Moment::ZERO;
-            self.unanswered();
+            self.unanswered(Moment::now());
         }
     }
 
@@ -153,12 +175,12 @@ mod tests {
     fn one_caller_is_let_through_after_each_pause_until_there_is_a_reply() {
         let health = Health::default();
         assert!(!health.skips() && !health.is_unresponsive());
-        health.unanswered();
+        health.unanswered(Moment::now());
         assert!(health.skips() && health.is_unresponsive());
         health.0.lock().until = Moment::ZERO;
         assert!(!health.skips(), "the first after the pause");
         assert!(health.skips(), "the second");
-        health.replied(Duration::ZERO);
+        health.replied(Moment::now(), Duration::ZERO);
         assert!(!health.skips() && !health.is_unresponsive());
     }
 
@@ -167,9 +189,11 @@ mod tests {
         let (health, unknown) = (Health::default(), Duration::from_millis(250));
         let (slow, quick) = (Duration::from_millis(30), Duration::from_millis(1));
         assert_eq!(health.grace(unknown), unknown);
-        health.replied(slow);
+        health.replied(Moment::now(), slow);
         assert_eq!(health.grace(unknown), slow * 2);
-        (0..50).for_each(|_| health.replied(quick));
+        for _ in 0..50 {
+            health.replied(Moment::now(), quick);
+        }
         assert_eq!(health.grace(unknown), SHORTEST_GRACE);
         (0..8).for_each(|_| health.fails_again());
         assert!(health.grace(unknown) > slow * 2, "it may have become slow");
@@ -181,7 +205,7 @@ mod tests {
         let pauses: Vec<Duration> = (0..8)
             .map(|_| {
                 health.fails_again();
-                health.unanswered();
+                health.unanswered(Moment::now());
                 health.0.lock().pause
             })
             .collect();
@@ -201,5 +225,25 @@ mod tests {
         assert!(!health.may_be_used(), "until the server is confirmed");
         health.confirm();
         assert!(!health.is_suspect() && health.may_be_used());
+    }
+
+    #[test]
+    fn an_outage_is_reported_once_after_a_second_without_any_reply() {
+        let health = Health::default();
+        let began = Moment::now();
+        let ago = |millis| began.before(Duration::from_millis(millis));
+        assert_eq!(health.unanswered(ago(900)), None, "too short");
+        health.replied(ago(500), Duration::ZERO);
+        // Other requests had a reply meanwhile.
+        assert_eq!(health.unanswered(ago(3_000)), None);
+        health.0.lock().last_reply = ago(3_000);
+        health.0.lock().silent_since = None;
+        let silence = health.unanswered(ago(2_000)).expect("two seconds");
+        assert!(silence >= Duration::from_secs(2), "{silence:?}");
+        assert_eq!(health.unanswered(ago(1_500)), None, "reported");
+        let ended = began.after(Duration::from_secs(4));
+        let lasted = health.replied(ended, Duration::ZERO);
+        assert_eq!(lasted, Some(Duration::from_secs(6)));
+        assert_eq!(health.replied(ended, Duration::ZERO), None);
     }
 }

@@ -1,9 +1,12 @@
 //! A server that locks are on: its address, the connections to it, and its health.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use redis::{ConnectionAddr, RedisError};
 
+use crate::base::clock::Moment;
+use crate::observe::tell;
 use crate::transport::health::Health;
 use crate::transport::node::{Login, Node};
 use crate::transport::pool::{Pool, Pools};
@@ -21,6 +24,19 @@ impl Server {
         self.node.name()
     }
 
+    /// Records a reply that arrived `at` this moment, and how long it took.
+    pub(crate) fn replied(&self, at: Moment, took: Duration) {
+        if let Some(outage) = self.health.replied(at, took) {
+            let node = Arc::clone(self.name());
+            tell(move || tracing::info!(%node, ?outage, "the server replies again"));
+        }
+    }
+
+    /// Records that a request from `since` got no reply in its time, or could not be sent.
+    pub(crate) fn unanswered(&self, since: Moment) {
+        report(self.health.unanswered(since), self.name());
+    }
+
     /// Records a failure on a connection. It is `established` if a reply has arrived on it.
     ///
     /// The connections of the callers are dropped if an established one broke, or if the reply
@@ -34,6 +50,14 @@ impl Server {
             self.pool.drop_connections();
         }
         self.health.failed(error, is_about_all);
+    }
+}
+
+/// Reports an outage, once.
+pub(crate) fn report(outage: Option<Duration>, node: &Arc<str>) {
+    if let Some(silence) = outage {
+        let node = Arc::clone(node);
+        tell(move || tracing::warn!(%node, ?silence, "the server does not reply"));
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the watchdog does besides renewals: it releases orphans, and retries that until Redis
-//! replies. That delays no renewal. When the client ends, it releases the idle grants.
+//! replies. That delays no renewal. When the client ends, it releases the idle grants, and tries
+//! once more to release the orphans.
 
 use super::Orphan;
 use super::thread::WatchdogThread;
@@ -35,16 +36,24 @@ impl WatchdogThread {
         }
     }
 
-    /// Releases the idle grants of a client that ends, all together and once.
-    pub(super) fn release_idle_grants(&mut self) {
-        let targets = self.shared.state.lock().registry.take_all();
-        let idle: Vec<(LockKey, Call)> = targets
-            .iter()
-            .filter_map(|target| Some((target.key().clone(), target.end_idle_grant()?)))
-            .collect();
-        let requests = idle.iter().map(|(key, call)| (key, call.clone())).collect();
+    /// Releases what a client that ends has in Redis without a hold: the idle grants and the
+    /// orphans, all together and once, within one command timeout.
+    pub(super) fn release_at_end(&mut self) {
+        let (targets, mut orphans) = {
+            let mut state = self.shared.state.lock();
+            let orphans = std::mem::take(&mut state.orphans);
+            (state.registry.take_all(), orphans)
+        };
+        orphans.extend(targets.iter().filter_map(|target| {
+            let release = target.end_idle_grant()?;
+            Some(Orphan::new(
+                target.key().clone(),
+                release,
+                target.lease_ends(),
+            ))
+        }));
         let until = Moment::now().after(self.command_timeout);
-        self.batch_client.request_by_source(requests, until);
+        self.release_orphans(orphans, false, until);
     }
 
     pub(super) fn postpone(&self, mut orphan: Orphan) {

@@ -4,6 +4,7 @@
 
 mod calls;
 mod cleanup;
+mod confirm;
 mod registry;
 mod target;
 #[cfg(feature = "testing")]
@@ -12,6 +13,7 @@ mod testing;
 mod tests;
 mod thread;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -37,6 +39,9 @@ use registry::Registry;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// The pause after a panic, which may occur again at once.
+const AFTER_PANIC: Duration = Duration::from_millis(100);
+
 /// The handle of the renewal thread. Dropping it stops the thread.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
@@ -47,6 +52,8 @@ pub(crate) struct Watchdog {
 
 #[derive(Debug, Default)]
 struct Shared {
+    /// How often what a thread holds is confirmed; the longest time if it is not.
+    confirm_every: Duration,
     state: Mutex<WatchdogState>,
     changed: Condvar,
     calls: ActiveCalls,
@@ -76,6 +83,8 @@ struct WatchdogState {
     orphans_in_pass: usize,
     /// Targets whose hold counts have changed. The thread reads their schedules when it wakes up.
     noted: Vec<TargetId>,
+    /// When the thread may send confirmations again.
+    confirm_from: Moment,
     /// When the thread wakes up by itself.
     asleep_until: Moment,
     phase: Phase,
@@ -85,7 +94,7 @@ struct WatchdogState {
 /// |---|---|---|---|---|
 /// | `Open` | the start | accepted | released | renews, and releases orphans |
 /// | `Closing` | a shutdown | refused | released | releases orphans |
-/// | `Dropped` | the drop of the last handle | none | none | releases what is idle, once |
+/// | `Dropped` | the drop of the last handle | none | none | releases idle grants and orphans, once |
 /// | `Ended` | the thread, after `Closing` | refused | discarded | has ended |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -102,6 +111,7 @@ impl Default for WatchdogState {
             orphans: Vec::new(),
             orphans_in_pass: 0,
             noted: Vec::new(),
+            confirm_from: Moment::ZERO,
             asleep_until: Moment::NEVER,
             phase: Phase::Open,
         }
@@ -126,8 +136,12 @@ impl Watchdog {
         batch_client: BatchClient,
         observer: Arc<Observer>,
         command_timeout: Duration,
+        confirm_every: Duration,
     ) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared {
+            confirm_every,
+            ..Shared::default()
+        });
         let body = thread::WatchdogThread::new(
             Arc::clone(&shared),
             batch_client,
@@ -155,16 +169,16 @@ impl Watchdog {
             .clock
             .get()
             .inspect(|clock| target.apply_skips(clock));
-        let schedule = target.schedule();
-        state.registry.insert(id, target, schedule);
-        self.shared.wake_by(state, schedule.due);
+        let schedule = self.shared.schedule_of(&*target);
+        let due = state.registry.insert(id, target, schedule);
+        self.shared.wake_by(state, due);
         true
     }
 
     /// Reads the target's schedule again. Must be called after each change of it. Does nothing if
     /// the target is not registered.
     pub(crate) fn reschedule(&self, id: TargetId) {
-        self.shared.reschedule(id, |target| target.schedule());
+        self.shared.reschedule(id, |schedule| schedule);
     }
 
     /// Reads the target's schedule again when the thread wakes up, within a second.
@@ -207,10 +221,27 @@ impl Orphan {
 }
 
 impl Shared {
-    /// Stores the schedule that `ask` reads from the target.
-    fn reschedule(&self, id: TargetId, ask: impl FnOnce(&dyn Renew) -> Schedule) {
+    /// Reads the schedule of a target.
+    fn schedule_of(&self, target: &dyn Renew) -> Schedule {
+        let read = || Schedule {
+            confirm: target.unconfirmed_since().after(self.confirm_every),
+            ..target.schedule()
+        };
+        guarded(read).unwrap_or_else(|| Schedule {
+            due: Moment::now().after(AFTER_PANIC),
+            confirm: Moment::NEVER,
+            ends: Moment::NEVER,
+            lease: None,
+            retry: AFTER_PANIC,
+        })
+    }
+
+    /// Reads the schedule of a target, and stores it with this change.
+    fn reschedule(&self, id: TargetId, change: impl FnOnce(Schedule) -> Schedule) {
         let mut state = self.state.lock();
-        let due = state.registry.reschedule(id, |target| ask(&**target));
+        let due = state
+            .registry
+            .reschedule(id, |target| change(self.schedule_of(&**target)));
         if let Some(due) = due {
             self.wake_by(state, due);
         }
@@ -224,6 +255,11 @@ impl Shared {
             self.changed.notify_one();
         }
     }
+}
+
+/// Calls a target. Returns `None` if it panicked.
+fn guarded<T>(code: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(code)).ok()
 }
 
 impl Watchdog {
@@ -279,7 +315,8 @@ impl Watchdog {
         state.orphans.len() + state.orphans_in_pass
     }
 
-    /// Ends the thread, which releases the idle grants first.
+    /// Ends the thread. After the pass that it may be in, it makes one attempt to release the idle
+    /// grants and the orphans. Each of the two takes at most a command timeout.
     pub(crate) fn end(&mut self) {
         if !self.process.is_current() {
             // A forked child has the handle of this thread, but not the thread.

@@ -12,6 +12,8 @@ use crate::base::clock::Moment;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Schedule {
     pub(crate) due: Moment,
+    /// When the target is confirmed although nothing else is due: see [`confirm`](super::confirm).
+    pub(crate) confirm: Moment,
     /// When the lease is over if it is not renewed.
     pub(crate) ends: Moment,
     /// The length of the lease that is renewed; `None` if the lease is not renewed.
@@ -25,8 +27,21 @@ impl Schedule {
     pub(crate) fn not_before(self, earliest: Moment) -> Self {
         Self {
             due: self.due.max(earliest).min(self.ends),
+            ..self.confirmed_from(earliest)
+        }
+    }
+
+    /// Postpones only the confirmation.
+    pub(crate) fn confirmed_from(self, earliest: Moment) -> Self {
+        Self {
+            confirm: self.confirm.max(earliest),
             ..self
         }
+    }
+
+    /// When the watchdog looks at the target.
+    fn first(&self) -> Moment {
+        self.due.min(self.confirm)
     }
 }
 
@@ -68,13 +83,15 @@ impl<T> Default for Registry<T> {
 }
 
 impl<T: Clone> Registry<T> {
-    pub(crate) fn insert(&mut self, id: TargetId, target: T, schedule: Schedule) {
-        self.by_due.insert((schedule.due, id));
+    /// Returns when something is due for the target.
+    pub(crate) fn insert(&mut self, id: TargetId, target: T, schedule: Schedule) -> Moment {
+        self.by_due.insert((schedule.first(), id));
         self.targets.insert(id, Entry { target, schedule });
+        schedule.first()
     }
 
-    /// Stores the schedule that `ask` reads from the target. Returns when the target is due, or
-    /// `None` if it is not registered.
+    /// Stores the schedule that `ask` reads from the target. Returns when something is due for the
+    /// target, or `None` if it is not registered.
     pub(crate) fn reschedule(
         &mut self,
         id: TargetId,
@@ -82,15 +99,15 @@ impl<T: Clone> Registry<T> {
     ) -> Option<Moment> {
         let entry = self.targets.get_mut(&id)?;
         let schedule = ask(&entry.target);
-        self.by_due.remove(&(entry.schedule.due, id));
-        self.by_due.insert((schedule.due, id));
+        self.by_due.remove(&(entry.schedule.first(), id));
+        self.by_due.insert((schedule.first(), id));
         entry.schedule = schedule;
-        Some(schedule.due)
+        Some(schedule.first())
     }
 
     pub(crate) fn remove(&mut self, id: TargetId) -> Option<T> {
         let entry = self.targets.remove(&id)?;
-        self.by_due.remove(&(entry.schedule.due, id));
+        self.by_due.remove(&(entry.schedule.first(), id));
         Some(entry.target)
     }
 
@@ -105,7 +122,7 @@ impl<T: Clone> Registry<T> {
         self.targets.contains_key(&id)
     }
 
-    /// When the first target is due.
+    /// When something is due for the first target.
     pub(crate) fn next_due(&self) -> Option<Moment> {
         self.by_due.first().map(|&(due, _)| due)
     }
@@ -131,6 +148,12 @@ impl<T: Clone> Registry<T> {
             .collect()
     }
 
+    /// When the first target is due for something else than a confirmation.
+    #[cfg(feature = "testing")]
+    pub(crate) fn next_step(&self) -> Option<Moment> {
+        self.targets.values().map(|entry| entry.schedule.due).min()
+    }
+
     /// The earliest end of a lease after `now`, among the targets that are due by `until`.
     pub(crate) fn next_end(&self, now: Moment, until: Moment) -> Option<Moment> {
         let due = self.by_due.iter().take_while(|&&(due, _)| due <= until);
@@ -143,9 +166,9 @@ impl<T: Clone> Registry<T> {
     /// that is later. So a server that hangs leaves every lease time for more than one attempt.
     pub(crate) fn io_end(&self, now: Moment, latest: Moment) -> Moment {
         let due = self.by_due.iter().take_while(|&&(due, _)| due < latest);
-        let ends = due.filter_map(|&(due, id)| {
-            let lease = self.targets[&id].schedule.lease?;
-            Some(due.max(now.after(lease / 6)))
+        let ends = due.filter_map(|(_, id)| {
+            let schedule = &self.targets[id].schedule;
+            Some(schedule.due.max(now.after(schedule.lease? / 6)))
         });
         ends.fold(latest, Moment::min)
     }
@@ -164,6 +187,7 @@ mod tests {
     fn schedule(due: u64) -> Schedule {
         Schedule {
             due: at(due),
+            confirm: Moment::NEVER,
             ends: Moment::NEVER,
             lease: None,
             retry: Duration::ZERO,

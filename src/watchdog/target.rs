@@ -21,6 +21,16 @@ pub(crate) trait Renew: Send + Sync + fmt::Debug {
     /// When the target is due. This method is called under the watchdog's mutex: it computes the
     /// result from the target's state, and calls neither the watchdog nor code of the application.
     fn schedule(&self) -> Schedule;
+    /// Since when a thread relies on it without a reply of Redis, for a target that the watchdog
+    /// confirms; `Moment::NEVER` for the others. Called under the watchdog's mutex, like
+    /// [`schedule`](Self::schedule).
+    fn unconfirmed_since(&self) -> Moment {
+        Moment::NEVER
+    }
+    /// The request that only confirms the target. `None` if no thread holds a lock by it any more.
+    fn confirmation(&self) -> Option<Renewal> {
+        None
+    }
     /// What the watchdog has to do at `now`.
     fn next_step(&self, now: Moment) -> Step;
     /// Called after Redis confirmed this renewal, which was sent after `asked`.
@@ -46,8 +56,7 @@ pub(crate) trait Renew: Send + Sync + fmt::Debug {
     /// Makes all moments earlier by what a test has skipped.
     #[cfg(feature = "testing")]
     fn apply_skips(&self, clock: &TestClock);
-    /// Makes a confirmation due.
-    #[cfg(feature = "testing")]
+    /// Makes a confirmation the next step.
     fn confirm_now(&self) {}
 }
 

@@ -30,9 +30,11 @@ impl Shared {
 
 impl TestedWatchdog for Shared {
     fn apply_skips(&self, clock: &TestClock) {
+        // It counts in real time, and confirmations may be due after the skip.
+        self.state.lock().confirm_from = Moment::ZERO;
         for (id, target) in self.targets() {
             target.apply_skips(clock);
-            self.reschedule(id, |target| target.schedule());
+            self.reschedule(id, |schedule| schedule);
         }
         // What it could not release while the server was not available.
         for orphan in &mut self.state.lock().orphans {
@@ -43,7 +45,7 @@ impl TestedWatchdog for Shared {
 
     fn next_due(&self) -> Moment {
         let state = self.state.lock();
-        state.registry.next_due().unwrap_or(Moment::NEVER)
+        state.registry.next_step().unwrap_or(Moment::NEVER)
     }
 
     fn is_settled(&self) -> bool {
@@ -62,9 +64,6 @@ impl TestedWatchdog for Shared {
     }
 
     fn confirm(&self, lock: &str) {
-        for (id, target) in self.targets_of(lock) {
-            target.confirm_now();
-            self.reschedule(id, |target| target.schedule());
-        }
+        self.confirm_now(|key| key.name() == lock);
     }
 }

@@ -18,6 +18,7 @@ fn at(millis: u64) -> Moment {
 fn schedule(due: Moment) -> Schedule {
     Schedule {
         due,
+        confirm: Moment::NEVER,
         ends: Moment::NEVER,
         lease: Some(Duration::from_millis(64)),
         retry: Duration::from_millis(2),
@@ -35,7 +36,7 @@ struct Nested {
 impl Nested {
     fn acquire(&self) {
         *self.due.lock() = self.sooner;
-        self.shared.reschedule(ID, |target| target.schedule());
+        self.shared.reschedule(ID, |schedule| schedule);
     }
 }
 

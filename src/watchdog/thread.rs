@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use super::{Orphan, Phase, Renew, Renewal, Schedule, Shared, Step, TargetId, WatchdogState};
+use super::{
+    AFTER_PANIC, Orphan, Phase, Renew, Renewal, Shared, Step, TargetId, WatchdogState, guarded,
+};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::error::{LostReason, Permission};
@@ -21,7 +23,7 @@ use crate::transport::retry_action::RetryAction;
 
 /// The most locks in one script call: enough to make few calls, and few enough that no call blocks
 /// Redis for long.
-const BATCH: usize = 250;
+pub(super) const BATCH: usize = 250;
 
 /// The most orphans that are released in one pass while there may be renewals.
 const ORPHANS: usize = 50;
@@ -29,9 +31,6 @@ const ORPHANS: usize = 50;
 /// The longest sleep while a target is registered. Leases run while the machine is suspended, but a
 /// sleep does not. This bounds how late an expired lease is noticed after the machine resumes.
 const LONGEST_SLEEP: Duration = Duration::from_millis(750);
-
-/// The pause after a panic, which may occur again at once.
-const AFTER_PANIC: Duration = Duration::from_millis(100);
 
 pub(super) struct WatchdogThread {
     pub(super) shared: Arc<Shared>,
@@ -42,6 +41,9 @@ pub(super) struct WatchdogThread {
 
 /// A target and the renewal that it needs.
 pub(super) type RenewalRequest = (TargetId, Arc<dyn Renew>, Renewal);
+
+/// A target that needs no renewal, and since when it is not confirmed.
+pub(super) type Unconfirmed = (Moment, TargetId, Arc<dyn Renew>);
 
 /// What one pass of the loop has to do.
 struct Work {
@@ -76,13 +78,14 @@ impl WatchdogThread {
         }
         let is_dropped = self.shared.state.lock().phase == Phase::Dropped;
         if is_dropped {
-            let _ = catch_unwind(AssertUnwindSafe(|| self.release_idle_grants()));
+            let _ = catch_unwind(AssertUnwindSafe(|| self.release_at_end()));
         }
     }
 
     fn pass(&mut self, work: Work) {
-        let renewals = self.collect_renewals(&work.due);
+        let (renewals, unconfirmed) = self.collect_renewals(&work.due);
         self.renew(&renewals, work.until);
+        self.confirm(unconfirmed, work.until);
         if work.until.is_past() {
             work.orphans
                 .into_iter()
@@ -112,7 +115,7 @@ impl WatchdogThread {
             for id in std::mem::take(&mut state.noted) {
                 state
                     .registry
-                    .reschedule(id, |target| schedule_of(&**target));
+                    .reschedule(id, |target| self.shared.schedule_of(&**target));
             }
             let now = Moment::now();
             let due = state.registry.due(now);
@@ -169,23 +172,28 @@ impl WatchdogThread {
         matches!(state.phase, Phase::Dropped | Phase::Ended)
     }
 
-    /// Handles each target that is due. Returns the renewals to send.
+    /// Handles each target that is due. Returns the renewals to send, and the targets that need
+    /// nothing but may be confirmed.
     pub(super) fn collect_renewals(
         &self,
         due: &[(TargetId, Arc<dyn Renew>)],
-    ) -> Vec<RenewalRequest> {
+    ) -> (Vec<RenewalRequest>, Vec<Unconfirmed>) {
         let now = Moment::now();
         let mut renewals = Vec::with_capacity(due.len());
+        let mut unconfirmed = Vec::new();
         for (id, target) in due {
             match guarded(|| target.next_step(now)) {
                 Some(Step::Renew(renewal)) => renewals.push((*id, Arc::clone(target), renewal)),
                 Some(Step::Release(call)) => self.release(*id, target, call),
-                Some(Step::Wait) => self.reschedule(*id),
+                Some(Step::Wait) => {
+                    let since = guarded(|| target.unconfirmed_since());
+                    unconfirmed.push((since.unwrap_or(Moment::NEVER), *id, Arc::clone(target)));
+                }
                 Some(Step::Forget) => drop(self.forget(*id)),
                 None => self.reschedule_later(*id),
             }
         }
-        renewals
+        (renewals, unconfirmed)
     }
 
     /// Removes a target that no thread uses, and releases it with the orphans.
@@ -296,7 +304,7 @@ impl WatchdogThread {
 
     /// Notifies a target of its loss. Ignores a target that was removed meanwhile: its holder
     /// released the lock.
-    fn lose(&self, id: TargetId, target: &Arc<dyn Renew>, reason: LostReason) {
+    pub(super) fn lose(&self, id: TargetId, target: &Arc<dyn Renew>, reason: LostReason) {
         if !self.is_watched(id) {
             return;
         }
@@ -341,15 +349,14 @@ impl WatchdogThread {
         self.shared.state.lock().registry.contains(id)
     }
 
-    fn reschedule(&self, id: TargetId) {
-        self.shared.reschedule(id, schedule_of);
+    pub(super) fn reschedule(&self, id: TargetId) {
+        self.shared.reschedule(id, |schedule| schedule);
     }
 
     /// Reads the target's schedule after a failure, but postpones it by the target's pause.
-    fn reschedule_later(&self, id: TargetId) {
+    pub(super) fn reschedule_later(&self, id: TargetId) {
         let now = Moment::now();
-        self.shared.reschedule(id, |target| {
-            let schedule = schedule_of(target);
+        self.shared.reschedule(id, |schedule| {
             schedule.not_before(now.after(schedule.retry))
         });
     }
@@ -366,18 +373,4 @@ fn is_for_one_lock(error: &RedisError) -> bool {
         ErrorKind::Server(ServerErrorKind::TryAgain) => true,
         _ => missing_permission(error) == Some(Permission::Key),
     }
-}
-
-fn schedule_of(target: &dyn Renew) -> Schedule {
-    guarded(|| target.schedule()).unwrap_or_else(|| Schedule {
-        due: Moment::now().after(AFTER_PANIC),
-        ends: Moment::NEVER,
-        lease: None,
-        retry: AFTER_PANIC,
-    })
-}
-
-/// Calls a target. Returns `None` if it panicked.
-pub(super) fn guarded<T>(code: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(code)).ok()
 }

@@ -142,7 +142,7 @@ impl World {
             is_shared,
         };
         let waiter = Waiter::new(wanted, thread, &unparker);
-        if let Ok(claim) = self.queue.enqueue(&waiter) {
+        if let Some(claim) = self.queue.enqueue(&waiter) {
             return Some(claim);
         }
         let gives_up = self.scenario.gives_up && thread_rng().gen_range(0..3) == 0;

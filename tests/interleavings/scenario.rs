@@ -181,7 +181,7 @@ impl World {
         let waiter = Waiter::new(wanted, thread, &unparker);
         let keeps_place = thread_rng().gen_range(0..2) == 0;
         waiter.keeps_place.store(keeps_place, Ordering::Relaxed);
-        if let Ok(claim) = self.queue.enqueue(&waiter) {
+        if let Some(claim) = self.queue.enqueue(&waiter) {
             return Some(claim);
         }
         let gives_up = self.scenario.gives_up && thread_rng().gen_range(0..3) == 0;

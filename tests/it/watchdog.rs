@@ -1,5 +1,7 @@
 //! One thread renews many locks, and a problem with one lock does not affect the others.
 
+mod confirm;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};

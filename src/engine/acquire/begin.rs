@@ -49,9 +49,12 @@ pub(super) fn take_without_request(
         }
         if is_handed_over {
             part.core.observer.counters.hand_overs.add(1);
-        } else if hold.grant().is_due_earlier() || hold.grant().is_awaited() {
+        } else if hold.grant().is_due_earlier() {
             // The watchdog may know only when the idle grant was to be released.
             part.core.watchdog.reschedule(hold.grant().id());
+        } else if hold.grant().begin_note() {
+            // It confirms what is held, but not what is idle.
+            part.core.watchdog.note(hold.grant().id());
         }
         held.push(first_level(&part.core, hold, budget));
     }
@@ -207,7 +210,7 @@ mod tests {
             is_shared: true,
         };
         let other = Waiter::new(wanted, ThreadId::numbered(u64::MAX), budget.unparker());
-        assert!(core.queue.enqueue(&other).is_err(), "it waits");
+        assert!(core.queue.enqueue(&other).is_none(), "it waits");
 
         let missing = [(&parts.list[0], terms)];
         let mut request = Request::new(&parts, &missing, entered.claim.unwrap(), &budget);

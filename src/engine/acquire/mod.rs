@@ -50,7 +50,7 @@ impl Parts {
     /// Acquires the lock, or a further level of it.
     pub(crate) fn lock_with(&self, lease: Lease) -> Result<List<HeldPart>> {
         let core = self.check_process()?;
-        let budget = self.until_shutdown(core.budget_to_lock());
+        let budget = self.to_acquire(core.budget_to_lock());
         self.observed(
             core,
             |held| Some(held),
@@ -74,7 +74,7 @@ impl Parts {
     /// Acquires the lock, or a further level of it; `None` if `wait` ends first.
     pub(crate) fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<List<HeldPart>>> {
         let core = self.check_process()?;
-        let budget = self.until_shutdown(core.budget_with_wait(wait));
+        let budget = self.to_acquire(core.budget_with_wait(wait));
         self.observed(core, Option::as_deref, || {
             acquire(self, core, lease, &budget)
         })
@@ -87,7 +87,7 @@ impl Parts {
         interrupt: &Interrupt,
     ) -> Result<List<HeldPart>> {
         let core = self.check_process()?;
-        let budget = self.until_shutdown(core.budget_until_interrupted(interrupt));
+        let budget = self.to_acquire(core.budget_until_interrupted(interrupt));
         self.observed(
             core,
             |held| Some(held),
@@ -105,7 +105,7 @@ impl Parts {
     ) -> Result<Option<List<HeldPart>>> {
         let core = self.check_process()?;
         let budget = core.budget_with_wait(wait).with_interrupt(interrupt);
-        let budget = self.until_shutdown(budget);
+        let budget = self.to_acquire(budget);
         self.observed(core, Option::as_deref, || {
             acquire(self, core, lease, &budget)
         })
@@ -116,7 +116,7 @@ impl Parts {
     /// Acquires a lock that this thread does not hold, with these terms, for `core`, the client of
     /// its first part.
     pub(super) fn lock_with_terms(&self, core: &Core, terms: Terms) -> Result<List<HeldPart>> {
-        let budget = self.until_shutdown(core.budget_to_lock());
+        let budget = self.to_acquire(core.budget_to_lock());
         let missing: List<Missing<'_>> = self.list.iter().map(|part| (part, terms)).collect();
         self.observed(
             core,

@@ -288,6 +288,7 @@ impl<'a> Request<'a> {
                 {
                     log_that_there_are_none(parts[0]);
                 }
+                self.budget.note_holder(holder);
                 let left = millis.map_or(UNKNOWN_LEASE, Duration::from_millis);
                 let part = part.min(parts.len() - 1);
                 replies.held.push(HeldByOther {

@@ -17,7 +17,7 @@ mod skipped;
 mod usage;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -54,10 +54,9 @@ pub(crate) struct Grant {
     others_wait: bool,
     /// Its lease is renewed, so another hold may follow the first.
     is_renewed: bool,
-    /// Other threads of this process wait for the lock. Set under the queue's mutex.
-    has_waiters: AtomicBool,
-    /// The watchdog has a note that the hold count has changed, and has not read the new schedule.
-    is_count_noted: AtomicBool,
+    /// The watchdog has a note that the hold or its count has changed, and has not read the new
+    /// schedule.
+    is_noted: AtomicBool,
     state: Mutex<GrantState>,
     keeper: Weak<dyn Keeper>,
     observer: Arc<Observer>,
@@ -114,6 +113,8 @@ struct GrantState {
     count_changed: Option<Moment>,
     /// When the watchdog handles the grant next, by the schedule that it has read last.
     watched_until: Moment,
+    /// The last hold that the watchdog has seen, and since when.
+    seen: (u64, Moment),
     /// The release leaves the lock in Redis for this many milliseconds, under this owner id.
     kept_in_redis: Option<Box<KeptInRedis>>,
     /// All moments count the time that tests skipped before this one.
@@ -176,8 +177,7 @@ impl Grant {
             since: replied,
             others_wait,
             is_renewed: terms.renewals != Renewals::None,
-            has_waiters: AtomicBool::new(false),
-            is_count_noted: AtomicBool::new(false),
+            is_noted: AtomicBool::new(false),
             state: Mutex::new(GrantState {
                 lease: LeaseState::new(terms, asked),
                 usage: Usage::Free,
@@ -189,6 +189,7 @@ impl Grant {
                 written: 1,
                 count_changed: None,
                 watched_until: Moment::NEVER,
+                seen: (1, asked),
                 kept_in_redis: None,
                 #[cfg(feature = "testing")]
                 skips_counted_until: asked,
@@ -225,17 +226,6 @@ impl Grant {
     /// When the reply that granted it arrived.
     pub(crate) fn since(&self) -> Moment {
         self.since
-    }
-
-    /// Sets whether other threads of this process wait for the lock. Returns true if the first one
-    /// has just begun to wait.
-    pub(super) fn set_waiters(&self, has_waiters: bool) -> bool {
-        self.has_waiters.swap(has_waiters, Ordering::Relaxed) != has_waiters && has_waiters
-    }
-
-    /// True if other threads of this process wait for the lock.
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.has_waiters.load(Ordering::Relaxed)
     }
 
     /// When it ends in this process unless it is renewed.

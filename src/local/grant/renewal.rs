@@ -32,6 +32,7 @@ impl GrantState {
         };
         Schedule {
             due: until,
+            confirm: Moment::NEVER,
             ends,
             lease: None,
             retry: RETRY_IDLE,
@@ -45,6 +46,7 @@ impl GrantState {
             for other in self.leases().map(LeaseState::schedule) {
                 schedule = Schedule {
                     due: schedule.due.min(other.due),
+                    confirm: Moment::NEVER,
                     ends: schedule.ends.min(other.ends),
                     lease: schedule.lease.into_iter().chain(other.lease).min(),
                     retry: schedule.retry.min(other.retry),
@@ -74,6 +76,15 @@ impl GrantState {
             }
         }
         (action, ended)
+    }
+
+    /// Since when the hold relies on the lock without a reply of Redis. A hold that began without a
+    /// request counts from when the watchdog sees it, so that a short one costs no confirmation.
+    fn unconfirmed_since(&mut self) -> Moment {
+        if self.seen.0 != self.number {
+            self.seen = (self.number, Moment::now());
+        }
+        self.lease.confirmed().max(self.seen.1)
     }
 
     /// When the count is written although nothing else is due. Only a hold has a count.
@@ -151,10 +162,8 @@ impl Grant {
 
 impl Renew for Grant {
     fn schedule(&self) -> Schedule {
-        self.is_count_noted.store(false, Ordering::Relaxed);
-        let is_awaited = self.is_awaited();
+        self.is_noted.store(false, Ordering::Relaxed);
         let mut state = self.state.lock();
-        state.update_leases(|_, lease| lease.set_awaited(is_awaited));
         state.note_count();
         let schedule = state.schedule_without_count();
         let due = schedule.due.min(state.write_count_at());
@@ -162,9 +171,20 @@ impl Renew for Grant {
         Schedule { due, ..schedule }
     }
 
-    fn next_step(&self, now: Moment) -> Step {
-        let is_awaited = self.is_awaited();
+    fn unconfirmed_since(&self) -> Moment {
         let mut state = self.state.lock();
+        match state.usage {
+            Usage::Held(..) => state.unconfirmed_since(),
+            Usage::Free | Usage::Idle(_) | Usage::Ended => Moment::NEVER,
+        }
+    }
+
+    fn confirmation(&self) -> Option<Renewal> {
+        self.is_held().then(|| self.renewal_with_count(0, None))
+    }
+
+    fn next_step(&self, now: Moment) -> Step {
+        let state = self.state.lock();
         match state.usage {
             Usage::Held(..) => {}
             Usage::Free if now < state.expires() => return Step::Wait,
@@ -176,7 +196,6 @@ impl Renew for Grant {
             }
             Usage::Ended => return Step::Forget,
         }
-        state.update_leases(|_, lease| lease.set_awaited(is_awaited));
         let (action, ended) = state.action_at(now);
         let writes_count = state.write_count_at() <= now;
         let newest = state.holds;
@@ -227,9 +246,9 @@ impl Renew for Grant {
         self.count_skips(clock);
     }
 
-    #[cfg(feature = "testing")]
     fn confirm_now(&self) {
-        self.make_confirmation_due();
+        let mut state = self.state.lock();
+        state.update_leases(|_, lease| lease.confirm_now());
     }
 
     fn lease_ends(&self) -> Moment {

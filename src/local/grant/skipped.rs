@@ -19,6 +19,7 @@ impl GrantState {
             sharer.lease.shift_back(time);
         }
         self.lease_ends = self.lease_ends.before(time);
+        self.seen.1 = self.seen.1.before(time);
         self.count_changed = self.count_changed.map(|since| since.before(time));
         if let Usage::Idle(until) = &mut self.usage {
             *until = until.before(time);
@@ -31,12 +32,6 @@ impl Grant {
         let mut state = self.state.lock();
         let skipped = clock.take_skipped(&mut state.skips_counted_until);
         state.make_earlier(skipped);
-    }
-
-    pub(super) fn make_confirmation_due(&self) {
-        self.state
-            .lock()
-            .update_leases(|_, lease| lease.confirm_now());
     }
 }
 

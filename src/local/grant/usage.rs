@@ -245,8 +245,13 @@ impl Grant {
     }
 
     /// True if the hold count differs from what Redis has, and the watchdog has no note of that.
-    pub(crate) fn begin_note(&self) -> bool {
+    pub(crate) fn begin_count_note(&self) -> bool {
         let differs = self.state.lock().has_new_count();
-        differs && !self.is_count_noted.swap(true, Ordering::Relaxed)
+        differs && self.begin_note()
+    }
+
+    /// True if the watchdog has no note that the hold has changed. The caller gives it one.
+    pub(crate) fn begin_note(&self) -> bool {
+        !self.is_noted.swap(true, Ordering::Relaxed)
     }
 }

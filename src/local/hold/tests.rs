@@ -121,10 +121,10 @@ fn the_watchdog_writes_a_hold_count_that_lasts() {
         }
         _ => None,
     };
-    assert!(!grant.begin_note(), "Redis has the first level");
+    assert!(!grant.begin_count_note(), "Redis has the first level");
     let level = hold.push(terms(60_000, Renewals::Unlimited)).unwrap();
-    assert!(grant.begin_note());
-    assert!(!grant.begin_note(), "the watchdog knows");
+    assert!(grant.begin_count_note());
+    assert!(!grant.begin_count_note(), "the watchdog knows");
     assert!(counts(Moment::now()).is_none(), "the level may be short");
     let soon = Moment::now().after(Duration::from_secs(1));
     assert!(grant.schedule().due <= soon);

@@ -51,46 +51,6 @@ fn a_fixed_lease_is_confirmed_once_and_never_renewed() {
 }
 
 #[test]
-fn an_awaited_hold_is_confirmed_every_second_until_no_thread_waits() {
-    for renewals in [Renewals::Unlimited, Renewals::None] {
-        let mut state = LeaseState::new(terms(HOUR, renewals), at(0));
-        state.set_awaited(true);
-        for second in 1..10 {
-            let due = state.schedule().due;
-            assert_eq!(due, at(second * 1000));
-            assert_eq!(state.action_at(at(second * 1000 - 900)), Action::Wait);
-            assert_eq!(state.action_at(due), Action::Renew(0));
-            state.renewed(due, 0, true);
-        }
-        state.set_awaited(false);
-        assert!(state.schedule().due > at(HOUR / 2));
-        assert_eq!(state.action_at(at(10_000)), Action::Wait);
-        assert_eq!(state.expires(), end(0, HOUR));
-    }
-}
-
-#[test]
-fn an_awaited_hold_is_renewed_and_ends_like_any_other() {
-    let mut state = taken(Renewals::Unlimited);
-    let due = state.schedule().due;
-    state.set_awaited(true);
-    state.renewed(at(1000), 0, true);
-    assert_eq!(state.action_at(due), Action::Renew(LEASE));
-    let mut fixed = taken(Renewals::None);
-    fixed.set_awaited(true);
-    fixed.renewed(at(LEASE - 500), 0, true);
-    assert_eq!(fixed.schedule().due, end(0, LEASE));
-    let mut short = LeaseState::new(terms(300, Renewals::Unlimited), at(0));
-    let schedule = short.schedule();
-    short.set_awaited(true);
-    assert_eq!(
-        short.schedule(),
-        schedule,
-        "it is renewed more often anyway"
-    );
-}
-
-#[test]
 fn used_up_renewals_are_reported_before_the_lease_ends() {
     let mut state = taken(Renewals::Left(1));
     let first = state.schedule().due;

@@ -323,7 +323,6 @@ impl Locks {
                 // no entry.
                 let entry = self.entries.entry(hold.lock().clone()).or_default();
                 entry.readers.insert(hold);
-                entry.note_waiters();
                 continue;
             }
             let Some(entry) = self.entries.get_mut(hold.lock()) else {
@@ -334,7 +333,6 @@ impl Locks {
                 hold: Some(Arc::clone(hold)),
                 unanswered: None,
             });
-            entry.note_waiters();
             waiting.append(&mut entry.await_reply);
         }
         waiting

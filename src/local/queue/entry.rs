@@ -107,17 +107,6 @@ impl Entry {
         self.hold().is_some_and(|own| Arc::ptr_eq(own, hold))
     }
 
-    /// Records in the grant whether threads wait for it. Returns true if the first one has just
-    /// begun to wait.
-    pub(super) fn note_waiters(&self) -> bool {
-        let is_awaited = !self.waiting.is_empty();
-        let mut begins = false;
-        for hold in self.hold().into_iter().chain(self.readers.holds()) {
-            begins |= hold.grant().set_waiters(is_awaited);
-        }
-        begins
-    }
-
     pub(super) fn is_of(&self, grant: &Grant) -> bool {
         let hold = self.hold();
         hold.is_some_and(|hold| hold.grant().id() == grant.id())

@@ -316,7 +316,6 @@ impl Locks {
                 entry
                     .await_reply
                     .retain(|other| !Arc::ptr_eq(other, waiter));
-                entry.note_waiters();
             }
         }
     }
@@ -356,7 +355,6 @@ impl Keeper for LocalQueue {
         if entry.is_of(grant)
             && let Some(lost) = entry.ticket.take().and_then(|ticket| ticket.hold)
         {
-            grant.set_waiters(false);
             removed = if lost.is_taken() {
                 locks.lost.insert(lost)
             } else {

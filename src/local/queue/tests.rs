@@ -45,8 +45,6 @@ struct Waiting {
     queue: Arc<LocalQueue>,
     waiter: Arc<Waiter>,
     parker: Parker,
-    /// It is the first to wait for a grant.
-    is_first: bool,
 }
 
 fn wait_with(queue: &Arc<LocalQueue>, names: &[&str], number: u64, wanted: Terms) -> Waiting {
@@ -69,12 +67,11 @@ fn wait_for(
         is_shared: false,
     };
     let waiter = Waiter::new(wanted, thread(number), &unparker);
-    let awaited = queue.enqueue(&waiter).expect_err("it waits");
+    assert!(queue.enqueue(&waiter).is_none(), "it waits");
     Waiting {
         queue: Arc::clone(queue),
         waiter,
         parker,
-        is_first: !awaited.is_empty(),
     }
 }
 
@@ -267,25 +264,6 @@ fn a_lost_grant_passes_its_ticket_on_and_its_hold_is_kept_until_it_is_unlocked()
     assert!(enter(&queue, &["k"], 1).own[0].is_none());
     drop(second);
     assert!(queue.is_empty());
-}
-
-#[test]
-fn a_grant_knows_whether_threads_wait_for_it() {
-    let queue = queue();
-    let one = held(&queue, "k", 1, 0, 0);
-    let is_awaited = |hold: &Hold| hold.grant().is_awaited();
-    assert!(!is_awaited(&one));
-    let (second, third) = (wait(&queue, &["k"], 2), wait(&queue, &["k"], 3));
-    assert!(second.is_first && !third.is_first && is_awaited(&one));
-    queue.leave(&second.waiter);
-    assert!(is_awaited(&one));
-    queue.leave(&third.waiter);
-    assert!(!is_awaited(&one));
-    let fourth = wait(&queue, &["k"], 4);
-    assert!(fourth.is_first, "again");
-    assert_eq!(unlock(&queue, &[&one], NO_LINGER), [Unlocked::HandedOver]);
-    let next = fourth.holds();
-    assert!(!is_awaited(&next[0]));
 }
 
 #[test]

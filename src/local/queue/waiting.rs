@@ -25,18 +25,13 @@ impl LocalQueue {
     }
 
     /// Waits behind the other threads. The queue wakes the thread when it has the tickets. Returns
-    /// the tickets if all are free, or else the indices of the locks whose grants are awaited from
-    /// now on.
-    pub(crate) fn enqueue(self: &Arc<Self>, waiter: &Arc<Waiter>) -> Result<Claim, Vec<usize>> {
+    /// the tickets if all are free.
+    pub(crate) fn enqueue(self: &Arc<Self>, waiter: &Arc<Waiter>) -> Option<Claim> {
         let mut guard = self.0.lock();
         let locks = &mut *guard;
-        let mut awaited = Vec::new();
-        for (at, lock) in waiter.locks.iter().enumerate() {
+        for lock in &waiter.locks {
             let entry = locks.entries.entry(lock.clone()).or_default();
             entry.waiting.push_back(Arc::clone(waiter));
-            if entry.note_waiters() {
-                awaited.push(at);
-            }
         }
         // Another thread may be the first one: the tickets may have become free a moment ago.
         let mut woken = locks.pass_on(&waiter.locks, None);
@@ -44,7 +39,7 @@ impl LocalQueue {
         // The calling thread does not sleep.
         woken.retain(|woken| !Arc::ptr_eq(woken, waiter));
         wake(&woken);
-        self.claim_of(waiter).ok_or(awaited)
+        self.claim_of(waiter)
     }
 
     /// Also wakes a waiting thread when a thread with one of the tickets gets a reply.

@@ -1,12 +1,15 @@
 //! Locks that their holder abandons without a crash.
 
+use std::sync::atomic::Ordering;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use leasehold::{Error, Lease, LockClient, LockGuard, LostReason};
 
 use super::in_redis;
+use super::proxied_server::ProxiedServer;
 use crate::support::child::{self, Process};
+use crate::support::proxy::Fault;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout, within};
 use crate::support::{builder, client, on_another_thread, process, unique};
@@ -314,4 +317,25 @@ fn a_lock_whose_guard_is_forgotten_is_renewed_until_a_force_unlock() {
     on_another_thread(|| lock.acquire().and_then(LockGuard::unlock)).expect("it is free");
     assert!(matches!(lock.lock(), Err(Error::Lost { .. })));
     assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+}
+
+/// The watchdog has taken the grant out of its targets, and its release has no reply yet. The lease
+/// is much longer than the test.
+#[test]
+fn a_release_under_way_is_repeated_when_the_client_is_dropped() {
+    let redis = ProxiedServer::new();
+    let builder = redis.builder(SLIP.get()).linger(A_WHILE.get());
+    let client = builder.watchdog_lease(SOON.get() * 6).build();
+    let client = client.expect("the settings are valid");
+    let name = unique("lingers");
+    let is_sent = redis.fault_once("release", &Fault::SwallowRequest);
+    let guard = client.reentrant_lock(&name).acquire();
+    guard.and_then(LockGuard::unlock).expect("it is free");
+    eventually("the release", || is_sent.load(Ordering::SeqCst));
+    assert!(!in_redis::is_free(&redis.server, &name));
+    // One command timeout for the release that is under way, and one for the last attempt.
+    within(SLIP.get() * 3, "the drop of the last handle", || {
+        drop(client);
+    });
+    assert!(in_redis::is_free(&redis.server, &name), "a lease is left");
 }

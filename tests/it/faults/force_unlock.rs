@@ -1,16 +1,58 @@
-//! Another client force-unlocks a lock while local threads wait for its holder.
+//! Another client force-unlocks a lock: its holder learns that, and so do threads of the holder's
+//! process that wait for the lock.
 
 use std::thread;
 use std::time::Duration;
 
 use leasehold::{Error, Lease, Lock, LostReason};
 
+use super::deployment::Deployment;
+use super::kinds::KINDS;
 use crate::support::process::Task;
 use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually, millis, within};
+use crate::support::timing::{A_WHILE, SOON, eventually, millis, within};
 use crate::support::{client, unique};
 
-/// Only because a thread waits does the client confirm the lock earlier than after this time.
+everywhere! {
+    a_holder_whose_client_listens_gets_a_message;
+}
+
+/// Nothing else notifies the holder: its lease is long, and not confirmed. The operator does not
+/// know the namespace of the holder.
+fn a_holder_whose_client_listens_gets_a_message(deployment: &Deployment) {
+    let operator = deployment.client();
+    let builder = deployment.builder().namespace("shop:eu");
+    let builder = builder.watchdog_lease(long());
+    let holder = builder.confirm_every(Duration::ZERO).build().unwrap();
+    for kind in &KINDS {
+        // In a cluster, all on one server.
+        let name = |what: &str| format!("{{{}}}:{what}", kind.name);
+        let key = |what: &str| format!("shop:eu:{}", name(what));
+        let busy = operator.reentrant_lock(&key("busy"));
+        busy.lock_with(Lease::fixed(long())).unwrap();
+        let wait = holder.reentrant_lock(&name("busy"));
+        assert!(!wait.try_lock(A_WHILE.get(), Lease::RENEWED).unwrap());
+        busy.unlock().unwrap();
+
+        let lock = (kind.lock)(&holder, &name("held"));
+        let guard = lock.acquire().unwrap();
+        let owner = operator.inspect(&key("held")).unwrap().owner.unwrap();
+        let (client, _) = owner.split_once(':').unwrap();
+        let channels = redis::cmd("PUBSUB")
+            .arg("CHANNELS")
+            .arg(format!("*leasehold:{client}*"))
+            .clone();
+        let server = deployment.server_of(&key("held"));
+        eventually("the subscription", || {
+            !server.ask::<Vec<String>>(&channels).is_empty()
+        });
+        assert!(operator.force_unlock(&key("held")).unwrap());
+        let loss = guard.lost().recv_timeout(SOON.get());
+        assert_eq!(loss, Ok(LostReason::Deleted), "{}", kind.name);
+    }
+}
+
+/// Only a confirmation or a message tells the holder earlier than after this time.
 pub fn long() -> Duration {
     SOON.get() * 6
 }

@@ -6,15 +6,16 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
+use tracing::Level;
 
 use leasehold::{Error, Lease, Lock, LockClient, LockEvent, LockGuard, LostReason};
 
 use super::deployment::Deployment;
 use super::kinds::{KINDS, Kind};
-use crate::support::builder;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::unique;
+use crate::support::{builder, logs};
 
 /// The time that the documentation allows a call beyond its timeouts.
 const GRACE: Duration = Duration::from_millis(250);
@@ -373,4 +374,40 @@ fn a_hang_of_half_a_lease_loses_no_lock(deployment: &Deployment) {
         }
     });
     assert_eq!(ours.stats().lost, 0);
+}
+
+/// By the calls of all threads together.
+#[test]
+fn an_outage_is_logged_once_and_so_is_its_end() {
+    logs::keep();
+    let server = Server::start();
+    let builder = builder(&server.url()).connect_timeout(millis(100));
+    let client = builder.command_timeout(millis(100)).build().unwrap();
+    client.ping().expect("it replies");
+    let outages = || {
+        let mut warnings = logs::warnings_about(&server.address());
+        warnings.retain(|warning| warning.contains("the server does not reply"));
+        warnings.len()
+    };
+    for outage in 1..=2 {
+        server.pause();
+        assert_eq!(outages(), outage - 1);
+        thread::scope(|scope| {
+            for name in ["one", "two", "three", "four"] {
+                let lock = client.reentrant_lock(name);
+                scope.spawn(move || {
+                    // The first second, and two more timeouts of a busy machine.
+                    let wait = Duration::from_secs(1) + millis(400);
+                    let result = lock.try_lock(wait, Lease::RENEWED);
+                    assert!(matches!(result, Err(Error::Unavailable { .. })));
+                });
+            }
+        });
+        assert_eq!(outages(), outage);
+        server.resume();
+        eventually("a reply", || client.ping().is_ok());
+        let ends = logs::lines_about(&server.address(), |level| level == Level::INFO);
+        let ends = ends.iter().filter(|line| line.contains("replies again"));
+        assert_eq!(ends.count(), outage);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Barrier;
 use std::thread;
+use std::time::Duration;
 
 use leasehold::{Lease, LockClient};
 
@@ -118,7 +119,8 @@ fn local_queries_send_no_command() {
 fn two_hundred_waiting_threads_send_as_few_commands_as_one() {
     const WAITING: usize = 200;
     let server = Server::start();
-    let (holder, waiting) = (client(&server.url()), client(&server.url()));
+    let holder = builder(&server.url()).confirm_every(Duration::ZERO).build();
+    let (holder, waiting) = (holder.unwrap(), client(&server.url()));
     let held = holder.reentrant_lock("lock");
     held.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
     let started = Barrier::new(WAITING + 1);

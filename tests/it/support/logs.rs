@@ -1,4 +1,4 @@
-//! The warnings and errors that the library logs in all tests of this process.
+//! What the library logs in all tests of this process, except at the levels debug and trace.
 
 use std::fmt::{Debug, Write};
 use std::sync::Once;
@@ -8,9 +8,9 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static LINES: Mutex<Vec<(Level, String)>> = Mutex::new(Vec::new());
 
-/// Keeps warnings from now on.
+/// Keeps what is logged from now on.
 pub fn keep() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -18,24 +18,31 @@ pub fn keep() {
     });
 }
 
-/// The warnings that contain `what`: message and fields, in order.
+/// The warnings and errors that contain `what`: message and fields, in order.
 pub fn warnings_about(what: &str) -> Vec<String> {
-    let warnings = WARNINGS.lock();
-    let about = warnings.iter().filter(|warning| warning.contains(what));
-    about.cloned().collect()
+    lines_about(what, |level| level <= Level::WARN)
+}
+
+/// The lines with these levels that contain `what`: message and fields, in order.
+pub fn lines_about(what: &str, is_wanted: impl Fn(Level) -> bool) -> Vec<String> {
+    let lines = LINES.lock();
+    let about = lines
+        .iter()
+        .filter(|(level, line)| is_wanted(*level) && line.contains(what));
+    about.map(|(_, line)| line.clone()).collect()
 }
 
 struct Keeper;
 
 impl Subscriber for Keeper {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::WARN && metadata.target().starts_with("leasehold")
+        *metadata.level() <= Level::INFO && metadata.target().starts_with("leasehold")
     }
 
     fn event(&self, event: &Event<'_>) {
         let mut line = Line(String::new());
         event.record(&mut line);
-        WARNINGS.lock().push(line.0);
+        LINES.lock().push((*event.metadata().level(), line.0));
     }
 
     // The library has no spans.

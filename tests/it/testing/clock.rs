@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{Lease, LostReason};
+use leasehold::{Lease, LockGuard, LostReason};
+use tracing::Level;
 
 use super::{LEASE, MINUTE, assert_lost, start, waiting};
-use crate::support::timing::SLIP;
+use crate::support::timing::{SLIP, eventually};
+use crate::support::{logs, unique};
 
 #[test]
 fn a_renewed_lock_stays_held_for_as_long_as_the_clock_is_advanced() {
@@ -89,6 +91,37 @@ fn a_waiting_thread_has_the_lock_when_the_lease_of_its_holder_has_ended() {
     redis.advance(MINUTE);
     call.join().unwrap().unwrap();
     assert_lost(lock.unlock(), LostReason::Expired);
+}
+
+/// A call of another client, and one that waits for a thread of its own client.
+#[test]
+fn a_long_wait_is_logged_once_with_the_holder() {
+    logs::keep();
+    let redis = start();
+    let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
+    let name = unique("long wait");
+    let guard = one.reentrant_lock(&name).acquire().unwrap();
+    let owner = one.inspect(&name).unwrap().owner.unwrap();
+    let calls = [&other, &one].map(|client| {
+        let lock = client.reentrant_lock(&name);
+        waiting(&redis, move || lock.acquire().and_then(LockGuard::unlock))
+    });
+    assert!(redis.await_waiting(2));
+    let logged = || logs::lines_about(&name, |level| level == Level::INFO);
+    redis.advance(Duration::from_secs(9));
+    assert_eq!(logged(), [""; 0]);
+    redis.advance(Duration::from_secs(2));
+    eventually("both lines", || logged().len() == 2);
+    redis.advance(MINUTE);
+    let lines = logged();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines.iter().all(|line| line.contains("still waiting")));
+    let with_holder = lines.iter().filter(|line| line.contains(&owner));
+    assert_eq!(with_holder.count(), 1, "{lines:?}");
+    guard.unlock().unwrap();
+    for call in calls {
+        call.join().unwrap().unwrap();
+    }
 }
 
 #[test]

@@ -21,12 +21,11 @@ pub(super) fn wait_as(queue: &Arc<LocalQueue>, number: u64, is_shared: bool) -> 
         is_shared,
     };
     let waiter = Waiter::new(wanted, thread(number), &unparker);
-    let awaited = queue.enqueue(&waiter).expect_err("it waits");
+    assert!(queue.enqueue(&waiter).is_none(), "it waits");
     Waiting {
         queue: Arc::clone(queue),
         waiter,
         parker,
-        is_first: !awaited.is_empty(),
     }
 }
 

@@ -1,0 +1,57 @@
+//! Reports a wait that has become long, once, although the waiting thread sleeps.
+
+use std::cell::{Cell, RefCell};
+use std::time::Duration;
+
+use super::CallBudget;
+
+/// How long a wait lasts before it is reported.
+const LONG: Duration = Duration::from_secs(10);
+
+/// Gets the name of what the call waits for, the time, and the holder. It is called on the waiting
+/// thread, without a locked mutex.
+type Report = fn(&str, Duration, Option<&str>);
+
+/// The report of a call that has not waited for long.
+#[derive(Debug, Default)]
+pub(super) struct LongWait<'c> {
+    /// `None` if no wait of the call is reported.
+    report: Option<(&'c str, Report)>,
+    is_reported: Cell<bool>,
+    /// The owner id of another client that has what this call waits for, by the last reply.
+    holder: RefCell<Option<String>>,
+}
+
+impl<'c> CallBudget<'c> {
+    /// This budget of a call for `name`, whose wait is reported once it is long.
+    pub(crate) fn reporting(mut self, name: &'c str, report: Report) -> Self {
+        self.long_wait.report = Some((name, report));
+        self
+    }
+
+    /// Notes the owner id of another client that has what this call waits for.
+    pub(crate) fn note_holder(&self, owner: String) {
+        *self.long_wait.holder.borrow_mut() = (!owner.is_empty()).then_some(owner);
+    }
+
+    /// The time until the wait of this call is long. `None` if it is not reported any more.
+    pub(super) fn long_wait_left(&self) -> Option<Duration> {
+        let is_wanted = self.long_wait.report.is_some() && !self.long_wait.is_reported.get();
+        is_wanted.then(|| self.minus_skipped(self.started.after(LONG)).left())
+    }
+
+    /// Parks the thread for `timeout`, and reports the wait after `left`, which is shorter. True if
+    /// the thread was unparked.
+    pub(super) fn wait_and_report(&self, left: Duration, timeout: Duration) -> bool {
+        if self.park(left) {
+            return true;
+        }
+        if let Some((name, report)) = self.long_wait.report
+            && !self.is_interrupted()
+        {
+            self.long_wait.is_reported.set(true);
+            report(name, LONG, self.long_wait.holder.borrow().as_deref());
+        }
+        self.park(timeout - left)
+    }
+}

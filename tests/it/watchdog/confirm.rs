@@ -1,0 +1,169 @@
+//! The watchdog confirms what is held, so that a holder learns soon that its lock is gone. The
+//! leases are much longer than the tests, so nothing is due but confirmations.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use leasehold::testing::InMemoryRedis;
+use leasehold::{Lease, LockClient, LockGuard, LostReason};
+
+use crate::support::server::Server;
+use crate::support::timing::{SOON, eventually, millis};
+use crate::support::traffic::{Monitor, reset, scripts};
+use crate::support::{builder, client};
+
+fn long() -> Duration {
+    SOON.get() * 6
+}
+
+fn confirming(server: &Server, every: Duration) -> LockClient {
+    let builder = builder(&server.url()).watchdog_lease(long());
+    builder.confirm_every(every).build().unwrap()
+}
+
+fn held(client: &LockClient, name: &str, lease: Lease) -> LockGuard {
+    client.reentrant_lock(name).acquire_with(lease).unwrap()
+}
+
+/// The scripts that were called by their hashes since the last call.
+fn by_hash(monitor: &mut Monitor<'_>) -> impl Iterator<Item = String> + use<> {
+    let lines = monitor.lines().into_iter();
+    lines.filter(|line| line.contains("\"EVALSHA\""))
+}
+
+/// However the locks end, and whichever lease they have.
+#[test]
+fn a_holder_learns_within_about_a_second_that_its_lock_is_gone() {
+    type End = fn(&Server);
+    let ends: [End; 3] = [
+        |server| {
+            let operator = client(&server.url());
+            for name in ["renewed", "fixed"] {
+                assert!(operator.force_unlock(name).unwrap());
+            }
+        },
+        |server| server.ask(redis::cmd("DEL").arg("renewed").arg("fixed")),
+        |server| server.ask(&redis::cmd("FLUSHALL")),
+    ];
+    let servers = ends.map(|end| (Server::start(), end));
+    let held = servers.each_ref().map(|(server, end)| {
+        let client = builder(&server.url()).build().unwrap();
+        let renewed = held(&client, "renewed", Lease::RENEWED.lasting(long()));
+        let fixed = held(&client, "fixed", Lease::fixed(long()));
+        end(server);
+        (Instant::now(), [renewed, fixed])
+    });
+    // The one second, and the delay of a busy machine.
+    let bound = Duration::from_secs(1) + millis(500);
+    for (gone, guards) in &held {
+        for guard in guards {
+            let left = (*gone + bound).saturating_duration_since(Instant::now());
+            let loss = guard.lost().recv_timeout(left);
+            assert_eq!(loss, Ok(LostReason::Deleted), "{guard:?}");
+        }
+    }
+}
+
+/// Each call has 250 locks, and each lock is in every fourth one.
+#[test]
+fn the_cost_of_a_thousand_locks_is_a_call_in_each_interval() {
+    let server = Server::options().alone().start();
+    let every = millis(100);
+    let client = confirming(&server, every);
+    let names: Vec<String> = (0..1000).map(|at| format!("lock:{at}")).collect();
+    let _guard = client.multi_lock(&names).acquire().unwrap();
+    let mut monitor = Monitor::of(&server);
+    let (start, mut calls) = (Instant::now(), Vec::<String>::new());
+    eventually("nine calls", || {
+        calls.extend(by_hash(&mut monitor));
+        calls.len() >= 9
+    });
+    // A call that was late may be followed by one that is in time.
+    let (took, least) = (start.elapsed(), every * (calls.len() as u32 - 2));
+    assert!(took >= least, "{} calls in {took:?}", calls.len());
+    // The server does not know the script at the first one.
+    for four in calls[1..9].chunks(4) {
+        let words = four.iter().flat_map(|call| call.split('"'));
+        let confirmed: HashSet<&str> = words.filter(|word| word.starts_with("lock:")).collect();
+        assert_eq!(confirmed.len(), 1000);
+    }
+}
+
+#[test]
+fn short_holds_cost_no_confirmation_even_if_they_share_a_grant() {
+    let server = Server::start();
+    let every = millis(250);
+    for linger in [Duration::ZERO, long() / 4] {
+        let builder = builder(&server.url()).watchdog_lease(long());
+        let client = builder.confirm_every(every).linger(linger).build().unwrap();
+        let lock = client.reentrant_lock("lock");
+        lock.acquire().unwrap().unlock().unwrap();
+        reset(&server);
+        let before = client.stats();
+        let (start, mut longest) = (Instant::now(), Duration::ZERO);
+        while start.elapsed() < every * 5 / 2 {
+            let guard = lock.acquire().unwrap();
+            let acquired = Instant::now();
+            guard.unlock().unwrap();
+            longest = longest.max(acquired.elapsed());
+        }
+        let stats = client.stats();
+        let needed = stats.acquisitions - before.acquisitions + stats.releases - before.releases;
+        let sent = scripts(&server);
+        assert!(sent == needed || longest > every, "{sent}, not {needed}");
+    }
+}
+
+#[test]
+fn without_confirmations_nothing_is_sent_before_the_renewal() {
+    let server = Server::start();
+    let never = confirming(&server, Duration::ZERO);
+    let often = confirming(&server, Duration::from_millis(100));
+    let (silent, _confirmed) = (
+        held(&never, "silent", Lease::RENEWED),
+        held(&often, "confirmed", Lease::RENEWED),
+    );
+    let mut monitor = Monitor::of(&server);
+    let mut calls = Vec::new();
+    eventually("ten confirmations", || {
+        calls.extend(by_hash(&mut monitor));
+        calls.len() >= 10
+    });
+    assert!(calls.iter().all(|call| call.contains("confirmed")));
+    server.ask::<()>(redis::cmd("DEL").arg("silent"));
+    silent.check().unwrap();
+    assert!(silent.confirm().is_err());
+}
+
+/// The server writes what it replicates, or appends to its file.
+#[test]
+fn a_confirmation_writes_nothing() {
+    let server = Server::start();
+    let client = confirming(&server, Duration::from_millis(100));
+    let _guard = held(&client, "lock", Lease::RENEWED);
+    let changes = || -> String {
+        let info: String = server.ask(redis::cmd("INFO").arg("persistence"));
+        let line = info
+            .lines()
+            .find(|line| line.starts_with("rdb_changes_since"));
+        line.unwrap().into()
+    };
+    let before = changes();
+    reset(&server);
+    eventually("three confirmations", || scripts(&server) >= 3);
+    assert_eq!(changes(), before);
+}
+
+#[test]
+fn a_holder_in_a_test_learns_it_when_the_clock_is_advanced() {
+    let redis = InMemoryRedis::start().unwrap();
+    let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
+    let guard = held(&one, "job", Lease::RENEWED);
+    for _ in 0..3 {
+        redis.advance(Duration::from_secs(1));
+        guard.check().unwrap();
+    }
+    assert!(other.force_unlock("job").unwrap());
+    redis.advance(Duration::from_secs(1));
+    assert_eq!(guard.lost().try_recv(), Ok(LostReason::Deleted));
+}
