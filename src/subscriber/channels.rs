@@ -1,6 +1,6 @@
 //! Which threads wait for messages of which channels. Pure: no clock, no I/O, no mutex.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +12,17 @@ use crate::request::Prepared;
 /// frequent contention does not cost a new subscription each time.
 pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
+/// How long after a refused subscription the server is asked again.
+pub(super) const REFUSED_PAUSE: Duration = Duration::from_secs(30);
+
+/// The largest number of channels that are subscribed together. It bounds the size of a request.
+pub(super) const BATCH: usize = 1_000;
+
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
     channels: HashMap<Arc<str>, Channel>,
-    /// Channels to subscribe, in the order in which they were added.
-    wanted: Vec<Arc<str>>,
+    /// The channels that are [wanted](Subscription::Wanted).
+    wanted: HashSet<Arc<str>>,
 }
 
 /// A waiting thread.
@@ -40,10 +46,12 @@ struct Channel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subscription {
     Wanted,
+    /// The subscriber thread requests the subscription now.
+    Requested,
     /// Redis confirmed the subscription on the current connection.
     Live,
-    /// Redis refused the subscription.
-    Refused,
+    /// Redis refused the subscription at this moment.
+    Refused(Moment),
 }
 
 impl Channels {
@@ -57,7 +65,7 @@ impl Channels {
     ) -> bool {
         let wanted = &mut self.wanted;
         let entry = self.channels.entry(Arc::clone(channel)).or_insert_with(|| {
-            wanted.push(Arc::clone(channel));
+            wanted.insert(Arc::clone(channel));
             Channel {
                 state: Subscription::Wanted,
                 listeners: Vec::new(),
@@ -70,7 +78,7 @@ impl Channels {
             word: word.map(Arc::from),
         });
         entry.unused_since = None;
-        entry.state == Subscription::Wanted
+        matches!(entry.state, Subscription::Wanted | Subscription::Requested)
     }
 
     /// Removes a listener, and returns it so that the caller can drop it without a mutex. A channel
@@ -88,7 +96,7 @@ impl Channels {
             entry.unused_since = Some(now);
             if entry.state == Subscription::Wanted {
                 self.channels.remove(channel);
-                self.wanted.retain(|wanted| &**wanted != channel);
+                self.wanted.remove(channel);
             }
         }
         Some(removed)
@@ -108,23 +116,25 @@ impl Channels {
     }
 
     pub(crate) fn is_live(&self, channel: &str) -> bool {
-        self.is(channel, Subscription::Live)
+        let entry = self.channels.get(channel);
+        entry.is_some_and(|entry| entry.state == Subscription::Live)
     }
 
-    fn is(&self, channel: &str, state: Subscription) -> bool {
-        self.channels.get(channel).is_some_and(|c| c.state == state)
-    }
-
-    /// Returns the next channel to subscribe. The channel stays wanted until its subscription is
-    /// confirmed or refused.
-    pub(crate) fn next_wanted(&mut self) -> Option<Arc<str>> {
-        while !self.wanted.is_empty() {
-            let channel = self.wanted.remove(0);
-            if self.is(&channel, Subscription::Wanted) {
-                return Some(channel);
-            }
+    /// Returns channels to subscribe, at most [`BATCH`]. Each is confirmed, refused or moved next,
+    /// or the connection fails.
+    pub(crate) fn take_wanted(&mut self) -> Vec<Arc<str>> {
+        let taken: Vec<Arc<str>> = self.wanted.iter().take(BATCH).cloned().collect();
+        for channel in &taken {
+            self.wanted.remove(channel);
+            self.set(channel, Subscription::Requested);
         }
-        None
+        taken
+    }
+
+    fn set(&mut self, channel: &str, state: Subscription) {
+        if let Some(entry) = self.channels.get_mut(channel) {
+            entry.state = state;
+        }
     }
 
     pub(crate) fn has_wanted(&self) -> bool {
@@ -132,18 +142,17 @@ impl Channels {
     }
 
     /// Records that Redis confirmed the subscription. Returns the listeners, which must try to
-    /// acquire their locks because they missed earlier messages; `None` if the channel was
-    /// forgotten meanwhile.
-    pub(crate) fn confirmed(&mut self, channel: &str) -> Option<Vec<Unparker>> {
-        let entry = self.channels.get_mut(channel)?;
-        entry.state = Subscription::Live;
-        Some(entry.unparkers().collect())
+    /// acquire their locks because they missed earlier messages.
+    pub(crate) fn confirmed(&mut self, channel: &str) -> Vec<Unparker> {
+        self.set(channel, Subscription::Live);
+        let entry = self.channels.get(channel);
+        entry.map_or(Vec::new(), |entry| entry.unparkers().collect())
     }
 
     /// Forgets a channel that has moved to another server. Returns its listeners, which must
     /// register there.
     pub(crate) fn moved(&mut self, channel: &str) -> Vec<Unparker> {
-        self.wanted.retain(|wanted| &**wanted != channel);
+        self.wanted.remove(channel);
         let entry = self.channels.remove(channel);
         entry.map_or(Vec::new(), |entry| entry.unparkers().collect())
     }
@@ -158,10 +167,10 @@ impl Channels {
         self.channels.is_empty()
     }
 
-    pub(crate) fn refused(&mut self, channel: &str) {
-        if let Some(entry) = self.channels.get_mut(channel) {
-            entry.state = Subscription::Refused;
-        }
+    /// Records that Redis refused the subscription. While the channel is in use, it is wanted
+    /// again after [`REFUSED_PAUSE`], and on the next connection.
+    pub(crate) fn refused(&mut self, channel: &str, now: Moment) {
+        self.set(channel, Subscription::Refused(now));
     }
 
     /// Returns the listeners to wake after a message. On the channel of a lock, each waits for
@@ -180,33 +189,35 @@ impl Channels {
     /// Records that the connection, and so every subscription, is gone. Returns all listeners,
     /// which must try to acquire their locks because they may have missed messages.
     pub(crate) fn disconnected(&mut self) -> Vec<Unparker> {
-        self.wanted.clear();
-        for (channel, entry) in &mut self.channels {
-            entry.state = Subscription::Wanted;
-            self.wanted.push(Arc::clone(channel));
-        }
+        let entries = self.channels.values_mut();
+        entries.for_each(|entry| entry.state = Subscription::Wanted);
+        self.wanted = self.channels.keys().cloned().collect();
         self.channels
             .values()
             .flat_map(Channel::unparkers)
             .collect()
     }
 
-    /// Forgets the channels that have been unused for [`LINGER`]. Returns those to unsubscribe.
+    /// Forgets the channels that have been unused for [`LINGER`], and wants those again that were
+    /// refused [`REFUSED_PAUSE`] ago. Returns the channels to unsubscribe. It looks at every
+    /// channel, so it is not called for each message.
     pub(crate) fn expire(&mut self, now: Moment) -> Vec<Arc<str>> {
-        let expired: Vec<Arc<str>> = self
-            .channels
-            .iter()
-            .filter(|(_, entry)| {
-                let unused = entry.unused_since;
-                unused.is_some_and(|since| since.after(LINGER) <= now)
-            })
-            .map(|(channel, _)| Arc::clone(channel))
-            .collect();
-        let subscribed = expired.into_iter().filter(|channel| {
-            let entry = self.channels.remove(channel);
-            entry.is_some_and(|entry| entry.state == Subscription::Live)
+        let mut subscribed = Vec::new();
+        let Self { channels, wanted } = self;
+        channels.retain(|channel, entry| {
+            let unused = entry.unused_since;
+            let is_kept = unused.is_none_or(|since| now < since.after(LINGER));
+            match entry.state {
+                Subscription::Live if !is_kept => subscribed.push(Arc::clone(channel)),
+                Subscription::Refused(at) if is_kept && at.after(REFUSED_PAUSE) <= now => {
+                    entry.state = Subscription::Wanted;
+                    wanted.insert(Arc::clone(channel));
+                }
+                _ => {}
+            }
+            is_kept
         });
-        subscribed.collect()
+        subscribed
     }
 }
 
@@ -241,10 +252,9 @@ mod tests {
         let mut channels = Channels::default();
         let (one, parker) = pair();
         assert!(channels.add(&channel(), one, None));
-        assert_eq!(channels.next_wanted(), Some(channel()));
-        assert_eq!(channels.next_wanted(), None);
-        assert!(!channels.is_live("channel"));
-        let listeners = channels.confirmed("channel").unwrap();
+        assert_eq!(channels.take_wanted(), [channel()]);
+        assert!(channels.take_wanted().is_empty() && !channels.is_live("channel"));
+        let listeners = channels.confirmed("channel");
         listeners.iter().for_each(Unparker::unpark);
         assert!(channels.is_live("channel"));
         assert!(woken(&parker), "a confirmation wakes its listeners");
@@ -281,11 +291,36 @@ mod tests {
         let mut channels = Channels::default();
         let (one, _sleeper) = pair();
         channels.add(&channel(), one.clone(), None);
-        // Its subscription is on its way when its last listener is removed.
-        assert_eq!(channels.next_wanted(), Some(channel()));
         channels.remove("channel", &one, Moment::ZERO);
-        assert!(channels.channels.is_empty());
-        assert!(channels.confirmed("channel").is_none());
+        assert!(channels.is_empty() && !channels.has_wanted());
+    }
+
+    #[test]
+    fn a_channel_that_is_not_used_any_more_when_it_is_confirmed_is_unsubscribed_later() {
+        let mut channels = Channels::default();
+        let (one, _sleeper) = pair();
+        channels.add(&channel(), one.clone(), None);
+        channels.take_wanted();
+        channels.remove("channel", &one, Moment::ZERO);
+        assert!(channels.add(&channel(), one.clone(), None), "not confirmed");
+        assert!(!channels.has_wanted(), "it is requested once");
+        channels.remove("channel", &one, Moment::ZERO);
+        assert!(channels.confirmed("channel").is_empty());
+        assert_eq!(channels.expire(Moment::ZERO.after(LINGER)), [channel()]);
+        assert!(channels.is_empty());
+    }
+
+    #[test]
+    fn all_wanted_channels_are_taken_together_up_to_a_limit() {
+        let mut channels = Channels::default();
+        let (one, _sleeper) = pair();
+        for number in 0..=BATCH {
+            channels.add(&number.to_string().into(), one.clone(), None);
+        }
+        let first = channels.take_wanted();
+        let rest = channels.take_wanted();
+        assert_eq!((first.len(), rest.len()), (BATCH, 1));
+        assert!(!first.contains(&rest[0]) && !channels.has_wanted());
     }
 
     #[test]
@@ -295,12 +330,12 @@ mod tests {
         let (two, second) = pair();
         channels.add(&channel(), one, None);
         channels.add(&channel(), two, None);
-        channels.next_wanted();
+        channels.take_wanted();
         channels.confirmed("channel");
         channels.disconnected().iter().for_each(Unparker::unpark);
         assert!(woken(&first) && woken(&second));
         assert!(!channels.is_live("channel"));
-        assert_eq!(channels.next_wanted(), Some(channel()));
+        assert_eq!(channels.take_wanted(), [channel()]);
     }
 
     #[test]
@@ -309,7 +344,7 @@ mod tests {
         let (one, _sleeper) = pair();
         let start = Moment::ZERO.after(Duration::from_secs(100));
         channels.add(&channel(), one.clone(), None);
-        channels.next_wanted();
+        channels.take_wanted();
         channels.confirmed("channel");
         channels.remove("channel", &one, start);
         assert!(channels.expire(start.after(LINGER / 2)).is_empty());
@@ -328,7 +363,7 @@ mod tests {
         let mut channels = Channels::default();
         let (one, parker) = pair();
         channels.add(&channel(), one.clone(), None);
-        channels.next_wanted();
+        channels.take_wanted();
         channels.confirmed("channel");
         channels.moved("channel").iter().for_each(Unparker::unpark);
         assert!(woken(&parker));
@@ -338,12 +373,36 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_channel_is_not_wanted_again() {
+    fn a_refused_channel_is_wanted_again_after_a_pause_and_on_the_next_connection() {
         let mut channels = Channels::default();
         let (one, parker) = pair();
-        channels.add(&channel(), one, None);
-        channels.next_wanted();
-        channels.refused("channel");
+        channels.add(&channel(), one.clone(), None);
+        channels.take_wanted();
+        channels.refused("channel", Moment::ZERO);
         assert!(!channels.has_wanted() && !channels.is_live("channel") && !woken(&parker));
+        let soon = Moment::ZERO.after(REFUSED_PAUSE / 2);
+        assert!(channels.expire(soon).is_empty() && !channels.has_wanted());
+
+        channels.disconnected();
+        assert_eq!(channels.take_wanted(), [channel()]);
+        channels.refused("channel", Moment::ZERO);
+
+        // The same channel, although no thread waits at this moment.
+        let then = Moment::ZERO.after(REFUSED_PAUSE);
+        channels.remove("channel", &one, soon.after(REFUSED_PAUSE / 2));
+        assert!(channels.expire(then).is_empty());
+        assert_eq!(channels.take_wanted(), [channel()]);
+        channels.add(&channel(), one.clone(), None);
+        channels
+            .confirmed("channel")
+            .iter()
+            .for_each(Unparker::unpark);
+        assert!(woken(&parker) && channels.is_live("channel"));
+
+        // A refused channel that is not used any more is forgotten.
+        channels.refused("channel", then);
+        channels.remove("channel", &one, then);
+        assert!(channels.expire(then.after(REFUSED_PAUSE)).is_empty());
+        assert!(channels.is_empty() && !channels.has_wanted());
     }
 }
