@@ -11,7 +11,6 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -24,17 +23,13 @@ use crate::script::Call;
 use crate::topology::Topology;
 use crate::transport::exchange::{Exchange, Pending};
 
-/// The longest time for writing the request. It fits into the buffer of the socket.
-const SEND_TIMEOUT: Duration = Duration::from_millis(100);
-
 /// A request that is sent at most once: by the subscriber thread, or by the waiting thread itself.
 pub(crate) struct Prepared {
     topology: Arc<Topology>,
     lock: LockKey,
     call: Call,
-    /// Locked while the request is written, which takes at most [`SEND_TIMEOUT`]: a thread that
-    /// takes the request back has to know whether it was sent. No other thread waits for this
-    /// mutex.
+    /// Its mutex protects: a thread that takes the request back knows whether it was sent. So it is
+    /// locked while the request is written, which does not wait.
     state: Mutex<State>,
     is_outdated: AtomicBool,
 }
@@ -87,13 +82,13 @@ impl Prepared {
     fn exchange(&self) -> Option<Box<Exchange>> {
         let server = self.topology.known(&self.lock)?;
         let (slot, connection) = server.pool.open_slot()?;
-        let now = Moment::now();
         let mut exchange = Exchange::new(
             server,
             slot,
             (connection, true),
-            now,
-            now.after(SEND_TIMEOUT),
+            Moment::now(),
+            // The write does not wait. The thread that reads the reply sets its deadline.
+            Moment::ZERO,
             List::from([Pending {
                 place: 0,
                 asking: false,
@@ -101,7 +96,7 @@ impl Prepared {
                 is_sent: false,
             }]),
         );
-        // Redis does not execute a part of a request.
+        // A connection whose buffer is full is dropped. Redis does not execute a part of a request.
         let is_sent = exchange.send(|_| &self.call).is_ok();
         is_sent.then(|| Box::new(exchange))
     }

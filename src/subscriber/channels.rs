@@ -1,6 +1,6 @@
 //! Which threads wait for messages of which channels. Pure: no clock, no I/O, no mutex.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +12,17 @@ use crate::request::Prepared;
 /// frequent contention does not cost a new subscription each time.
 pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
+/// How long after a refused subscription the server is asked again.
+pub(super) const REFUSED_PAUSE: Duration = Duration::from_secs(30);
+
+/// The largest number of channels that are subscribed together. It bounds the size of a request.
+pub(super) const BATCH: usize = 1_000;
+
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
     channels: HashMap<Arc<str>, Channel>,
-    /// Channels to subscribe, in the order in which they were added.
-    wanted: Vec<Arc<str>>,
+    /// The channels that are [wanted](Subscription::Wanted).
+    wanted: HashSet<Arc<str>>,
 }
 
 /// A waiting thread.
@@ -40,10 +46,12 @@ struct Channel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subscription {
     Wanted,
+    /// The subscriber thread requests the subscription now.
+    Requested,
     /// Redis confirmed the subscription on the current connection.
     Live,
-    /// Redis refused the subscription.
-    Refused,
+    /// Redis refused the subscription at this moment.
+    Refused(Moment),
 }
 
 impl Channels {
@@ -57,7 +65,7 @@ impl Channels {
     ) -> bool {
         let wanted = &mut self.wanted;
         let entry = self.channels.entry(Arc::clone(channel)).or_insert_with(|| {
-            wanted.push(Arc::clone(channel));
+            wanted.insert(Arc::clone(channel));
             Channel {
                 state: Subscription::Wanted,
                 listeners: Vec::new(),
@@ -70,7 +78,7 @@ impl Channels {
             word: word.map(Arc::from),
         });
         entry.unused_since = None;
-        entry.state == Subscription::Wanted
+        matches!(entry.state, Subscription::Wanted | Subscription::Requested)
     }
 
     /// Removes a listener, and returns it so that the caller can drop it without a mutex. A channel
@@ -88,7 +96,7 @@ impl Channels {
             entry.unused_since = Some(now);
             if entry.state == Subscription::Wanted {
                 self.channels.remove(channel);
-                self.wanted.retain(|wanted| &**wanted != channel);
+                self.wanted.remove(channel);
             }
         }
         Some(removed)
@@ -108,23 +116,25 @@ impl Channels {
     }
 
     pub(crate) fn is_live(&self, channel: &str) -> bool {
-        self.is(channel, Subscription::Live)
+        let entry = self.channels.get(channel);
+        entry.is_some_and(|entry| entry.state == Subscription::Live)
     }
 
-    fn is(&self, channel: &str, state: Subscription) -> bool {
-        self.channels.get(channel).is_some_and(|c| c.state == state)
-    }
-
-    /// Returns the next channel to subscribe. The channel stays wanted until its subscription is
-    /// confirmed or refused.
-    pub(crate) fn next_wanted(&mut self) -> Option<Arc<str>> {
-        while !self.wanted.is_empty() {
-            let channel = self.wanted.remove(0);
-            if self.is(&channel, Subscription::Wanted) {
-                return Some(channel);
-            }
+    /// Returns channels to subscribe, at most [`BATCH`]. Each is confirmed, refused or moved next,
+    /// or the connection fails.
+    pub(crate) fn take_wanted(&mut self) -> Vec<Arc<str>> {
+        let taken: Vec<Arc<str>> = self.wanted.iter().take(BATCH).cloned().collect();
+        for channel in &taken {
+            self.wanted.remove(channel);
+            self.set(channel, Subscription::Requested);
         }
-        None
+        taken
+    }
+
+    fn set(&mut self, channel: &str, state: Subscription) {
+        if let Some(entry) = self.channels.get_mut(channel) {
+            entry.state = state;
+        }
     }
 
     pub(crate) fn has_wanted(&self) -> bool {
@@ -132,18 +142,17 @@ impl Channels {
     }
 
     /// Records that Redis confirmed the subscription. Returns the listeners, which must try to
-    /// acquire their locks because they missed earlier messages; `None` if the channel was
-    /// forgotten meanwhile.
-    pub(crate) fn confirmed(&mut self, channel: &str) -> Option<Vec<Unparker>> {
-        let entry = self.channels.get_mut(channel)?;
-        entry.state = Subscription::Live;
-        Some(entry.unparkers().collect())
+    /// acquire their locks because they missed earlier messages.
+    pub(crate) fn confirmed(&mut self, channel: &str) -> Vec<Unparker> {
+        self.set(channel, Subscription::Live);
+        let entry = self.channels.get(channel);
+        entry.map_or(Vec::new(), |entry| entry.unparkers().collect())
     }
 
     /// Forgets a channel that has moved to another server. Returns its listeners, which must
     /// register there.
     pub(crate) fn moved(&mut self, channel: &str) -> Vec<Unparker> {
-        self.wanted.retain(|wanted| &**wanted != channel);
+        self.wanted.remove(channel);
         let entry = self.channels.remove(channel);
         entry.map_or(Vec::new(), |entry| entry.unparkers().collect())
     }
@@ -158,10 +167,10 @@ impl Channels {
         self.channels.is_empty()
     }
 
-    pub(crate) fn refused(&mut self, channel: &str) {
-        if let Some(entry) = self.channels.get_mut(channel) {
-            entry.state = Subscription::Refused;
-        }
+    /// Records that Redis refused the subscription. While the channel is in use, it is wanted
+    /// again after [`REFUSED_PAUSE`], and on the next connection.
+    pub(crate) fn refused(&mut self, channel: &str, now: Moment) {
+        self.set(channel, Subscription::Refused(now));
     }
 
     /// Returns the listeners to wake after a message. On the channel of a lock, each waits for
@@ -180,33 +189,35 @@ impl Channels {
     /// Records that the connection, and so every subscription, is gone. Returns all listeners,
     /// which must try to acquire their locks because they may have missed messages.
     pub(crate) fn disconnected(&mut self) -> Vec<Unparker> {
-        self.wanted.clear();
-        for (channel, entry) in &mut self.channels {
-            entry.state = Subscription::Wanted;
-            self.wanted.push(Arc::clone(channel));
-        }
+        let entries = self.channels.values_mut();
+        entries.for_each(|entry| entry.state = Subscription::Wanted);
+        self.wanted = self.channels.keys().cloned().collect();
         self.channels
             .values()
             .flat_map(Channel::unparkers)
             .collect()
     }
 
-    /// Forgets the channels that have been unused for [`LINGER`]. Returns those to unsubscribe.
+    /// Forgets the channels that have been unused for [`LINGER`], and wants those again that were
+    /// refused [`REFUSED_PAUSE`] ago. Returns the channels to unsubscribe. It looks at every
+    /// channel, so it is not called for each message.
     pub(crate) fn expire(&mut self, now: Moment) -> Vec<Arc<str>> {
-        let expired: Vec<Arc<str>> = self
-            .channels
-            .iter()
-            .filter(|(_, entry)| {
-                let unused = entry.unused_since;
-                unused.is_some_and(|since| since.after(LINGER) <= now)
-            })
-            .map(|(channel, _)| Arc::clone(channel))
-            .collect();
-        let subscribed = expired.into_iter().filter(|channel| {
-            let entry = self.channels.remove(channel);
-            entry.is_some_and(|entry| entry.state == Subscription::Live)
+        let mut subscribed = Vec::new();
+        let Self { channels, wanted } = self;
+        channels.retain(|channel, entry| {
+            let unused = entry.unused_since;
+            let is_kept = unused.is_none_or(|since| now < since.after(LINGER));
+            match entry.state {
+                Subscription::Live if !is_kept => subscribed.push(Arc::clone(channel)),
+                Subscription::Refused(at) if is_kept && at.after(REFUSED_PAUSE) <= now => {
+                    entry.state = Subscription::Wanted;
+                    wanted.insert(Arc::clone(channel));
+                }
+                _ => {}
+            }
+            is_kept
         });
-        subscribed.collect()
+        subscribed
     }
 }
 
@@ -224,126 +235,4 @@ impl Channel {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::base::parker::{Parker, pair};
-
-    fn channel() -> Arc<str> {
-        "channel".into()
-    }
-
-    fn woken(parker: &Parker) -> bool {
-        parker.sleep(Duration::ZERO)
-    }
-
-    #[test]
-    fn the_first_listener_wants_a_subscription_and_the_next_use_it() {
-        let mut channels = Channels::default();
-        let (one, parker) = pair();
-        assert!(channels.add(&channel(), one, None));
-        assert_eq!(channels.next_wanted(), Some(channel()));
-        assert_eq!(channels.next_wanted(), None);
-        assert!(!channels.is_live("channel"));
-        let listeners = channels.confirmed("channel").unwrap();
-        listeners.iter().for_each(Unparker::unpark);
-        assert!(channels.is_live("channel"));
-        assert!(woken(&parker), "a confirmation wakes its listeners");
-        let (two, _sleeper) = pair();
-        assert!(!channels.add(&channel(), two, None));
-    }
-
-    #[test]
-    fn a_message_wakes_the_listeners_of_all_locks_that_share_its_channel() {
-        let mut channels = Channels::default();
-        let (one, first) = pair();
-        let (two, second) = pair();
-        channels.add(&channel(), one, None);
-        channels.add(&channel(), two, None);
-        let listeners = channels.message("channel", "0");
-        let listeners = listeners.iter();
-        listeners.for_each(|listener| listener.unparker.unpark());
-        assert!(woken(&first) && woken(&second));
-        assert!(channels.message("another", "0").is_empty());
-    }
-
-    #[test]
-    fn a_listener_that_expects_a_word_is_woken_by_messages_with_this_word() {
-        let mut channels = Channels::default();
-        let (one, _first) = pair();
-        channels.add(&channel(), one, Some("12"));
-        for (text, count) in [("12", 1), ("7 12 9", 1), ("1", 0), ("123 2", 0), ("", 0)] {
-            assert_eq!(channels.message("channel", text).len(), count, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn a_channel_that_was_never_subscribed_is_forgotten_with_its_last_listener() {
-        let mut channels = Channels::default();
-        let (one, _sleeper) = pair();
-        channels.add(&channel(), one.clone(), None);
-        // Its subscription is on its way when its last listener is removed.
-        assert_eq!(channels.next_wanted(), Some(channel()));
-        channels.remove("channel", &one, Moment::ZERO);
-        assert!(channels.channels.is_empty());
-        assert!(channels.confirmed("channel").is_none());
-    }
-
-    #[test]
-    fn a_lost_connection_wakes_all_listeners_and_wants_all_channels_again() {
-        let mut channels = Channels::default();
-        let (one, first) = pair();
-        let (two, second) = pair();
-        channels.add(&channel(), one, None);
-        channels.add(&channel(), two, None);
-        channels.next_wanted();
-        channels.confirmed("channel");
-        channels.disconnected().iter().for_each(Unparker::unpark);
-        assert!(woken(&first) && woken(&second));
-        assert!(!channels.is_live("channel"));
-        assert_eq!(channels.next_wanted(), Some(channel()));
-    }
-
-    #[test]
-    fn an_unused_channel_lingers_and_is_then_unsubscribed() {
-        let mut channels = Channels::default();
-        let (one, _sleeper) = pair();
-        let start = Moment::ZERO.after(Duration::from_secs(100));
-        channels.add(&channel(), one.clone(), None);
-        channels.next_wanted();
-        channels.confirmed("channel");
-        channels.remove("channel", &one, start);
-        assert!(channels.expire(start.after(LINGER / 2)).is_empty());
-        assert!(channels.is_live("channel"));
-
-        // A new listener keeps it.
-        channels.add(&channel(), one.clone(), None);
-        assert!(channels.expire(start.after(LINGER * 2)).is_empty());
-        channels.remove("channel", &one, start);
-        assert_eq!(channels.expire(start.after(LINGER)), [channel()]);
-        assert!(!channels.is_live("channel"));
-    }
-
-    #[test]
-    fn a_channel_that_moved_away_is_forgotten_and_its_listeners_are_woken() {
-        let mut channels = Channels::default();
-        let (one, parker) = pair();
-        channels.add(&channel(), one.clone(), None);
-        channels.next_wanted();
-        channels.confirmed("channel");
-        channels.moved("channel").iter().for_each(Unparker::unpark);
-        assert!(woken(&parker));
-        assert!(channels.is_empty() && !channels.has("channel", &one));
-        channels.remove("channel", &one, Moment::ZERO);
-        assert!(channels.add(&channel(), one, None), "it may come back");
-    }
-
-    #[test]
-    fn a_refused_channel_is_not_wanted_again() {
-        let mut channels = Channels::default();
-        let (one, parker) = pair();
-        channels.add(&channel(), one, None);
-        channels.next_wanted();
-        channels.refused("channel");
-        assert!(!channels.has_wanted() && !channels.is_live("channel") && !woken(&parker));
-    }
-}
+mod tests;

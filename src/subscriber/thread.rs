@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::{RedisError, RedisResult, Value};
 
-use super::channels::Listening;
+use super::channels::{BATCH, Listening, REFUSED_PAUSE};
 use super::shared::{Context, Shared};
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
@@ -17,8 +17,8 @@ use crate::script::Publish;
 use crate::transport::connection::Connection;
 use crate::transport::retry_action::RetryAction;
 
-/// The longest read. It bounds how late an unused channel is unsubscribed, and how late a new
-/// channel is seen if the interrupt of the read failed.
+/// The longest read, and the time from one search for unused channels to the next. It bounds how
+/// late a new channel is seen if the interrupt of the read failed.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Sends a PING after this time without any data from the server.
@@ -26,9 +26,6 @@ const PING_AFTER: Duration = Duration::from_secs(5);
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-
-/// Between attempts to connect if the user may not subscribe.
-const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 
 pub(super) struct SubscriberThread {
     shared: Arc<Shared>,
@@ -134,22 +131,25 @@ impl SubscriberThread {
     /// Reads from a connection until it fails. Returns `Ok` when the client is dropped.
     fn listen(&mut self, connection: &mut Connection) -> RedisResult<()> {
         let mut received_at = Moment::now();
+        let mut next_search = received_at.after(TICK);
         loop {
-            let expired = {
+            let (expired, wanted) = {
                 let mut state = self.shared.state.lock();
                 if state.stop {
                     return Ok(());
                 }
-                state.channels.expire(Moment::now())
+                let now = Moment::now();
+                let mut expired = Vec::new();
+                if next_search <= now {
+                    next_search = now.after(TICK);
+                    expired = state.channels.expire(now);
+                }
+                (expired, state.channels.take_wanted())
             };
-            for channel in expired {
-                self.unsubscribe(connection, &channel)?;
-            }
-            while let Some(channel) = self.next_wanted() {
-                self.subscribe_one(connection, &channel)?;
-            }
+            self.unsubscribe(connection, &expired)?;
+            self.subscribe(connection, &wanted)?;
             if received_at.after(PING_AFTER).is_past() {
-                self.exchange(connection, "PING", "")?;
+                self.exchange(connection, "PING", &self.context.control)?;
                 received_at = Moment::now();
             }
             if !self.about_to_read() {
@@ -171,10 +171,6 @@ impl SubscriberThread {
         }
     }
 
-    fn next_wanted(&self) -> Option<Arc<str>> {
-        self.shared.state.lock().channels.next_wanted()
-    }
-
     /// Records that a read begins. Returns false if there is something to do first.
     fn about_to_read(&self) -> bool {
         let mut state = self.shared.state.lock();
@@ -182,81 +178,126 @@ impl SubscriberThread {
         state.reading
     }
 
-    fn subscribe_one(
+    /// Subscribes these channels, which are at most [`BATCH`], in one round trip. If the user may
+    /// not subscribe to all of them, it takes a second one.
+    fn subscribe(&mut self, connection: &mut Connection, channels: &[Arc<str>]) -> RedisResult<()> {
+        match connection.publish() {
+            Publish::ToAll => self.subscribe_by(connection, "SUBSCRIBE", channels, BATCH),
+            // In a cluster, the shard channels of a command have to be of one slot.
+            Publish::ToShard => self.subscribe_by(connection, "SSUBSCRIBE", channels, 1),
+        }
+    }
+
+    /// Sends commands that subscribe `together` channels each, and receives their replies.
+    fn subscribe_by(
         &mut self,
         connection: &mut Connection,
-        channel: &Arc<str>,
+        command: &str,
+        channels: &[Arc<str>],
+        together: usize,
     ) -> RedisResult<()> {
-        match self.subscribe(connection, channel) {
-            Ok(()) => {
-                let confirmed = self.shared.state.lock().channels.confirmed(channel);
-                let Some(woken) = confirmed else {
-                    return self.unsubscribe(connection, channel);
-                };
-                woken.iter().for_each(Unparker::unpark);
-                Ok(())
-            }
-            Err(error) if RetryAction::on(&error) == RetryAction::Redirect => {
-                self.moved(channel);
-                Ok(())
-            }
-            Err(error) if RetryAction::on(&error) == RetryAction::Fail => {
-                self.shared.state.lock().channels.refused(channel);
-                if !std::mem::replace(&mut self.logged_refusal, true) {
-                    let channel = Arc::clone(channel);
-                    tell(move || {
-                        tracing::warn!(
-                            %channel,
-                            %error,
-                            "the user may not subscribe to a channel; its waiting threads poll"
-                        );
-                    });
+        self.send(connection, command, channels, together)?;
+        for (at, channel) in channels.iter().enumerate() {
+            match self.receive(connection, command, channel) {
+                Ok(()) => {
+                    let woken = self.shared.state.lock().channels.confirmed(channel);
+                    woken.iter().for_each(Unparker::unpark);
                 }
-                Ok(())
+                Err(error) if at % together > 0 => return Err(error),
+                Err(error) => match RetryAction::on(&error) {
+                    RetryAction::Redirect => self.moved(channel),
+                    // One refusal is the reply to the whole command.
+                    RetryAction::Fail if together > 1 && channels.len() > 1 => {
+                        return self.subscribe_by(connection, command, channels, 1);
+                    }
+                    RetryAction::Fail => self.refused(channel, error),
+                    _ => return Err(error),
+                },
             }
-            Err(error) => Err(error),
+        }
+        Ok(())
+    }
+
+    fn refused(&mut self, channel: &Arc<str>, error: RedisError) {
+        let now = Moment::now();
+        self.shared.state.lock().channels.refused(channel, now);
+        if !std::mem::replace(&mut self.logged_refusal, true) {
+            let channel = Arc::clone(channel);
+            tell(move || {
+                tracing::warn!(
+                    %channel,
+                    %error,
+                    "the user may not subscribe to a channel; its waiting threads poll"
+                );
+            });
         }
     }
 
-    fn subscribe(&self, connection: &mut Connection, channel: &str) -> RedisResult<()> {
-        let command = match connection.publish() {
-            Publish::ToAll => "SUBSCRIBE",
-            Publish::ToShard => "SSUBSCRIBE",
+    fn unsubscribe(&self, connection: &mut Connection, channels: &[Arc<str>]) -> RedisResult<()> {
+        let (command, together) = match connection.publish() {
+            Publish::ToAll => ("UNSUBSCRIBE", BATCH),
+            Publish::ToShard => ("SUNSUBSCRIBE", 1),
         };
-        self.exchange(connection, command, channel)
-    }
-
-    fn unsubscribe(&self, connection: &mut Connection, channel: &str) -> RedisResult<()> {
-        let command = match connection.publish() {
-            Publish::ToAll => "UNSUBSCRIBE",
-            Publish::ToShard => "SUNSUBSCRIBE",
-        };
-        match self.exchange(connection, command, channel) {
-            // The channel has moved to another server, which ended the subscription.
-            Err(error) if RetryAction::on(&error) == RetryAction::Redirect => Ok(()),
-            result => result,
+        self.send(connection, command, channels, together)?;
+        for channel in channels {
+            match self.receive(connection, command, channel) {
+                // The channel has moved to another server, which ended the subscription.
+                Err(error) if RetryAction::on(&error) == RetryAction::Redirect => {}
+                result => result?,
+            }
         }
+        Ok(())
     }
 
-    /// Sends one command and waits for its reply. Messages that arrive before it are delivered.
-    ///
-    /// The connection must not be used after a timeout, because the late reply could be taken for
-    /// the reply to a later command.
+    /// Sends a command that has one reply.
     fn exchange(
         &self,
         connection: &mut Connection,
         command: &str,
-        argument: &str,
+        argument: &Arc<str>,
     ) -> RedisResult<()> {
-        connection.set_deadline(Moment::now().after(self.context.command_timeout));
-        let mut request = redis::cmd(command);
-        if !argument.is_empty() {
-            request.arg(argument);
+        self.send(connection, command, std::slice::from_ref(argument), 1)?;
+        self.receive(connection, command, argument)
+    }
+
+    /// Sends a command for each `together` channels. Their replies have to arrive in the command
+    /// timeout.
+    fn send(
+        &self,
+        connection: &mut Connection,
+        command: &str,
+        channels: &[Arc<str>],
+        together: usize,
+    ) -> RedisResult<()> {
+        if channels.is_empty() {
+            return Ok(());
         }
-        connection.send(&request.get_packed_command())?;
+        let mut packed = Vec::new();
+        for channels in channels.chunks(together) {
+            let mut request = redis::cmd(command);
+            channels.iter().for_each(|channel| {
+                request.arg(&**channel);
+            });
+            packed.extend(request.get_packed_command());
+        }
+        connection.set_deadline(Moment::now().after(self.context.command_timeout));
+        connection.send(&packed)
+    }
+
+    /// Receives the reply to a command for one channel, or for several, which has a reply for each
+    /// of them. Messages that arrive before it are delivered.
+    ///
+    /// The connection must not be used after a timeout, because the late reply could be taken for
+    /// the reply to a later command.
+    fn receive(
+        &self,
+        connection: &mut Connection,
+        command: &str,
+        channel: &str,
+    ) -> RedisResult<()> {
         loop {
             let reply = connection.receive()?;
-            if is_reply_to(&reply, command, argument) {
+            if is_reply_to(&reply, command, channel) {
                 return Ok(());
             }
             if !self.handle_push(&reply) {

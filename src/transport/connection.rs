@@ -113,7 +113,8 @@ impl Connection {
     }
 
     /// Sets when every send and receive from here on ends. After that moment, `receive` returns
-    /// only what has arrived already.
+    /// only what has arrived already. With [`Moment::ZERO`], `send` does not wait, and fails if the
+    /// buffer of the system is full.
     pub(crate) fn set_deadline(&mut self, deadline: Moment) {
         self.socket.set_deadline(deadline);
     }

@@ -21,15 +21,22 @@ use super::rules::{Fault, Held, ProxiedRequest};
 use crate::base::clock::Moment;
 use crate::testing::frame;
 
-/// Both ends, and the expected replies, oldest first.
+/// Both ends, and the requests that expect replies, oldest first.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) number: u64,
     pub(super) client: ClientEnd,
     pub(super) server: ServerEnd,
-    expected: Mutex<VecDeque<Fault>>,
+    expected: Mutex<VecDeque<Expected>>,
     /// Messages may come, which are not replies.
     listens: AtomicBool,
+}
+
+/// The replies to one request.
+#[derive(Debug)]
+struct Expected {
+    replies: usize,
+    fault: Fault,
 }
 
 /// A request to be delivered to the server.
@@ -121,8 +128,8 @@ impl Link {
                 return self.cut();
             }
             // Before the request is sent, because the reply may come at once.
-            let expected = std::iter::repeat_n(delivery.fault, delivery.replies);
-            self.expected.lock().extend(expected);
+            let Delivery { replies, fault, .. } = delivery;
+            self.expected.lock().push_back(Expected { replies, fault });
             if self.server.write(&delivery.bytes).is_err() {
                 return self.cut();
             }
@@ -157,8 +164,7 @@ impl Link {
             }
             return;
         }
-        let fault = self.expected.lock().pop_front();
-        match fault.unwrap_or(Fault::Pass) {
+        match self.fault_of(reply) {
             Fault::SwallowReply => {}
             Fault::ResetBeforeReply => self.client.reset(),
             Fault::ResetInReply(length) => {
@@ -188,6 +194,20 @@ impl Link {
             | Fault::HalfRequest
             | Fault::SwallowRequest => self.client.write(reply),
         }
+    }
+
+    /// The fault of the request to which this is the next reply. An error is the only reply.
+    fn fault_of(&self, reply: &[u8]) -> Fault {
+        let mut expected = self.expected.lock();
+        let Some(oldest) = expected.front_mut() else {
+            return Fault::Pass;
+        };
+        oldest.replies -= 1;
+        let fault = oldest.fault.clone();
+        if oldest.replies == 0 || reply.starts_with(b"-") {
+            expected.pop_front();
+        }
+        fault
     }
 
     pub(super) fn cut(&self) {

@@ -63,6 +63,22 @@ fn a_write_to_a_full_socket_ends_by_the_deadline() {
 }
 
 #[test]
+fn a_write_that_must_not_wait_writes_what_the_buffer_takes() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
+    let mut socket = Socket::connect(&address, None, Duration::from_secs(5)).unwrap();
+    socket.set_deadline(Moment::ZERO);
+    socket.write_all(b"x").unwrap();
+    let failure = socket.write_all(&vec![0; 64 << 20]).unwrap_err();
+    assert_eq!(failure.kind(), ErrorKind::WouldBlock);
+    // Later writes wait again.
+    socket.set_deadline(Moment::now().after(Duration::from_millis(100)));
+    let failure = socket.write_all(&vec![0; 64 << 20]).unwrap_err();
+    assert_eq!(failure.kind(), ErrorKind::TimedOut);
+}
+
+#[test]
 fn an_alert_is_no_reply() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -11,6 +11,7 @@ mod multi;
 mod other_kinds;
 mod permits;
 mod read_write;
+mod stalls;
 
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ pub fn all() -> Vec<Check> {
         locks::checks(),
         force::checks(),
         contention::checks(),
+        stalls::checks(),
         fenced::checks(),
         fair::checks(),
         read_write::checks(),

@@ -1,5 +1,6 @@
 //! Without messages, waiting takes longer, but not indefinitely.
 
+mod batches;
 mod forbidden;
 mod killed;
 mod lost;
@@ -21,4 +22,12 @@ fn commands_in(deployment: &Deployment, server: &Server, releases: u64) -> u64 {
         Deployment::Sentinel(_) => traffic::scripts(server).saturating_sub(releases),
         _ => commands(server, releases),
     }
+}
+
+/// Cuts all subscriptions on these servers.
+fn kill_subscribers(servers: &[&Server]) {
+    let kill = redis::cmd("CLIENT")
+        .arg(&["KILL", "TYPE", "pubsub"])
+        .clone();
+    servers.iter().for_each(|server| server.ask::<()>(&kill));
 }

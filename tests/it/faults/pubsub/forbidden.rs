@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Lease, LockClient};
 
-use super::commands_in;
+use super::{commands_in, kill_subscribers};
 use crate::faults::deployment::Deployment;
 use crate::support::server::program::is_redis_7;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
@@ -24,6 +24,30 @@ everywhere! {
 #[ignore = "soak"]
 fn without_permission_to_subscribe_there_is_one_warning_in_a_long_time() {
     polls_with_one_warning(&Deployment::one_server(), millis(35_000));
+}
+
+/// The server is asked again about a channel that it has refused.
+#[test]
+#[ignore = "soak"]
+fn a_channel_that_is_permitted_later_is_subscribed_within_half_a_minute() {
+    let deployment = Deployment::one_server();
+    let channels = ["resetchannels", "&redisson_lock__channel:{leasehold:*"];
+    let waiter = client_of_user(&deployment, MAY, &channels);
+    let holder = deployment.client();
+    let lock = holder.reentrant_lock(&unique("later"));
+    let guard = lock.acquire().expect("it is free");
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| waiter.reentrant_lock(lock.name()).lock());
+        eventually("the waiter polls", || waiter.stats().wakeups_by_timeout > 2);
+        client_of_user(&deployment, MAY, &["allchannels"]);
+        let start = Instant::now();
+        while waiter.stats().wakeups_by_message == 0 {
+            assert!(start.elapsed() < millis(35_000), "it is not subscribed");
+            thread::sleep(millis(100));
+        }
+        guard.unlock().expect("it is held");
+        waiting.join().expect("no panic").expect("the lock");
+    });
 }
 
 const MAY: &str = "+";
@@ -47,17 +71,6 @@ fn client_of_user(deployment: &Deployment, subscribe: &str, channels: &[&str]) -
     }
     let builder = deployment.builder().credentials(Some("worker"), "secret");
     builder.build().expect("the settings are valid")
-}
-
-fn kill_subscribers(deployment: &Deployment) {
-    let kill = redis::cmd("CLIENT")
-        .arg("KILL")
-        .arg("TYPE")
-        .arg("pubsub")
-        .clone();
-    for server in deployment.servers() {
-        server.ask::<()>(&kill);
-    }
 }
 
 /// Acquires many locks that another client releases one after the other. Each acquire succeeds by a
@@ -166,7 +179,7 @@ fn locks_whose_channels_are_forbidden_are_polled_and_there_is_one_warning(deploy
     let names = names.expect("there are three servers at most");
     take_by_polling(&holder, &waiter, &names);
     // A new connection logs no new warning.
-    kill_subscribers(deployment);
+    kill_subscribers(&deployment.servers());
     eventually("a new connection", || waiter.stats().reconnects > 0);
     take_by_polling(&holder, &waiter, &names[..3]);
     polls_seldom(deployment, &holder, &waiter);
@@ -239,7 +252,7 @@ fn a_waiter_that_loses_the_permission_to_subscribe_polls(deployment: &Deployment
         });
         let polls = waiter.stats().wakeups_by_timeout;
         client_of_user(deployment, MAY_NOT, &["allchannels"]);
-        kill_subscribers(deployment);
+        kill_subscribers(&deployment.servers());
         eventually("the waiter polls", || {
             waiter.stats().wakeups_by_timeout > polls + 2
         });

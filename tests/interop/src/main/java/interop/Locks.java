@@ -4,6 +4,7 @@ import static java.util.concurrent.TimeUnit.MILLISECONDS;
 
 import java.util.Arrays;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicLong;
 import org.redisson.api.RBucket;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
@@ -35,6 +36,17 @@ final class Locks {
             long end = Threads.after(words[4]);
             return Threads.sum(words[3], () -> increment(redisson, words, end));
         });
+        // THREADS MILLISECONDS HELD: threads acquire the lock again and again, and have it for HELD
+        // milliseconds. The result is how often, the longest wait, and how long this process stood
+        // still, in microseconds.
+        commands.put("waits", words -> {
+            long end = Threads.after(words[3]);
+            AtomicLong longest = new AtomicLong();
+            Stalls stalls = new Stalls();
+            stalls.start();
+            long count = Threads.sum(words[2], () -> acquireAgain(redisson, words, end, longest));
+            return count + " " + longest.get() / 1000 + " " + stalls.end() / 1000;
+        });
         // N: the median time of a lock and unlock, in nanoseconds.
         commands.put("pairs", words -> {
             RLock lock = lock(redisson, words);
@@ -59,6 +71,26 @@ final class Locks {
                     Arrays.stream(name.split(",")).map(redisson::getLock).toArray(RLock[]::new));
             default -> throw new IllegalArgumentException("no such kind: " + words[0]);
         };
+    }
+
+    /** Returns how often this thread had the lock. */
+    private static long acquireAgain(
+            RedissonClient redisson, String[] words, long end, AtomicLong longest)
+            throws InterruptedException {
+        RLock lock = lock(redisson, words);
+        long count = 0;
+        while (System.nanoTime() < end) {
+            long start = System.nanoTime();
+            lock.lock();
+            longest.accumulateAndGet(System.nanoTime() - start, Math::max);
+            try {
+                Thread.sleep(Long.parseLong(words[4]));
+                count++;
+            } finally {
+                lock.unlock();
+            }
+        }
+        return count;
     }
 
     /** Reads and writes the counter under the lock. */

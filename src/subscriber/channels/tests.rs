@@ -1,0 +1,171 @@
+//! What the table of channels does after each event.
+
+use super::*;
+use crate::base::parker::{Parker, pair};
+
+fn channel() -> Arc<str> {
+    "channel".into()
+}
+
+fn woken(parker: &Parker) -> bool {
+    parker.sleep(Duration::ZERO)
+}
+
+#[test]
+fn the_first_listener_wants_a_subscription_and_the_next_use_it() {
+    let mut channels = Channels::default();
+    let (one, parker) = pair();
+    assert!(channels.add(&channel(), one, None));
+    assert_eq!(channels.take_wanted(), [channel()]);
+    assert!(channels.take_wanted().is_empty() && !channels.is_live("channel"));
+    let listeners = channels.confirmed("channel");
+    listeners.iter().for_each(Unparker::unpark);
+    assert!(channels.is_live("channel"));
+    assert!(woken(&parker), "a confirmation wakes its listeners");
+    let (two, _sleeper) = pair();
+    assert!(!channels.add(&channel(), two, None));
+}
+
+#[test]
+fn a_message_wakes_the_listeners_of_all_locks_that_share_its_channel() {
+    let mut channels = Channels::default();
+    let (one, first) = pair();
+    let (two, second) = pair();
+    channels.add(&channel(), one, None);
+    channels.add(&channel(), two, None);
+    let listeners = channels.message("channel", "0");
+    let listeners = listeners.iter();
+    listeners.for_each(|listener| listener.unparker.unpark());
+    assert!(woken(&first) && woken(&second));
+    assert!(channels.message("another", "0").is_empty());
+}
+
+#[test]
+fn a_listener_that_expects_a_word_is_woken_by_messages_with_this_word() {
+    let mut channels = Channels::default();
+    let (one, _first) = pair();
+    channels.add(&channel(), one, Some("12"));
+    for (text, count) in [("12", 1), ("7 12 9", 1), ("1", 0), ("123 2", 0), ("", 0)] {
+        assert_eq!(channels.message("channel", text).len(), count, "{text:?}");
+    }
+}
+
+#[test]
+fn a_channel_that_was_never_subscribed_is_forgotten_with_its_last_listener() {
+    let mut channels = Channels::default();
+    let (one, _sleeper) = pair();
+    channels.add(&channel(), one.clone(), None);
+    channels.remove("channel", &one, Moment::ZERO);
+    assert!(channels.is_empty() && !channels.has_wanted());
+}
+
+#[test]
+fn a_channel_that_is_not_used_any_more_when_it_is_confirmed_is_unsubscribed_later() {
+    let mut channels = Channels::default();
+    let (one, _sleeper) = pair();
+    channels.add(&channel(), one.clone(), None);
+    channels.take_wanted();
+    channels.remove("channel", &one, Moment::ZERO);
+    assert!(channels.add(&channel(), one.clone(), None), "not confirmed");
+    assert!(!channels.has_wanted(), "it is requested once");
+    channels.remove("channel", &one, Moment::ZERO);
+    assert!(channels.confirmed("channel").is_empty());
+    assert_eq!(channels.expire(Moment::ZERO.after(LINGER)), [channel()]);
+    assert!(channels.is_empty());
+}
+
+#[test]
+fn all_wanted_channels_are_taken_together_up_to_a_limit() {
+    let mut channels = Channels::default();
+    let (one, _sleeper) = pair();
+    for number in 0..=BATCH {
+        channels.add(&number.to_string().into(), one.clone(), None);
+    }
+    let first = channels.take_wanted();
+    let rest = channels.take_wanted();
+    assert_eq!((first.len(), rest.len()), (BATCH, 1));
+    assert!(!first.contains(&rest[0]) && !channels.has_wanted());
+}
+
+#[test]
+fn a_lost_connection_wakes_all_listeners_and_wants_all_channels_again() {
+    let mut channels = Channels::default();
+    let (one, first) = pair();
+    let (two, second) = pair();
+    channels.add(&channel(), one, None);
+    channels.add(&channel(), two, None);
+    channels.take_wanted();
+    channels.confirmed("channel");
+    channels.disconnected().iter().for_each(Unparker::unpark);
+    assert!(woken(&first) && woken(&second));
+    assert!(!channels.is_live("channel"));
+    assert_eq!(channels.take_wanted(), [channel()]);
+}
+
+#[test]
+fn an_unused_channel_lingers_and_is_then_unsubscribed() {
+    let mut channels = Channels::default();
+    let (one, _sleeper) = pair();
+    let start = Moment::ZERO.after(Duration::from_secs(100));
+    channels.add(&channel(), one.clone(), None);
+    channels.take_wanted();
+    channels.confirmed("channel");
+    channels.remove("channel", &one, start);
+    assert!(channels.expire(start.after(LINGER / 2)).is_empty());
+    assert!(channels.is_live("channel"));
+
+    // A new listener keeps it.
+    channels.add(&channel(), one.clone(), None);
+    assert!(channels.expire(start.after(LINGER * 2)).is_empty());
+    channels.remove("channel", &one, start);
+    assert_eq!(channels.expire(start.after(LINGER)), [channel()]);
+    assert!(!channels.is_live("channel"));
+}
+
+#[test]
+fn a_channel_that_moved_away_is_forgotten_and_its_listeners_are_woken() {
+    let mut channels = Channels::default();
+    let (one, parker) = pair();
+    channels.add(&channel(), one.clone(), None);
+    channels.take_wanted();
+    channels.confirmed("channel");
+    channels.moved("channel").iter().for_each(Unparker::unpark);
+    assert!(woken(&parker));
+    assert!(channels.is_empty() && !channels.has("channel", &one));
+    channels.remove("channel", &one, Moment::ZERO);
+    assert!(channels.add(&channel(), one, None), "it may come back");
+}
+
+#[test]
+fn a_refused_channel_is_wanted_again_after_a_pause_and_on_the_next_connection() {
+    let mut channels = Channels::default();
+    let (one, parker) = pair();
+    channels.add(&channel(), one.clone(), None);
+    channels.take_wanted();
+    channels.refused("channel", Moment::ZERO);
+    assert!(!channels.has_wanted() && !channels.is_live("channel") && !woken(&parker));
+    let soon = Moment::ZERO.after(REFUSED_PAUSE / 2);
+    assert!(channels.expire(soon).is_empty() && !channels.has_wanted());
+
+    channels.disconnected();
+    assert_eq!(channels.take_wanted(), [channel()]);
+    channels.refused("channel", Moment::ZERO);
+
+    // The same channel, although no thread waits at this moment.
+    let then = Moment::ZERO.after(REFUSED_PAUSE);
+    channels.remove("channel", &one, soon.after(REFUSED_PAUSE / 2));
+    assert!(channels.expire(then).is_empty());
+    assert_eq!(channels.take_wanted(), [channel()]);
+    channels.add(&channel(), one.clone(), None);
+    channels
+        .confirmed("channel")
+        .iter()
+        .for_each(Unparker::unpark);
+    assert!(woken(&parker) && channels.is_live("channel"));
+
+    // A refused channel that is not used any more is forgotten.
+    channels.refused("channel", then);
+    channels.remove("channel", &one, then);
+    assert!(channels.expire(then.after(REFUSED_PAUSE)).is_empty());
+    assert!(channels.is_empty() && !channels.has_wanted());
+}
