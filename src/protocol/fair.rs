@@ -8,7 +8,7 @@
 use redis::{RedisResult, Value};
 
 use super::{AcquireReply, Protocol, Wish};
-use crate::base::key::LockKey;
+use crate::base::key::{Family, LockKey};
 use crate::base::owner::OwnerId;
 use crate::script::{self, Call, Script};
 
@@ -34,7 +34,7 @@ fn call(script: &'static std::sync::LazyLock<Script>, key: &LockKey) -> Call {
 
 impl Protocol for Fair {
     fn names(&self, namespace: &str, name: &str, client: &str) -> LockKey {
-        let key = LockKey::new(namespace, name);
+        let key = LockKey::of(Family::FairLock, namespace, name);
         key.with_channel(channels(&key) + &place(client))
     }
 
@@ -53,6 +53,13 @@ impl Protocol for Fair {
             .arg(millis.to_string())
             .arg(place(owner.client()))
             .arg(if wish.waits { "1" } else { "0" })
+            .arg(channels(keys[0]))
+            // It releases nothing.
+            .publishing_if(|_| false)
+    }
+
+    fn owner(&self, client: &str) -> OwnerId {
+        OwnerId::of_fair_lock(client)
     }
 
     fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply> {
