@@ -1,6 +1,5 @@
 -- Acquires a fair lock for one owner, if it is free and no other client waits before this one.
--- Otherwise this client can get a place in the queue, or keep the one that it has. A client that is
--- the next one because of this request is notified.
+-- Otherwise this client can get a place in the queue, or keep the one that it has.
 --
 -- KEYS[1]  the lock: a hash of owner to hold count
 -- KEYS[2]  the queue: a list of places, the next one first
@@ -17,8 +16,9 @@
 --          of that (-1: no expiry), but at most a third of PLACE for a caller that waits. An error,
 --          without any change, if the lock has another type or form, or is in use as another kind
 --
--- The end of a place behind one of Redisson counts from the end of that one: clients of Redisson
--- subtract the time of their own place from the ends of all places when they acquire the lock.
+-- If the request removes the first place of a free lock, the next client is notified. The end of a
+-- place behind one of Redisson counts from the end of that one: clients of Redisson subtract the
+-- time of their own place from the ends of all places when they acquire the lock.
 
 local call = redis.call
 local lock, queue, ends, place = KEYS[1], KEYS[2], KEYS[3], ARGV[3]
@@ -99,18 +99,17 @@ if waits and call('zscore', ends, place) then
     end
 end
 
+local head, head_ends, is_removed = fair_head(queue, ends, now, not holder and channels, publish)
 local left
 if holder then
     left = call('pttl', lock)
+elseif not head or head == place then
+    return granted(head)
 else
-    local head, head_ends, _, is_removed = fair_head(queue, ends, channels, publish)
-    if not head or head == place then
-        return granted(head)
-    end
     if is_removed then
         notify(head, channels, publish)
     end
-    holder, left = head, math.floor(head_ends - now)
+    holder, left = head, head_ends - now
 end
 
 if waits then

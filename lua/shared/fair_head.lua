@@ -19,18 +19,19 @@ local function listeners(channel, publish)
     return redis.pcall('pubsub', counts, channel)[2]
 end
 
--- Removes the places at the head of a fair lock's queue that have ended, or whose clients are dead.
--- Returns the first other place, its end, and the server's time, in milliseconds, and whether a
--- place was removed. `channels` is the first part of the channels: a place follows.
-local function fair_head(queue, ends, channels, publish)
-    local now, is_removed = now_millis(), false
+-- Removes the places at the head of a fair lock's queue that have ended, and if the lock is free,
+-- those of dead clients. Returns the first other place and its end in milliseconds, and whether a
+-- place was removed. `channels` is the first part of the channels: a place follows. It is nil while
+-- the lock is held: clients that listen again before the release keep their places.
+local function fair_head(queue, ends, now, channels, publish)
+    local is_removed = false
     while true do
         local head = redis.call('lindex', queue, 0)
         if not head then
-            return nil, nil, now, is_removed
+            return nil, nil, is_removed
         end
         local end_ms = tonumber(redis.call('zscore', ends, head) or 0)
-        local has_listened = is_ours(head) and end_ms % 1 ~= 0
+        local has_listened = channels and is_ours(head) and end_ms % 1 ~= 0
         local is_dead = has_listened and listeners(channels .. head, publish) == 0
         if end_ms > now and not is_dead then
             if is_ours(head) and end_ms > now + PLACE + 1 then
@@ -44,7 +45,7 @@ local function fair_head(queue, ends, channels, publish)
                 end
                 end_ms = now + PLACE
             end
-            return head, end_ms, now, is_removed
+            return head, end_ms, is_removed
         end
         redis.call('lpop', queue)
         redis.call('zrem', ends, head)
@@ -60,7 +61,7 @@ end
 
 -- Notifies the client with the first place of a fair lock.
 local function notify_head(queue, ends, channels, publish)
-    local head = fair_head(queue, ends, channels, publish)
+    local head = fair_head(queue, ends, now_millis(), channels, publish)
     if head then
         notify(head, channels, publish)
     end
