@@ -3,7 +3,8 @@
 //! A client that waits has one place in the queue, whichever of its threads waits: the number that
 //! follows its UUID is 0, and no grant has that number. A place lasts for a few seconds from each
 //! request (`PLACE` in `lua/shared/fair_head.lua`), and a waiting thread sends the next one after a
-//! third of that. So a client that dies loses its place within seconds.
+//! third of that. A client that dies loses its place before that, when it is the next one: the
+//! scripts see that it does not listen any more.
 
 use redis::{RedisResult, Value};
 

@@ -9,17 +9,13 @@ use leasehold::LockClient;
 use super::{ENDS, PLACE, QUEUE, await_places, places, queue_up};
 use crate::support::child::{self, Process};
 use crate::support::client;
+use crate::support::deployment::ClusterDeployment;
 use crate::support::server::Server;
-use crate::support::timing::{SLIP, SOON, eventually, millis};
+use crate::support::timing::{LEASE, SLIP, SOON, eventually};
 
 /// How many clients are killed, and how many wait behind them.
 const DEAD: usize = 10;
 const LIVE: usize = 10;
-
-/// Within this time of the moment at which the lock is free, the first live client has it.
-fn bound() -> Duration {
-    millis(100)
-}
 
 /// The role: several clients wait for the lock until the process is killed. Another one holds it
 /// before, if the second argument says so.
@@ -88,7 +84,7 @@ fn assert_passed_on(server: &Server, mut process: Process, free: impl FnOnce() -
         let (first, at) = order.recv_timeout(SOON.get()).expect("a live client");
         assert_eq!(first, 0);
         let late = at.saturating_duration_since(free_at);
-        assert!(late < bound(), "{late:?}");
+        assert!(late < SLIP.get(), "{late:?}");
     });
     let others: Vec<usize> = order.try_iter().map(|(number, _)| number).collect();
     assert_eq!(others, (1..LIVE).collect::<Vec<_>>());
@@ -226,5 +222,30 @@ fn a_client_whose_subscription_was_cut_keeps_on_waiting() {
         waiting.join().unwrap().unwrap();
         let waited = start.elapsed();
         assert!(waited < super::REFRESH + SLIP.get(), "{waited:?}");
+    });
+}
+
+/// Another command counts who listens to a channel of a shard.
+#[test]
+fn in_a_cluster_a_dead_client_delays_the_next_by_nothing() {
+    let cluster = ClusterDeployment::start();
+    let server = cluster.primary_of(cluster.slot_of("lock"));
+    let clients = [(); 2].map(|()| {
+        let builder = LockClient::builder_cluster(cluster.urls());
+        builder.watchdog_lease(LEASE.get()).build().unwrap()
+    });
+    let guard = clients[0].fair_lock("lock").acquire().unwrap();
+    queue_up_listening(server, "dead:0", SOON.get());
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            clients[1].fair_lock("lock").lock().unwrap();
+            Instant::now()
+        });
+        await_places(server, 2);
+        await_listening(server);
+        let free_at = Instant::now();
+        guard.unlock().unwrap();
+        let late = waiting.join().unwrap() - free_at;
+        assert!(late < SLIP.get(), "{late:?}");
     });
 }
