@@ -145,7 +145,9 @@ fn dead_before_java(stage: &Stage, _: &str) -> Outcome {
     };
     stage.eventually("the Rust processes to listen", listen)?;
     let waiting = queue(stage, stage.java.thread(1), &name)?;
-    mortals.iter().for_each(|mortal| mortal.kill());
+    for mortal in &mortals {
+        mortal.kill();
+    }
     drop(dead);
     let start = Instant::now();
     holder.expect(&format!("unlock {lock}"), "ok")?;

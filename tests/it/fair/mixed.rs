@@ -57,7 +57,7 @@ fn a_held_name_is_refused_to_another_kind_at_once() {
             assert_refused(attempt(client, requested), [named(held), named(requested)]);
         }
         lock.unlock().unwrap();
-        assert_eq!(server.ask::<u32>(&redis::cmd("EXISTS").arg("lock")), 0);
+        assert_eq!(server.ask::<u32>(redis::cmd("EXISTS").arg("lock")), 0);
         // One after another is not noticed.
         assert!(attempt(&theirs, requested).unwrap());
         make(&theirs, requested).unlock().unwrap();
