@@ -264,7 +264,7 @@ impl Model for Machine {
                 state.broken != Some(NO_DEAD_FIRST)
             }),
             Property::always(NOTIFIED, |_, state: &State| state.broken != Some(NOTIFIED)),
-            Property::always(TAKEN, |machine: &Machine, state: &State| {
+            Property::always(TAKEN, |machine: &Self, state: &State| {
                 let mut steps = Vec::new();
                 machine.actions(state, &mut steps);
                 let is_waited_for = |client: &Client| client.phase == Phase::Waits;
