@@ -8,7 +8,7 @@
 -- ARGV[3]     the largest number of tokens; absent if none are requested
 -- reply       nil or { first token, number of tokens }: the owner holds the locks. { PTTL of the
 --             key (-1: no expiry), i, owner }: another owner holds KEYS[i]. An error, without any
---             change, if a key has another type or form
+--             change, if a key has another type or form, or is in use as a fair lock
 --
 -- The number of locks is not limited. Most calls acquire free locks for the first time. For them,
 -- the script makes no string or table for each lock, and does not call holder_of.
@@ -60,8 +60,8 @@ if existing > 0 then
                 end
             end
             if not found[i] then
-                if has_fair_queue(KEYS[i]) then
-                    return redis.error_reply('WRONGTYPE lock ' .. i .. ': a fair lock with waiters')
+                if is_of_fair_lock(holder) or has_fair_queue(KEYS[i]) then
+                    return mixed_kinds(i, 'fair', ARGV[3] and 'fenced' or 'reentrant')
                 end
                 return { call('pttl', KEYS[i]), i, holder }
             end

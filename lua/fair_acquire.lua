@@ -9,16 +9,20 @@
 -- ARGV[2]  lease in milliseconds
 -- ARGV[3]  the place of this client
 -- ARGV[4]  1 if the caller waits and so wants a place, else 0
+-- ARGV[5]  the first part of the channels: a place follows
+-- ARGV[6]  the command that publishes: publish or spublish
 -- reply    n: the owner holds the lock, and n other clients wait. { milliseconds, 1, owner }:
 --          another owner holds the lock or has the first place; the milliseconds are what is left
 --          of that (-1: no expiry), but at most a third of PLACE for a caller that waits. An error,
---          without any change, if the lock has another type or form
+--          without any change, if the lock has another type or form, or is in use as another kind
 --
--- The end of a place behind another one counts from the end of that one, as in Redisson: clients of
--- Redisson shift the ends of all places when they acquire the lock.
+-- If the request removes the first place of a free lock, the next client is notified. The end of a
+-- place behind one of Redisson counts from the end of that one: clients of Redisson subtract the
+-- time of their own place from the ends of all places when they acquire the lock.
 
 local call = redis.call
 local lock, queue, ends, place = KEYS[1], KEYS[2], KEYS[3], ARGV[3]
+local channels, publish = ARGV[5], ARGV[6]
 local owner = string.match(ARGV[1], '%S+')
 
 -- The place of this client, if it has the first one, ends with the grant.
@@ -47,38 +51,8 @@ if call('exists', lock) == 1 then
     if failure then
         return failure
     end
-    holder = owned_by
-end
-
-local waits = ARGV[4] == '1'
-
--- The end of a place behind this other one, at `now`.
-local function end_behind(other, now)
-    local before = other and tonumber(call('zscore', ends, other) or 0) or 0
-    return math.max(before, now) + PLACE
-end
-
--- First, so that a client that is a little late keeps its place.
-local is_queued = waits and call('zscore', ends, place)
-if is_queued then
-    local now = now_millis()
-    is_queued = false
-    local before
-    for _, other in ipairs(call('lrange', queue, 0, -1)) do
-        if other == place then
-            is_queued = true
-            call('zadd', ends, end_behind(before, now), place)
-            break
-        end
-        before = other
-    end
-end
-
-local head, head_ends, now = fair_head(queue, ends)
-local left
-if holder then
     for name in string.gmatch(ARGV[1], '%S+') do
-        if name == holder then
+        if name == owned_by then
             -- An earlier copy of this request acquired the lock.
             call('hset', lock, owner, '1')
             if name ~= owner then
@@ -90,21 +64,62 @@ if holder then
             return call('llen', queue)
         end
     end
+    if is_of_this_library(owned_by) and not is_of_fair_lock(owned_by) then
+        return mixed_kinds(1, 'reentrant or fenced', 'fair')
+    end
+    holder = owned_by
+elseif call('lindex', queue, 0) == place then
+    return granted(true)
+end
+
+local waits, now = ARGV[4] == '1', now_millis()
+
+-- Sets the end of this client's place, behind this other one.
+local function renew_place(before)
+    local last = before and tonumber(call('zscore', ends, before) or 0) or 0
+    if before and not is_ours(before) then
+        last = last + PLACE
+    end
+    local end_ms = math.floor(math.max(last, now + PLACE))
+    local is_heard = (listeners(channels .. place, publish) or 0) > 0
+    call('zadd', ends, end_ms + (is_heard and 0.5 or 0), place)
+end
+
+-- First, so that a client that is a little late keeps its place.
+local is_queued = false
+if waits and call('zscore', ends, place) then
+    local before
+    for _, other in ipairs(call('lrange', queue, 0, -1)) do
+        if other == place then
+            is_queued = true
+            renew_place(before)
+            break
+        end
+        before = other
+    end
+end
+
+local head, head_ends, is_removed = fair_head(queue, ends, now, not holder and channels, publish)
+local left
+if holder then
     left = call('pttl', lock)
 elseif not head or head == place then
     return granted(head)
 else
+    if is_removed then
+        notify(head, channels, publish)
+    end
     holder, left = head, head_ends - now
 end
 
 if waits then
     if not is_queued then
-        call('zadd', ends, end_behind(call('lindex', queue, -1), now), place)
+        renew_place(call('lindex', queue, -1))
         call('rpush', queue, place)
     end
     -- Clients of Redisson set no expiry and may wait behind this one, so it is a late one.
     local last = tonumber(call('zscore', ends, call('lindex', queue, -1)) or 0)
-    local late = math.max(last - now, 0) + 3600000
+    local late = math.floor(math.max(last - now, 0)) + 3600000
     call('pexpire', queue, late)
     call('pexpire', ends, late)
     local third = PLACE / 3

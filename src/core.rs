@@ -58,7 +58,8 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn open(config: Config) -> Result<Self> {
-        let id = Uuid::new_v4();
+        // Scripts recognize clients of this library by version 8: those of Redisson have version 4.
+        let id = uuid::Builder::from_custom_bytes(Uuid::new_v4().into_bytes()).into_uuid();
         let name = config
             .name_connections
             .then(|| client_name::of_this_process(&id));

@@ -28,6 +28,8 @@ struct Names {
 pub(crate) enum Family {
     /// A lock with one holder.
     Lock,
+    /// A lock with one holder, and with a channel for each client that waits.
+    FairLock,
     ReadWriteLock,
     Semaphore,
     CountDownLatch,
@@ -37,7 +39,7 @@ impl Family {
     /// The channel that announces releases of a key.
     fn channel(self, key: &str) -> String {
         match self {
-            Self::Lock => prefixed("redisson_lock__channel", key),
+            Self::Lock | Self::FairLock => prefixed("redisson_lock__channel", key),
             Self::ReadWriteLock => prefixed("redisson_rwlock", key),
             Self::Semaphore => prefixed("redisson_sc", key),
             // Redisson adds these braces also to a key that has braces of its own.

@@ -73,11 +73,21 @@ pub(crate) struct OwnerId(Arc<str>);
 impl OwnerId {
     /// An owner id of the client with this UUID that was never used before.
     pub(crate) fn new(client: &str) -> Self {
+        Self::numbered(client, ":")
+    }
+
+    /// An owner id of a fair lock that was never used before. Its number begins with a zero, by
+    /// which other kinds of locks recognize it (`lua/shared/kinds.lua`).
+    pub(crate) fn of_fair_lock(client: &str) -> Self {
+        Self::numbered(client, ":0")
+    }
+
+    fn numbered(client: &str, before: &str) -> Self {
         let mut number = itoa::Buffer::new();
         let number = number.format(next_number());
-        let mut owner = String::with_capacity(client.len() + 1 + number.len());
+        let mut owner = String::with_capacity(client.len() + before.len() + number.len());
         owner.push_str(client);
-        owner.push(':');
+        owner.push_str(before);
         owner.push_str(number);
         Self(owner.into())
     }
@@ -90,7 +100,10 @@ impl OwnerId {
     /// Adds a new name that was never used before.
     pub(crate) fn with_fresh_name(&self) -> Self {
         Self(match self.0.split_once(':') {
-            Some((client, _)) => format!("{client}:{} {}", next_number(), self.0).into(),
+            Some((client, number)) => {
+                let zero = if number.starts_with('0') { "0" } else { "" };
+                format!("{client}:{zero}{} {}", next_number(), self.0).into()
+            }
             None => format!("{} {}", Self::of_permit().0, self.0).into(),
         })
     }
@@ -151,6 +164,16 @@ mod tests {
         assert_eq!(second.split(), (second.clone(), None));
         assert_eq!(both.newest(1), second);
         assert_eq!(both.newest(9), both);
+    }
+
+    #[test]
+    fn all_names_of_an_owner_of_a_fair_lock_begin_with_a_zero() {
+        let owner = OwnerId::of_fair_lock("client").with_fresh_name();
+        let names: Vec<&str> = owner.as_str().split(' ').collect();
+        assert_eq!(names.len(), 2);
+        assert!(names.iter().all(|name| name.starts_with("client:0")));
+        let plain = OwnerId::new("client").with_fresh_name();
+        assert!(!plain.as_str().contains(":0"));
     }
 
     #[test]

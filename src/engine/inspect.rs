@@ -76,7 +76,7 @@ pub(crate) fn force_unlock(core: &Arc<Core>, key: &LockKey) -> Result<bool> {
     let is_forced = forced(&reply).map_err(|error| core.redis.refusal(key, error))?;
     let mut grants: List<Arc<Grant>> = List::new();
     if is_forced {
-        for family in [Family::Lock, Family::ReadWriteLock] {
+        for family in [Family::Lock, Family::FairLock, Family::ReadWriteLock] {
             let names = LockKey::of(family, &core.namespace, key.name());
             let id = LockId::new(core.number, &names);
             grants.extend(core.queue.current_grants(&id));

@@ -162,8 +162,7 @@ pub enum Error {
     },
 
     /// A key of this lock holds another value: a lock of another kind that cannot share the name,
-    /// or data of another type. A plain or fenced lock that another client holds and for which
-    /// clients of a [`FairLock`](crate::FairLock) wait is also such a value. Nothing was changed.
+    /// or data of another type. Nothing was changed.
     #[error(
         "the name {lock:?} is used for a value of another type at {node}, {found}; choose another \
          name, or use the kind of lock, semaphore or latch that was found"
@@ -178,9 +177,10 @@ pub enum Error {
     },
 
     /// The call or the setting is invalid: a value outside its bounds, a name that occurs twice, a
-    /// fenced lock or a Redlock of a name that the thread holds as a plain lock, a master that the
-    /// sentinels do not know, a second default client, or a thread that could not be started. No
-    /// lock was acquired or extended.
+    /// fenced lock or a Redlock of a name that the thread holds as a plain lock, a
+    /// [`FairLock`](crate::FairLock) of a name that is in use as a plain or fenced lock or the
+    /// other way round, a master that the sentinels do not know, a second default client, or a
+    /// thread that could not be started. No lock was acquired or extended.
     #[error("{field} is {value}: {rule}")]
     Config {
         /// The name of the setting or argument.

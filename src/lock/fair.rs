@@ -27,10 +27,15 @@ use crate::protocol::Fair;
 /// then gets a place at the end. The threads of one client acquire the lock in the order of their
 /// calls.
 ///
-/// * The place of a client lasts for six seconds from each of its requests, by the clock of the
-///   server. So a client that dies delays the clients behind it by at most that time once the lock
-///   is free. Behind a waiting thread of Redisson, which has five minutes, its place ends that much
-///   later. The same is true of a thread that gives up while the server does not reply.
+/// * A client that dies delays no other client. When the lock is free and the client with the first
+///   place does not listen for the release any more, a script removes its place and notifies the
+///   next client. So a client loses its place if its subscriber has lost the connection at that
+///   moment, as after a restart of the server or a failover. It then waits at the end of the queue.
+/// * Where Redis does not know that a client is dead, its place ends six seconds after its last
+///   request, by the clock of the server. That is so if its host vanished or is paused, if it died
+///   before it listened, or if it may not subscribe. A place is also left until then by a thread
+///   that gives up while the server does not reply. Several such places end together. Behind a
+///   waiting thread of Redisson, which has five minutes, they end that much later.
 /// * While no other client waits, a thread that unlocks can hand the lock over to the next thread
 ///   of its client without a request, for at most 10 ms after the client acquired it. A client that
 ///   begins to wait within these 10 ms may see such a hand-over to a thread that came later.
@@ -48,14 +53,15 @@ use crate::protocol::Fair;
 /// client of this library whose place was removed goes to the end of the queue. A Java thread that
 /// is interrupted does not remove its place, with the same effect as one that dies.
 ///
-/// Use one kind of lock for one name: a [`ReentrantLock`](crate::ReentrantLock) does not see the
-/// queue of a free lock.
-///
 /// # Errors
 ///
-/// Those of [every method](crate::Lock#errors-of-every-method-that-asks-redis). A thread that holds
-/// the name as a [`ReentrantLock`](crate::ReentrantLock) gets no error, but a further level of that
-/// hold. No method panics.
+/// Those of [every method](crate::Lock#errors-of-every-method-that-asks-redis). No method panics.
+///
+/// Use one kind of lock for one name: a [`ReentrantLock`](crate::ReentrantLock) does not see the
+/// queue of a free lock. While a client of this library holds the name as a plain or fenced lock,
+/// an acquire fails with [`Error::Config`](crate::Error::Config), and so does an acquire of a plain
+/// or fenced lock while the name is held as a fair lock. For a name that a Java client holds, only
+/// the latter fails, and only while others wait for it in the queue.
 ///
 /// ```
 /// # fn main() -> leasehold::Result<()> {

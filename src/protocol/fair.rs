@@ -3,12 +3,13 @@
 //! A client that waits has one place in the queue, whichever of its threads waits: the number that
 //! follows its UUID is 0, and no grant has that number. A place lasts for a few seconds from each
 //! request (`PLACE` in `lua/shared/fair_head.lua`), and a waiting thread sends the next one after a
-//! third of that. So a client that dies loses its place within seconds.
+//! third of that. A client that dies loses its place before that, when it is the next one: the
+//! scripts see that it does not listen any more.
 
 use redis::{RedisResult, Value};
 
 use super::{AcquireReply, Protocol, Wish};
-use crate::base::key::LockKey;
+use crate::base::key::{Family, LockKey};
 use crate::base::owner::OwnerId;
 use crate::script::{self, Call, Script};
 
@@ -34,7 +35,7 @@ fn call(script: &'static std::sync::LazyLock<Script>, key: &LockKey) -> Call {
 
 impl Protocol for Fair {
     fn names(&self, namespace: &str, name: &str, client: &str) -> LockKey {
-        let key = LockKey::new(namespace, name);
+        let key = LockKey::of(Family::FairLock, namespace, name);
         key.with_channel(channels(&key) + &place(client))
     }
 
@@ -53,6 +54,13 @@ impl Protocol for Fair {
             .arg(millis.to_string())
             .arg(place(owner.client()))
             .arg(if wish.waits { "1" } else { "0" })
+            .arg(channels(keys[0]))
+            // It releases nothing.
+            .publishing_if(|_| false)
+    }
+
+    fn owner(&self, client: &str) -> OwnerId {
+        OwnerId::of_fair_lock(client)
     }
 
     fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply> {

@@ -33,7 +33,7 @@ pub(crate) use number::{NumberKey, RequestCopy, number, records};
 pub(crate) use permits::{Permits, PermitsChange};
 pub(crate) use plain::Plain;
 pub(crate) use read_write::{Read, Write};
-pub(crate) use reply::{Inspected, Verdict, forced, found, inspected, unexpected, verdicts};
+pub(crate) use reply::{Inspected, Verdict, forced, found, inspected, mixed, unexpected, verdicts};
 
 use crate::base::key::LockKey;
 use crate::base::owner::OwnerId;

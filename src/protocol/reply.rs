@@ -109,6 +109,17 @@ pub(crate) fn found<'k>(
     Some((lock, format!("{what} in the key {:?}", lock.key())))
 }
 
+/// Tells from the error of a script (`WRONGTYPE kind 2: it is in use as a fair lock, ...`) which of
+/// the requested locks is in use as a lock of another kind, and as which.
+pub(crate) fn mixed<'k, 'e>(
+    mut locks: impl Iterator<Item = &'k LockKey>,
+    error: &'e RedisError,
+) -> Option<(&'k LockKey, &'e str)> {
+    let (subject, what) = error.detail()?.split_once(": ")?;
+    let number: usize = subject.strip_prefix("kind ")?.parse().ok()?;
+    Some((locks.nth(number.checked_sub(1)?)?, what))
+}
+
 pub(crate) fn unexpected(reply: &Value) -> RedisError {
     RedisError::from((
         ErrorKind::UnexpectedReturnType,
@@ -139,6 +150,22 @@ mod tests {
         }
         // There are fewer verdicts than locks, so it is unknown which one is missing.
         assert!(verdicts(&Value::Array(vec![Value::Int(1)]), 2).is_err());
+    }
+
+    #[test]
+    fn a_lock_that_is_in_use_as_another_kind_is_named() {
+        let keys = ["pay", "ship"].map(|name| LockKey::new("shop", name));
+        for (line, name) in [
+            ("WRONGTYPE kind 2: it is a fair lock", Some("ship")),
+            ("WRONGTYPE kind 3: it is a fair lock", None),
+            ("WRONGTYPE lock 2: a list", None),
+        ] {
+            let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
+            let error = value.extract_error().unwrap_err();
+            let found = mixed(keys.iter(), &error);
+            let expected = name.map(|name| (name, "it is a fair lock"));
+            assert_eq!(found.map(|(lock, what)| (lock.name(), what)), expected);
+        }
     }
 
     #[test]

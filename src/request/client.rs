@@ -170,6 +170,13 @@ impl RedisClient {
         first: &LockKey,
         error: RedisError,
     ) -> Error {
+        if let Some((lock, rule)) = protocol::mixed(locks.clone(), &error) {
+            return Error::Config {
+                field: "name",
+                value: format!("{:?}", lock.name()),
+                rule: format!("{rule}; use one kind of lock for one name"),
+            };
+        }
         let node = self.topology.name(first).as_ref().into();
         let wrong = match RetryAction::on(&error) {
             RetryAction::WrongType => protocol::found(locks, &error),

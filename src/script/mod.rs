@@ -52,11 +52,11 @@ macro_rules! scripts {
 }
 
 scripts! {
-    ACQUIRE = "shared/wrong_type.lua" "shared/holder_of.lua" "acquire.lua",
+    ACQUIRE = "shared/wrong_type.lua" "shared/holder_of.lua" "shared/kinds.lua" "acquire.lua",
     RELEASE = "release.lua",
     LEAVE = "leave.lua",
     RENEW = "renew.lua",
-    FAIR_ACQUIRE = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/holder_of.lua" "shared/fair_head.lua" "fair_acquire.lua",
+    FAIR_ACQUIRE = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/holder_of.lua" "shared/kinds.lua" "shared/fair_head.lua" "fair_acquire.lua",
     FAIR_RELEASE = "shared/now_millis.lua" "shared/fair_head.lua" "fair_release.lua",
     FAIR_KEEP = "shared/now_millis.lua" "shared/fair_head.lua" "fair_keep.lua",
     FAIR_LEAVE = "shared/now_millis.lua" "shared/fair_head.lua" "fair_leave.lua",

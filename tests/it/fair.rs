@@ -1,6 +1,10 @@
 //! The fair lock: the order of clients, and their places in Redis.
 
+mod dead;
 mod giving_up;
+mod mixed;
+
+pub use dead::wait_together;
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -338,20 +342,6 @@ fn the_bytes_are_those_of_redisson() {
         waiting.join().unwrap().unwrap();
     });
     assert!(guard.unlock().is_err());
-}
-
-#[test]
-fn a_plain_lock_is_refused_where_clients_of_a_fair_lock_wait() {
-    let server = Server::start();
-    let (holder, other) = (client(&server.url()), client(&server.url()));
-    let guard = holder.fair_lock("lock").acquire().unwrap();
-    queue_up(&server, "java:1", SOON.get());
-    let refused = other.reentrant_lock("lock").lock();
-    let Err(Error::WrongType { found, .. }) = &refused else {
-        panic!("{refused:?}");
-    };
-    assert!(found.contains("a fair lock with waiters"), "{found}");
-    guard.unlock().unwrap();
 }
 
 #[test]

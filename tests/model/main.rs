@@ -20,6 +20,7 @@ mod calls;
 mod check;
 mod client;
 mod condition;
+mod fair;
 mod local;
 mod permits;
 mod planted;

@@ -112,8 +112,8 @@ pub fn token_given_twice() -> Vec<Edit> {
 pub fn fair_lock_without_order() -> Vec<Edit> {
     vec![Edit::new(
         "lua/fair_acquire.lua",
-        "elseif not head or head == place then\n    return granted(head)\n",
-        "elseif now then\n    return granted(head == place)\n",
+        "elseif call('lindex', queue, 0) == place then\n    return granted(true)\n",
+        "else\n    return granted(call('lindex', queue, 0) == place)\n",
     )]
 }
 

@@ -182,12 +182,11 @@ fn ask(
 
 fn is_needed(when: When, redis: &RedisArgs) -> bool {
     match when {
-        When::Always | When::Kinds(_) | When::Holders => true,
+        When::Always | When::Kinds(_) | When::Holders | When::Looking => true,
         When::Database => false,
         When::Sentinel => redis.sentinel.is_some(),
         When::Cluster | When::Shards => redis.cluster,
         When::Replicas => redis.min_replicas.is_some(),
-        When::Looking { in_clusters } => in_clusters || !redis.cluster,
     }
 }
 

@@ -25,9 +25,7 @@ pub(super) enum When {
     /// `--min-replicas`.
     Replicas,
     /// Only to look at locks, see [`looking`].
-    Looking {
-        in_clusters: bool,
-    },
+    Looking,
     /// Only to show the process of a holder, see [`holders`].
     Holders,
 }
@@ -53,8 +51,8 @@ impl Right {
 pub(super) const RIGHTS: &[Right] = {
     use When::{Always, Cluster, Database, Holders, Kinds, Looking, Replicas, Sentinel, Shards};
     use kinds::{
-        CONDITIONS_OR_LEASES, FAIR, FAIR_CONDITIONS_OR_LEASES, GIVING_UP, LATCHES, LEASES, NUMBERS,
-        READ_WRITE, SEMAPHORES,
+        CONDITIONS_OR_LEASES, FAIR, FAIR_CONDITIONS_OR_LEASES, GIVING_UP, LATCHES, LEASES,
+        LISTENERS, NUMBERS, READ_WRITE, SEMAPHORES,
     };
     &[
         Right::of(
@@ -100,6 +98,7 @@ pub(super) const RIGHTS: &[Right] = {
         Right::of(Kinds(FAIR), "lpop", "LPOP {absent}"),
         Right::of(Kinds(FAIR), "lrange", "LRANGE {key} 0 0"),
         Right::of(Kinds(GIVING_UP), "lrem", "LREM {key} 0 {absent}"),
+        Right::of(Kinds(LISTENERS), "pubsub|numsub", "PUBSUB NUMSUB"),
         // It cannot append to a string, which expires at once.
         Right::of(
             Kinds(FAIR),
@@ -140,21 +139,11 @@ pub(super) const RIGHTS: &[Right] = {
         Right::of(Shards, "ssubscribe", "SSUBSCRIBE {channel}"),
         Right::of(Shards, "sunsubscribe", "SUNSUBSCRIBE {control}"),
         Right::of(Replicas, "wait", "WAIT 0 1"),
-        Right::of(Looking { in_clusters: true }, "scan", "SCAN 0"),
-        Right::of(
-            Looking { in_clusters: true },
-            "getrange",
-            "GETRANGE {key} 0 0",
-        ),
+        Right::of(Looking, "scan", "SCAN 0"),
+        Right::of(Looking, "getrange", "GETRANGE {key} 0 0"),
         Right::of(Holders, "client|setname", "CLIENT SETNAME leasehold-doctor"),
         // A list of no connection.
         Right::of(Holders, "client|list", "CLIENT LIST ID 0"),
-        // A cluster counts listeners by shard.
-        Right::of(
-            Looking { in_clusters: false },
-            "pubsub|numsub",
-            "PUBSUB NUMSUB",
-        ),
     ]
 };
 
@@ -218,7 +207,7 @@ impl Right {
     }
 
     fn is_to_look(&self) -> bool {
-        matches!(self.when, When::Looking { .. })
+        matches!(self.when, When::Looking)
     }
 
     fn is_of_tokens(&self) -> bool {
@@ -355,8 +344,7 @@ pub(super) fn looking(answers: &[(&Right, Answer)]) -> Option<Finding> {
     let rules: Vec<&str> = lacks.map(|(right, _)| right.rule).collect();
     let what_for = |rule: &&str| match *rule {
         "scan" => "scan, which list and watch need",
-        "getrange" => "getrange, which list --all needs",
-        _ => "pubsub|numsub, which show needs to count listeners",
+        _ => "getrange, which list --all needs",
     };
     let what_for: Vec<&str> = rules.iter().map(what_for).collect();
     (!rules.is_empty()).then(|| {

@@ -43,6 +43,10 @@ fn not_tried(why: &str) -> Finding {
 /// False if another client holds the lock. After an error the guards release it.
 fn use_lock(client: &LockClient, name: &str, lease: Duration) -> Result<bool> {
     let lock = client.reentrant_lock(name);
+    // It may be held as another kind of lock, which would be an error.
+    if lock.is_locked()? {
+        return Ok(false);
+    }
     let Some(outer) = lock.try_acquire(Duration::ZERO, Lease::RENEWED)? else {
         return Ok(false);
     };

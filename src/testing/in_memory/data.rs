@@ -46,6 +46,11 @@ impl Channels {
         own
     }
 
+    /// How many connections listen to the channel.
+    fn listeners(&self, channel: &[u8]) -> usize {
+        self.listeners.get(channel).map_or(0, BTreeSet::len)
+    }
+
     /// Returns how many connections get the message.
     fn publish(&mut self, channel: &[u8], message: &[u8]) -> usize {
         let Some(listeners) = self.listeners.get(channel) else {
@@ -76,6 +81,15 @@ impl Data {
         match (name, arguments) {
             ("publish", [channel, message]) => {
                 Ok(Reply::count(self.channels.publish(channel, message)))
+            }
+            ("pubsub", [which, channels @ ..]) if which.eq_ignore_ascii_case(b"numsub") => {
+                let count = |channel: &Vec<u8>| {
+                    [
+                        Reply::text(channel.as_slice()),
+                        Reply::count(self.channels.listeners(channel)),
+                    ]
+                };
+                Ok(Reply::List(channels.iter().flat_map(count).collect()))
             }
             ("publish", _) => Err(commands::wrong_number(name)),
             _ => commands::run(&mut self.keys, name, arguments),

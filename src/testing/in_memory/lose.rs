@@ -28,7 +28,7 @@ pub(super) fn take_over(keys: &mut Keyspace, lock: &LockKey) {
                 texts(&format!("{OTHER}:write"), "1"),
             ]
         }
-        Family::Lock => vec![texts(OTHER, "1")],
+        Family::Lock | Family::FairLock => vec![texts(OTHER, "1")],
         Family::Semaphore | Family::CountDownLatch => return delete(keys, lock),
     };
     keys.set(lock.key().as_bytes(), Value::Hash(fields));

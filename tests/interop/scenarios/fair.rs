@@ -13,11 +13,15 @@ use crate::support::unique;
 /// place for five minutes, so there is no check of that.
 const PLACE: Duration = Duration::from_millis(7_000);
 
+/// How soon a client goes on that is notified.
+const SOON: Duration = Duration::from_millis(1_000);
+
 pub fn checks() -> Vec<Check> {
     vec![
         Check::both_ways("fair", "first come, first served", order),
         Check::both_ways("fair", "one that gives up leaves the queue", giving_up),
         Check::once("fair", "one that dies leaves the queue", dying),
+        Check::once("fair", "Java is next behind dead ones", dead_before_java),
     ]
 }
 
@@ -111,4 +115,47 @@ fn dying(stage: &Stage, _: &str) -> Outcome {
     Ok(format!(
         "both go on {longest:.1?} after the death of a Rust process"
     ))
+}
+
+/// A thread of Java waits behind two Rust processes that die. It sleeps until it is notified, or
+/// for the lease that it has read.
+fn dead_before_java(stage: &Stage, _: &str) -> Outcome {
+    let name = unique("fair");
+    let lock = format!("fair {name}");
+    let holder = stage.rust.thread(1);
+    holder.expect(&format!("lock {lock}"), "ok")?;
+    let mortals = [
+        stage.start(Side::Rust, LEASE)?,
+        stage.start(Side::Rust, LEASE)?,
+    ];
+    let mut dead = Vec::new();
+    for mortal in &mortals {
+        dead.push(queue(stage, mortal.thread(1), &name)?);
+    }
+    let ends = format!("redisson_lock_timeout:{{{name}}}");
+    let listen = || {
+        let ends: Vec<(String, f64)> = stage.ask(
+            redis::cmd("ZRANGE")
+                .arg(&ends)
+                .arg(0)
+                .arg(-1)
+                .arg("WITHSCORES"),
+        )?;
+        Ok(ends.iter().all(|(_, end)| end % 1.0 != 0.0))
+    };
+    stage.eventually("the Rust processes to listen", listen)?;
+    let waiting = queue(stage, stage.java.thread(1), &name)?;
+    for mortal in &mortals {
+        mortal.kill();
+    }
+    drop(dead);
+    let start = Instant::now();
+    holder.expect(&format!("unlock {lock}"), "ok")?;
+    let took = waiting.expect("ok")?.at - start;
+    stage
+        .java
+        .thread(1)
+        .expect(&format!("unlock {lock}"), "ok")?;
+    within(SOON, "the release", took)?;
+    Ok(format!("Java goes on {took:.1?} after the release"))
 }

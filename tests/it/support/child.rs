@@ -41,6 +41,7 @@ const ROLES: &[(&str, Role)] = &[
     ("many_receivers", limits::growth::many_receivers),
     ("many_locks", watchdog::many_locks),
     ("wait_in_queue", fair::wait_in_queue),
+    ("wait_together", fair::wait_together),
     ("take_tokens", fencing::take_tokens),
     ("take_in_order", multi::take_in_order),
     ("share_majority", redlock::share_majority),

@@ -47,6 +47,8 @@ HDEL hash a x b
 HDEL hash c
 EXISTS hash text missing text
 TYPE hash
+PUBSUB NUMSUB channel other
+PUBSUB NUMSUB
 RPUSH list a b c a
 RPUSH text a
 LLEN list

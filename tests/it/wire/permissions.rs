@@ -48,6 +48,7 @@ const ACL: &[&str] = &[
     "+lpop",
     "+lrange",
     "+lrem",
+    "+pubsub|numsub",
     "+rpush",
     "+zadd",
     "+zcard",
@@ -181,8 +182,9 @@ fn use_a_condition_alone(client: &LockClient) -> leasehold::Result<()> {
     })
 }
 
-/// Without them, clients poll, and a place in a queue that is given up ends by itself.
-const OPTIONAL: [&str; 4] = ["+subscribe", "+publish", "+lrem", "+hscan"];
+/// Without them, clients poll, and a place in a queue that is given up, or whose client is dead,
+/// ends by itself.
+const OPTIONAL: [&str; 5] = ["+subscribe", "+publish", "+lrem", "+pubsub|numsub", "+hscan"];
 
 /// Without any one of the rules something is refused.
 #[test]

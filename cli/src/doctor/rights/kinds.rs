@@ -12,6 +12,10 @@ const LEASED: &str = "semaphores with leases";
 pub(super) const FAIR: &[&str] = &[FAIR_LOCKS];
 pub(super) const READ_WRITE: &[&str] = &[READ_WRITE_LOCKS];
 pub(super) const GIVING_UP: &[&str] = &["early end of a given-up place in a fair queue"];
+pub(super) const LISTENERS: &[&str] = &[
+    "early end of a dead client's place in a fair queue",
+    "listeners in show",
+];
 pub(super) const SEMAPHORES: &[&str] = &["semaphores", LEASED];
 pub(super) const LATCHES: &[&str] = &["latches"];
 pub(super) const LEASES: &[&str] = &[LEASED];

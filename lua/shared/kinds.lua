@@ -1,0 +1,18 @@
+-- Kinds of locks that have the same form: a hash of owner to hold count.
+
+-- True for an owner of this library: the UUID of its client has version 8, and those of Redisson
+-- have version 4.
+local function is_of_this_library(owner)
+    return string.sub(owner, 15, 15) == '8'
+end
+
+-- True for an owner of a fair lock of this library.
+local function is_of_fair_lock(owner)
+    return string.find(owner, ':0%d')
+end
+
+-- The error of a request for the lock in KEYS[i], which is in use as a lock of another kind.
+local function mixed_kinds(i, used, requested)
+    local uses = ': it is in use as a ' .. used .. ' lock, and this call is for a '
+    return redis.error_reply('WRONGTYPE kind ' .. i .. uses .. requested .. ' lock')
+end

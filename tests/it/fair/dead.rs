@@ -1,0 +1,251 @@
+//! Clients that die while they wait: their places do not delay the others.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::unbounded;
+use leasehold::LockClient;
+
+use super::{ENDS, PLACE, QUEUE, await_places, places, queue_up};
+use crate::support::child::{self, Process};
+use crate::support::client;
+use crate::support::deployment::ClusterDeployment;
+use crate::support::server::Server;
+use crate::support::timing::{LEASE, SLIP, SOON, eventually};
+
+/// How many clients are killed, and how many wait behind them.
+const DEAD: usize = 10;
+const LIVE: usize = 10;
+
+/// The role: several clients wait for the lock until the process is killed. Another one holds it
+/// before, if the second argument says so.
+pub fn wait_together(arguments: &[&str]) {
+    let url = arguments[0];
+    if arguments[1] == "hold" {
+        client(url).fair_lock("lock").lock().unwrap();
+    }
+    child::send_line("ready");
+    let wait = || client(url).fair_lock("lock").lock().unwrap();
+    thread::scope(|scope| {
+        for _ in 0..DEAD {
+            scope.spawn(wait);
+        }
+    });
+}
+
+fn channel_of(place: &str) -> String {
+    format!("redisson_lock__channel:{{lock}}:{place}")
+}
+
+fn end_of(server: &Server, place: &str) -> f64 {
+    server.ask(redis::cmd("ZSCORE").arg(ENDS).arg(place))
+}
+
+/// The time of the server, in milliseconds.
+fn now(server: &Server) -> f64 {
+    let (seconds, micros): (f64, f64) = server.ask(&redis::cmd("TIME"));
+    seconds * 1000.0 + micros / 1000.0
+}
+
+/// Waits until Redis knows of all places that their clients listen.
+fn await_listening(server: &Server) {
+    eventually("the subscriptions", || {
+        let places = places(server);
+        places
+            .iter()
+            .all(|place| end_of(server, place) % 1.0 != 0.0)
+    });
+}
+
+/// Puts a place at the end of the queue of which Redis knows that its client listened.
+fn queue_up_listening(server: &Server, place: &str, life: Duration) {
+    queue_up(server, place, life);
+    server.ask::<()>(redis::cmd("ZINCRBY").arg(ENDS).arg("0.5").arg(place));
+}
+
+/// Kills the process, whose clients wait before some others. `free` returns when the lock is free.
+fn assert_passed_on(server: &Server, mut process: Process, free: impl FnOnce() -> Instant) {
+    let clients: Vec<LockClient> = (0..LIVE).map(|_| client(&server.url())).collect();
+    let (sender, order) = unbounded();
+    await_places(server, DEAD);
+    thread::scope(|scope| {
+        for (number, client) in clients.iter().enumerate() {
+            let sender = sender.clone();
+            scope.spawn(move || {
+                let guard = client.fair_lock("lock").acquire().unwrap();
+                sender.send((number, Instant::now())).unwrap();
+                guard.unlock().unwrap();
+            });
+            await_places(server, DEAD + number + 1);
+        }
+        await_listening(server);
+        process.kill();
+        let free_at = free();
+        let (first, at) = order.recv_timeout(SOON.get()).expect("a live client");
+        assert_eq!(first, 0);
+        let late = at.saturating_duration_since(free_at);
+        assert!(late < SLIP.get(), "{late:?}");
+    });
+    let others: Vec<usize> = order.try_iter().map(|(number, _)| number).collect();
+    assert_eq!(others, (1..LIVE).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_release_passes_the_lock_to_the_first_live_client() {
+    let server = Server::start();
+    let holder = client(&server.url());
+    let guard = holder.fair_lock("lock").acquire().unwrap();
+    let process = Process::start("wait_together", &[&server.url(), ""]);
+    assert_passed_on(&server, process, || {
+        let now = Instant::now();
+        guard.unlock().unwrap();
+        now
+    });
+}
+
+#[test]
+fn the_first_live_client_has_the_lock_when_the_lease_of_a_dead_holder_ends() {
+    let server = Server::start();
+    let process = Process::start("wait_together", &[&server.url(), "hold"]);
+    assert_eq!(process.read_line(), "ready");
+    assert_passed_on(&server, process, || {
+        let left: u64 = server.ask(redis::cmd("PTTL").arg("lock"));
+        Instant::now() + Duration::from_millis(left)
+    });
+}
+
+/// A thread of Redisson sleeps until it is notified.
+#[test]
+fn a_script_that_removes_the_first_place_notifies_the_next() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let lock = client.fair_lock("lock");
+    let mut connection = server.connection();
+    let mut messages = connection.as_pubsub();
+    messages.subscribe(channel_of("java:1")).unwrap();
+    messages.set_read_timeout(Some(SOON.get())).unwrap();
+    for is_released in [true, false] {
+        let guard = is_released.then(|| lock.acquire().unwrap());
+        queue_up_listening(&server, "dead:0", PLACE);
+        queue_up(&server, "ended:0", Duration::ZERO);
+        queue_up(&server, "java:7", Duration::ZERO);
+        queue_up_listening(&server, "too:0", PLACE);
+        queue_up(&server, "java:1", SOON.get());
+        match guard {
+            Some(guard) => guard.unlock().unwrap(),
+            None => assert!(lock.try_acquire_now().unwrap().is_none()),
+        }
+        let message = messages.get_message().expect("a message");
+        assert_eq!(message.get_payload::<String>().unwrap(), "0");
+        assert_eq!(places(&server), ["java:1"]);
+        server.ask::<()>(redis::cmd("DEL").arg(QUEUE).arg(ENDS));
+    }
+}
+
+/// A thread of Redisson enters the queue before it listens, and so does a client of this library.
+#[test]
+fn only_a_place_whose_client_listened_and_stopped_is_removed_early() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let mut connection = server.connection();
+    let mut messages = connection.as_pubsub();
+    messages.subscribe(channel_of("live:0")).unwrap();
+    for (place, has_listened, is_kept) in [
+        ("new:0", false, true),
+        ("java:10", true, true),
+        ("live:0", true, true),
+        ("dead:0", true, false),
+    ] {
+        match has_listened {
+            true => queue_up_listening(&server, place, PLACE),
+            false => queue_up(&server, place, PLACE),
+        }
+        let granted = client.fair_lock("lock").try_acquire_now().unwrap();
+        assert_eq!(granted.is_none(), is_kept, "{place}");
+        assert_eq!(places(&server).len(), usize::from(is_kept), "{place}");
+        drop(granted);
+        server.ask::<()>(redis::cmd("DEL").arg(QUEUE).arg(ENDS));
+    }
+}
+
+/// So several dead clients of which Redis does not know that they are dead delay the others by the
+/// time of one place.
+#[test]
+fn the_ends_of_places_do_not_add_up() {
+    let server = Server::start();
+    let clients = [(); 4].map(|()| client(&server.url()));
+    let guard = clients[0].fair_lock("lock").acquire().unwrap();
+    let place = PLACE.as_secs_f64() * 1000.0;
+    let later = place + SLIP.get().as_secs_f64() * 1000.0;
+    thread::scope(|scope| {
+        let wait = |client: &LockClient| client.fair_lock("lock").acquire().unwrap().unlock();
+        for (client, count) in clients[1..].iter().zip([1, 2, 4]) {
+            if count == 4 {
+                queue_up(&server, "java:1", PLACE * 3);
+            }
+            scope.spawn(move || wait(client));
+            await_places(&server, count);
+        }
+        let ends: Vec<f64> = places(&server)
+            .iter()
+            .map(|at| end_of(&server, at))
+            .collect();
+        let now = now(&server);
+        assert!(
+            ends[0] < now + later && ends[1] < now + later,
+            "{now} {ends:?}"
+        );
+        // Redisson subtracts the time of its place from all ends.
+        assert!(
+            (ends[2] + place..ends[2] + later).contains(&ends[3]),
+            "{ends:?}"
+        );
+        server.ask::<()>(redis::cmd("LREM").arg(QUEUE).arg(0).arg("java:1"));
+        guard.unlock().unwrap();
+    });
+}
+
+/// As if it had left the queue: it is behind the clients that waited meanwhile.
+#[test]
+fn a_client_whose_subscription_was_cut_keeps_on_waiting() {
+    let server = Server::start();
+    let clients = [(); 2].map(|()| client(&server.url()));
+    let guard = clients[0].fair_lock("lock").acquire().unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| clients[1].fair_lock("lock").lock());
+        await_places(&server, 1);
+        await_listening(&server);
+        let mut cut = redis::cmd("CLIENT");
+        server.ask::<u32>(cut.arg("KILL").arg("TYPE").arg("pubsub"));
+        guard.unlock().unwrap();
+        let start = Instant::now();
+        waiting.join().unwrap().unwrap();
+        let waited = start.elapsed();
+        assert!(waited < super::REFRESH + SLIP.get(), "{waited:?}");
+    });
+}
+
+/// Another command counts who listens to a channel of a shard.
+#[test]
+fn in_a_cluster_a_dead_client_delays_the_next_by_nothing() {
+    let cluster = ClusterDeployment::start();
+    let server = cluster.primary_of(cluster.slot_of("lock"));
+    let clients = [(); 2].map(|()| {
+        let builder = LockClient::builder_cluster(cluster.urls());
+        builder.watchdog_lease(LEASE.get()).build().unwrap()
+    });
+    let guard = clients[0].fair_lock("lock").acquire().unwrap();
+    queue_up_listening(server, "dead:0", SOON.get());
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            clients[1].fair_lock("lock").lock().unwrap();
+            Instant::now()
+        });
+        await_places(server, 2);
+        await_listening(server);
+        let free_at = Instant::now();
+        guard.unlock().unwrap();
+        let late = waiting.join().unwrap() - free_at;
+        assert!(late < SLIP.get(), "{late:?}");
+    });
+}

@@ -1,0 +1,80 @@
+//! A name that is used as a fair lock and as another kind of lock.
+
+use std::sync::Arc;
+
+use leasehold::{Error, Lease, Lock, LockClient, Result};
+
+use super::queue_up;
+use crate::support::client;
+use crate::support::server::Server;
+use crate::support::timing::{SOON, millis};
+
+fn make(client: &LockClient, kind: &str) -> Arc<dyn Lock> {
+    match kind {
+        "fair" => Arc::new(client.fair_lock("lock")),
+        "fenced" => Arc::new(client.fenced_lock("lock")),
+        "several" => Arc::new(client.multi_lock(["another", "lock"])),
+        _ => Arc::new(client.reentrant_lock("lock")),
+    }
+}
+
+fn attempt(client: &LockClient, kind: &str) -> Result<bool> {
+    make(client, kind).try_lock(millis(50), Lease::RENEWED)
+}
+
+/// The error names the lock and both kinds.
+#[track_caller]
+fn assert_refused(result: Result<bool>, kinds: [&str; 2]) {
+    let Err(error @ Error::Config { .. }) = result else {
+        panic!("{kinds:?}: {result:?}");
+    };
+    let text = error.to_string();
+    for part in ["\"lock\"", "one kind of lock for one name"]
+        .iter()
+        .chain(&kinds)
+    {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(!error.is_transient() && !text.contains("delete"), "{text}");
+}
+
+#[test]
+fn a_held_name_is_refused_to_another_kind_at_once() {
+    let server = Server::start();
+    let (ours, theirs) = (client(&server.url()), client(&server.url()));
+    for (held, requested) in [
+        ("fair", "reentrant"),
+        ("fair", "fenced"),
+        ("fair", "several"),
+        ("reentrant", "fair"),
+        ("fenced", "fair"),
+        ("several", "fair"),
+    ] {
+        let lock = make(&ours, held);
+        lock.lock().unwrap();
+        let named = |kind| if kind == "several" { "reentrant" } else { kind };
+        for client in [&ours, &theirs] {
+            assert_refused(attempt(client, requested), [named(held), named(requested)]);
+        }
+        lock.unlock().unwrap();
+        assert_eq!(server.ask::<u32>(redis::cmd("EXISTS").arg("lock")), 0);
+        // One after another is not noticed.
+        assert!(attempt(&theirs, requested).unwrap());
+        make(&theirs, requested).unlock().unwrap();
+    }
+    assert!(attempt(&ours, "reentrant").unwrap());
+    assert!(!attempt(&theirs, "fenced").unwrap());
+}
+
+/// Java's holder of a fair lock looks like that of a plain one, but threads wait for it.
+#[test]
+fn a_name_for_which_threads_of_java_wait_in_order_is_refused() {
+    let server = Server::start();
+    let client = client(&server.url());
+    server.ask::<()>(redis::cmd("HSET").arg("lock").arg("java:1").arg(1));
+    assert!(!attempt(&client, "reentrant").unwrap());
+    queue_up(&server, "java:2", SOON.get());
+    for requested in ["reentrant", "fenced"] {
+        assert_refused(attempt(&client, requested), ["fair", requested]);
+    }
+}
