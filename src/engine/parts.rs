@@ -204,7 +204,11 @@ impl Parts {
 
     /// The budget of a call that waits for this lock: it also ends when a client is shut down.
     pub(super) fn until_shutdown<'c>(&'c self, budget: CallBudget<'c>) -> CallBudget<'c> {
-        distinct(self.cores()).fold(budget, |budget, core| budget.until_shutdown(&core.shutdown))
+        distinct(self.cores()).fold(budget, |budget, core| {
+            budget
+                .until_shutdown(&core.shutdown)
+                .beside(&core.redis.clock)
+        })
     }
 
     /// Makes shutdowns of the clients wait for this call.

@@ -50,9 +50,6 @@ struct Shared {
     state: Mutex<WatchdogState>,
     changed: Condvar,
     calls: ActiveCalls,
-    /// Set for the client of an in-memory server.
-    #[cfg(feature = "testing")]
-    clock: std::sync::OnceLock<Arc<crate::base::test_clock::TestClock>>,
     /// The thread has ended.
     ended: Condvar,
 }
@@ -149,12 +146,6 @@ impl Watchdog {
         if state.phase != Phase::Open {
             return false;
         }
-        // Time that was skipped since the request.
-        #[cfg(feature = "testing")]
-        self.shared
-            .clock
-            .get()
-            .inspect(|clock| target.apply_skips(clock));
         let schedule = target.schedule();
         state.registry.insert(id, target, schedule);
         self.shared.wake_by(state, schedule.due);

@@ -1,8 +1,9 @@
 //! What a test asks of the watchdog of a client of an in-memory server.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use super::{Renew, Shared, TargetId, Watchdog};
+use super::{Renew, Schedule, Shared, TargetId, Watchdog};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::test_clock::{TestClock, TestedWatchdog};
@@ -10,7 +11,6 @@ use crate::base::test_clock::{TestClock, TestedWatchdog};
 impl Watchdog {
     /// From now on the test that has this clock can drive this watchdog.
     pub(crate) fn set_test_clock(&self, clock: &Arc<TestClock>) {
-        let clock = self.shared.clock.get_or_init(|| Arc::clone(clock));
         let shared: Weak<Shared> = Arc::downgrade(&self.shared);
         clock.add_watchdog(shared);
     }
@@ -29,21 +29,32 @@ impl Shared {
 }
 
 impl TestedWatchdog for Shared {
-    fn apply_skips(&self, clock: &TestClock) {
+    fn skip(&self, time: Duration) {
         for (id, target) in self.targets() {
-            target.apply_skips(clock);
+            target.skip(time);
             self.reschedule(id, |target| target.schedule());
         }
         // What it could not release while the server was not available.
         for orphan in &mut self.state.lock().orphans {
             orphan.due = Moment::ZERO;
+            orphan.until = orphan.until.before(time);
         }
         self.changed.notify_one();
     }
 
     fn next_due(&self) -> Moment {
-        let state = self.state.lock();
-        state.registry.next_due().unwrap_or(Moment::NEVER)
+        let (now, state) = (Moment::now(), self.state.lock());
+        let schedules = state.registry.targets.values().map(|one| one.schedule);
+        let due = schedules.map(
+            |Schedule {
+                 due, ends, lease, ..
+             }| {
+                // Confirmations are made together, before the last third of a lease.
+                let last = lease.unwrap_or_else(|| ends.since(now) / 2 * 3) / 3;
+                due.max(ends.before(last))
+            },
+        );
+        due.min().unwrap_or(Moment::NEVER)
     }
 
     fn is_settled(&self) -> bool {

@@ -69,7 +69,7 @@ impl Renew for Nested {
         Moment::NEVER
     }
     #[cfg(feature = "testing")]
-    fn apply_skips(&self, _: &crate::base::test_clock::TestClock) {}
+    fn skip(&self, _: Duration) {}
 }
 
 #[test]

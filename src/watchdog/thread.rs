@@ -81,6 +81,7 @@ impl WatchdogThread {
     }
 
     fn pass(&mut self, work: Work) {
+        let _entered = self.batch_client.clock().enter();
         let renewals = self.collect_renewals(&work.due);
         self.renew(&renewals, work.until);
         if work.until.is_past() {

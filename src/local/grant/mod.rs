@@ -116,9 +116,6 @@ struct GrantState {
     watched_until: Moment,
     /// The release leaves the lock in Redis for this many milliseconds, under this owner id.
     kept_in_redis: Option<Box<KeptInRedis>>,
-    /// All moments count the time that tests skipped before this one.
-    #[cfg(feature = "testing")]
-    skips_counted_until: Moment,
 }
 
 /// For how many milliseconds a release leaves a lock in Redis, and under which owner id.
@@ -190,8 +187,6 @@ impl Grant {
                 count_changed: None,
                 watched_until: Moment::NEVER,
                 kept_in_redis: None,
-                #[cfg(feature = "testing")]
-                skips_counted_until: asked,
             }),
             keeper,
             observer,

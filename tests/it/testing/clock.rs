@@ -1,8 +1,10 @@
 //! Time that a test moves.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Lease, LostReason};
+use leasehold::{Lease, LockClient, LostReason};
 
 use super::{LEASE, MINUTE, assert_lost, start, waiting};
 use crate::support::timing::SLIP;
@@ -154,4 +156,39 @@ fn time_can_be_skipped_while_a_notified_thread_waits_for_its_lock() {
     redis.advance(LEASE / 3);
     guard.unlock().unwrap();
     call.join().unwrap().unwrap();
+}
+
+/// Beside one thread that skips minutes, and beside two.
+#[test]
+fn threads_that_work_keep_their_renewed_locks_while_time_is_skipped() {
+    for testers in [1, 2] {
+        let redis = start();
+        let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
+        let held = one.reentrant_lock("held").acquire().unwrap();
+        let is_over = AtomicBool::new(false);
+        let work = |client: &LockClient, lock: &str| {
+            let lock = client.reentrant_lock(lock);
+            let mut rounds = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                let guard = lock.acquire().unwrap();
+                guard.check().unwrap();
+                guard.unlock().unwrap();
+                rounds += 1;
+            }
+            rounds
+        };
+        thread::scope(|scope| {
+            let workers = [(&one, "a"), (&one, "b"), (&other, "b")];
+            let workers = workers.map(|(client, lock)| scope.spawn(move || work(client, lock)));
+            let skip = || (0..20).for_each(|_| redis.advance(MINUTE));
+            let testers: Vec<_> = (0..testers).map(|_| scope.spawn(skip)).collect();
+            testers.into_iter().for_each(|one| one.join().unwrap());
+            is_over.store(true, Ordering::Relaxed);
+            for worker in workers {
+                assert!(worker.join().unwrap() > 20);
+            }
+        });
+        held.check().unwrap();
+        held.unlock().unwrap();
+    }
 }
