@@ -60,6 +60,8 @@ pub(super) struct Request<'a> {
     pub(super) within: Option<&'a Hold>,
     /// Redis may know that this client waits.
     pub(super) is_known_to_wait: bool,
+    /// The owner of the last grant that had ended when its reply arrived.
+    late: Option<OwnerId>,
 }
 
 /// The parts that share one request, which grants all of them or none.
@@ -99,6 +101,8 @@ pub(super) struct HeldByOther {
     pub(super) part: usize,
     /// What is left of the lease.
     pub(super) left: Duration,
+    /// Redis still has what it granted to this call too late.
+    pub(super) is_own: bool,
 }
 
 /// The replies of all servers to one round of requests.
@@ -151,6 +155,7 @@ impl<'a> Request<'a> {
             rival: Rival::default(),
             within: None,
             is_known_to_wait: false,
+            late: None,
         }
     }
 
@@ -284,6 +289,10 @@ impl<'a> Request<'a> {
                     unit: at,
                     part,
                     left,
+                    is_own: self
+                        .late
+                        .as_ref()
+                        .is_some_and(|late| late.as_str() == holder),
                 });
                 unit.may_wait_as(&owner);
             }
@@ -308,6 +317,7 @@ impl<'a> Request<'a> {
                     // The reply took longer than the lease, so it may have expired in Redis.
                     release_orphans(parts, &grant.owner, end_of(terms));
                     replies.is_too_late = true;
+                    self.late = Some(grant.owner);
                 } else {
                     unit.granted = Some(grant);
                 }
