@@ -73,11 +73,6 @@ impl Core {
         let reporter = observer.start_reporter().map_err(no_thread)?;
         let watchdog = Watchdog::start(batch_client, Arc::clone(&observer), config.command_timeout)
             .map_err(no_thread)?;
-        #[cfg(feature = "testing")]
-        config
-            .clock
-            .test()
-            .inspect(|clock| watchdog.set_test_clock(clock));
         // Named like the channel of a lock, so that one ACL pattern allows both.
         let control = LockKey::new(&config.namespace, &format!("leasehold:{id}"));
         let subscriber = Subscriber::new(

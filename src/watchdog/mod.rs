@@ -125,6 +125,8 @@ impl Watchdog {
         command_timeout: Duration,
     ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
+        #[cfg(feature = "testing")]
+        shared.register(batch_client.clock());
         let body = thread::WatchdogThread::new(
             Arc::clone(&shared),
             batch_client,

@@ -3,20 +3,18 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::{Renew, Schedule, Shared, TargetId, Watchdog};
+use super::{Renew, Schedule, Shared, TargetId};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::base::test_clock::{TestClock, TestedWatchdog};
-
-impl Watchdog {
-    /// From now on the test that has this clock can drive this watchdog.
-    pub(crate) fn set_test_clock(&self, clock: &Arc<TestClock>) {
-        let shared: Weak<Shared> = Arc::downgrade(&self.shared);
-        clock.add_watchdog(shared);
-    }
-}
+use crate::base::test_clock::{ClientClock, TestedWatchdog};
 
 impl Shared {
+    /// From now on the test that has this clock can drive this watchdog.
+    pub(super) fn register(self: &Arc<Self>, clock: &ClientClock) {
+        let this: Weak<Self> = Arc::downgrade(self);
+        clock.test().inspect(|test| test.add_watchdog(this));
+    }
+
     fn targets(&self) -> Vec<(TargetId, Arc<dyn Renew>)> {
         self.state.lock().registry.due(Moment::NEVER)
     }
@@ -44,16 +42,14 @@ impl TestedWatchdog for Shared {
 
     fn next_due(&self) -> Moment {
         let (now, state) = (Moment::now(), self.state.lock());
-        let schedules = state.registry.targets.values().map(|one| one.schedule);
-        let due = schedules.map(
-            |Schedule {
-                 due, ends, lease, ..
-             }| {
-                // Confirmations are made together, before the last third of a lease.
-                let last = lease.unwrap_or_else(|| ends.since(now) / 2 * 3) / 3;
-                due.max(ends.before(last))
-            },
-        );
+        let due = state.registry.targets.values().map(|target| {
+            let Schedule {
+                due, ends, lease, ..
+            } = target.schedule;
+            // Confirmations are made together, before the last third of a lease.
+            let last = lease.map_or(ends.since(now) / 2, |lease| lease / 3);
+            due.max(ends.before(last))
+        });
         due.min().unwrap_or(Moment::NEVER)
     }
 
