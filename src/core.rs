@@ -188,8 +188,7 @@ impl Core {
 
     fn begin_call<'c>(&self, budget: impl FnOnce() -> CallBudget<'c>) -> CallBudget<'c> {
         // Before the budget reads the time: a test may skip time until then.
-        let mut entered = Entered::default();
-        entered.begin_call(&self.redis.clock);
+        let _entered = Entered::by_call(&self.redis.clock);
         budget().with_clock(&self.redis.clock)
     }
 

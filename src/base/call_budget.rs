@@ -36,7 +36,7 @@ pub(crate) struct CallBudget<'c> {
     unanswered_since: Cell<Option<Moment>>,
     interrupt: Option<&'c Interrupt>,
     clock: ClientClock,
-    entered: Entered,
+    _entered: Entered,
     /// Raised by the shutdown of the client of the call, and by those of its further clients.
     shutdown: Option<&'c Interrupt>,
     further_shutdowns: Vec<&'c Interrupt>,
@@ -71,7 +71,7 @@ impl<'c> CallBudget<'c> {
             unanswered_since: Cell::new(None),
             interrupt: None,
             clock: ClientClock::default(),
-            entered: Entered::default(),
+            _entered: Entered::default(),
             shutdown: None,
             further_shutdowns: Vec::new(),
             parked: OnceCell::new(),
@@ -121,15 +121,9 @@ impl<'c> CallBudget<'c> {
     pub(crate) fn with_clock(self, clock: &ClientClock) -> Self {
         Self {
             clock: clock.clone(),
+            _entered: Entered::by_call(clock),
             ..self
         }
-        .beside(clock)
-    }
-
-    /// This budget of a call that also uses the client with this clock.
-    pub(crate) fn beside(mut self, clock: &ClientClock) -> Self {
-        self.entered.begin_call(clock);
-        self
     }
 
     /// This budget, which also ends when a client is shut down, which raises `shutdown`.

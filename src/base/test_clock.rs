@@ -43,16 +43,18 @@ mod without_tests {
         pub(crate) fn skipped_since(&self, _: Moment) -> Duration {
             Duration::ZERO
         }
-
-        #[inline]
-        pub(crate) fn enter(&self) -> Entered {
-            Entered
-        }
     }
 
     impl Entered {
         #[inline]
-        pub(crate) fn begin_call(&mut self, _: &ClientClock) {}
+        pub(crate) fn by_call(_: &ClientClock) -> Self {
+            Self
+        }
+
+        #[inline]
+        pub(crate) fn by_own_thread(_: &ClientClock) -> Self {
+            Self
+        }
     }
 
     impl Parked {
@@ -80,11 +82,5 @@ impl ClientClock {
     pub(crate) fn skipped_since(&self, moment: crate::base::clock::Moment) -> std::time::Duration {
         let test = self.test.as_ref();
         test.map_or_else(Default::default, |test| test.skipped_since(moment))
-    }
-
-    /// Lets no test skip time until the result is dropped. For the threads of a client; a call
-    /// [begins](Entered::begin_call).
-    pub(crate) fn enter(&self) -> Entered {
-        Entered::now(self)
     }
 }

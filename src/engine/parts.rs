@@ -204,11 +204,7 @@ impl Parts {
 
     /// The budget of a call that waits for this lock: it also ends when a client is shut down.
     pub(super) fn until_shutdown<'c>(&'c self, budget: CallBudget<'c>) -> CallBudget<'c> {
-        distinct(self.cores()).fold(budget, |budget, core| {
-            budget
-                .until_shutdown(&core.shutdown)
-                .beside(&core.redis.clock)
-        })
+        distinct(self.cores()).fold(budget, |budget, core| budget.until_shutdown(&core.shutdown))
     }
 
     /// Makes shutdowns of the clients wait for this call.

@@ -67,7 +67,7 @@ impl Prepared {
     /// After a message: sends the request if a connection of the pool is idle. Does not wait for
     /// one. The caller drops the result when it has woken the thread.
     pub(crate) fn send(&self) -> Entered {
-        let entered = self.clock.enter();
+        let entered = Entered::by_own_thread(&self.clock);
         let mut state = self.state.lock();
         match *state {
             State::Unsent => {

@@ -26,6 +26,7 @@ use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::process::Process;
+use crate::base::test_clock::ClientClock;
 use crate::base::wait::wait_until;
 use crate::observe::Observer;
 use crate::request::BatchClient;
@@ -43,6 +44,7 @@ pub(crate) struct Watchdog {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
     process: Process,
+    clock: ClientClock,
 }
 
 #[derive(Debug, Default)]
@@ -125,8 +127,9 @@ impl Watchdog {
         command_timeout: Duration,
     ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
+        let clock = batch_client.clock().clone();
         #[cfg(feature = "testing")]
-        shared.register(batch_client.clock());
+        shared.register(&clock);
         let body = thread::WatchdogThread::new(
             Arc::clone(&shared),
             batch_client,
@@ -138,6 +141,7 @@ impl Watchdog {
             shared,
             thread: Mutex::new(Some(thread)),
             process: Process::current(),
+            clock,
         })
     }
 

@@ -11,6 +11,7 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 use super::{Orphan, Phase, Renew, Renewal, Schedule, Shared, Step, TargetId, WatchdogState};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
+use crate::base::test_clock::Entered;
 use crate::error::{LostReason, Permission};
 use crate::observe::{Observer, tell};
 use crate::protocol::{self, Verdict};
@@ -81,7 +82,7 @@ impl WatchdogThread {
     }
 
     fn pass(&mut self, work: Work) {
-        let _entered = self.batch_client.clock().enter();
+        let _entered = Entered::by_own_thread(self.batch_client.clock());
         let renewals = self.collect_renewals(&work.due);
         self.renew(&renewals, work.until);
         if work.until.is_past() {

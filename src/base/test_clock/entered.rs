@@ -11,41 +11,39 @@ thread_local! {
     static ENTERED: RefCell<Vec<Arc<TestClock>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Lets no test skip time at these clocks until it is dropped, except while the thread
+/// Lets no test skip time at this clock until it is dropped, except while the thread
 /// [sleeps](Parked).
 #[derive(Debug, Default)]
-pub(crate) struct Entered(Vec<Arc<TestClock>>);
+pub(crate) struct Entered(Option<Arc<TestClock>>);
 
 impl Entered {
-    pub(super) fn now(clock: &ClientClock) -> Self {
-        let mut new = Self::default();
-        new.add(clock, false);
-        new
-    }
-
     /// Enters a call of a client with this clock. The first call of a thread waits for a test that
-    /// waits for calls to end, so that this test need not wait indefinitely.
-    pub(crate) fn begin_call(&mut self, clock: &ClientClock) {
-        // Nested calls, and those of several clients, must not wait for that test: it waits for
-        // them.
+    /// waits for calls to end, so that this test need not wait indefinitely. That test waits for
+    /// nested calls, and for a call of several clients.
+    pub(crate) fn by_call(clock: &ClientClock) -> Self {
         let is_first = ENTERED.try_with(|entered| entered.borrow().is_empty());
-        self.add(clock, is_first.unwrap_or(false));
+        Self::at(clock, is_first.unwrap_or(false))
     }
 
-    fn add(&mut self, clock: &ClientClock, is_new: bool) {
-        let Some(clock) = clock.test() else {
-            return;
-        };
-        clock.enter(is_new);
-        // Without the variable, which the end of the thread destroys, it only does not sleep.
-        let _ = ENTERED.try_with(|entered| entered.borrow_mut().push(Arc::clone(clock)));
-        self.0.push(Arc::clone(clock));
+    /// For a thread of a client with this clock.
+    pub(crate) fn by_own_thread(clock: &ClientClock) -> Self {
+        Self::at(clock, false)
+    }
+
+    fn at(clock: &ClientClock, is_new: bool) -> Self {
+        let clock = clock.test().cloned();
+        if let Some(clock) = &clock {
+            clock.enter(is_new);
+            // Without the variable, which the end of the thread destroys, it only does not sleep.
+            let _ = ENTERED.try_with(|entered| entered.borrow_mut().push(Arc::clone(clock)));
+        }
+        Self(clock)
     }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        for clock in self.0.drain(..) {
+        if let Some(clock) = self.0.take() {
             let _ = ENTERED.try_with(|entered| {
                 let mut entered = entered.borrow_mut();
                 let at = entered.iter().rposition(|one| Arc::ptr_eq(one, &clock));

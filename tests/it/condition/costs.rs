@@ -60,9 +60,10 @@ fn a_wait_costs_two_requests_and_a_notification_one() {
 
 /// The watchdog renews the places of all threads of a client by one request.
 #[test]
+#[ignore = "soak"]
 fn waiting_threads_of_a_client_share_their_renewals() {
     const THREADS: u32 = 20;
-    let server = Server::start();
+    let server = Server::options().alone().start();
     let client = client(&server.url());
     let name = unique("condition");
     let place = Place::of(&client, &name);
