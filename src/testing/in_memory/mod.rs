@@ -272,7 +272,7 @@ impl InMemoryRedis {
     /// use leasehold::{Error, LostReason};
     ///
     /// let redis = InMemoryRedis::start()?;
-    /// let client = redis.builder().command_timeout(Duration::from_millis(50)).build()?;
+    /// let client = redis.builder().command_timeout(Duration::from_millis(200)).build()?;
     /// let guard = client.reentrant_lock("job").acquire()?;
     ///
     /// redis.set_available(false);
