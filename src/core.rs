@@ -14,7 +14,7 @@ use crate::base::interrupt::Interrupt;
 use crate::base::key::LockKey;
 use crate::base::lanes::Lanes;
 use crate::base::process::Process;
-use crate::base::test_clock::ClientClock;
+use crate::base::test_clock::Entered;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::local::{LocalQueue, WaitQueues};
@@ -53,7 +53,6 @@ pub(crate) struct Core {
     pub(crate) observer: Arc<Observer>,
     /// Dropped last, because the other threads report until they end.
     _reporter: Reporter,
-    clock: ClientClock,
 }
 
 impl Core {
@@ -80,11 +79,6 @@ impl Core {
             config.confirm_every,
         )
         .map_err(no_thread)?;
-        #[cfg(feature = "testing")]
-        config
-            .clock
-            .test()
-            .inspect(|clock| watchdog.set_test_clock(clock));
         // Named like the channel of a lock, so that one ACL pattern allows both.
         let control = LockKey::new(&config.namespace, &format!("leasehold:{id}"));
         let subscriber = Subscriber::new(
@@ -114,7 +108,6 @@ impl Core {
             lanes: Lanes::default(),
             observer,
             _reporter: reporter,
-            clock: config.clock,
         })
     }
 
@@ -181,22 +174,28 @@ impl Core {
     /// For calls that wait at most this long: Redis has that time to reply, and at least one
     /// command timeout.
     pub(crate) fn budget_with_wait(&self, wait: Duration) -> CallBudget<'static> {
-        CallBudget::with_wait(wait, self.command_timeout).with_clock(&self.clock)
+        self.begin_call(|| CallBudget::with_wait(wait, self.command_timeout))
     }
 
     /// For calls that wait until an interrupt is raised.
     pub(crate) fn budget_until_interrupted<'c>(&self, interrupt: &'c Interrupt) -> CallBudget<'c> {
-        CallBudget::until_interrupted(interrupt).with_clock(&self.clock)
+        self.begin_call(|| CallBudget::until_interrupted(interrupt))
     }
 
     /// For `unlock`: three command timeouts, enough for two lost replies.
     pub(crate) fn budget_to_unlock(&self) -> CallBudget<'static> {
-        CallBudget::for_reply(self.command_timeout * 3).with_clock(&self.clock)
+        self.begin_call(|| CallBudget::for_reply(self.command_timeout * 3))
     }
 
     /// For calls that send one request: one command timeout.
     pub(crate) fn budget_for_a_reply(&self) -> CallBudget<'static> {
-        CallBudget::for_reply(self.command_timeout).with_clock(&self.clock)
+        self.begin_call(|| CallBudget::for_reply(self.command_timeout))
+    }
+
+    fn begin_call<'c>(&self, budget: impl FnOnce() -> CallBudget<'c>) -> CallBudget<'c> {
+        // Before the budget reads the time: a test may skip time until then.
+        let _entered = Entered::by_call(&self.redis.clock);
+        budget().with_clock(&self.redis.clock)
     }
 
     /// How long this client waits after the end of another owner's lease, so that waiting clients

@@ -2,7 +2,7 @@
 
 mod long_wait;
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -10,16 +10,13 @@ use crate::base::clock::Moment;
 use crate::base::interrupt::{Interrupt, Registered};
 use crate::base::list::List;
 use crate::base::parker::{self, Parker, Unparker};
-use crate::base::test_clock::{self, ClientClock};
+use crate::base::test_clock::{ClientClock, Entered, Parked as ParkedCall};
 use crate::error::{Error, Result};
 use long_wait::LongWait;
 
 /// How much longer than its wait a call may wait for the reply to a request that it has sent.
 /// Without this, a reply that is on its way would be lost, and the request would have to be undone.
 pub(crate) const GRACE: Duration = Duration::from_millis(250);
-
-/// How long a call tries to reach a server that a test has made unavailable.
-const CUT_OFF: Duration = Duration::from_millis(20);
 
 /// The time budget of one call. It also parks the thread that makes the call.
 ///
@@ -42,6 +39,7 @@ pub(crate) struct CallBudget<'c> {
     unanswered_since: Cell<Option<Moment>>,
     interrupt: Option<&'c Interrupt>,
     clock: ClientClock,
+    _entered: Entered,
     /// Raised by the shutdown of the client of the call, and by those of its further clients.
     shutdown: Option<&'c Interrupt>,
     further_shutdowns: Vec<&'c Interrupt>,
@@ -64,7 +62,6 @@ struct Parked {
     unparker: Unparker,
     parker: Parker,
     _registered: List<Registered>,
-    at_clock: RefCell<Option<test_clock::Registered>>,
 }
 
 impl<'c> CallBudget<'c> {
@@ -78,6 +75,7 @@ impl<'c> CallBudget<'c> {
             unanswered_since: Cell::new(None),
             interrupt: None,
             clock: ClientClock::default(),
+            _entered: Entered::default(),
             shutdown: None,
             further_shutdowns: Vec::new(),
             parked: OnceCell::new(),
@@ -128,6 +126,7 @@ impl<'c> CallBudget<'c> {
     pub(crate) fn with_clock(self, clock: &ClientClock) -> Self {
         Self {
             clock: clock.clone(),
+            _entered: Entered::by_call(clock),
             ..self
         }
     }
@@ -177,12 +176,9 @@ impl<'c> CallBudget<'c> {
 
     /// When the reply to a request that is sent now must have arrived.
     pub(crate) fn reply_deadline(&self) -> Moment {
-        if self.clock.is_cut_off() {
-            return self.limit(Moment::NEVER);
-        }
         match self.reply_limit {
             ReplyLimit::By(moment) => {
-                let moment = self.minus_skipped(moment);
+                let moment = self.minus_skipped(moment, self.started);
                 let now = Moment::now();
                 let grace = now.after(self.grace);
                 match self.shared_grace.get() {
@@ -198,24 +194,15 @@ impl<'c> CallBudget<'c> {
             ReplyLimit::Within(timeout) => {
                 let since = self.unanswered_since.get().unwrap_or_else(Moment::now);
                 let since = self.started.max(since);
-                since.after(timeout).before(self.clock.skipped_since(since))
+                self.minus_skipped(since.after(timeout), since)
             }
-        }
-    }
-
-    /// This deadline, but an early one while a test makes the server unavailable.
-    pub(crate) fn limit(&self, deadline: Moment) -> Moment {
-        if self.clock.is_cut_off() {
-            deadline.min(self.started.after(CUT_OFF))
-        } else {
-            deadline
         }
     }
 
     /// When the call ends, apart from the grace for a reply that is on its way.
     pub(crate) fn call_deadline(&self) -> Moment {
         match self.reply_limit {
-            ReplyLimit::By(moment) => self.minus_skipped(moment),
+            ReplyLimit::By(moment) => self.minus_skipped(moment, self.started),
             ReplyLimit::Within(_) => Moment::NEVER,
         }
     }
@@ -227,16 +214,16 @@ impl<'c> CallBudget<'c> {
     }
 
     pub(crate) fn is_wait_over(&self) -> bool {
-        self.minus_skipped(self.wait_until).is_past()
+        self.minus_skipped(self.wait_until, self.started).is_past()
     }
 
     pub(crate) fn wait_left(&self) -> Duration {
-        self.minus_skipped(self.wait_until).left()
+        self.minus_skipped(self.wait_until, self.started).left()
     }
 
-    /// A moment of this budget, without the time that was skipped since its start.
-    fn minus_skipped(&self, moment: Moment) -> Moment {
-        moment.before(self.clock.skipped_since(self.started))
+    /// A moment that was computed at the other one, without what a test has skipped since then.
+    pub(crate) fn minus_skipped(&self, moment: Moment, since: Moment) -> Moment {
+        moment.before(self.clock.skipped_since(since))
     }
 
     /// True if the interrupt of the call was raised, or a client of it was shut down.
@@ -271,7 +258,7 @@ impl<'c> CallBudget<'c> {
 
     /// How long the call has run.
     pub(crate) fn elapsed(&self) -> Duration {
-        Moment::now().since(self.started)
+        Moment::now().since(self.minus_skipped(self.started, self.started))
     }
 
     /// Ends [`wait`](Self::wait) and [`park`](Self::park).
@@ -293,14 +280,14 @@ impl<'c> CallBudget<'c> {
     /// over. True if it was unparked.
     pub(crate) fn park(&self, timeout: Duration) -> bool {
         // An interrupt unparks the thread once, which may have ended an earlier wait.
-        !timeout.is_zero() && !self.is_interrupted() && self.parked().parker.sleep(timeout)
-    }
-
-    /// Ends the sleeps of this call, for the clock of a test, which waits until all calls sleep.
-    pub(crate) fn end_parking(&self) {
-        if let Some(parked) = self.parked.get() {
-            *parked.at_clock.borrow_mut() = None;
+        if timeout.is_zero() || self.is_interrupted() {
+            return false;
         }
+        let Parked {
+            unparker, parker, ..
+        } = self.parked();
+        let _parked = ParkedCall::begin(unparker);
+        parker.sleep(timeout)
     }
 
     /// True if a message of another client has unparked this thread since the last call. Other
@@ -329,7 +316,6 @@ impl<'c> CallBudget<'c> {
             let registered = registered.map(|interrupt| interrupt.register(unparker.clone()));
             let registered = registered.collect();
             Parked {
-                at_clock: RefCell::new(Some(self.clock.register(&unparker))),
                 unparker,
                 parker,
                 _registered: registered,
@@ -359,18 +345,6 @@ mod tests {
         assert!(budget.reply_deadline().left() > timeout * 60, "{budget:?}");
         assert_eq!(budget.call_deadline(), Moment::NEVER);
         assert!(!budget.is_wait_over());
-    }
-
-    #[cfg(feature = "testing")]
-    #[test]
-    fn no_step_of_a_call_waits_long_for_a_server_that_a_test_made_unavailable() {
-        let clock = std::sync::Arc::new(test_clock::TestClock::new(std::sync::Arc::new(())));
-        clock.set_cut_off(true, || {});
-        let minute = Duration::from_secs(60);
-        let budget = CallBudget::for_reply(minute).with_clock(&ClientClock::of(clock));
-        for budget in [budget.for_cleanup(minute), budget] {
-            assert!(budget.reply_deadline().left() <= CUT_OFF, "{budget:?}");
-        }
     }
 
     #[test]

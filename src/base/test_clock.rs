@@ -3,16 +3,20 @@
 //!
 //! All moments are those of the real clock, because sockets and pauses need it. A test that skips
 //! ten seconds makes each moment of a lease or of a call's budget ten seconds earlier.
+//!
+//! A lease counts from before its request, and is known to the watchdog after the reply. A skip
+//! between these two moments would not reach it. So a test skips time only while no thread is
+//! [`Entered`]: all calls have ended or sleep, and the watchdogs wait.
 
+#[cfg(feature = "testing")]
+mod entered;
 #[cfg(feature = "testing")]
 mod skips;
 
-use std::time::Duration;
-
-use crate::base::clock::Moment;
-use crate::base::parker::Unparker;
 #[cfg(feature = "testing")]
-pub(crate) use skips::{TestClock, TestedWatchdog};
+pub(crate) use entered::{Entered, Parked};
+#[cfg(feature = "testing")]
+pub(crate) use skips::{Stopped, TestClock, TestedWatchdog};
 
 /// The clock of one client.
 #[derive(Clone, Debug, Default)]
@@ -21,30 +25,48 @@ pub(crate) struct ClientClock {
     test: Option<std::sync::Arc<TestClock>>,
 }
 
-/// Removes its unparker from the clock when it is dropped.
-#[derive(Debug)]
-pub(crate) struct Registered {
-    #[cfg(feature = "testing")]
-    call: Option<(std::sync::Arc<TestClock>, Unparker)>,
+#[cfg(not(feature = "testing"))]
+mod without_tests {
+    use std::time::Duration;
+
+    use super::ClientClock;
+    use crate::base::clock::Moment;
+    use crate::base::parker::Unparker;
+
+    #[derive(Debug, Default)]
+    pub(crate) struct Entered;
+
+    pub(crate) struct Parked;
+
+    impl ClientClock {
+        #[inline]
+        pub(crate) fn skipped_since(&self, _: Moment) -> Duration {
+            Duration::ZERO
+        }
+    }
+
+    impl Entered {
+        #[inline]
+        pub(crate) fn by_call(_: &ClientClock) -> Self {
+            Self
+        }
+
+        #[inline]
+        pub(crate) fn by_own_thread(_: &ClientClock) -> Self {
+            Self
+        }
+    }
+
+    impl Parked {
+        #[inline]
+        pub(crate) fn begin(_: &Unparker) -> Self {
+            Self
+        }
+    }
 }
 
 #[cfg(not(feature = "testing"))]
-impl ClientClock {
-    #[inline]
-    pub(crate) fn skipped_since(&self, _: Moment) -> Duration {
-        Duration::ZERO
-    }
-
-    #[inline]
-    pub(crate) fn is_cut_off(&self) -> bool {
-        false
-    }
-
-    #[inline]
-    pub(crate) fn register(&self, _: &Unparker) -> Registered {
-        Registered {}
-    }
-}
+pub(crate) use without_tests::{Entered, Parked};
 
 #[cfg(feature = "testing")]
 impl ClientClock {
@@ -57,31 +79,8 @@ impl ClientClock {
     }
 
     /// The time that was skipped since this moment.
-    pub(crate) fn skipped_since(&self, moment: Moment) -> Duration {
+    pub(crate) fn skipped_since(&self, moment: crate::base::clock::Moment) -> std::time::Duration {
         let test = self.test.as_ref();
-        test.map_or(Duration::ZERO, |test| test.skipped_since(moment))
-    }
-
-    /// True while the test makes the server unavailable.
-    pub(crate) fn is_cut_off(&self) -> bool {
-        self.test.as_ref().is_some_and(|test| test.is_cut_off())
-    }
-
-    /// Wakes this thread, which makes a call, whenever time is skipped.
-    pub(crate) fn register(&self, unparker: &Unparker) -> Registered {
-        let call = self.test.as_ref().map(|test| {
-            test.add_call(unparker);
-            (std::sync::Arc::clone(test), unparker.clone())
-        });
-        Registered { call }
-    }
-}
-
-#[cfg(feature = "testing")]
-impl Drop for Registered {
-    fn drop(&mut self) {
-        if let Some((test, unparker)) = &self.call {
-            test.remove_call(unparker);
-        }
+        test.map_or_else(Default::default, |test| test.skipped_since(moment))
     }
 }

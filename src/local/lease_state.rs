@@ -55,7 +55,7 @@ impl LeaseState {
         self.expires
     }
 
-    /// Makes all moments earlier by this time, which a test has skipped.
+    /// Makes all moments earlier by this time, which a test skips.
     #[cfg(feature = "testing")]
     pub(super) fn shift_back(&mut self, time: Duration) {
         for moment in [&mut self.confirmed, &mut self.expires, &mut self.lease_ends] {

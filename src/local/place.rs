@@ -32,9 +32,6 @@ pub(crate) struct Place {
 struct PlaceState {
     /// When the last request was sent whose reply confirmed the place.
     confirmed: Moment,
-    /// `confirmed` counts the time that tests skipped before this moment.
-    #[cfg(feature = "testing")]
-    skips_counted_until: Moment,
     end: Option<PlaceEnd>,
 }
 
@@ -64,8 +61,6 @@ impl Place {
             unparker,
             state: Mutex::new(PlaceState {
                 confirmed: asked,
-                #[cfg(feature = "testing")]
-                skips_counted_until: asked,
                 end: None,
             }),
         }
@@ -177,10 +172,9 @@ impl Renew for Place {
     }
 
     #[cfg(feature = "testing")]
-    fn apply_skips(&self, clock: &crate::base::test_clock::TestClock) {
+    fn skip(&self, time: Duration) {
         let mut state = self.state.lock();
-        let skipped = clock.take_skipped(&mut state.skips_counted_until);
-        state.confirmed = state.confirmed.before(skipped);
+        state.confirmed = state.confirmed.before(time);
     }
 }
 

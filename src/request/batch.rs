@@ -81,8 +81,8 @@ pub(crate) fn request_batch(
 ) -> List<Result<Reply, NoReply>> {
     let mut states: List<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).with_immediate_retry();
-    // A test can make the server unavailable meanwhile.
-    let until = || budget.limit(reply_by);
+    let began = Moment::now();
+    let until = || budget.minus_skipped(reply_by, began);
     while Attempt::new(&mut states, None, Purpose::Caller, until(), &mut next_call).run() {
         states.iter_mut().for_each(RequestState::settle);
         if states.iter().all(|state| state.outcome.is_some()) {

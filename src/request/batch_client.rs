@@ -9,6 +9,7 @@ use super::client::RedisClient;
 use super::state::{Failure, Request, RequestState};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
+use crate::base::test_clock::ClientClock;
 use crate::observe::Observer;
 use crate::script::Call;
 use crate::transport::health::Health;
@@ -34,6 +35,10 @@ impl BatchClient {
             observer,
             unreached: Vec::new(),
         }
+    }
+
+    pub(crate) fn clock(&self) -> &ClientClock {
+        &self.redis.clock
     }
 
     /// Sends all requests, each about one lock, and waits for the replies until `until`.

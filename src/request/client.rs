@@ -9,6 +9,7 @@ use redis::{RedisError, RedisResult};
 use crate::base::call_budget::{CallBudget, GRACE};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
+use crate::base::test_clock::ClientClock;
 use crate::config::Config;
 use crate::error::{Cause, Error};
 use crate::protocol;
@@ -31,6 +32,7 @@ pub(crate) struct RedisClient {
     pub(super) min_replicas: Option<(u32, Duration)>,
     /// Whether look-ups succeed, while no server of the deployment is known.
     look_ups: Health,
+    pub(crate) clock: ClientClock,
 }
 
 impl RedisClient {
@@ -42,6 +44,7 @@ impl RedisClient {
             command_timeout: config.command_timeout,
             min_replicas: config.min_replicas,
             look_ups: Health::default(),
+            clock: config.clock.clone(),
         }
     }
 

@@ -19,6 +19,7 @@ use super::reply::{LostCopies, Unanswered};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
+use crate::base::test_clock::{ClientClock, Entered};
 use crate::script::Call;
 use crate::topology::Topology;
 use crate::transport::exchange::{Exchange, Pending};
@@ -26,6 +27,7 @@ use crate::transport::exchange::{Exchange, Pending};
 /// A request that is sent at most once: by the subscriber thread, or by the waiting thread itself.
 pub(crate) struct Prepared {
     topology: Arc<Topology>,
+    clock: ClientClock,
     lock: LockKey,
     call: Call,
     /// Its mutex protects: a thread that takes the request back knows whether it was sent. So it is
@@ -45,6 +47,7 @@ impl Prepared {
     pub(crate) fn new(client: &RedisClient, lock: &LockKey, call: Call) -> Arc<Self> {
         Arc::new(Self {
             topology: Arc::clone(&client.topology),
+            clock: client.clock.clone(),
             lock: lock.clone(),
             call,
             state: Mutex::new(State::Unsent),
@@ -57,8 +60,9 @@ impl Prepared {
     }
 
     /// After a message: sends the request if a connection of the pool is idle. Does not wait for
-    /// one.
-    pub(crate) fn send(&self) {
+    /// one. The caller drops the result when it has woken the thread.
+    pub(crate) fn send(&self) -> Entered {
+        let entered = Entered::by_own_thread(&self.clock);
         let mut state = self.state.lock();
         match *state {
             State::Unsent => {
@@ -70,6 +74,7 @@ impl Prepared {
             State::Sent(_) => self.is_outdated.store(true, Ordering::Relaxed),
             State::Over => {}
         }
+        entered
     }
 
     /// True if a message has arrived since the request was sent, and before the thread took it

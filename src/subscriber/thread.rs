@@ -338,9 +338,7 @@ impl SubscriberThread {
 impl Listening {
     /// Sends the thread's request, and wakes the thread.
     pub(super) fn wake(&self) {
-        if let Some(prepared) = &self.prepared {
-            prepared.send();
-        }
+        let _entered = self.prepared.as_ref().map(|prepared| prepared.send());
         self.unparker.unpark_by_message();
     }
 }

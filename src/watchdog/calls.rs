@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::{Shared, Watchdog};
+use crate::base::test_clock::Entered;
 
 /// Counts the calls that may have something in Redis that the watchdog does not know, or may queue
 /// an orphan. After a shutdown the thread ends only when there is none.
@@ -37,14 +38,21 @@ impl ActiveCalls {
 
 /// One call, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct ActiveCall<'a>(&'a Shared);
+pub(crate) struct ActiveCall<'a> {
+    shared: &'a Shared,
+    _entered: Entered,
+}
 
 impl Watchdog {
     /// Makes a shutdown wait for a call, so that its orphans are released. The call then checks
     /// whether the client is shut down.
     pub(crate) fn begin_call(&self) -> ActiveCall<'_> {
+        let entered = Entered::by_call(&self.clock);
         self.shared.calls.number.fetch_add(1, Ordering::SeqCst);
-        ActiveCall(&self.shared)
+        ActiveCall {
+            shared: &self.shared,
+            _entered: entered,
+        }
     }
 }
 
@@ -55,7 +63,7 @@ impl Drop for ActiveCall<'_> {
             changed,
             calls,
             ..
-        } = self.0;
+        } = self.shared;
         let before = calls.number.fetch_sub(1, Ordering::SeqCst);
         if before == 1 && calls.is_end_announced.load(Ordering::SeqCst) {
             // The thread sleeps, or has not looked yet.

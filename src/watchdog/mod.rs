@@ -28,6 +28,7 @@ use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::process::Process;
+use crate::base::test_clock::ClientClock;
 use crate::base::wait::wait_until;
 use crate::observe::Observer;
 use crate::request::BatchClient;
@@ -48,6 +49,7 @@ pub(crate) struct Watchdog {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
     process: Process,
+    clock: ClientClock,
 }
 
 #[derive(Debug, Default)]
@@ -57,9 +59,6 @@ struct Shared {
     state: Mutex<WatchdogState>,
     changed: Condvar,
     calls: ActiveCalls,
-    /// Set for the client of an in-memory server.
-    #[cfg(feature = "testing")]
-    clock: std::sync::OnceLock<Arc<crate::base::test_clock::TestClock>>,
     /// The thread has ended.
     ended: Condvar,
 }
@@ -142,6 +141,9 @@ impl Watchdog {
             confirm_every,
             ..Shared::default()
         });
+        let clock = batch_client.clock().clone();
+        #[cfg(feature = "testing")]
+        shared.register(&clock);
         let body = thread::WatchdogThread::new(
             Arc::clone(&shared),
             batch_client,
@@ -153,6 +155,7 @@ impl Watchdog {
             shared,
             thread: Mutex::new(Some(thread)),
             process: Process::current(),
+            clock,
         })
     }
 
@@ -163,12 +166,6 @@ impl Watchdog {
         if state.phase != Phase::Open {
             return false;
         }
-        // Time that was skipped since the request.
-        #[cfg(feature = "testing")]
-        self.shared
-            .clock
-            .get()
-            .inspect(|clock| target.apply_skips(clock));
         let schedule = self.shared.schedule_of(&*target);
         let due = state.registry.insert(id, target, schedule);
         self.shared.wake_by(state, due);

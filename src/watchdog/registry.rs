@@ -63,14 +63,14 @@ pub(crate) fn next_target_id() -> TargetId {
 
 #[derive(Debug)]
 pub(crate) struct Registry<T> {
-    targets: HashMap<TargetId, Entry<T>>,
+    pub(super) targets: HashMap<TargetId, Entry<T>>,
     by_due: BTreeSet<(Moment, TargetId)>,
 }
 
 #[derive(Debug)]
-struct Entry<T> {
+pub(super) struct Entry<T> {
     target: T,
-    schedule: Schedule,
+    pub(super) schedule: Schedule,
 }
 
 impl<T> Default for Registry<T> {

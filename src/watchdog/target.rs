@@ -6,8 +6,6 @@ use std::sync::Arc;
 use super::registry::Schedule;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-#[cfg(feature = "testing")]
-use crate::base::test_clock::TestClock;
 use crate::error::LostReason;
 use crate::script::Call;
 
@@ -53,9 +51,9 @@ pub(crate) trait Renew: Send + Sync + fmt::Debug {
     fn is_held(&self) -> bool {
         false
     }
-    /// Makes all moments earlier by what a test has skipped.
+    /// Makes all moments earlier by this time, which a test skips.
     #[cfg(feature = "testing")]
-    fn apply_skips(&self, clock: &TestClock);
+    fn skip(&self, time: std::time::Duration);
     /// Makes a confirmation the next step.
     fn confirm_now(&self) {}
 }

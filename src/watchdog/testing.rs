@@ -1,22 +1,20 @@
 //! What a test asks of the watchdog of a client of an in-memory server.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use super::{Renew, Shared, TargetId, Watchdog};
+use super::{Renew, Shared, TargetId};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::base::test_clock::{TestClock, TestedWatchdog};
-
-impl Watchdog {
-    /// From now on the test that has this clock can drive this watchdog.
-    pub(crate) fn set_test_clock(&self, clock: &Arc<TestClock>) {
-        let clock = self.shared.clock.get_or_init(|| Arc::clone(clock));
-        let shared: Weak<Shared> = Arc::downgrade(&self.shared);
-        clock.add_watchdog(shared);
-    }
-}
+use crate::base::test_clock::{ClientClock, TestedWatchdog};
 
 impl Shared {
+    /// From now on the test that has this clock can drive this watchdog.
+    pub(super) fn register(self: &Arc<Self>, clock: &ClientClock) {
+        let this: Weak<Self> = Arc::downgrade(self);
+        clock.test().inspect(|test| test.add_watchdog(this));
+    }
+
     fn targets(&self) -> Vec<(TargetId, Arc<dyn Renew>)> {
         self.state.lock().registry.due(Moment::NEVER)
     }
@@ -29,16 +27,17 @@ impl Shared {
 }
 
 impl TestedWatchdog for Shared {
-    fn apply_skips(&self, clock: &TestClock) {
+    fn skip(&self, time: Duration) {
         // It counts in real time, and confirmations may be due after the skip.
         self.state.lock().confirm_from = Moment::ZERO;
         for (id, target) in self.targets() {
-            target.apply_skips(clock);
+            target.skip(time);
             self.reschedule(id, |schedule| schedule);
         }
         // What it could not release while the server was not available.
         for orphan in &mut self.state.lock().orphans {
             orphan.due = Moment::ZERO;
+            orphan.until = orphan.until.before(time);
         }
         self.changed.notify_one();
     }

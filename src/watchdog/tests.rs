@@ -70,7 +70,7 @@ impl Renew for Nested {
         Moment::NEVER
     }
     #[cfg(feature = "testing")]
-    fn apply_skips(&self, _: &crate::base::test_clock::TestClock) {}
+    fn skip(&self, _: Duration) {}
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
+use crate::base::test_clock::Entered;
 use crate::error::{LostReason, Permission};
 use crate::observe::{Observer, tell};
 use crate::protocol::{self, Verdict};
@@ -83,6 +84,7 @@ impl WatchdogThread {
     }
 
     fn pass(&mut self, work: Work) {
+        let _entered = Entered::by_own_thread(self.batch_client.clock());
         let (renewals, unconfirmed) = self.collect_renewals(&work.due);
         self.renew(&renewals, work.until);
         self.confirm(unconfirmed, work.until);

@@ -37,7 +37,10 @@ impl<'c> CallBudget<'c> {
     /// The time until the wait of this call is long. `None` if it is not reported any more.
     pub(super) fn long_wait_left(&self) -> Option<Duration> {
         let is_wanted = self.long_wait.report.is_some() && !self.long_wait.is_reported.get();
-        is_wanted.then(|| self.minus_skipped(self.started.after(LONG)).left())
+        is_wanted.then(|| {
+            self.minus_skipped(self.started.after(LONG), self.started)
+                .left()
+        })
     }
 
     /// Parks the thread for `timeout`, and reports the wait after `left`, which is shorter. True if

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
@@ -27,40 +27,59 @@ const BUSY: Duration = Duration::from_micros(200);
 
 /// The watchdog of a client, as a test drives it.
 pub(crate) trait TestedWatchdog: Send + Sync + fmt::Debug {
-    /// Applies what was skipped to all leases, and does what is due.
-    fn apply_skips(&self, clock: &TestClock);
-    /// When the next lease is due.
+    /// Makes the moments of all leases earlier by this time, and does what is due.
+    fn skip(&self, time: Duration);
+    /// Until when time can be skipped at once: the next lease is due then.
     fn next_due(&self) -> Moment;
     /// True if nothing is due or under way.
     fn is_settled(&self) -> bool;
     /// The keys of the locks with this name that the client holds.
     fn keys_of(&self, lock: &str) -> Vec<LockKey>;
-    /// Confirms at once that Redis still has the locks with this name.
+    /// Makes a confirmation due that Redis still has the locks with this name.
     fn confirm(&self, lock: &str);
 }
 
 /// The time that a test skips for all clients of one server.
 pub(crate) struct TestClock {
     state: Mutex<State>,
+    /// The gate has opened or closed.
+    changed: Condvar,
     /// The server, which ends when the last client is dropped.
     _server: Arc<dyn Any + Send + Sync>,
 }
 
+/// Its mutex protects: while the gate is closed, no thread is running.
 #[derive(Default)]
 struct State {
     /// When time was skipped, and how much. Grows by one for each step of a test.
     skips: Vec<(Moment, Duration)>,
-    /// The threads that wait in a call.
-    calls: Vec<Unparker>,
+    gate: Gate,
+    /// How often threads are entered that do not sleep.
+    running: usize,
+    /// The threads that wait for the open gate.
+    at_gate: usize,
+    /// The threads that sleep in calls, each as often as it is entered.
+    parked: Vec<Unparker>,
     watchdogs: Vec<Weak<dyn TestedWatchdog>>,
-    is_cut_off: bool,
+}
+
+/// | gate | new calls | calls that wake up, and watchdogs | time is skipped |
+/// |---|---|---|---|
+/// | `Open` | run | run | no |
+/// | `Closing` | wait | run | no |
+/// | `Closed` | wait | wait | yes |
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Gate {
+    #[default]
+    Open,
+    /// A test waits until all calls have ended or sleep.
+    Closing,
+    Closed,
 }
 
 impl State {
-    fn skipped_since(&self, moment: Moment) -> Duration {
-        let skips = self.skips.iter().rev();
-        let later = skips.take_while(|&&(at, _)| at >= moment);
-        later.map(|&(_, time)| time).sum()
+    fn is_quiet(&self) -> bool {
+        self.running == 0 && self.parked.iter().all(Unparker::is_asleep)
     }
 }
 
@@ -75,6 +94,7 @@ impl TestClock {
     pub(crate) fn new(server: Arc<dyn Any + Send + Sync>) -> Self {
         Self {
             state: Mutex::default(),
+            changed: Condvar::new(),
             _server: server,
         }
     }
@@ -85,78 +105,110 @@ impl TestClock {
         state.watchdogs.push(watchdog);
     }
 
-    pub(super) fn add_call(&self, unparker: &Unparker) {
-        self.state.lock().calls.push(unparker.clone());
+    /// Runs code of a client until [`leave`](Self::leave).
+    pub(super) fn enter(&self, is_new: bool) {
+        let mut state = self.state.lock();
+        if is_new {
+            self.pass_gate(&mut state);
+        }
+        self.run(state);
     }
 
-    pub(super) fn remove_call(&self, unparker: &Unparker) {
-        let calls = &mut self.state.lock().calls;
-        calls.retain(|one| !one.same_as(unparker));
+    /// Waits until the gate is open. A test waits for this thread before it closes the gate again.
+    fn pass_gate(&self, state: &mut MutexGuard<'_, State>) {
+        state.at_gate += 1;
+        // A test opens it after LONGEST_SETTLING at the latest.
+        while state.gate != Gate::Open {
+            self.changed.wait(state);
+        }
+        state.at_gate -= 1;
+    }
+
+    fn run(&self, mut state: MutexGuard<'_, State>) {
+        // A test only skips time meanwhile.
+        while state.gate == Gate::Closed {
+            self.changed.wait(&mut state);
+        }
+        state.running += 1;
+    }
+
+    pub(super) fn leave(&self) {
+        self.state.lock().running -= 1;
+    }
+
+    pub(super) fn park(&self, unparker: &Unparker) {
+        let mut state = self.state.lock();
+        state.running -= 1;
+        state.parked.push(unparker.clone());
+    }
+
+    pub(super) fn end_parking(&self, unparker: &Unparker) {
+        self.run(self.state.lock());
+        let parked = &mut self.state.lock().parked;
+        let at = parked.iter().position(|one| one.same_as(unparker));
+        at.map(|at| parked.swap_remove(at));
     }
 
     pub(crate) fn skipped_since(&self, moment: Moment) -> Duration {
-        self.state.lock().skipped_since(moment)
-    }
-
-    /// What was skipped since `*since`, which then begins after that.
-    pub(crate) fn take_skipped(&self, since: &mut Moment) -> Duration {
         let state = self.state.lock();
-        let skipped = state.skipped_since(*since);
-        if let Some(&(last, _)) = state.skips.last() {
-            *since = (*since).max(last.after(Duration::from_nanos(1)));
+        let skips = state.skips.iter().rev();
+        let later = skips.take_while(|&&(at, _)| at >= moment);
+        later.map(|&(_, time)| time).sum()
+    }
+
+    /// Waits until the watchdogs have nothing to do, and all calls have ended or sleep, and keeps
+    /// them there until the result is dropped. Panics if that takes too long: a test that goes on
+    /// would not know what has happened.
+    pub(crate) fn stop(&self) -> Stopped<'_> {
+        self.close_gate();
+        // Opens it also after a panic.
+        let stopped = Stopped(self);
+        let deadline = Moment::now().after(LONGEST_SETTLING);
+        loop {
+            if self.watchdogs().iter().all(|one| one.is_settled()) {
+                let mut state = self.state.lock();
+                if state.is_quiet() {
+                    state.gate = Gate::Closed;
+                    break;
+                }
+            }
+            assert!(
+                !deadline.is_past(),
+                "a thread of a client of the in-memory server is busy for {LONGEST_SETTLING:?}",
+            );
+            pause();
         }
-        skipped
+        stopped
     }
 
-    pub(crate) fn is_cut_off(&self) -> bool {
-        self.state.lock().is_cut_off
-    }
-
-    /// Makes calls fail at once while the server is not available, which `change` begins or
-    /// ends.
-    pub(crate) fn set_cut_off(&self, is_cut_off: bool, change: impl FnOnce()) {
-        if is_cut_off {
-            self.state.lock().is_cut_off = true;
+    /// Begins to close the gate, after the calls and the tests that have waited for it.
+    fn close_gate(&self) {
+        loop {
+            let mut state = self.state.lock();
+            self.pass_gate(&mut state);
+            if state.at_gate == 0 {
+                state.gate = Gate::Closing;
+                return;
+            }
+            drop(state);
+            pause();
         }
-        change();
-        self.state.lock().is_cut_off = is_cut_off;
-        // What has begun before the change may fail, and is then due only later.
-        self.settle();
-        self.wake_all();
     }
 
-    /// Skips time, and returns when all threads of the clients have noticed that.
-    pub(crate) fn skip(&self, time: Duration) {
-        self.state.lock().skips.push((Moment::now(), time));
-        self.wake_all();
-    }
-
-    /// Lets the watchdogs and the waiting threads look at the time again.
-    fn wake_all(&self) {
-        for watchdog in self.watchdogs() {
-            watchdog.apply_skips(self);
-        }
-        let calls = self.state.lock().calls.clone();
-        calls.iter().for_each(Unparker::unpark);
-        self.settle();
-    }
-
-    /// How much of `left` is skipped next, so that no renewal is missed.
-    pub(crate) fn next_step(&self, left: Duration) -> Duration {
-        let due = self.watchdogs().iter().map(|one| one.next_due()).min();
-        let mut step = due.unwrap_or(Moment::NEVER).left();
-        if !self.state.lock().calls.is_empty() {
-            step = step.min(STEP_OF_WAITING);
-        }
-        step.max(SHORTEST_STEP).min(left)
+    /// Waits until all threads of the clients have noticed what has happened.
+    pub(crate) fn settle(&self) {
+        drop(self.stop());
     }
 
     /// Waits until this many threads sleep in calls; false if that takes too long.
     pub(crate) fn await_sleeping(&self, threads: usize) -> bool {
         let deadline = Moment::now().after(LONGEST_START);
         loop {
-            let calls = self.state.lock().calls.clone();
-            if calls.iter().filter(|call| call.is_asleep()).count() >= threads {
+            let mut parked = self.state.lock().parked.clone();
+            parked.retain(Unparker::is_asleep);
+            parked.sort_by_key(Unparker::id);
+            parked.dedup_by_key(|one| one.id());
+            if parked.len() >= threads {
                 return true;
             }
             if deadline.is_past() {
@@ -166,48 +218,59 @@ impl TestClock {
         }
     }
 
-    /// Waits until the watchdogs have nothing to do, and all waiting threads sleep. Panics if that
-    /// takes too long: a test that goes on would not know what has happened.
-    pub(crate) fn settle(&self) {
-        let deadline = Moment::now().after(LONGEST_SETTLING);
-        while !self.is_settled() {
-            assert!(
-                !deadline.is_past(),
-                "a thread of a client of the in-memory server is busy for {LONGEST_SETTLING:?}",
-            );
-            pause();
+    fn watchdogs(&self) -> Vec<Arc<dyn TestedWatchdog>> {
+        let state = self.state.lock();
+        state.watchdogs.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+/// No thread of the clients runs until this is dropped.
+pub(crate) struct Stopped<'a>(&'a TestClock);
+
+impl Stopped<'_> {
+    /// How much of `left` is skipped next, so that no renewal is missed.
+    pub(crate) fn next_step(&self, left: Duration) -> Duration {
+        let due = self.0.watchdogs().iter().map(|one| one.next_due()).min();
+        let mut step = due.unwrap_or(Moment::NEVER).left();
+        if !self.0.state.lock().parked.is_empty() {
+            step = step.min(STEP_OF_WAITING);
         }
+        step.max(SHORTEST_STEP).min(left)
     }
 
-    fn is_settled(&self) -> bool {
-        let calls = self.state.lock().calls.clone();
-        calls.iter().all(Unparker::is_asleep)
-            && self
-                .watchdogs()
-                .iter()
-                .all(|watchdog| watchdog.is_settled())
+    /// Skips time. The watchdogs and the waiting threads look at the time again as soon as this
+    /// value is dropped.
+    pub(crate) fn skip(&self, time: Duration) {
+        let parked = {
+            let mut state = self.0.state.lock();
+            state.skips.push((Moment::now(), time));
+            state.parked.clone()
+        };
+        for watchdog in self.0.watchdogs() {
+            watchdog.skip(time);
+        }
+        parked.iter().for_each(Unparker::unpark);
     }
 
     /// The keys of the locks with this name that clients hold.
     pub(crate) fn keys_of(&self, lock: &str) -> Vec<LockKey> {
-        let watchdogs = self.watchdogs();
+        let watchdogs = self.0.watchdogs();
         let keys = watchdogs.iter().flat_map(|watchdog| watchdog.keys_of(lock));
         keys.collect()
     }
 
     /// Makes the clients find out whether they still hold these locks.
     pub(crate) fn confirm(&self, lock: &str) {
-        // The reply to a renewal that is under way would count as this confirmation.
-        self.settle();
-        for watchdog in self.watchdogs() {
+        for watchdog in self.0.watchdogs() {
             watchdog.confirm(lock);
         }
-        self.settle();
     }
+}
 
-    fn watchdogs(&self) -> Vec<Arc<dyn TestedWatchdog>> {
-        let state = self.state.lock();
-        state.watchdogs.iter().filter_map(Weak::upgrade).collect()
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().gate = Gate::Open;
+        self.0.changed.notify_all();
     }
 }
 

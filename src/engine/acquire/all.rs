@@ -80,7 +80,10 @@ impl<'a> Request<'a> {
                 return Err(within.loss_error(LostReason::Taken));
             }
             if budget.is_wait_over() {
-                return Ok(false);
+                return match held.is_own {
+                    true => Err(self.too_late_error()),
+                    false => Ok(false),
+                };
             }
             self.await_release(held);
             budget.check_interrupt(self.parts.name())?;

@@ -63,6 +63,8 @@ pub(super) struct Request<'a> {
     pub(super) is_known_to_wait: bool,
     /// The log says that no release can end this wait.
     is_logged: bool,
+    /// The owner of the last grant that had ended when its reply arrived.
+    late: Option<OwnerId>,
 }
 
 /// The parts that share one request, which grants all of them or none.
@@ -102,6 +104,8 @@ pub(super) struct HeldByOther {
     pub(super) part: usize,
     /// What is left of the lease.
     pub(super) left: Duration,
+    /// Redis still has what it granted to this call too late.
+    pub(super) is_own: bool,
 }
 
 /// The replies of all servers to one round of requests.
@@ -155,6 +159,7 @@ impl<'a> Request<'a> {
             within: None,
             is_known_to_wait: false,
             is_logged: false,
+            late: None,
         }
     }
 
@@ -288,6 +293,10 @@ impl<'a> Request<'a> {
                 {
                     log_that_there_are_none(parts[0]);
                 }
+                let is_own = self
+                    .late
+                    .as_ref()
+                    .is_some_and(|late| late.as_str() == holder);
                 self.budget.note_holder(holder);
                 let left = millis.map_or(UNKNOWN_LEASE, Duration::from_millis);
                 let part = part.min(parts.len() - 1);
@@ -295,6 +304,7 @@ impl<'a> Request<'a> {
                     unit: at,
                     part,
                     left,
+                    is_own,
                 });
                 unit.may_wait_as(&owner);
             }
@@ -319,6 +329,7 @@ impl<'a> Request<'a> {
                     // The reply took longer than the lease, so it may have expired in Redis.
                     release_orphans(parts, &grant.owner, end_of(terms));
                     replies.is_too_late = true;
+                    self.late = Some(grant.owner);
                 } else {
                     unit.granted = Some(grant);
                 }

@@ -149,8 +149,6 @@ impl<'a> Waiting<'a> {
         self.place = Arc::new(place);
         let watchdog = &self.core.watchdog;
         let _ = watchdog.watch(self.place.id(), Arc::clone(&self.place) as _);
-        // The thread waits for its lock next, with another budget.
-        self.budget.end_parking();
         woken
     }
 

@@ -117,9 +117,6 @@ struct GrantState {
     seen: (u64, Moment),
     /// The release leaves the lock in Redis for this many milliseconds, under this owner id.
     kept_in_redis: Option<Box<KeptInRedis>>,
-    /// All moments count the time that tests skipped before this one.
-    #[cfg(feature = "testing")]
-    skips_counted_until: Moment,
 }
 
 /// For how many milliseconds a release leaves a lock in Redis, and under which owner id.
@@ -191,8 +188,6 @@ impl Grant {
                 watched_until: Moment::NEVER,
                 seen: (1, asked),
                 kept_in_redis: None,
-                #[cfg(feature = "testing")]
-                skips_counted_until: asked,
             }),
             keeper,
             observer,

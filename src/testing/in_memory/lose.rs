@@ -13,7 +13,7 @@ const LEASE: i64 = 30_000;
 
 pub(super) fn delete(keys: &mut Keyspace, lock: &LockKey) {
     if lock.family() == Family::Semaphore {
-        end_leases(keys, lock);
+        keys.remove(lock.leases().as_bytes());
     } else {
         keys.remove(lock.key().as_bytes());
     }
@@ -33,13 +33,4 @@ pub(super) fn take_over(keys: &mut Keyspace, lock: &LockKey) {
     };
     keys.set(lock.key().as_bytes(), Value::Hash(fields));
     keys.set_time_to_live(lock.key().as_bytes(), Some(LEASE));
-}
-
-/// Ends the leases of all permits. The next request makes them available.
-fn end_leases(keys: &mut Keyspace, semaphore: &LockKey) {
-    if let Some(Value::SortedSet(leases)) = keys.get(semaphore.leases().as_bytes()) {
-        for (ends, _) in leases {
-            *ends = 0.0;
-        }
-    }
 }

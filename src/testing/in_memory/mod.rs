@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::test_clock::{ClientClock, TestClock};
+use crate::base::test_clock::{ClientClock, Stopped, TestClock};
 use crate::client::LockClient;
 use crate::config::LockClientBuilder;
 use crate::error::{Error, Result};
@@ -120,6 +120,10 @@ impl InMemoryRedis {
     /// their leases meanwhile, as they would in that time, so renewed locks stay held. Fixed leases
     /// end, and so do the waits of threads whose deadline is reached.
     ///
+    /// Other threads may use the clients at the same time, and may advance it, too. The time is
+    /// moved in steps, and only while no call is under way or all of them wait: a call that begins
+    /// meanwhile waits for the end of a step.
+    ///
     /// When this returns, the watchdogs have done what was due, and each waiting thread has got its
     /// lock, or has given up, or waits again. Real time passes, too, so leave some time between
     /// what must have happened and what must not. This takes about a millisecond of real time for
@@ -148,10 +152,13 @@ impl InMemoryRedis {
     /// ```
     pub fn advance(&self, time: Duration) {
         let mut left = time;
-        self.clock.settle();
-        while !left.is_zero() {
-            let step = self.clock.next_step(left);
-            self.skip(step);
+        loop {
+            let stopped = self.clock.stop();
+            if left.is_zero() {
+                return;
+            }
+            let step = stopped.next_step(left);
+            self.skip(&stopped, step);
             left -= step;
         }
     }
@@ -175,8 +182,8 @@ impl InMemoryRedis {
     /// # }
     /// ```
     pub fn pause_process(&self, time: Duration) {
+        self.skip(&self.clock.stop(), time);
         self.clock.settle();
-        self.skip(time);
     }
 
     /// Waits until at least this many threads wait in calls of the clients of this server. So a
@@ -214,7 +221,8 @@ impl InMemoryRedis {
     /// Deletes a lock, as an operator or an eviction does, and returns when the clients that held
     /// it are notified ([`LostReason::Deleted`](crate::LostReason::Deleted)). `name` is the name of
     /// the lock, without the namespace. Of a [`ReadWriteLock`](crate::ReadWriteLock), all holds are
-    /// lost. Of a [`LeasedSemaphore`](crate::LeasedSemaphore), the leases of all permits end.
+    /// lost. Of a [`LeasedSemaphore`](crate::LeasedSemaphore), the key of the leases is deleted, so
+    /// the leased permits are not available again.
     ///
     /// Returns false, and does nothing, if no client of this server holds such a lock.
     #[must_use = "false means that no client holds such a lock"]
@@ -234,21 +242,25 @@ impl InMemoryRedis {
     }
 
     fn take_away(&self, name: &str, how: lose::How) -> bool {
-        let keys = self.clock.keys_of(name);
+        let stopped = self.clock.stop();
+        let keys = stopped.keys_of(name);
         let is_held = !keys.is_empty();
         self.handle.with(move |server| {
             server.with_keys(|all| keys.iter().for_each(|key| how(all, key)));
         });
-        self.clock.confirm(name);
+        stopped.confirm(name);
+        drop(stopped);
+        self.clock.settle();
         is_held
     }
 
     /// Makes the server unavailable, or available again.
     ///
-    /// While it is unavailable, it closes all connections, and calls of its clients fail with
-    /// [`Error::Unavailable`](crate::Error::Unavailable) within a few milliseconds, instead of
-    /// after their time limits. The locks stay held until their leases end:
-    /// [`advance`](Self::advance) ends them.
+    /// While it is unavailable, it closes all connections. Calls of its clients behave as with a
+    /// Redis that is down: they try again until their time limits, and then fail with
+    /// [`Error::Unavailable`](crate::Error::Unavailable). The locks stay held until their leases
+    /// end. [`advance`](Self::advance) ends both. A test whose only thread makes the call sets a
+    /// short [`command_timeout`](LockClientBuilder::command_timeout).
     ///
     /// When the server is available again, the watchdogs have renewed and released what they could
     /// not before this returns.
@@ -260,7 +272,7 @@ impl InMemoryRedis {
     /// use leasehold::{Error, LostReason};
     ///
     /// let redis = InMemoryRedis::start()?;
-    /// let client = redis.client()?;
+    /// let client = redis.builder().command_timeout(Duration::from_millis(200)).build()?;
     /// let guard = client.reentrant_lock("job").acquire()?;
     ///
     /// redis.set_available(false);
@@ -274,10 +286,11 @@ impl InMemoryRedis {
     /// # }
     /// ```
     pub fn set_available(&self, is_available: bool) {
-        self.clock.set_cut_off(!is_available, || {
-            self.handle
-                .with(move |server| server.set_available(is_available));
-        });
+        self.handle
+            .with(move |server| server.set_available(is_available));
+        // What has begun before may fail, and would then be due only later.
+        self.clock.stop().skip(Duration::ZERO);
+        self.clock.settle();
     }
 
     /// Sets the time between a command and its reply, in real time. The server executes the command
@@ -291,10 +304,10 @@ impl InMemoryRedis {
     }
 
     /// First on the server, so that no lease is longer for its holder than on the server.
-    fn skip(&self, time: Duration) {
+    fn skip(&self, stopped: &Stopped<'_>, time: Duration) {
         self.handle
             .with(move |server| server.with_keys(|keys| keys.advance(time)));
-        self.clock.skip(time);
+        stopped.skip(time);
     }
 }
 

@@ -60,6 +60,7 @@ fn a_wait_costs_two_requests_and_a_notification_one() {
 
 /// The watchdog renews the places of all threads of a client by one request.
 #[test]
+#[ignore = "soak"]
 fn waiting_threads_of_a_client_share_their_renewals() {
     const THREADS: u32 = 20;
     let server = Server::options().alone().start();

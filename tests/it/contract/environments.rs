@@ -219,15 +219,6 @@ impl Environment for FiveServersTwoDead {
     }
 }
 
-/// Five independent servers, of which two are paused. Shared by all tests.
-pub struct FiveServersTwoPaused;
-
-impl Environment for FiveServersTwoPaused {
-    fn start() -> Site {
-        on_all_of(Independent::shared_with_two_paused())
-    }
-}
-
 fn on_all_of(shared: Shared<Independent>) -> Site {
     let builders = shared.urls().iter().map(|url| builder(url)).collect();
     Site::of_many(builders, shared)

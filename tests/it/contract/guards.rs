@@ -137,7 +137,7 @@ pub fn a_forgotten_guard_keeps_the_lock(stage: &Stage) {
 pub fn a_lease_can_be_extended(stage: &Stage) {
     let lock = stage.lock();
     let guard = lock
-        .try_acquire(Duration::ZERO, Lease::fixed(A_WHILE.get()))
+        .try_acquire(Duration::ZERO, Lease::fixed(LEASE.get()))
         .unwrap();
     let guard = guard.expect("it is free");
     let long = LEASE.get() * 20;

@@ -1,7 +1,7 @@
-//! The contract of every kind of lock in every environment.
+//! The contract of the kinds of locks.
 //!
-//! A scenario is a function of a [`Stage`]. `matrix.rs` makes a test of each scenario for each
-//! [`LockKind`] in each [`Environment`], and fails if one is missing.
+//! A scenario is a function of a [`Stage`]. `matrix.rs` makes tests of scenarios for a [`LockKind`]
+//! in an [`Environment`].
 
 #[macro_use]
 mod matrix;
@@ -36,8 +36,8 @@ use crate::support::unique;
 
 use environments::Deployment;
 pub use environments::{
-    Cluster, FiveServers, FiveServersTwoDead, FiveServersTwoPaused, InMemory, Namespaced,
-    OneServer, OwnServer, Replicated, Sentinel, Tls, UnixSocket,
+    Cluster, FiveServers, FiveServersTwoDead, InMemory, Namespaced, OneServer, OwnServer,
+    Replicated, Sentinel, Tls, UnixSocket,
 };
 pub use kinds::{Fair, Fenced, Multi, Read, Red, Reentrant, Wrapped, Write};
 use redis_key::{Form, KeyView};

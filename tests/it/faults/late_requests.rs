@@ -322,3 +322,24 @@ fn an_extend_of_another_thread_that_arrives_after_the_next_acquire_does_not_exte
     assert!(left <= LEASE.get(), "{left:?}");
     lock.unlock().unwrap();
 }
+
+/// Redis executes the request late, so the lease outlasts the call. No other client has the lock.
+#[test]
+fn a_try_lock_whose_only_grant_arrived_too_late_is_not_refused() {
+    let proxied = ProxiedServer::new();
+    let client = proxied.builder(SOON.get()).build().unwrap();
+    let lock = client.reentrant_lock(&unique("late"));
+    let lease = LEASE.get();
+    let (late, mut is_first) = (lease + SLIP.get(), true);
+    proxied.proxy.on_request(move |request| match () {
+        () if request.runs("release") => Fault::HalfRequest,
+        () if request.runs("acquire") && std::mem::take(&mut is_first) => Fault::Delay(late),
+        () => Fault::Pass,
+    });
+    // The first reply arrives before the end of the wait, and the second one after it.
+    let result = lock.try_lock(late + lease / 2, Lease::fixed(lease));
+    let Err(error @ Error::Unavailable { .. }) = &result else {
+        panic!("{result:?}");
+    };
+    assert!(error.to_string().contains("after the lease"), "{error}");
+}

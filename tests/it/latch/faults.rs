@@ -188,7 +188,7 @@ fn a_killed_subscription_delays_a_waiting_thread_only_briefly() {
 
 #[test]
 fn calls_end_in_time_while_the_server_hangs() {
-    let server = Server::options().alone().start();
+    let server = Server::start();
     let timeout = millis(100);
     let grace = Duration::from_millis(250) + SLIP.get();
     let client = builder(&server.url())
@@ -252,7 +252,7 @@ fn a_restart_that_loses_the_count_ends_all_waits() {
 /// The server does not come back.
 #[test]
 fn a_wait_ends_with_an_error_when_the_server_dies() {
-    let server = Server::options().alone().start();
+    let server = Server::start();
     let timeout = millis(100);
     let grace = Duration::from_millis(250) + SLIP.get();
     let builder = builder(&server.url()).command_timeout(timeout);
@@ -271,7 +271,7 @@ fn a_wait_ends_with_an_error_when_the_server_dies() {
 /// The wait has begun before, so that no request is under way.
 #[test]
 fn a_limited_wait_ends_in_time_when_the_server_hangs() {
-    let server = Server::options().alone().start();
+    let server = Server::start();
     let client = builder(&server.url()).build().unwrap();
     let latch = client.count_down_latch("loaded");
     assert!(latch.try_set_count(1).unwrap());

@@ -66,7 +66,7 @@ fn a_count_out_of_bounds_is_refused() {
 #[test]
 fn the_last_count_down_wakes_all_waiting_threads_at_once() {
     const WAITING: usize = 20;
-    let server = Server::options().alone().start();
+    let server = Server::start();
     let clients = [client(&server.url()), client(&server.url())];
     load_scripts(&server);
     let latch = clients[0].count_down_latch("loaded");
@@ -97,11 +97,13 @@ fn the_last_count_down_wakes_all_waiting_threads_at_once() {
         latch.count_down().unwrap();
         for thread in threads {
             let took = thread.join().unwrap().duration_since(opened);
-            assert!(took < millis(100), "{took:?}");
+            assert!(took < millis(500), "{took:?}");
         }
     });
-    // The count-down, and one request of each client.
-    assert_eq!(monitor.commands_but_pings(), ["EVALSHA"; 3]);
+    // The count-down, and one request of each client, which may open a connection for it.
+    let mut commands = monitor.commands_but_pings();
+    commands.retain(|command| command != "CLIENT");
+    assert_eq!(commands, ["EVALSHA"; 3]);
 }
 
 #[test]

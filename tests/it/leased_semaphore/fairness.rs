@@ -57,6 +57,7 @@ fn shares(permits: u32, clients: usize, threads: usize, hold: Duration) -> (Vec<
 
 /// Without any pause between the release and the next acquire.
 #[test]
+#[ignore = "soak"]
 fn clients_that_compete_get_similar_shares() {
     for (permits, clients, threads, hold) in [(1, 2, 1, 0), (2, 4, 2, 1)] {
         let hold = Duration::from_millis(hold);

@@ -72,7 +72,7 @@ fn renewals_stop_with_the_release() {
 #[test]
 fn many_permits_and_locks_are_renewed_by_few_calls() {
     const PERMITS: u64 = 1_000;
-    let server = Server::options().alone().start();
+    let server = Server::start();
     let lease = LEASE.get() * 3;
     let builder = builder(&server.url()).watchdog_lease(lease);
     let client: LockClient = builder.build().unwrap();

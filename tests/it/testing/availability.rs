@@ -1,33 +1,79 @@
 //! A server that a test makes unavailable, or slow.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::LostReason;
+use leasehold::{Error, Interrupt, Lease, LockClient, LostReason, Result};
 
-use super::{LEASE, assert_lost, assert_unavailable, start, waiting};
-use crate::support::timing::{eventually, millis, within};
+use super::{LEASE, MINUTE, assert_lost, assert_unavailable, start, waiting};
+use crate::support::timing::{eventually, millis};
+
+/// The default.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[test]
-fn calls_fail_at_once_while_the_server_is_unavailable() {
+fn calls_fail_after_their_time_limits_while_the_server_is_unavailable() {
+    let redis = start();
+    let timeout = millis(50);
+    let client = redis.builder().command_timeout(timeout).build().unwrap();
+    let lock = client.reentrant_lock("job");
+    let held = client.reentrant_lock("held");
+    held.lock().unwrap();
+    redis.set_available(false);
+    let limited: [(_, &dyn Fn() -> Result<()>); 5] = [
+        (1, &|| lock.try_acquire_now().map(drop)),
+        (1, &|| lock.is_locked().map(drop)),
+        (2, &|| {
+            lock.try_acquire(2 * timeout, Lease::RENEWED).map(drop)
+        }),
+        (1, &|| client.count_down_latch("latch").count().map(drop)),
+        (3, &|| held.unlock()),
+    ];
+    for (timeouts, call) in limited {
+        let began = Instant::now();
+        assert_unavailable(call());
+        assert!(began.elapsed() >= timeouts * timeout, "{timeouts}");
+    }
+    redis.set_available(true);
+    assert!(!held.is_locked().unwrap());
+    lock.acquire().unwrap().unlock().unwrap();
+}
+
+#[test]
+fn calls_without_a_limit_wait_for_ten_command_timeouts_or_until_they_are_interrupted() {
     let redis = start();
     let client = redis.client().unwrap();
-    let lock = client.reentrant_lock("job");
-    let guard = client.reentrant_lock("held").acquire().unwrap();
+    let interrupt = Interrupt::new();
+    let unlimited: [fn(&LockClient) -> Result<()>; 4] = [
+        |client| client.reentrant_lock("job").lock(),
+        |client| client.fair_lock("fair").acquire().map(drop),
+        |client| client.semaphore("permits").acquire(1),
+        |client| client.count_down_latch("latch").wait(),
+    ];
     redis.set_available(false);
-    let began = Instant::now();
-    assert_unavailable(lock.lock());
-    assert_unavailable(lock.try_acquire_now());
-    assert_unavailable(lock.is_locked());
-    assert_unavailable(client.fair_lock("fair").acquire());
-    assert_unavailable(client.read_write_lock("shared").read().acquire());
-    assert_unavailable(client.count_down_latch("latch").count());
-    assert_unavailable(client.semaphore("permits").try_acquire(1, LEASE));
-    assert_unavailable(guard.unlock());
-    // With the time limits of these calls, it would be 30 seconds.
-    assert!(began.elapsed() < millis(5000), "{:?}", began.elapsed());
-    redis.set_available(true);
-    assert!(!client.reentrant_lock("held").is_locked().unwrap());
-    lock.acquire().unwrap().unlock().unwrap();
+    thread::scope(|scope| {
+        let client = &client;
+        let calls = unlimited.map(|call| scope.spawn(move || call(client)));
+        let interrupted = scope.spawn(|| {
+            let lock = client.reentrant_lock("other");
+            lock.lock_interruptibly(Lease::RENEWED, &interrupt)
+        });
+        assert!(redis.await_waiting(5));
+        redis.advance(9 * COMMAND_TIMEOUT);
+        assert!(calls.iter().all(|call| !call.is_finished()));
+        redis.advance(COMMAND_TIMEOUT);
+        for call in calls {
+            assert_unavailable(call.join().unwrap());
+        }
+        redis.advance(MINUTE);
+        assert!(!interrupted.is_finished());
+        interrupt.interrupt();
+        let result = interrupted.join().unwrap();
+        assert!(
+            matches!(result, Err(Error::Interrupted { .. })),
+            "{result:?}"
+        );
+    });
 }
 
 #[test]
@@ -36,11 +82,9 @@ fn a_waiting_thread_learns_that_the_server_is_unavailable() {
     let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
     let _guard = one.reentrant_lock("job").acquire().unwrap();
     let behind_a_client = waiting(&redis, move || other.reentrant_lock("job").lock());
-    // The call may take ten seconds without a reply.
-    within(millis(5000), "the failure of a call", || {
-        redis.set_available(false);
-        assert_unavailable(behind_a_client.join().unwrap());
-    });
+    redis.set_available(false);
+    redis.advance(11 * COMMAND_TIMEOUT);
+    assert_unavailable(behind_a_client.join().unwrap());
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Time that a test moves.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Lease, LockGuard, LostReason};
+use leasehold::{Lease, Lock, LockGuard, LostReason, RedLock};
 use tracing::Level;
 
 use super::{LEASE, MINUTE, assert_lost, start, waiting};
@@ -187,4 +189,50 @@ fn time_can_be_skipped_while_a_notified_thread_waits_for_its_lock() {
     redis.advance(LEASE / 3);
     guard.unlock().unwrap();
     call.join().unwrap().unwrap();
+}
+
+/// Beside one thread that skips minutes, and beside two.
+#[test]
+fn threads_that_work_keep_their_renewed_locks_while_time_is_skipped() {
+    for testers in [1, 2] {
+        let servers = [start(), start(), start()];
+        let clients = servers.each_ref().map(|one| one.client().unwrap());
+        let (one, other) = (&clients[0], servers[0].client().unwrap());
+        let held = one.reentrant_lock("held").acquire().unwrap();
+        let locks: [Box<dyn Lock>; 6] = [
+            Box::new(one.reentrant_lock("a")),
+            Box::new(one.reentrant_lock("b")),
+            Box::new(other.reentrant_lock("b")),
+            Box::new(one.fair_lock("fair")),
+            Box::new(one.read_write_lock("shared").read()),
+            Box::new(RedLock::new(&clients, "red")),
+        ];
+        let is_over = AtomicBool::new(false);
+        let work = |lock: Box<dyn Lock>| {
+            let mut rounds = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                let guard = lock.acquire().unwrap();
+                guard.check().unwrap();
+                guard.unlock().unwrap();
+                rounds += 1;
+            }
+            rounds
+        };
+        let skip = || {
+            for server in servers.iter().cycle().take(20) {
+                server.advance(MINUTE);
+            }
+        };
+        thread::scope(|scope| {
+            let workers = locks.map(|lock| scope.spawn(|| work(lock)));
+            let testers: Vec<_> = (0..testers).map(|_| scope.spawn(skip)).collect();
+            testers.into_iter().for_each(|one| one.join().unwrap());
+            is_over.store(true, Ordering::Relaxed);
+            for worker in workers {
+                assert!(worker.join().unwrap() > 0);
+            }
+        });
+        held.check().unwrap();
+        held.unlock().unwrap();
+    }
 }

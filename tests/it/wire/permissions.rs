@@ -184,7 +184,13 @@ fn use_a_condition_alone(client: &LockClient) -> leasehold::Result<()> {
 
 /// Without them, clients poll, and a place in a queue that is given up, or whose client is dead,
 /// ends by itself.
-const OPTIONAL: [&str; 5] = ["+subscribe", "+publish", "+lrem", "+pubsub|numsub", "+hscan"];
+const OPTIONAL: [&str; 5] = [
+    "+subscribe",
+    "+publish",
+    "+lrem",
+    "+pubsub|numsub",
+    "+hscan",
+];
 
 /// Without any one of the rules something is refused.
 #[test]

@@ -23,7 +23,7 @@ fn is_unavailable<T: std::fmt::Debug>(result: &Result<T>) {
 
 #[test]
 fn calls_end_in_time_and_their_effect_is_certain_afterwards() {
-    let server = Server::options().alone().start();
+    let server = Server::start();
     let timeout = millis(100);
     let client = builder(&server.url())
         .command_timeout(timeout)

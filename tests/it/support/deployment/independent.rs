@@ -30,16 +30,6 @@ impl Independent {
         Shared::of(&SHARED)
     }
 
-    /// Five further shared servers, of which the last two are paused.
-    pub fn shared_with_two_paused() -> Shared<Self> {
-        static SHARED: LazyLock<Independent> = LazyLock::new(|| {
-            let five = Independent::start_with(|| Options::default().everlasting(), 5);
-            (3..5).for_each(|index| five.pause(index));
-            five
-        });
-        Shared::of(&SHARED)
-    }
-
     fn start_with(options: fn() -> Options, count: usize) -> Self {
         let options = (0..count).map(|_| options()).collect();
         let servers = Server::start_all(options);

@@ -1,0 +1,84 @@
+//! The threads between whose moments no test skips time.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use super::{ClientClock, TestClock};
+use crate::base::parker::Unparker;
+
+thread_local! {
+    /// The clocks at which this thread is entered, each as often as it is.
+    static ENTERED: RefCell<Vec<Arc<TestClock>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lets no test skip time at this clock until it is dropped, except while the thread
+/// [sleeps](Parked).
+#[derive(Debug, Default)]
+pub(crate) struct Entered(Option<Arc<TestClock>>);
+
+impl Entered {
+    /// Enters a call of a client with this clock. The first call of a thread waits for a test that
+    /// waits for calls to end, so that this test need not wait indefinitely. That test waits for
+    /// nested calls, and for a call of several clients.
+    pub(crate) fn by_call(clock: &ClientClock) -> Self {
+        let is_first = ENTERED.try_with(|entered| entered.borrow().is_empty());
+        Self::at(clock, is_first.unwrap_or(false))
+    }
+
+    /// For a thread of a client with this clock.
+    pub(crate) fn by_own_thread(clock: &ClientClock) -> Self {
+        Self::at(clock, false)
+    }
+
+    fn at(clock: &ClientClock, is_new: bool) -> Self {
+        let clock = clock.test().cloned();
+        if let Some(clock) = &clock {
+            clock.enter(is_new);
+            // Without the variable, which the end of the thread destroys, it only does not sleep.
+            let _ = ENTERED.try_with(|entered| entered.borrow_mut().push(Arc::clone(clock)));
+        }
+        Self(clock)
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        if let Some(clock) = self.0.take() {
+            let _ = ENTERED.try_with(|entered| {
+                let mut entered = entered.borrow_mut();
+                let at = entered.iter().rposition(|one| Arc::ptr_eq(one, &clock));
+                at.map(|at| entered.remove(at))
+            });
+            clock.leave();
+        }
+    }
+}
+
+/// The sleep of a thread in a call: a test can skip time meanwhile, and wakes the thread then.
+pub(crate) struct Parked {
+    /// Each as often as the thread is entered there.
+    clocks: Vec<Arc<TestClock>>,
+    unparker: Unparker,
+}
+
+impl Parked {
+    pub(crate) fn begin(unparker: &Unparker) -> Self {
+        let clocks = ENTERED.try_with(|entered| entered.borrow().clone());
+        let clocks = clocks.unwrap_or_default();
+        for clock in &clocks {
+            clock.park(unparker);
+        }
+        Self {
+            clocks,
+            unparker: unparker.clone(),
+        }
+    }
+}
+
+impl Drop for Parked {
+    fn drop(&mut self) {
+        for clock in &self.clocks {
+            clock.end_parking(&self.unparker);
+        }
+    }
+}
