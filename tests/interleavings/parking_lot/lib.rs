@@ -27,6 +27,10 @@ impl<T: ?Sized> Mutex<T> {
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard(Some(self.0.lock().expect("no thread panics")))
     }
+
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().expect("no thread panics")
+    }
 }
 
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
