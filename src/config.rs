@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::base::test_clock::ClientClock;
 use crate::deployment::{Deployment, Urls};
 use crate::error::{Error, Result};
-use crate::lease::SHORTEST_RENEWED;
+use crate::lease::check_renewed;
 use crate::transport::node::Credentials;
 use crate::transport::tls::{self, Tls};
 
@@ -295,13 +295,7 @@ impl LockClientBuilder {
         timeout("pool_timeout", self.pool_timeout)?;
         timeout("connect_timeout", self.connect_timeout)?;
         timeout("command_timeout", self.command_timeout)?;
-        let longest_lease = Duration::from_millis(1 << 53);
-        within(
-            "watchdog_lease",
-            self.watchdog_lease,
-            SHORTEST_RENEWED,
-            longest_lease,
-        )?;
+        check_renewed("watchdog_lease", self.watchdog_lease)?;
         within(
             "linger",
             self.linger,

@@ -4,14 +4,12 @@
 use std::sync::Arc;
 
 use super::group::{GrantReply, GrantRequest, request_each};
-use super::held::{
-    HeldPart, Needed, are_of_this_process, begin_calls, combine, note_count, reschedule_if_earlier,
-};
+use super::held::{HeldPart, Needed, begin_calls, combine, note_count, reschedule_if_earlier};
 use super::parts::Parts;
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
 use crate::core::Core;
-use crate::error::{Error, LostReason, Result};
+use crate::error::{Error, LostReason, Result, then};
 use crate::local::{Hold, Released, Unlocked, Unlocks};
 use crate::observe::{LockEvent, tell};
 use crate::protocol::Verdict;
@@ -22,12 +20,7 @@ type Level<'a> = (&'a Arc<Core>, &'a Arc<Hold>, Unlocks);
 impl Parts {
     /// Unlocks the newest level of this thread that has no guard.
     pub(crate) fn unlock(&self) -> Result<()> {
-        let core = match self.check_process() {
-            Ok(core) => core,
-            // The child of a fork holds none of its parent's locks.
-            Err(Error::Forked { .. }) => return Err(self.not_held()),
-            Err(error) => return Err(error),
-        };
+        let core = self.check_process()?;
         // The holds that have a level without a guard, lost or not.
         let holds = self.list.iter().filter_map(|part| {
             let hold = part.hold()?;
@@ -61,11 +54,7 @@ pub(crate) fn release_all(
     needed: Needed,
     budget: impl FnOnce() -> CallBudget<'static>,
 ) -> Result<()> {
-    if let Some(first) = held.first()
-        && !are_of_this_process(held.iter().map(|part| &part.core))
-    {
-        return Err(first.hold.not_held());
-    }
+    held.iter().try_for_each(HeldPart::check_process)?;
     let levels = held
         .iter()
         .map(|part| (&part.core, &part.hold, Unlocks::Level(part.level)));
@@ -165,7 +154,13 @@ fn finish(
     reply: Option<(Result<GrantReply>, &CallBudget)>,
 ) -> (Result<()>, Report) {
     match (unlocked, reply) {
-        (Unlocked::NotHeld, _) => (Err(hold.not_held()), Report::Nothing),
+        (Unlocked::NotHeld, _) => {
+            let lost = hold.loss_reason().map(|reason| hold.lost_error(reason));
+            (
+                Err(lost.unwrap_or_else(|| hold.not_held())),
+                Report::Nothing,
+            )
+        }
         (Unlocked::Last, Some((reply, budget))) => {
             let (result, report) = released(core, hold, reply, budget);
             let listeners = result.as_ref().ok().copied().flatten();
@@ -205,9 +200,9 @@ fn released(
     reply: Result<GrantReply>,
     budget: &CallBudget,
 ) -> (Result<Option<Released>>, Report) {
-    let unconfirmed = |error| {
-        release_later(core, hold);
-        (Err(error), Report::Ended("unconfirmed"))
+    let unconfirmed = |error: Error| {
+        let then = release_later(core, hold);
+        (Err(error.of_release(then)), Report::Ended("unconfirmed"))
     };
     let reply = match reply {
         Ok(reply) => reply,
@@ -272,13 +267,18 @@ impl Report {
     }
 }
 
-/// Hands a release without a clear reply to the watchdog.
-fn release_later(core: &Core, hold: &Hold) {
+/// Hands a release without a clear reply to the watchdog. Returns what becomes of the lock.
+fn release_later(core: &Core, hold: &Hold) -> &'static str {
     let grant = hold.grant();
     // A lock that must stay in Redis for a while ends with the rest of its lease.
-    if grant.kept_in_redis().is_none() {
-        let (key, call) = (grant.key().clone(), grant.release_call());
-        core.watchdog.release_orphan(key, call, grant.lease_ends());
+    if grant.kept_in_redis().is_some() {
+        return then::KEPT_LOCK;
+    }
+    let (key, call) = (grant.key().clone(), grant.release_call());
+    core.watchdog.release_orphan(key, call, grant.lease_ends());
+    match grant.protocol().is_exclusive() {
+        true => then::LOCK,
+        false => then::PERMIT,
     }
 }
 
