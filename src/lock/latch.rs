@@ -143,7 +143,7 @@ impl CountDownLatch {
     ///
     /// [Those of every method](Self#errors). [`Error::Unavailable`](crate::Error::Unavailable) if
     /// there is no reply within `time`, or within one command timeout if that is longer, and 250 ms
-    /// more.
+    /// more; but after ten command timeouts without any reply.
     #[must_use = "false means that the count is not zero"]
     pub fn wait_for(&self, time: Duration) -> Result<bool> {
         self.0.wait_for(time)

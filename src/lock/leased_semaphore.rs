@@ -127,7 +127,8 @@ impl LeasedSemaphore {
     /// # Errors
     ///
     /// Those of [`acquire_with`](Self::acquire_with). [`Error::Unavailable`] is returned after
-    /// `wait`, or after one command timeout if that is longer.
+    /// `wait`, or after one command timeout if that is longer; but after ten command timeouts
+    /// without any reply.
     #[must_use = "None means that no permit was acquired"]
     pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<PermitGuard>> {
         let held = self.0.try_lock(wait, lease)?;

@@ -153,7 +153,7 @@ impl Semaphore {
     /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), without a
     /// request, if `permits` is too large. [`Error::Unavailable`](crate::Error::Unavailable) if
     /// there is no reply within `wait`, or within one command timeout if that is longer, and 250 ms
-    /// more.
+    /// more; but after ten command timeouts without any reply.
     #[must_use = "false means that no permit was taken"]
     pub fn try_acquire(&self, permits: u32, wait: Duration) -> Result<bool> {
         self.0.try_acquire(permits, wait)
