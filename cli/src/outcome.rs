@@ -228,14 +228,10 @@ pub(super) fn in_options(error: Error) -> String {
         }
         // The watchdog of the command ends with it.
         Error::NotReleased {
-            lock,
-            node,
-            waited,
-            cause,
-            ..
+            lock, node, cause, ..
         } => format!(
-            "lock {lock:?}: no clear reply from Redis at {node} to its release within {waited:.1?} \
-             ({}); it ends by itself within its lease",
+            "lock {lock:?}: no clear reply from Redis at {node} to its release in time ({}); it ends \
+             by itself within its lease",
             cause_text(cause)
         ),
         // The advice of the library is for a thread.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::LockClient;
 use crate::base::clock::Moment;
-use crate::error::{Error, Result, then};
+use crate::error::{Error, Result};
 
 impl LockClient {
     /// Checks that the servers that have the locks reply, with one `PING` to each: the health check
@@ -125,14 +125,12 @@ impl LockClient {
     /// [`LostReason::ShutDown`]: crate::LostReason::ShutDown
     pub fn shutdown(&self, timeout: Duration) -> Result<()> {
         self.core.check_process("")?;
-        let began = Moment::now();
-        let ended = self.core.shut_down(began.after(timeout));
+        let ended = self.core.shut_down(Moment::now().after(timeout));
         ended.map_err(|rest| Error::NotReleased {
             lock: String::new(),
             node: self.core.redis.deployment().as_ref().into(),
-            waited: Moment::now().since(began),
             cause: rest.to_string().into(),
-            then: then::SHUTDOWN,
+            retried: true,
         })
     }
 }

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use super::group::{GrantReply, GrantRequest, request_each};
-use super::held::{HeldPart, Needed, begin_calls, combine, note_count, reschedule_if_earlier};
+use super::held::{
+    HeldPart, Needed, begin_calls, combine, distinct, note_count, reschedule_if_earlier,
+};
 use super::parts::Parts;
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
 use crate::core::Core;
-use crate::error::{Error, LostReason, Result, then};
+use crate::error::{Error, LostReason, Result};
 use crate::local::{Hold, Released, Unlocked, Unlocks};
 use crate::observe::{LockEvent, tell};
 use crate::protocol::Verdict;
@@ -54,7 +56,11 @@ pub(crate) fn release_all(
     needed: Needed,
     budget: impl FnOnce() -> CallBudget<'static>,
 ) -> Result<()> {
-    held.iter().try_for_each(HeldPart::check_process)?;
+    if let Some(first) = held.first() {
+        let lock = first.hold.key().name();
+        distinct(held.iter().map(|part| &part.core))
+            .try_for_each(|core| core.check_process(lock))?;
+    }
     let levels = held
         .iter()
         .map(|part| (&part.core, &part.hold, Unlocks::Level(part.level)));
@@ -201,8 +207,8 @@ fn released(
     budget: &CallBudget,
 ) -> (Result<Option<Released>>, Report) {
     let unconfirmed = |error: Error| {
-        let then = release_later(core, hold);
-        (Err(error.of_release(then)), Report::Ended("unconfirmed"))
+        let retried = release_later(core, hold);
+        (Err(error.of_release(retried)), Report::Ended("unconfirmed"))
     };
     let reply = match reply {
         Ok(reply) => reply,
@@ -267,19 +273,16 @@ impl Report {
     }
 }
 
-/// Hands a release without a clear reply to the watchdog. Returns what becomes of the lock.
-fn release_later(core: &Core, hold: &Hold) -> &'static str {
+/// Hands a release without a clear reply to the watchdog. False if it must stay in Redis for a
+/// while: then it ends with the rest of its lease.
+fn release_later(core: &Core, hold: &Hold) -> bool {
     let grant = hold.grant();
-    // A lock that must stay in Redis for a while ends with the rest of its lease.
-    if grant.kept_in_redis().is_some() {
-        return then::KEPT_LOCK;
+    let is_kept = grant.kept_in_redis().is_some();
+    if !is_kept {
+        let (key, call) = (grant.key().clone(), grant.release_call());
+        core.watchdog.release_orphan(key, call, grant.lease_ends());
     }
-    let (key, call) = (grant.key().clone(), grant.release_call());
-    core.watchdog.release_orphan(key, call, grant.lease_ends());
-    match grant.protocol().is_exclusive() {
-        true => then::LOCK,
-        false => then::PERMIT,
-    }
+    !is_kept
 }
 
 /// Reports a lost hold whose lock was still in Redis and had to be released.

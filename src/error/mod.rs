@@ -9,7 +9,6 @@ use std::time::Duration;
 
 pub use hint::{Hint, Permission};
 pub use lost_reason::LostReason;
-pub(crate) use text::then;
 
 /// The result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -130,9 +129,10 @@ pub enum Error {
     /// repeats that: do not repeat the call), and of a
     /// [`shutdown`](crate::LockClient::shutdown).
     #[error(
-        "{}the work was done, but Redis at {node} sent no clear reply to the release within \
-         {waited:.1?} ({cause}); do not repeat the work: {then}",
-        text::about(.lock)
+        "{}the work was done, but Redis at {node} sent no clear reply to the release in time \
+         ({cause}); do not repeat the work: {}",
+        text::about(.lock),
+        text::then(*.retried)
     )]
     NotReleased {
         /// The name of the lock. Empty in the error of a
@@ -140,12 +140,10 @@ pub enum Error {
         lock: String,
         /// The node to which the request was sent.
         node: String,
-        /// How long the call took.
-        waited: Duration,
         /// The last failure. A refused connection or an error reply is a `redis::RedisError`.
         cause: Cause,
-        /// What becomes of the lock, for the text of the error.
-        then: &'static str,
+        /// True if the watchdog still tries to release it.
+        retried: bool,
     },
 
     /// The lock was granted, but fewer replicas confirmed it in time than
@@ -338,19 +336,15 @@ impl Error {
     }
 
     /// This error of a release: without a clear reply it is [`NotReleased`](Self::NotReleased).
-    pub(crate) fn of_release(self, then: &'static str) -> Self {
+    pub(crate) fn of_release(self, retried: bool) -> Self {
         match self {
             Self::Unavailable {
-                lock,
-                node,
-                waited,
-                cause,
+                lock, node, cause, ..
             } => Self::NotReleased {
                 lock,
                 node,
-                waited,
                 cause,
-                then,
+                retried,
             },
             error => error,
         }
@@ -365,136 +359,4 @@ impl fmt::Debug for Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every error, and whether a repetition may succeed.
-    fn all() -> Vec<(Error, bool)> {
-        let lock = || String::from("order:pay");
-        let node = || String::from("h:1");
-        vec![
-            (
-                Error::NotHeld {
-                    lock: lock(),
-                    by_guard: false,
-                },
-                false,
-            ),
-            (
-                Error::NotReleased {
-                    lock: lock(),
-                    node: node(),
-                    waited: Duration::ZERO,
-                    cause: "no reply".into(),
-                    then: "it ends by itself",
-                },
-                false,
-            ),
-            (
-                Error::NoThread {
-                    cause: "no thread for order:pay".into(),
-                },
-                true,
-            ),
-            (
-                Error::Lost {
-                    lock: lock(),
-                    reason: LostReason::Expired,
-                },
-                false,
-            ),
-            (
-                Error::HeldByAnother {
-                    lock: lock(),
-                    waited: Duration::ZERO,
-                },
-                true,
-            ),
-            (
-                Error::Unavailable {
-                    lock: lock(),
-                    node: node(),
-                    waited: Duration::ZERO,
-                    cause: "no reply".into(),
-                },
-                true,
-            ),
-            (
-                Error::TooFewReplicas {
-                    lock: lock(),
-                    node: node(),
-                    wanted: 1,
-                    confirmed: 0,
-                },
-                true,
-            ),
-            (Error::Forked { lock: lock() }, false),
-            (Error::ShutDown { lock: lock() }, false),
-            (Error::Interrupted { lock: lock() }, false),
-            (Error::Upgrade { lock: lock() }, false),
-            (
-                Error::WrongType {
-                    lock: lock(),
-                    node: node(),
-                    found: "a list".into(),
-                },
-                false,
-            ),
-            (
-                Error::Config {
-                    field: "lease",
-                    value: "0".into(),
-                    rule: "must be order:pay".into(),
-                },
-                false,
-            ),
-            (
-                Error::Redis {
-                    lock: lock(),
-                    node: node(),
-                    cause: "OOM".into(),
-                    hint: None,
-                },
-                false,
-            ),
-        ]
-    }
-
-    #[test]
-    fn an_error_is_transient_if_a_repetition_may_succeed() {
-        for (error, expected) in all() {
-            assert_eq!(error.is_transient(), expected, "{error:?}");
-            assert!(error.to_string().contains("order:pay"), "{error}");
-            assert_eq!(format!("{error:?}"), error.to_string());
-        }
-    }
-
-    /// What a call that concerns no lock returns names none.
-    #[test]
-    fn an_error_without_a_lock_names_none() {
-        let ping = Error::Unavailable {
-            lock: String::new(),
-            node: "h:1".into(),
-            waited: Duration::from_secs(1),
-            cause: "no reply in time".into(),
-        };
-        assert_eq!(
-            ping.to_string(),
-            "no clear reply from Redis at h:1 within 1.0s (no reply in time); check the server, \
-             then try again"
-        );
-    }
-
-    #[test]
-    fn an_unlock_of_what_a_guard_holds_says_to_unlock_the_guard() {
-        let text = |by_guard| {
-            let lock = "a".into();
-            Error::NotHeld { lock, by_guard }.to_string()
-        };
-        assert_eq!(
-            text(true),
-            "this thread holds lock \"a\" by a guard: unlock the guard"
-        );
-        assert!(text(false).contains("is not held by this thread"));
-    }
-}
+mod tests;

@@ -21,16 +21,11 @@ pub(super) fn not_held(lock: &str, by_guard: bool) -> String {
 }
 
 /// What becomes of something whose release got no clear reply.
-pub(crate) mod then {
-    pub(crate) const LOCK: &str =
-        "the lock ends by itself within its lease, and the watchdog still tries to release it";
-    /// After `unlock_after`.
-    pub(crate) const KEPT_LOCK: &str = "the lock ends by itself within its lease";
-    pub(crate) const PERMIT: &str =
-        "the permit ends by itself within its lease, and the watchdog still tries to release it";
-    /// Permits without a lease, or the count of a latch.
-    pub(crate) const NUMBER: &str =
-        "the watchdog repeats the release for up to a minute, so do not repeat the call either";
-    pub(crate) const SHUTDOWN: &str = "the locks end by themselves within their leases, and the \
-                                       watchdog still tries to release them";
+pub(super) fn then(retried: bool) -> &'static str {
+    match retried {
+        true => {
+            "the watchdog still tries to release it, and a lock ends by itself within its lease"
+        }
+        false => "the lock ends by itself within its lease",
+    }
 }

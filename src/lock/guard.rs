@@ -24,9 +24,8 @@ use crate::observe::tell;
 /// A lock that this thread holds. Dropping the guard unlocks. The guard of a nested acquire stands
 /// for one level of the lock: dropping it sends nothing.
 ///
-/// **Keep a guard in a variable with a name**, such as `_guard`. `let _ = lock.acquire()?` unlocks
-/// at once, although the compiler suggests it for an unused guard. So does a statement
-/// `lock.try_acquire_now()?;`, about which the compiler does not warn.
+/// **Keep a guard in a variable with a name**, such as `_guard`: `let _ = lock.acquire()?` unlocks
+/// at once. So does `lock.try_acquire_now()?;`, about which the compiler does not warn.
 ///
 /// **A guard can exist although its lock is lost.** Redis can lose the key, and a process can be
 /// paused for longer than its lease. Call [`check`](Self::check) before every step that must not
@@ -326,8 +325,7 @@ impl LockGuard {
     /// * Those of [`Lock::unlock`](crate::Lock::unlock).
     /// * [`Error::Config`] for a `time` outside its bounds, and for a write lock whose thread also
     ///   holds the read lock. The guard then unlocks at once, as if it were dropped.
-    /// * [`Error::NotReleased`]: nothing is released in the background. The lock ends with its
-    ///   lease.
+    /// * [`Error::NotReleased`]: nothing is repeated in the background.
     pub fn unlock_after(mut self, time: Duration) -> Result<()> {
         if time.is_zero() {
             return self.unlock();

@@ -88,14 +88,6 @@ const INTERRUPT_CHECK: Duration = Duration::from_millis(50);
 /// * [`Error::ShutDown`] after a [`shutdown`](crate::LockClient::shutdown) of the client.
 ///
 /// No method panics.
-///
-/// [`Error::Config`]: crate::Error::Config
-/// [`Error::WrongType`]: crate::Error::WrongType
-/// [`Error::Unavailable`]: crate::Error::Unavailable
-/// [`Error::TooFewReplicas`]: crate::Error::TooFewReplicas
-/// [`Error::Redis`]: crate::Error::Redis
-/// [`Error::Forked`]: crate::Error::Forked
-/// [`Error::ShutDown`]: crate::Error::ShutDown
 pub trait Lock: fmt::Debug + Send + Sync {
     /// Returns the name of the lock, without the client's namespace.
     fn name(&self) -> &str;

@@ -34,6 +34,8 @@ impl Role {
         let hint = match self {
             _ if RetryAction::on(error) == RetryAction::TooManyClients => Hint::RaiseMaxClients,
             _ if is_caused_by::<CertificateRefused>(error) => Hint::CheckCertificates,
+            // The URLs of sentinels often have the password of the master.
+            Self::Sentinel if has_no_password(error) => Hint::LogInToSentinel,
             _ if has_no_password(error) => Hint::NoPassword,
             Self::Alone | Self::Master if moved => Hint::UseCluster,
             Self::Alone if unknown => Hint::UseSentinel,

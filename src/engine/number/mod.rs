@@ -21,7 +21,7 @@ use crate::base::clock::Moment;
 use crate::base::key::{Family, LockKey};
 use crate::base::lanes::RequestId;
 use crate::core::Core;
-use crate::error::{Error, Result, then};
+use crate::error::{Error, Result};
 use crate::protocol::{NumberKey, RequestCopy, number, records};
 use crate::request::{LostCopies, NoReply, Request, request_batch};
 use crate::script::Call;
@@ -178,7 +178,7 @@ impl Number {
                 if if_unclear != IfUnclear::Undo {
                     let error = self.unclear(error, budget);
                     return Err(match if_unclear {
-                        IfUnclear::Repeat => error.of_release(then::NUMBER),
+                        IfUnclear::Repeat => error.of_release(true),
                         _ => error,
                     });
                 }
