@@ -135,3 +135,18 @@ fn a_thread_that_waits_for_a_reply_without_a_limit_keeps_no_other_thread() {
         assert_eq!(ended, 3);
     });
 }
+
+/// The server refused every connection, so no copy of the request was sent.
+#[test]
+fn a_release_that_could_not_be_sent_is_sent_later() {
+    let server = Server::start();
+    let builder = builder(&server.url()).command_timeout(millis(50));
+    let semaphore = builder.build().unwrap().semaphore("slots");
+    server.kill();
+    let released = semaphore.release(1);
+    assert!(is_not_released(&released), "{released:?}");
+    server.start_again();
+    eventually("the release", || {
+        semaphore.available().is_ok_and(|free| free == 1)
+    });
+}
