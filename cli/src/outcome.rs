@@ -230,8 +230,8 @@ pub(super) fn in_options(error: Error) -> String {
         Error::NotReleased {
             lock, node, cause, ..
         } => format!(
-            "lock {lock:?}: no clear reply from Redis at {node} to its release in time ({}); it ends \
-             by itself within its lease",
+            "lock {lock:?}: no clear reply from Redis at {node} to its release in time ({}); it \
+             ends by itself within its lease",
             cause_text(cause)
         ),
         // The advice of the library is for a thread.

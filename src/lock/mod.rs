@@ -127,8 +127,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// of Redis. [`Duration::MAX`] means: wait indefinitely. If another thread of this client is
     /// requesting the lock, this call waits for the reply to that request, and uses it as its own.
     ///
-    /// **Use the result.** The compiler does not warn about a statement `lock.try_lock(..)?;`, which
-    /// does not tell whether the thread holds the lock.
+    /// **Use the result.** The compiler does not warn about a statement `lock.try_lock(..)?;`,
+    /// which does not tell whether the thread holds the lock.
     ///
     /// # Errors
     ///
