@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::base::test_clock::ClientClock;
 use crate::deployment::Urls;
 use crate::error::{Error, Result};
-use crate::lease::SHORTEST_RENEWED;
+use crate::lease::check_renewed;
 use crate::transport::tls;
 pub(crate) use validated::Config;
 use validated::within;
@@ -321,13 +321,7 @@ impl LockClientBuilder {
         timeout("pool_timeout", self.pool_timeout)?;
         timeout("connect_timeout", self.connect_timeout)?;
         timeout("command_timeout", self.command_timeout)?;
-        let longest_lease = Duration::from_millis(1 << 53);
-        within(
-            "watchdog_lease",
-            self.watchdog_lease,
-            SHORTEST_RENEWED,
-            longest_lease,
-        )?;
+        check_renewed("watchdog_lease", self.watchdog_lease)?;
         within(
             "linger",
             self.linger,

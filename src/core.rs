@@ -66,10 +66,8 @@ impl Core {
         let observer = Arc::new(Observer::default());
         let redis = Arc::new(RedisClient::new(&config, Arc::clone(&topology)));
         let batch_client = BatchClient::new(Arc::clone(&redis), Arc::clone(&observer));
-        let no_thread = |error: std::io::Error| Error::Config {
-            field: "threads",
-            value: error.to_string(),
-            rule: "the client's threads could not be started".into(),
+        let no_thread = |error: std::io::Error| Error::NoThread {
+            cause: error.into(),
         };
         let reporter = observer.start_reporter().map_err(no_thread)?;
         let watchdog = Watchdog::start(

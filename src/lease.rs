@@ -105,12 +105,8 @@ impl Lease {
     /// The terms for one level of a hold. Fails if the lease is outside its bounds.
     pub(crate) fn terms(self, watchdog_lease: Duration) -> Result<Terms> {
         let length = self.length.unwrap_or(watchdog_lease);
-        if self.renewals != Renewals::None && length < SHORTEST_RENEWED {
-            return Err(Error::Config {
-                field: "lease",
-                value: format!("{length:?}"),
-                rule: format!("a renewed lease must be at least {SHORTEST_RENEWED:?}"),
-            });
+        if self.renewals != Renewals::None {
+            check_renewed("lease", length)?;
         }
         Ok(Terms {
             millis: whole_millis("lease", length)?,
@@ -120,7 +116,19 @@ impl Lease {
 }
 
 /// The shortest lease that leaves time for its renewal.
-pub(crate) const SHORTEST_RENEWED: Duration = Duration::from_millis(10);
+const SHORTEST_RENEWED: Duration = Duration::from_millis(10);
+
+/// Fails if a renewed lease cannot have this length.
+pub(crate) fn check_renewed(field: &'static str, length: Duration) -> Result<()> {
+    if length < SHORTEST_RENEWED {
+        return Err(Error::Config {
+            field,
+            value: format!("{length:?}"),
+            rule: format!("a renewed lease must be at least {SHORTEST_RENEWED:?}"),
+        });
+    }
+    whole_millis(field, length).map(drop)
+}
 
 /// The longest lease. Lua's numbers are doubles, which represent integers exactly up to here.
 const MAX_MILLIS: u64 = 1 << 53;
@@ -134,7 +142,7 @@ pub(crate) fn whole_millis(field: &'static str, length: Duration) -> Result<u64>
         _ => Err(Error::Config {
             field,
             value: format!("{length:?}"),
-            rule: "a lease must be at least 1 ms and at most 2^53 ms".into(),
+            rule: "must be at least 1 ms and at most 2^53 ms, which are 285,000 years".into(),
         }),
     }
 }

@@ -167,6 +167,9 @@ fn advice(hint: &Hint) -> String {
             "set user and password of the master behind the sentinels by --user and \
              LEASEHOLD_PASSWORD"
         }
+        Hint::NoPassword => {
+            "the server has no password; leave it out of the URL, and unset LEASEHOLD_PASSWORD"
+        }
         Hint::Grant(permission) => {
             let all = "leasehold doctor lists all missing permissions";
             return match permission.rule() {
@@ -227,6 +230,14 @@ pub(super) fn in_options(error: Error) -> String {
             };
             unavailable.to_string()
         }
+        // The watchdog of the command ends with it.
+        Error::NotReleased {
+            lock, node, cause, ..
+        } => format!(
+            "lock {lock:?}: no clear reply from Redis at {node} to its release in time ({}); it \
+             ends by itself within its lease",
+            cause_text(cause)
+        ),
         // The advice of the library is for a thread.
         Error::Lost { lock, reason } => format!("lock {lock:?} was lost ({reason})"),
         other => other.to_string(),
@@ -293,6 +304,7 @@ mod tests {
             Hint::LogIn,
             Hint::LogInToSentinel,
             Hint::LogInToMaster,
+            Hint::NoPassword,
             Hint::Grant(Permission::Key),
             Hint::Grant(Permission::Command(None)),
             Hint::CheckCertificates,

@@ -112,7 +112,7 @@ fn work(lock: &ReentrantLock, counts: &Counts, interrupts: &Receiver<()>) -> lea
         counts.inside.fetch_sub(1, Ordering::SeqCst);
         match guard.unlock() {
             // The library releases the lock in the background.
-            Err(Error::Unavailable { .. }) => {
+            Err(Error::NotReleased { .. }) => {
                 counts.unavailable.fetch_add(1, Ordering::Relaxed);
             }
             result => result?,

@@ -23,10 +23,11 @@ pub struct Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let status = match error {
+        let status = match &error {
             Error::HeldByAnother { .. } => 409,
-            // Redis did not reply, or the lock was lost: the client may try again.
-            _ => 503,
+            // The handler has not run: the client may try again.
+            error if error.is_transient() => 503,
+            _ => 500,
         };
         Self {
             status,

@@ -182,7 +182,7 @@ impl Tally {
     fn note(&mut self, error: &Error) {
         match error {
             Error::Lost { .. } => self.lost += 1,
-            Error::Unavailable { .. } => self.unavailable += 1,
+            Error::Unavailable { .. } | Error::NotReleased { .. } => self.unavailable += 1,
             error => self.failure = Some(error.to_string()),
         }
     }

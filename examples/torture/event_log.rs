@@ -96,11 +96,11 @@ impl<'a> EventLog<'a> {
         self.ends(call, Event::Wrong { call, answer });
     }
 
-    /// Logs an error. It is wrong unless `allowed` or [`Error::Unavailable`].
+    /// Logs an error. It is wrong unless `allowed`, or Redis did not reply.
     pub fn failed(&self, call: u64, error: &Error, allowed: bool) {
         let kind = match error {
             Error::Lost { .. } => "lost",
-            Error::Unavailable { .. } => "unavailable",
+            Error::Unavailable { .. } | Error::NotReleased { .. } => "unavailable",
             _ => "error",
         };
         let answer = format!("{kind}: {error}");

@@ -30,7 +30,10 @@ pub(crate) struct CallBudget<'c> {
     started: Moment,
     /// When the wait ends.
     wait_until: Moment,
-    reply_limit: ReplyLimit,
+    /// Until when Redis may reply, apart from the grace.
+    reply_by: Moment,
+    /// For how long Redis may send no reply at all, however long the call has already run.
+    unanswered_for: Duration,
     grace: Duration,
     /// Set if all steps of the call [share one grace](Self::share_grace): when that grace ends,
     /// once it has begun.
@@ -47,14 +50,8 @@ pub(crate) struct CallBudget<'c> {
     long_wait: LongWait<'c>,
 }
 
-/// How long Redis may take to reply.
-#[derive(Clone, Copy, Debug)]
-enum ReplyLimit {
-    /// Until this moment.
-    By(Moment),
-    /// For this long without any reply, however long the call has already run.
-    Within(Duration),
-}
+/// How many command timeouts a call that waits bears without any reply.
+const UNANSWERED: u32 = 10;
 
 /// Created by the first wait: a call that finds its lock free never needs it.
 #[derive(Debug)]
@@ -65,11 +62,12 @@ struct Parked {
 }
 
 impl<'c> CallBudget<'c> {
-    fn new(started: Moment, wait_until: Moment, reply_limit: ReplyLimit, grace: Duration) -> Self {
+    fn new(started: Moment, wait_until: Moment, reply_by: Moment, grace: Duration) -> Self {
         Self {
             started,
             wait_until,
-            reply_limit,
+            reply_by,
+            unanswered_for: Duration::MAX,
             grace,
             shared_grace: OnceCell::new(),
             unanswered_since: Cell::new(None),
@@ -84,17 +82,16 @@ impl<'c> CallBudget<'c> {
     }
 
     /// Waits at most `wait` for the lock. Redis has that time to reply, and at least
-    /// `command_timeout`. If `wait` is too long for the clock, the call gives up when a request has
-    /// had no reply for ten command timeouts.
+    /// `command_timeout`; but the call gives up when a request has had no reply for ten command
+    /// timeouts.
     pub(crate) fn with_wait(wait: Duration, command_timeout: Duration) -> Self {
         let started = Moment::now();
-        let wait_until = started.after(wait);
-        if wait_until == Moment::NEVER {
-            return Self::with_unlimited_wait(started, command_timeout * 10);
-        }
-        let reply_limit = ReplyLimit::By(started.after(wait.max(command_timeout)));
+        let reply_by = started.after(wait.max(command_timeout));
         let grace = GRACE.min(command_timeout);
-        Self::new(started, wait_until, reply_limit, grace)
+        Self {
+            unanswered_for: command_timeout * UNANSWERED,
+            ..Self::new(started, started.after(wait), reply_by, grace)
+        }
     }
 
     /// Does not wait for the lock. Redis has `timeout` to reply.
@@ -102,16 +99,10 @@ impl<'c> CallBudget<'c> {
         Self::with_wait(Duration::ZERO, timeout)
     }
 
-    /// Waits for the lock without a limit, but gives up when a request has had no reply for
-    /// `reply_timeout`.
-    fn with_unlimited_wait(started: Moment, reply_timeout: Duration) -> Self {
-        let reply_limit = ReplyLimit::Within(reply_timeout);
-        Self::new(started, Moment::NEVER, reply_limit, Duration::ZERO)
-    }
-
     /// Waits for the lock and for replies without a limit, until `interrupt` is raised.
     pub(crate) fn until_interrupted(interrupt: &'c Interrupt) -> Self {
-        Self::with_unlimited_wait(Moment::now(), Duration::MAX).with_interrupt(interrupt)
+        let never = Moment::NEVER;
+        Self::new(Moment::now(), never, never, Duration::ZERO).with_interrupt(interrupt)
     }
 
     /// This budget, which also ends when `interrupt` is raised.
@@ -153,7 +144,7 @@ impl<'c> CallBudget<'c> {
     pub(crate) fn remaining(&self, command_timeout: Duration) -> CallBudget<'static> {
         let now = Moment::now();
         let end = self.reply_deadline().min(now.after(command_timeout));
-        CallBudget::new(self.started, now, ReplyLimit::By(end), Duration::ZERO)
+        CallBudget::new(self.started, now, end, Duration::ZERO)
     }
 
     /// The budget of a first request that does not wait for other holders. Redis has as long to
@@ -164,7 +155,8 @@ impl<'c> CallBudget<'c> {
             clock: self.clock.clone(),
             shutdown: self.shutdown,
             further_shutdowns: self.further_shutdowns.clone(),
-            ..Self::new(self.started, self.started, self.reply_limit, self.grace)
+            unanswered_for: self.unanswered_for,
+            ..Self::new(self.started, self.started, self.reply_by, self.grace)
         }
     }
 
@@ -176,35 +168,25 @@ impl<'c> CallBudget<'c> {
 
     /// When the reply to a request that is sent now must have arrived.
     pub(crate) fn reply_deadline(&self) -> Moment {
-        match self.reply_limit {
-            ReplyLimit::By(moment) => {
-                let moment = self.minus_skipped(moment, self.started);
-                let now = Moment::now();
-                let grace = now.after(self.grace);
-                match self.shared_grace.get() {
-                    Some(shared) if grace > moment => {
-                        let begun = moment.max(now).after(self.grace);
-                        let end = shared.get().unwrap_or(begun);
-                        shared.set(Some(end));
-                        end
-                    }
-                    _ => moment.max(grace),
-                }
+        let moment = self.minus_skipped(self.reply_by, self.started);
+        let now = Moment::now();
+        let grace = now.after(self.grace);
+        let end = match self.shared_grace.get() {
+            Some(shared) if grace > moment => {
+                let begun = moment.max(now).after(self.grace);
+                let end = shared.get().unwrap_or(begun);
+                shared.set(Some(end));
+                end
             }
-            ReplyLimit::Within(timeout) => {
-                let since = self.unanswered_since.get().unwrap_or_else(Moment::now);
-                let since = self.started.max(since);
-                self.minus_skipped(since.after(timeout), since)
-            }
-        }
+            _ => moment.max(grace),
+        };
+        let since = self.started.max(self.unanswered_since.get().unwrap_or(now));
+        end.min(self.minus_skipped(since.after(self.unanswered_for), since))
     }
 
     /// When the call ends, apart from the grace for a reply that is on its way.
     pub(crate) fn call_deadline(&self) -> Moment {
-        match self.reply_limit {
-            ReplyLimit::By(moment) => self.minus_skipped(moment, self.started),
-            ReplyLimit::Within(_) => Moment::NEVER,
-        }
+        self.minus_skipped(self.reply_by, self.started)
     }
 
     /// Counts the time without a reply from `since`, or from the start of this call if that is
@@ -336,15 +318,21 @@ mod tests {
         budget
     }
 
+    /// However long it waits: the longest wait is no special case.
     #[test]
-    fn a_call_with_an_unlimited_wait_gives_up_after_ten_command_timeouts_without_a_reply() {
+    fn a_call_with_a_long_wait_gives_up_after_ten_command_timeouts_without_a_reply() {
         let timeout = Duration::from_secs(1);
-        let budget = CallBudget::with_wait(Duration::MAX, timeout);
-        assert!(budget.reply_deadline().left() <= timeout * 10);
-        budget.set_unanswered_since(Some(Moment::now().after(timeout * 60)));
-        assert!(budget.reply_deadline().left() > timeout * 60, "{budget:?}");
-        assert_eq!(budget.call_deadline(), Moment::NEVER);
-        assert!(!budget.is_wait_over());
+        for wait in [timeout * 3600, timeout * 1_000_000_000, Duration::MAX] {
+            let budget = CallBudget::with_wait(wait, timeout);
+            let ten = timeout * 9..=timeout * 10;
+            assert!(ten.contains(&budget.reply_deadline().left()), "{budget:?}");
+            budget.set_unanswered_since(Some(Moment::now().after(timeout * 60)));
+            assert!(budget.reply_deadline().left() > timeout * 60, "{budget:?}");
+            assert!(budget.call_deadline().left() > timeout * 3000);
+            assert!(!budget.is_wait_over());
+        }
+        let budget = CallBudget::with_wait(timeout * 5, timeout);
+        assert!(budget.reply_deadline().left() <= timeout * 5, "{budget:?}");
     }
 
     #[test]

@@ -34,7 +34,7 @@ mod without_tests {
     use crate::base::parker::Unparker;
 
     #[derive(Debug, Default)]
-    pub(crate) struct Entered;
+    pub(crate) struct Entered(());
 
     pub(crate) struct Parked;
 
@@ -48,12 +48,12 @@ mod without_tests {
     impl Entered {
         #[inline]
         pub(crate) fn by_call(_: &ClientClock) -> Self {
-            Self
+            Self(())
         }
 
         #[inline]
         pub(crate) fn by_own_thread(_: &ClientClock) -> Self {
-            Self
+            Self(())
         }
     }
 

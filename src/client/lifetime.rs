@@ -5,10 +5,6 @@ use std::time::Duration;
 use super::LockClient;
 use crate::base::clock::Moment;
 use crate::error::{Error, Result};
-use crate::request::PING;
-
-/// What stands for the name of a lock in the errors of a shutdown.
-const SHUTDOWN: &str = "(none: shutdown)";
 
 impl LockClient {
     /// Checks that the servers that have the locks reply, with one `PING` to each: the health check
@@ -42,7 +38,7 @@ impl LockClient {
     /// # Errors
     ///
     /// That of the first server without a good reply. It names the node; the name of the lock is
-    /// `(none: ping)`.
+    /// empty.
     ///
     /// * [`Error::Unavailable`] without a reply within one
     ///   [`command_timeout`](crate::LockClientBuilder::command_timeout), opening the connection
@@ -53,7 +49,7 @@ impl LockClient {
     /// * [`Error::Forked`] in a process that was forked from the client's.
     /// * [`Error::ShutDown`] after a [`shutdown`](Self::shutdown).
     pub fn ping(&self) -> Result<()> {
-        self.core.check_open(PING)?;
+        self.core.check_open("")?;
         self.core.redis.ping()
     }
 
@@ -118,9 +114,9 @@ impl LockClient {
     ///
     /// # Errors
     ///
-    /// The name of the lock in them is `(none: shutdown)`.
+    /// The name of the lock in them is empty.
     ///
-    /// * [`Error::Unavailable`] if `timeout` was over before everything was released and had ended.
+    /// * [`Error::NotReleased`] if `timeout` was over before everything was released and had ended.
     ///   All holds are lost nevertheless, waiting threads get [`Error::ShutDown`], and no call
     ///   acquires anything. The watchdog continues to release, also what calls leave to it later,
     ///   until the leases are over or the last handle is dropped.
@@ -128,14 +124,13 @@ impl LockClient {
     ///
     /// [`LostReason::ShutDown`]: crate::LostReason::ShutDown
     pub fn shutdown(&self, timeout: Duration) -> Result<()> {
-        self.core.check_process(SHUTDOWN)?;
-        let began = Moment::now();
-        let ended = self.core.shut_down(began.after(timeout));
-        ended.map_err(|rest| Error::Unavailable {
-            lock: SHUTDOWN.into(),
+        self.core.check_process("")?;
+        let ended = self.core.shut_down(Moment::now().after(timeout));
+        ended.map_err(|rest| Error::NotReleased {
+            lock: String::new(),
             node: self.core.redis.deployment().as_ref().into(),
-            waited: Moment::now().since(began),
             cause: rest.to_string().into(),
+            retried: true,
         })
     }
 }

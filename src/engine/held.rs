@@ -32,10 +32,7 @@ impl HeldPart {
     /// Fails in a process that was forked from the client's. Called first, because in such a
     /// process a mutex may stay locked indefinitely.
     pub(crate) fn check_process(&self) -> Result<()> {
-        if self.core.is_same_process() {
-            return Ok(());
-        }
-        Err(self.hold.not_held())
+        self.core.check_process(self.hold.key().name())
     }
 
     /// Fails for an exclusive hold if its thread also has a shared one of the same lock: after the

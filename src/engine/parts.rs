@@ -236,9 +236,13 @@ impl Parts {
             .unwrap_or(0)
     }
 
+    /// The error of a thread that has no hold, or has one only by guards. The caller has checked
+    /// the process.
     pub(super) fn not_held(&self) -> Error {
+        let holds = self.list.iter().filter_map(Part::hold).count();
         Error::NotHeld {
             lock: self.name().into(),
+            by_guard: holds >= self.needed.of(self.list.len()),
         }
     }
 

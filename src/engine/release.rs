@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::group::{GrantReply, GrantRequest, request_each};
 use super::held::{
-    HeldPart, Needed, are_of_this_process, begin_calls, combine, note_count, reschedule_if_earlier,
+    HeldPart, Needed, begin_calls, combine, distinct, note_count, reschedule_if_earlier,
 };
 use super::parts::Parts;
 use crate::base::call_budget::CallBudget;
@@ -22,12 +22,7 @@ type Level<'a> = (&'a Arc<Core>, &'a Arc<Hold>, Unlocks);
 impl Parts {
     /// Unlocks the newest level of this thread that has no guard.
     pub(crate) fn unlock(&self) -> Result<()> {
-        let core = match self.check_process() {
-            Ok(core) => core,
-            // The child of a fork holds none of its parent's locks.
-            Err(Error::Forked { .. }) => return Err(self.not_held()),
-            Err(error) => return Err(error),
-        };
+        let core = self.check_process()?;
         // The holds that have a level without a guard, lost or not.
         let holds = self.list.iter().filter_map(|part| {
             let hold = part.hold()?;
@@ -61,10 +56,10 @@ pub(crate) fn release_all(
     needed: Needed,
     budget: impl FnOnce() -> CallBudget<'static>,
 ) -> Result<()> {
-    if let Some(first) = held.first()
-        && !are_of_this_process(held.iter().map(|part| &part.core))
-    {
-        return Err(first.hold.not_held());
+    if let Some(first) = held.first() {
+        let lock = first.hold.key().name();
+        distinct(held.iter().map(|part| &part.core))
+            .try_for_each(|core| core.check_process(lock))?;
     }
     let levels = held
         .iter()
@@ -175,7 +170,13 @@ fn finish<'a>(
     ended: &mut List<(&'a Arc<Hold>, Option<Released>)>,
 ) -> (Result<()>, Report) {
     match (unlocked, reply) {
-        (Unlocked::NotHeld, _) => (Err(hold.not_held()), Report::Nothing),
+        (Unlocked::NotHeld, _) => {
+            let lost = hold.loss_reason().map(|reason| hold.lost_error(reason));
+            (
+                Err(lost.unwrap_or_else(|| hold.not_held())),
+                Report::Nothing,
+            )
+        }
         (Unlocked::Last, Some((reply, budget))) => {
             let (result, report) = released(core, hold, reply, budget);
             let listeners = result.as_ref().ok().copied().flatten();
@@ -215,9 +216,9 @@ fn released(
     reply: Result<GrantReply>,
     budget: &CallBudget,
 ) -> (Result<Option<Released>>, Report) {
-    let unconfirmed = |error| {
-        release_later(core, hold);
-        (Err(error), Report::Ended("unconfirmed"))
+    let unconfirmed = |error: Error| {
+        let retried = release_later(core, hold);
+        (Err(error.of_release(retried)), Report::Ended("unconfirmed"))
     };
     let reply = match reply {
         Ok(reply) => reply,
@@ -282,14 +283,16 @@ impl Report {
     }
 }
 
-/// Hands a release without a clear reply to the watchdog.
-fn release_later(core: &Core, hold: &Hold) {
+/// Hands a release without a clear reply to the watchdog. False if it must stay in Redis for a
+/// while: then it ends with the rest of its lease.
+fn release_later(core: &Core, hold: &Hold) -> bool {
     let grant = hold.grant();
-    // A lock that must stay in Redis for a while ends with the rest of its lease.
-    if grant.kept_in_redis().is_none() {
+    let is_kept = grant.kept_in_redis().is_some();
+    if !is_kept {
         let (key, call) = (grant.key().clone(), grant.release_call());
         core.watchdog.release_orphan(key, call, grant.lease_ends());
     }
+    !is_kept
 }
 
 /// Reports a lost hold whose lock was still in Redis and had to be released.

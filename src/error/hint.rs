@@ -25,6 +25,8 @@ pub enum Hint {
     LogInToSentinel,
     /// The user or the password for the master behind the sentinels is missing or wrong.
     LogInToMaster,
+    /// The server has no password, but got one. Leave out the user and the password.
+    NoPassword,
     /// The user lacks a permission.
     Grant(Permission),
     /// One side did not accept the other's certificate. Check
@@ -98,6 +100,10 @@ impl fmt::Display for Hint {
             }
             Self::LogInToMaster => {
                 "set the user and the password of the master behind the sentinels by \
+                 LockClientBuilder::credentials"
+            }
+            Self::NoPassword => {
+                "the server has no password; leave the user and the password out of the URL and of \
                  LockClientBuilder::credentials"
             }
             Self::Grant(permission) => {

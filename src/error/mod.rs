@@ -2,7 +2,9 @@
 
 mod hint;
 mod lost_reason;
+mod text;
 
+use std::fmt;
 use std::time::Duration;
 
 pub use hint::{Hint, Permission};
@@ -22,40 +24,53 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// [`try_lock`](crate::Lock::try_lock) returns false then. Only a function with `#[locked]`, which
 /// cannot return that, returns [`HeldByAnother`](Self::HeldByAnother).
 ///
-/// Every error that concerns a lock contains the lock's name. Every error that concerns a server
+/// Every error that concerns a lock contains the lock's name, which is empty if a call concerns no
+/// single lock, such as [`ping`](crate::LockClient::ping). Every error that concerns a server
 /// contains its node (`host:port` or socket path). No error contains a password. An error contains
 /// a user name only if the server repeats it in its reply.
 ///
 /// The text of an error contains the text of its cause. So
 /// [`source`](std::error::Error::source) does not return the cause again; programs read it from the
-/// field `cause`.
+/// field `cause`. `Debug` writes the same text, because it is what a user sees of a `main` that
+/// returns a `Result`.
 ///
 /// ```no_run
-/// use leasehold::{Error, Lock, LockClient};
+/// use leasehold::{Error, LockClient};
 ///
 /// let client = LockClient::connect("redis://127.0.0.1:6379")?;
-/// match client.reentrant_lock("invoice:42").lock() {
-///     Ok(_guard) => println!("locked"),
+/// match client.reentrant_lock("invoice:42").acquire() {
+///     Ok(guard) => {
+///         println!("locked");
+///         guard.unlock()?;
+///     }
 ///     Err(Error::Unavailable { node, cause, .. }) => eprintln!("no reply from {node}: {cause}"),
 ///     Err(error) => return Err(error),
 /// }
 /// # Ok::<(), leasehold::Error>(())
 /// ```
-#[derive(Debug, thiserror::Error)]
+///
+/// # Retries
+///
+/// Repeat a call only after an error that [is transient](Self::is_transient). No error of an unlock
+/// is transient, such as [`NotReleased`](Self::NotReleased) and [`Lost`](Self::Lost). So a function
+/// that acquires a lock, works and unlocks can be repeated as a whole, unless its work returns
+/// transient errors of its own, such as that of a [`confirm`](crate::LockGuard::confirm).
+/// [`with`](crate::ReentrantLock::with) keeps both apart: after its outer error, the work has not
+/// begun.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The calling thread does not hold the lock: it never acquired it, has already released it, or
     /// another thread acquired it. [`unlock`](crate::Lock::unlock) also returns this error if only
-    /// guards of the thread hold the lock; drop a guard instead. While the thread waits on a
+    /// guards of the thread hold the lock; unlock a guard instead. While the thread waits on a
     /// [`Condition`](crate::Condition), it does not hold the lock. This is Java's
     /// `IllegalMonitorStateException`.
-    #[error(
-        "lock {lock:?} is not held by this thread; only the thread that acquired it can use or \
-         release it, and a level that a guard holds is released by dropping the guard"
-    )]
+    #[error("{}", text::not_held(.lock, *.by_guard))]
     NotHeld {
-        /// The name of the lock.
+        /// The name of the lock. Empty outside of a function with [`#[locked]`](crate::locked).
         lock: String,
+        /// True if the thread holds the lock, but only by guards.
+        by_guard: bool,
     },
 
     /// The calling thread held the lock and lost it. Stop the work that the lock protects, then
@@ -86,13 +101,15 @@ pub enum Error {
 
     /// Within the time limit of the call, Redis sent no reply that says whether the request was
     /// executed, or only errors that a retry can overcome. The request may or may not have been
-    /// executed. The client undoes an acquire, and repeats a release, in the background.
+    /// executed. The client undoes an acquire in the background. A release that gets no clear reply
+    /// is [`NotReleased`](Self::NotReleased).
     #[error(
-        "lock {lock:?}: no clear reply from Redis at {node} within {waited:.1?} ({cause}); check \
-         the server, then try again"
+        "{}no clear reply from Redis at {node} within {waited:.1?} ({cause}); check the server, \
+         then try again",
+        text::about(.lock)
     )]
     Unavailable {
-        /// The name of the lock.
+        /// The name of the lock. Empty in the error of [`ping`](crate::LockClient::ping).
         lock: String,
         /// The node to which the request was sent.
         node: String,
@@ -100,6 +117,33 @@ pub enum Error {
         waited: Duration,
         /// The last failure. A refused connection or an error reply is a `redis::RedisError`.
         cause: Cause,
+    },
+
+    /// The lock was held until its unlock, so the work under it was done, but the release got no
+    /// clear reply from Redis within the time limit of the call. Do not repeat the work. The lock
+    /// ends by itself within its lease, and the watchdog still tries to release it (but not after
+    /// [`unlock_after`](crate::LockGuard::unlock_after)). If the server was replaced by a failover
+    /// during the release, the lock may have been lost before.
+    ///
+    /// Also the error of permits that are returned, of a latch that is counted down (the watchdog
+    /// repeats that: do not repeat the call), and of a
+    /// [`shutdown`](crate::LockClient::shutdown).
+    #[error(
+        "{}the work was done, but Redis at {node} sent no clear reply to the release in time \
+         ({cause}); do not repeat the work: {}",
+        text::about(.lock),
+        text::then(*.retried)
+    )]
+    NotReleased {
+        /// The name of the lock. Empty in the error of a
+        /// [`shutdown`](crate::LockClient::shutdown).
+        lock: String,
+        /// The node to which the request was sent.
+        node: String,
+        /// The last failure. A refused connection or an error reply is a `redis::RedisError`.
+        cause: Cause,
+        /// True if the watchdog still tries to release it.
+        retried: bool,
     },
 
     /// The lock was granted, but fewer replicas confirmed it in time than
@@ -124,20 +168,21 @@ pub enum Error {
     /// any client is created, or must execute another program (`exec`), because a fork copies the
     /// mutexes of the parent's threads in whatever state they are.
     #[error(
-        "lock {lock:?}: its client was created before this process was forked; fork before \
-         creating a client, or call exec"
+        "{}the client was created before this process was forked; fork before creating a client, \
+         or call exec",
+        text::about(.lock)
     )]
     Forked {
-        /// The name of the lock.
+        /// The name of the lock. Empty if the call concerns no lock.
         lock: String,
     },
 
     /// The client was shut down before or during the call: see
     /// [`LockClient::shutdown`](crate::LockClient::shutdown). The call acquired nothing: one
     /// that is granted a lock at that moment returns `Ok`, and the lock is lost.
-    #[error("lock {lock:?}: its client was shut down; make another client")]
+    #[error("{}the client was shut down; make another client", text::about(.lock))]
     ShutDown {
-        /// The name of the lock.
+        /// The name of the lock. Empty if the call concerns no lock.
         lock: String,
     },
 
@@ -179,8 +224,8 @@ pub enum Error {
     /// The call or the setting is invalid: a value outside its bounds, a name that occurs twice, a
     /// fenced lock or a Redlock of a name that the thread holds as a plain lock, a
     /// [`FairLock`](crate::FairLock) of a name that is in use as a plain or fenced lock or the
-    /// other way round, a master that the sentinels do not know, a second default client, or a
-    /// thread that could not be started. No lock was acquired or extended.
+    /// other way round, a master that the sentinels do not know, or a second default client. No
+    /// lock was acquired or extended.
     #[error("{field} is {value}: {rule}")]
     Config {
         /// The name of the setting or argument.
@@ -191,14 +236,26 @@ pub enum Error {
         rule: String,
     },
 
+    /// The system started no thread for a client: the limit of threads or of memory is reached. No
+    /// client was made.
+    #[error(
+        "the system started no thread for the client ({cause}); raise the limit of threads or of \
+         memory (ulimit -u, pids.max of the control group), or end other threads"
+    )]
+    NoThread {
+        /// The error of the system: a `std::io::Error`, if it is known.
+        cause: Cause,
+    },
+
     /// Redis refused the request, or one side refused the other's certificate. A retry fails until
     /// the cause is removed: memory, a permission, a password, a certificate.
     #[error(
-        "lock {lock:?}: Redis at {node} refused: {cause}{}",
+        "{}Redis at {node} refused: {cause}{}",
+        text::about(.lock),
         .hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default()
     )]
     Redis {
-        /// The name of the lock.
+        /// The name of the lock. Empty in the error of [`ping`](crate::LockClient::ping).
         lock: String,
         /// The node that refused.
         node: String,
@@ -211,13 +268,15 @@ pub enum Error {
 
 impl Error {
     /// Returns true if the same call may succeed when it is repeated later, and nothing else is
-    /// changed.
+    /// changed. Never true after the work under a lock was done.
     ///
     /// | error | transient | because |
     /// |---|---|---|
     /// | [`HeldByAnother`](Self::HeldByAnother) | yes | the other owner releases the lock |
     /// | [`Unavailable`](Self::Unavailable) | yes | the server may reply again (1) |
     /// | [`TooFewReplicas`](Self::TooFewReplicas) | yes | the replicas may reply again |
+    /// | [`NoThread`](Self::NoThread) | yes | other threads may end |
+    /// | [`NotReleased`](Self::NotReleased) | no | the work was done, and the lock ends by itself |
     /// | [`NotHeld`](Self::NotHeld) | no | the thread has to acquire the lock |
     /// | [`Lost`](Self::Lost) | no | the thread has to unlock it, and to repeat its work |
     /// | [`Redis`](Self::Redis) | no | the cause stays: memory, a permission, a password (2) |
@@ -226,9 +285,8 @@ impl Error {
     /// | [`Interrupted`](Self::Interrupted) | no | an interrupt stays raised |
     /// | [`ShutDown`](Self::ShutDown), [`Forked`](Self::Forked) | no | it needs another client |
     ///
-    /// 1. The first call may have been executed. Repeating an acquire or an unlock is safe. Before
-    ///    a call that changes a number is repeated, read its documentation: the number may change
-    ///    twice.
+    /// 1. The first call may have been executed. Repeating an acquire is safe. Before a call that
+    ///    changes a number is repeated, read its documentation: the number may change twice.
     /// 2. Errors of Redis that pass, such as `LOADING` or `READONLY`, are repeated by the call
     ///    itself, and are [`Unavailable`](Self::Unavailable) after its time limit.
     ///
@@ -261,10 +319,12 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         // Without a wildcard, so that a new error has to be decided here.
         match self {
-            Self::HeldByAnother { .. } | Self::Unavailable { .. } | Self::TooFewReplicas { .. } => {
-                true
-            }
+            Self::HeldByAnother { .. }
+            | Self::Unavailable { .. }
+            | Self::TooFewReplicas { .. }
+            | Self::NoThread { .. } => true,
             Self::NotHeld { .. }
+            | Self::NotReleased { .. }
             | Self::Lost { .. }
             | Self::Forked { .. }
             | Self::ShutDown { .. }
@@ -275,87 +335,29 @@ impl Error {
             | Self::Redis { .. } => false,
         }
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every error, and whether a repetition may succeed.
-    fn all() -> Vec<(Error, bool)> {
-        let lock = || String::from("order:pay");
-        let node = || String::from("h:1");
-        vec![
-            (Error::NotHeld { lock: lock() }, false),
-            (
-                Error::Lost {
-                    lock: lock(),
-                    reason: LostReason::Expired,
-                },
-                false,
-            ),
-            (
-                Error::HeldByAnother {
-                    lock: lock(),
-                    waited: Duration::ZERO,
-                },
-                true,
-            ),
-            (
-                Error::Unavailable {
-                    lock: lock(),
-                    node: node(),
-                    waited: Duration::ZERO,
-                    cause: "no reply".into(),
-                },
-                true,
-            ),
-            (
-                Error::TooFewReplicas {
-                    lock: lock(),
-                    node: node(),
-                    wanted: 1,
-                    confirmed: 0,
-                },
-                true,
-            ),
-            (Error::Forked { lock: lock() }, false),
-            (Error::ShutDown { lock: lock() }, false),
-            (Error::Interrupted { lock: lock() }, false),
-            (Error::Upgrade { lock: lock() }, false),
-            (
-                Error::WrongType {
-                    lock: lock(),
-                    node: node(),
-                    found: "a list".into(),
-                },
-                false,
-            ),
-            (
-                Error::Config {
-                    field: "lease",
-                    value: "0".into(),
-                    rule: "must be order:pay".into(),
-                },
-                false,
-            ),
-            (
-                Error::Redis {
-                    lock: lock(),
-                    node: node(),
-                    cause: "OOM".into(),
-                    hint: None,
-                },
-                false,
-            ),
-        ]
-    }
-
-    #[test]
-    fn an_error_is_transient_if_a_repetition_may_succeed() {
-        for (error, expected) in all() {
-            assert_eq!(error.is_transient(), expected, "{error:?}");
-            assert!(error.to_string().contains("order:pay"), "{error}");
+    /// This error of a release: without a clear reply it is [`NotReleased`](Self::NotReleased).
+    pub(crate) fn of_release(self, retried: bool) -> Self {
+        match self {
+            Self::Unavailable {
+                lock, node, cause, ..
+            } => Self::NotReleased {
+                lock,
+                node,
+                cause,
+                retried,
+            },
+            error => error,
         }
     }
 }
+
+/// The text of the error.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -237,7 +237,10 @@ impl Hold {
         let lock = self.key().name().into();
         match end {
             HoldEnd::Lost(reason) => Error::Lost { lock, reason },
-            HoldEnd::Released | HoldEnd::Suspended => Error::NotHeld { lock },
+            HoldEnd::Released | HoldEnd::Suspended => Error::NotHeld {
+                lock,
+                by_guard: false,
+            },
         }
     }
 

@@ -67,7 +67,7 @@ use crate::protocol::Notified;
 ///
 /// The thread acquires the lock again without a time limit, also after its time to wait is over, or
 /// after an interrupt. If that fails, the levels are gone: their guards report `NotHeld`, and
-/// `lost` gets no message.
+/// `lost` gets no message; after a [shutdown](crate::LockClient::shutdown), the guards are lost.
 ///
 /// # Notifications
 ///
@@ -171,6 +171,7 @@ impl Condition {
     /// # Errors
     ///
     /// Those of [`wait`](Self::wait).
+    #[must_use = "false means that the time was over"]
     pub fn wait_for(&self, wait: Duration) -> Result<bool> {
         self.lock.wait_on(&self.name, wait, None)
     }
@@ -219,6 +220,7 @@ impl Condition {
     /// # Errors
     ///
     /// Those of [`wait_interruptibly`](Self::wait_interruptibly).
+    #[must_use = "false means that the time was over"]
     pub fn wait_for_interruptibly(&self, wait: Duration, interrupt: &Interrupt) -> Result<bool> {
         self.lock.wait_on(&self.name, wait, Some(interrupt))
     }

@@ -95,7 +95,8 @@ impl FencedLock {
 lock_by_handle!(FencedLock, FencedGuard, FencedGuard::new);
 
 /// A [`LockGuard`] with the fencing token of its hold. It dereferences to the [`LockGuard`].
-#[must_use = "a guard that is dropped at once unlocks at once"]
+#[must_use = "dropping a guard unlocks: keep it in a variable with a name, such as `_guard`, \
+              because `let _ =` drops it at once"]
 pub struct FencedGuard {
     guard: LockGuard,
     token: u64,

@@ -24,6 +24,9 @@ use crate::observe::tell;
 /// A lock that this thread holds. Dropping the guard unlocks. The guard of a nested acquire stands
 /// for one level of the lock: dropping it sends nothing.
 ///
+/// **Keep a guard in a variable with a name**, such as `_guard`: `let _ = lock.acquire()?` unlocks
+/// at once. So does `lock.try_acquire_now()?;`, about which the compiler does not warn.
+///
 /// **A guard can exist although its lock is lost.** Redis can lose the key, and a process can be
 /// paused for longer than its lease. Call [`check`](Self::check) before every step that must not
 /// happen twice, or receive from [`lost`](Self::lost).
@@ -74,7 +77,8 @@ use crate::observe::tell;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "a guard that is dropped at once unlocks at once"]
+#[must_use = "dropping a guard unlocks: keep it in a variable with a name, such as `_guard`, \
+              because `let _ =` drops it at once"]
 pub struct LockGuard {
     name: Arc<str>,
     /// One part for each name or server.
@@ -127,7 +131,7 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`], and [`Error::NotHeld`] in a process that was forked from the client's.
+    /// [`Error::Lost`], and [`Error::Forked`] in a process that was forked from the client's.
     pub fn check(&self) -> Result<()> {
         let checks = self.parts.iter().map(HeldPart::check);
         combine(checks, self.needed())
@@ -233,7 +237,7 @@ impl LockGuard {
     /// * [`Error::Unavailable`] after one command timeout without a reply, [`Error::Redis`] if
     ///   Redis refused. This process then assumes that the lease was not extended.
     /// * [`Error::Config`] for a `duration` outside its bounds.
-    /// * [`Error::NotHeld`] in a process that was forked from the client's.
+    /// * [`Error::Forked`] in a process that was forked from the client's.
     pub fn extend(&self, duration: Duration) -> Result<()> {
         let budget = self.budget(Core::budget_for_a_reply);
         let millis = whole_millis("lease", duration)?;
@@ -271,7 +275,7 @@ impl LockGuard {
     /// * [`Error::Unavailable`] after one command timeout without a reply, [`Error::Redis`] if
     ///   Redis refused. If Redis keeps the key, the lock is still held for
     ///   [`remaining`](Self::remaining).
-    /// * [`Error::NotHeld`] in a process that was forked from the client's.
+    /// * [`Error::Forked`] in a process that was forked from the client's.
     pub fn confirm(&self) -> Result<()> {
         let budget = self.budget(Core::budget_for_a_reply);
         confirm_all(&self.parts, self.needed, &budget)
@@ -297,7 +301,7 @@ impl LockGuard {
     /// with the write lock begins to read before its last level is unlocked, the lock stays held at
     /// least until the lease of its read lock ends.
     ///
-    /// Bounds: 1 ms to 2^53 ms.
+    /// Bounds: 1 ms to 2^53 ms. With zero, the call is [`unlock`](Self::unlock).
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -322,9 +326,11 @@ impl LockGuard {
     /// * Those of [`Lock::unlock`](crate::Lock::unlock).
     /// * [`Error::Config`] for a `time` outside its bounds, and for a write lock whose thread also
     ///   holds the read lock. The guard then unlocks at once, as if it were dropped.
-    /// * [`Error::Unavailable`]: nothing is released in the background. The lock ends with its
-    ///   lease.
+    /// * [`Error::NotReleased`]: nothing is repeated in the background.
     pub fn unlock_after(mut self, time: Duration) -> Result<()> {
+        if time.is_zero() {
+            return self.unlock();
+        }
         let millis = whole_millis("time", time)?;
         for part in &self.parts {
             part.check_process()?;

@@ -28,7 +28,7 @@ use crate::error::Result;
 /// A lost reply counts down once. Redis records each change of this client for two minutes, in a
 /// hash beside the latch, and a repeated request gets the recorded reply. If
 /// [`count_down`](Self::count_down) gets no clear reply in its time, it fails with
-/// [`Error::Unavailable`](crate::Error::Unavailable), and the client repeats it in the background
+/// [`Error::NotReleased`](crate::Error::NotReleased), and the client repeats it in the background
 /// for up to a minute. The caller must not repeat it. If Redis cannot be reached for a minute, the
 /// process ends, or the last handle of the client is dropped, the count may be too large, and never
 /// too small; except that Redis loses its newest writes in a failover, and that a server that was
@@ -109,7 +109,7 @@ impl CountDownLatch {
     ///
     /// # Errors
     ///
-    /// [Those of every method](Self#errors). [`Error::Unavailable`](crate::Error::Unavailable)
+    /// [Those of every method](Self#errors). [`Error::NotReleased`](crate::Error::NotReleased)
     /// after three command timeouts; the client repeats the call in the background
     /// ([lost replies](Self#lost-replies)).
     pub fn count_down(&self) -> Result<u64> {
@@ -143,7 +143,8 @@ impl CountDownLatch {
     ///
     /// [Those of every method](Self#errors). [`Error::Unavailable`](crate::Error::Unavailable) if
     /// there is no reply within `time`, or within one command timeout if that is longer, and 250 ms
-    /// more.
+    /// more; but after ten command timeouts without any reply.
+    #[must_use = "false means that the count is not zero"]
     pub fn wait_for(&self, time: Duration) -> Result<bool> {
         self.0.wait_for(time)
     }
@@ -166,6 +167,7 @@ impl CountDownLatch {
     ///
     /// [`Error::Interrupted`](crate::Error::Interrupted), and those of
     /// [`wait_for`](Self::wait_for).
+    #[must_use = "false means that the count is not zero"]
     pub fn wait_for_interruptibly(&self, time: Duration, interrupt: &Interrupt) -> Result<bool> {
         self.0.wait_for_interruptibly(time, interrupt)
     }

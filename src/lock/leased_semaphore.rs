@@ -135,7 +135,9 @@ impl LeasedSemaphore {
     /// # Errors
     ///
     /// Those of [`acquire_with`](Self::acquire_with). [`Error::Unavailable`] is returned after
-    /// `wait`, or after one command timeout if that is longer.
+    /// `wait`, or after one command timeout if that is longer; but after ten command timeouts
+    /// without any reply.
+    #[must_use = "None means that no permit was acquired"]
     pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<PermitGuard>> {
         let held = self.0.try_lock(wait, lease)?;
         held.map(|held| self.guard(held)).transpose()
@@ -146,6 +148,7 @@ impl LeasedSemaphore {
     /// # Errors
     ///
     /// Those of [`try_acquire`](Self::try_acquire).
+    #[must_use = "None means that no permit was acquired"]
     pub fn try_acquire_now(&self) -> Result<Option<PermitGuard>> {
         self.try_acquire(Duration::ZERO, Lease::RENEWED)
     }
@@ -172,6 +175,7 @@ impl LeasedSemaphore {
     /// # Errors
     ///
     /// Those of [`try_acquire`](Self::try_acquire), and [`Error::Interrupted`].
+    #[must_use = "None means that no permit was acquired"]
     pub fn try_acquire_interruptibly(
         &self,
         wait: Duration,
@@ -254,6 +258,7 @@ impl LeasedSemaphore {
         let permit = held.into_iter().next().map(PermitGuard::new);
         permit.ok_or_else(|| Error::NotHeld {
             lock: self.name().into(),
+            by_guard: false,
         })
     }
 }

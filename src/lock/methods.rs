@@ -44,6 +44,7 @@ macro_rules! lock_by_handle {
             /// # Errors
             ///
             /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
+            #[must_use = "false means that the lock is not held"]
             pub fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool> {
                 Ok(self.0.try_lock(wait, lease)?.is_some())
             }
@@ -66,6 +67,7 @@ macro_rules! lock_by_handle {
             /// # Errors
             ///
             /// Those of [`Lock::try_lock_interruptibly`](crate::Lock::try_lock_interruptibly).
+            #[must_use = "false means that the lock is not held"]
             pub fn try_lock_interruptibly(
                 &self,
                 wait: Duration,
@@ -113,6 +115,7 @@ macro_rules! lock_by_handle {
             /// # Errors
             ///
             /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
+            #[must_use = "None means that the lock is not held"]
             pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<$guard>> {
                 let held = self.0.try_lock(wait, lease)?;
                 Ok(held.map(|held| $wrap(LockGuard::of(&self.0, held))))
@@ -124,6 +127,7 @@ macro_rules! lock_by_handle {
             /// # Errors
             ///
             /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
+            #[must_use = "None means that the lock is not held"]
             pub fn try_acquire_now(&self) -> Result<Option<$guard>> {
                 self.try_acquire(Duration::ZERO, Lease::RENEWED)
             }
@@ -150,6 +154,7 @@ macro_rules! lock_by_handle {
             /// # Errors
             ///
             /// Those of [`Lock::try_lock_interruptibly`](crate::Lock::try_lock_interruptibly).
+            #[must_use = "None means that the lock is not held"]
             pub fn try_acquire_interruptibly(
                 &self,
                 wait: Duration,
@@ -174,7 +179,7 @@ macro_rules! lock_by_handle {
             /// | was held, no reply to the unlock | has run | `Ok((value, Err(..)))` (1) |
             /// | is unlocked, as by dropping the guard | panicked | the panic continues |
             ///
-            /// 1. [`Error::Unavailable`](crate::Error::Unavailable): the lock is released in the
+            /// 1. [`Error::NotReleased`](crate::Error::NotReleased): the lock is released in the
             ///    background.
             ///
             /// So the call can be repeated after an outer error, without doing the work twice. The

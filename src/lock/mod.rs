@@ -89,14 +89,6 @@ const INTERRUPT_CHECK: Duration = Duration::from_millis(50);
 /// * [`Error::ShutDown`] after a [`shutdown`](crate::LockClient::shutdown) of the client.
 ///
 /// No method panics.
-///
-/// [`Error::Config`]: crate::Error::Config
-/// [`Error::WrongType`]: crate::Error::WrongType
-/// [`Error::Unavailable`]: crate::Error::Unavailable
-/// [`Error::TooFewReplicas`]: crate::Error::TooFewReplicas
-/// [`Error::Redis`]: crate::Error::Redis
-/// [`Error::Forked`]: crate::Error::Forked
-/// [`Error::ShutDown`]: crate::Error::ShutDown
 pub trait Lock: fmt::Debug + Send + Sync {
     /// Returns the name of the lock, without the client's namespace.
     fn name(&self) -> &str;
@@ -133,15 +125,18 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// unlock, too.
     ///
     /// [`Duration::ZERO`] means: do not wait for other owners. The call still waits for the replies
-    /// of Redis. A `wait` that is too long for the clock, such as [`Duration::MAX`], means
-    /// indefinitely. If another thread of this client is requesting the lock, this call waits for
-    /// the reply to that request, and uses it as its own.
+    /// of Redis. [`Duration::MAX`] means: wait indefinitely. If another thread of this client is
+    /// requesting the lock, this call waits for the reply to that request, and uses it as its own.
+    ///
+    /// **Use the result.** The compiler does not warn about a statement `lock.try_lock(..)?;`,
+    /// which does not tell whether the thread holds the lock.
     ///
     /// # Errors
     ///
     /// Those of [`lock`](Self::lock). [`Error::Unavailable`](crate::Error::Unavailable) is returned
-    /// at the end of `wait`, or of one command timeout if that is longer, and at most 250 ms later.
-    /// If `wait` is indefinite, it is returned after ten command timeouts without any reply.
+    /// at the end of `wait`, or of one command timeout if that is longer, and at most 250 ms later;
+    /// but after ten command timeouts without any reply, however long `wait` is.
+    #[must_use = "false means that the lock is not held"]
     fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool>;
 
     /// Acquires the lock with `lease` and waits while another owner holds it, until `interrupt` is
@@ -165,7 +160,10 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// let interrupt = Interrupt::new();
     /// let waiter = {
     ///     let (lock, interrupt) = (lock.clone(), interrupt.clone());
-    ///     std::thread::spawn(move || lock.lock_interruptibly(Lease::RENEWED, &interrupt))
+    ///     std::thread::spawn(move || {
+    ///         lock.lock_interruptibly(Lease::RENEWED, &interrupt)?;
+    ///         lock.unlock()
+    ///     })
     /// };
     /// interrupt.interrupt();
     /// assert!(matches!(waiter.join().unwrap(), Err(Error::Interrupted { .. })));
@@ -206,7 +204,10 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///     let (lock, interrupt) = (lock.clone(), interrupt.clone());
     ///     let wait = Duration::from_secs(60);
     ///     let lease = Lease::RENEWED;
-    ///     std::thread::spawn(move || lock.try_lock_interruptibly(wait, lease, &interrupt))
+    ///     std::thread::spawn(move || match lock.try_lock_interruptibly(wait, lease, &interrupt)? {
+    ///         true => lock.unlock(),
+    ///         false => Ok(()),
+    ///     })
     /// };
     /// interrupt.interrupt();
     /// assert!(matches!(waiter.join().unwrap(), Err(Error::Interrupted { .. })));
@@ -218,6 +219,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// Those of [`try_lock`](Self::try_lock), and
     /// [`Error::Interrupted`](crate::Error::Interrupted), also if the interrupt was raised before.
+    #[must_use = "false means that the lock is not held"]
     fn try_lock_interruptibly(
         &self,
         wait: Duration,
@@ -249,20 +251,20 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// A level with a guard is unlocked only by that guard. So this call never frees a lock whose
     /// guard exists, and never unlocks the level of a forgotten guard ([`std::mem::forget`]).
     ///
-    /// After every result except [`Error::NotHeld`](crate::Error::NotHeld), the level is unlocked
-    /// in this process. The error reports what happened in Redis. Another call unlocks the next
-    /// level.
+    /// After every result except [`Error::NotHeld`](crate::Error::NotHeld) and
+    /// [`Error::Forked`](crate::Error::Forked), the level is unlocked in this process. The error
+    /// reports what happened in Redis. Another call unlocks the next level.
     ///
     /// # Errors
     ///
     /// [Those of every method](Lock#errors-of-every-method-that-asks-redis), and:
     ///
     /// * [`Error::NotHeld`](crate::Error::NotHeld) if this thread does not hold the lock, or if all
-    ///   its levels have guards: drop the guard instead. Nothing is changed, also not the hold of
+    ///   its levels have guards: unlock a guard instead. Nothing is changed, also not the hold of
     ///   another thread to which this thread has handed the lock over.
     /// * [`Error::Lost`](crate::Error::Lost) if this thread has lost the lock. Another owner may
     ///   have worked at the same time. A lock that another owner holds is not changed.
-    /// * [`Error::Unavailable`](crate::Error::Unavailable), only at the last level, after three
+    /// * [`Error::NotReleased`](crate::Error::NotReleased), only at the last level, after three
     ///   command timeouts without a reply. The release continues in the background, and the lock
     ///   ends with its lease at the latest. Also after a failover during this call, if the new
     ///   server does not have the lock.
@@ -290,9 +292,13 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if another owner
     /// holds it then. The guard unlocks when it is dropped.
     ///
+    /// **Keep the guard in a variable with a name.** A statement `lock.try_acquire(..)?;`, about
+    /// which the compiler does not warn, unlocks at once. So does `let _ = lock.try_acquire(..)?`.
+    ///
     /// # Errors
     ///
     /// Those of [`try_lock`](Self::try_lock).
+    #[must_use = "None means that the lock is not held"]
     fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<LockGuard>>;
 
     /// Acquires the lock with [`Lease::RENEWED`] if it is free; `None` if another owner holds it.
@@ -301,6 +307,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Those of [`try_lock`](Self::try_lock).
+    #[must_use = "None means that the lock is not held"]
     fn try_acquire_now(&self) -> Result<Option<LockGuard>> {
         self.try_acquire(Duration::ZERO, Lease::RENEWED)
     }
@@ -323,6 +330,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Those of [`try_lock_interruptibly`](Self::try_lock_interruptibly).
+    #[must_use = "None means that the lock is not held"]
     fn try_acquire_interruptibly(
         &self,
         wait: Duration,
@@ -387,5 +395,6 @@ fn with_guard<L: Lock + ?Sized>(lock: &L, lease: Lease) -> Result<LockGuard> {
     lock.unlock()?;
     guard?.ok_or_else(|| Error::NotHeld {
         lock: lock.name().into(),
+        by_guard: false,
     })
 }

@@ -114,9 +114,9 @@ impl MultiLock {
     /// let stock = LockClient::connect(&urls[0])?.reentrant_lock("stock");
     /// let orders = LockClient::connect(&urls[1])?.reentrant_lock("orders");
     /// let both = MultiLock::over([&stock, &orders]);
-    /// both.lock()?;
+    /// let guard = both.acquire()?;
     /// assert!(stock.is_held_by_current_thread() && orders.is_held_by_current_thread());
-    /// both.unlock()?;
+    /// guard.unlock()?;
     /// # Ok(())
     /// # }
     /// ```

@@ -51,7 +51,8 @@ use crate::observe::tell;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "a guard that is dropped at once releases the permit at once"]
+#[must_use = "dropping a guard releases the permit: keep it in a variable with a name, such as \
+              `_permit`, because `let _ =` drops it at once"]
 pub struct PermitGuard {
     part: HeldPart,
     id: OwnerId,
@@ -89,7 +90,7 @@ impl PermitGuard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`], and [`Error::NotHeld`] in a process that was forked from the client's.
+    /// [`Error::Lost`], and [`Error::Forked`] in a process that was forked from the client's.
     pub fn check(&self) -> Result<()> {
         self.part.check()
     }
@@ -136,7 +137,7 @@ impl PermitGuard {
     /// * [`Error::Unavailable`] after one command timeout without a reply, [`Error::Redis`] if
     ///   Redis refused. This process then assumes that the lease was not extended.
     /// * [`Error::Config`] for a `duration` outside its bounds.
-    /// * [`Error::NotHeld`] in a process that was forked from the client's.
+    /// * [`Error::Forked`] in a process that was forked from the client's.
     pub fn extend(&self, duration: Duration) -> Result<()> {
         let millis = whole_millis("lease", duration)?;
         let budget = self.part.core.budget_for_a_reply();
@@ -152,7 +153,7 @@ impl PermitGuard {
     /// * [`Error::Unavailable`] after one command timeout without a reply, [`Error::Redis`] if
     ///   Redis refused. If Redis keeps the keys, the permit is still leased for
     ///   [`remaining`](Self::remaining).
-    /// * [`Error::NotHeld`] in a process that was forked from the client's.
+    /// * [`Error::Forked`] in a process that was forked from the client's.
     pub fn confirm(&self) -> Result<()> {
         let budget = self.part.core.budget_for_a_reply();
         confirm_all(std::slice::from_ref(&self.part), Needed::All, &budget)
@@ -163,10 +164,10 @@ impl PermitGuard {
     /// # Errors
     ///
     /// * [`Error::Lost`] if the permit was lost before.
-    /// * [`Error::Unavailable`] after three command timeouts without a reply. The watchdog repeats
+    /// * [`Error::NotReleased`] after three command timeouts without a reply. The watchdog repeats
     ///   the release until there is a reply, or until the lease has ended.
     /// * [`Error::Redis`] if Redis refused. The permit is available when its lease ends.
-    /// * [`Error::NotHeld`] in a process that was forked from the client's.
+    /// * [`Error::Forked`] in a process that was forked from the client's.
     pub fn release(mut self) -> Result<()> {
         self.finish(Core::budget_to_unlock)
     }

@@ -52,11 +52,11 @@ use crate::protocol::Plain;
 ///
 /// let client = LockClient::connect(url)?;
 /// let lock = client.reentrant_lock("order:pay");
-/// lock.lock()?;
-/// lock.lock()?;
+/// let outer = lock.acquire()?;
+/// let inner = lock.acquire()?;
 /// assert_eq!(lock.hold_count(), 2);
-/// lock.unlock()?;
-/// lock.unlock()?;
+/// inner.unlock()?;
+/// outer.unlock()?;
 /// # Ok(())
 /// # }
 /// ```

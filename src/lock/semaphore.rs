@@ -40,10 +40,11 @@ use crate::error::Result;
 /// A lost reply takes or returns no permit twice. Redis records each change of this client for two
 /// minutes, in a hash beside the semaphore, and a repeated request gets the recorded reply. A call
 /// repeats its request within its time limit. If it still gets no clear reply, it fails with
-/// [`Error::Unavailable`](crate::Error::Unavailable). Then it is unknown whether Redis has executed
-/// the request, and the client continues in the background. It repeats a request for at most
-/// a minute after the call began to send it, and undoes or cancels one for at most a minute after
-/// the call gave it up:
+/// [`Error::Unavailable`](crate::Error::Unavailable), or with
+/// [`Error::NotReleased`](crate::Error::NotReleased) if it returns permits. Then it is unknown
+/// whether Redis has executed the request, and the client continues in the background. It repeats a
+/// request for at most a minute after the call began to send it, and undoes or cancels one for at
+/// most a minute after the call gave it up:
 ///
 /// | call | in the background | the caller |
 /// |---|---|---|
@@ -92,7 +93,7 @@ use crate::error::Result;
 /// slots.try_set_permits(4)?;      // true for the first process only
 ///
 /// slots.acquire(1)?;              // waits while all permits are taken
-/// // At most four processes are here at the same time.
+/// // At most four processes are here at the same time. Every way out releases the permit.
 /// slots.release(1)?;
 ///
 /// assert!(!slots.try_acquire(5, Duration::from_millis(20))?);
@@ -152,7 +153,8 @@ impl Semaphore {
     /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), without a
     /// request, if `permits` is too large. [`Error::Unavailable`](crate::Error::Unavailable) if
     /// there is no reply within `wait`, or within one command timeout if that is longer, and 250 ms
-    /// more.
+    /// more; but after ten command timeouts without any reply.
+    #[must_use = "false means that no permit was taken"]
     pub fn try_acquire(&self, permits: u32, wait: Duration) -> Result<bool> {
         self.0.try_acquire(permits, wait)
     }
@@ -180,6 +182,7 @@ impl Semaphore {
     ///
     /// [`Error::Interrupted`](crate::Error::Interrupted), and those of
     /// [`try_acquire`](Self::try_acquire).
+    #[must_use = "false means that no permit was taken"]
     pub fn try_acquire_interruptibly(
         &self,
         permits: u32,
@@ -199,7 +202,7 @@ impl Semaphore {
     ///
     /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), and nothing
     /// is changed, if `permits` is too large or more than 2,147,483,647 permits would be free.
-    /// [`Error::Unavailable`](crate::Error::Unavailable) after three command timeouts; the client
+    /// [`Error::NotReleased`](crate::Error::NotReleased) after three command timeouts; the client
     /// repeats the release in the background ([lost replies](Self#lost-replies)).
     pub fn release(&self, permits: u32) -> Result<()> {
         self.0.release(permits)

@@ -102,10 +102,8 @@ impl CurrentLock {
     ///   has returned.
     pub fn check(&self) -> Result<()> {
         let not_held = || Error::NotHeld {
-            lock: match &*self.name {
-                "" => "(none: outside of a #[locked] function)".into(),
-                name => name.into(),
-            },
+            lock: self.name.clone(),
+            by_guard: false,
         };
         self.held.upgrade().ok_or_else(not_held)?.lock().check()
     }

@@ -216,9 +216,10 @@ impl AnyGuard {
 fn release(guard: Rc<AnyGuard>) -> Result<()> {
     // This is the only strong reference: `CurrentLock` has weak ones, and upgrades them on this
     // thread only within its methods.
-    match Rc::into_inner(guard) {
-        Some(AnyGuard::Plain(guard)) => guard.unlock(),
-        Some(AnyGuard::Fenced(guard)) => guard.unlock(),
-        None => Ok(()),
+    match Rc::try_unwrap(guard) {
+        Ok(AnyGuard::Plain(guard)) => guard.unlock(),
+        Ok(AnyGuard::Fenced(guard)) => guard.unlock(),
+        // The last reference unlocks, and logs an error of the unlock.
+        Err(guard) => guard.lock().check(),
     }
 }

@@ -27,7 +27,6 @@ mod state;
 pub(crate) use batch::{broadcast, request_batch};
 pub(crate) use batch_client::BatchClient;
 pub(crate) use client::RedisClient;
-pub(crate) use ping::PING;
 pub(crate) use prepared::Prepared;
 pub(crate) use reply::{LostCopies, NoReply, Reply, lost_copies};
 pub(crate) use state::{Enough, Request};

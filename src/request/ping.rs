@@ -15,9 +15,6 @@ use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 use crate::transport::server_error::timeout_cause;
 
-/// What stands for the name of a lock in the errors of a health check.
-pub(crate) const PING: &str = "(none: ping)";
-
 /// A PING that was sent.
 struct Sent<'a> {
     server: &'a Arc<Server>,
@@ -137,7 +134,7 @@ impl RedisClient {
             Refused::Redis(error) if RetryAction::on(&error).is_retryable() => error.into(),
             Refused::Redis(error) => {
                 return Error::Redis {
-                    lock: PING.into(),
+                    lock: String::new(),
                     node: server.name().as_ref().into(),
                     hint: self.topology.role().hint(&error),
                     cause: error.into(),
@@ -149,7 +146,7 @@ impl RedisClient {
 
     /// The error if no server is known that has locks.
     fn route_error(&self, error: RouteError, began: Moment) -> Error {
-        match Failure::of_route(PING, error) {
+        match Failure::of_route("", error) {
             Failure::Final(error) => error,
             Failure::NoServer(cause) => unavailable(&self.deployment(), began, cause),
             Failure::NoSlot | Failure::Redis(_) => {
@@ -170,7 +167,7 @@ fn failed(server: &Server, error: RedisError, established: bool) -> Refused {
 
 fn unavailable(node: &str, began: Moment, cause: Cause) -> Error {
     Error::Unavailable {
-        lock: PING.into(),
+        lock: String::new(),
         node: node.into(),
         waited: Moment::now().since(began),
         cause,

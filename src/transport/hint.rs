@@ -34,6 +34,9 @@ impl Role {
         let hint = match self {
             _ if RetryAction::on(error) == RetryAction::TooManyClients => Hint::RaiseMaxClients,
             _ if is_caused_by::<CertificateRefused>(error) => Hint::CheckCertificates,
+            // The URLs of sentinels often have the password of the master.
+            Self::Sentinel if has_no_password(error) => Hint::LogInToSentinel,
+            _ if has_no_password(error) => Hint::NoPassword,
             Self::Alone | Self::Master if moved => Hint::UseCluster,
             Self::Alone if unknown => Hint::UseSentinel,
             Self::Alone | Self::OfCluster if log_in => Hint::LogIn,
@@ -49,14 +52,17 @@ impl Role {
     }
 }
 
-/// True if the user or the password is missing or wrong, or if a server without a password got one.
+/// True if the user or the password is missing or wrong.
 fn is_log_in(error: &RedisError) -> bool {
-    let text = error.detail().unwrap_or_default();
     matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
         || error.kind() == ErrorKind::AuthenticationFailed
-        // Since Redis 6, and before.
-        || text.contains("without any password configured")
-        || text.contains("Client sent AUTH")
+}
+
+/// True if a server without a password got one.
+fn has_no_password(error: &RedisError) -> bool {
+    let text = error.detail().unwrap_or_default();
+    // Since Redis 6, and before.
+    text.contains("without any password configured") || text.contains("Client sent AUTH")
 }
 
 #[cfg(test)]
@@ -108,20 +114,23 @@ mod tests {
     #[test]
     fn all_refusals_of_a_log_in_are_known() {
         for (line, expected) in [
-            ("NOAUTH Authentication required.", true),
+            ("NOAUTH Authentication required.", Some(Hint::LogIn)),
             (
                 "WRONGPASS invalid username-password pair or user is disabled.",
-                true,
+                Some(Hint::LogIn),
             ),
             (
                 "ERR AUTH <password> called without any password configured for the default user",
-                true,
+                Some(Hint::NoPassword),
             ),
-            ("ERR Client sent AUTH, but no password is set", true),
-            ("ERR unknown command 'EVALSHA'", false),
-            ("OOM command not allowed", false),
+            (
+                "ERR Client sent AUTH, but no password is set",
+                Some(Hint::NoPassword),
+            ),
+            ("OOM command not allowed", None),
         ] {
-            assert_eq!(is_log_in(&refusal(line)), expected, "{line}");
+            let hint = Role::Alone.hint(&refusal(line));
+            assert_eq!(hint.as_deref(), expected.as_ref(), "{line}");
         }
     }
 }

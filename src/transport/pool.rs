@@ -81,12 +81,8 @@ impl Pools {
                 .thread_name_pattern("leasehold-pool")
                 .build()
         });
-        let thread = thread.map_err(|_| Error::Config {
-            field: "pool_size",
-            value: size.to_string(),
-            rule:
-                "the pool's thread could not be started; the system's limit of threads is reached"
-                    .into(),
+        let thread = thread.map_err(|_| Error::NoThread {
+            cause: "that of the pool".into(),
         })?;
         Ok(Self {
             thread: Arc::new(thread),

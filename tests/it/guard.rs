@@ -180,7 +180,7 @@ fn the_time_begins_when_the_last_level_is_unlocked() {
 fn a_time_that_is_out_of_bounds_unlocks_at_once() {
     let servers = servers(1);
     let lock = client(&servers[0]).reentrant_lock(NAME);
-    for time in [Duration::ZERO, Duration::MAX] {
+    for time in [Duration::from_micros(999), Duration::MAX] {
         let result = lock.acquire().unwrap().unlock_after(time);
         assert!(
             matches!(result, Err(Error::Config { field: "time", .. })),
@@ -188,6 +188,17 @@ fn a_time_that_is_out_of_bounds_unlocks_at_once() {
         );
         assert!(!lock.is_locked().unwrap());
     }
+}
+
+#[test]
+fn no_time_at_all_is_an_unlock() {
+    let servers = servers(1);
+    let lock = client(&servers[0]).reentrant_lock(NAME);
+    lock.acquire()
+        .unwrap()
+        .unlock_after(Duration::ZERO)
+        .unwrap();
+    assert!(!lock.is_locked().unwrap());
 }
 
 #[test]

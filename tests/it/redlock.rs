@@ -134,7 +134,7 @@ fn a_majority_is_required_and_sufficient() {
             assert_eq!(servers.held(), minority + 1, "what was granted is released");
         }
         assert_eq!(lock.hold_count(), 0);
-        assert!(matches!(lock.unlock(), Err(Error::NotHeld { lock }) if lock == NAME));
+        assert!(matches!(lock.unlock(), Err(Error::NotHeld { lock, .. }) if lock == NAME));
     }
 }
 

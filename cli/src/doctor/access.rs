@@ -30,7 +30,7 @@ pub(super) fn is_unusable(error: &ServerError) -> bool {
 fn is_log_in(error: &ServerError) -> bool {
     matches!(
         error.hint.as_deref(),
-        Some(Hint::LogIn | Hint::LogInToMaster | Hint::LogInToSentinel)
+        Some(Hint::LogIn | Hint::LogInToMaster | Hint::LogInToSentinel | Hint::NoPassword)
     )
 }
 
@@ -38,6 +38,7 @@ fn is_log_in(error: &ServerError) -> bool {
 pub(super) fn out_of_reach(error: &ServerError) -> Finding {
     let cause = &error.cause;
     let advice = match (cause.code(), error.hint.as_deref()) {
+        (_, Some(Hint::NoPassword)) => NO_PASSWORD,
         _ if is_log_in(error) => LOG_IN,
         (_, Some(Hint::Grant(Permission::Database))) => {
             "the user may not use the database of the URL: ACL SETUSER <user> db=<database>"
@@ -96,6 +97,7 @@ pub(super) fn no_route(error: RouteError) -> Finding {
         ) => "give --sentinel the name under which the sentinels monitor the master",
         (_, Some(Hint::NotACluster)) => "it is not a server of a cluster: leave out --cluster",
         (_, Some(Hint::NotASentinel)) => "give the URLs of the sentinels, or leave out --sentinel",
+        (_, Some(Hint::NoPassword)) => NO_PASSWORD,
         (_, Some(Hint::LogIn | Hint::LogInToSentinel)) => {
             "give the right user and password in the URLs"
         }
@@ -107,6 +109,8 @@ pub(super) fn no_route(error: RouteError) -> Finding {
     };
     Finding::failure(REACHABLE, Failure::from(error).to_string(), advice)
 }
+
+const NO_PASSWORD: &str = "leave the password out of the URL, and unset LEASEHOLD_PASSWORD";
 
 const LOG_IN: &str =
     "give the right user and password: in the URL, or as LEASEHOLD_USER and LEASEHOLD_PASSWORD";

@@ -62,7 +62,8 @@ impl Parts {
         // After a release without a reply, the watchdog releases the lock.
         let woken = waiting.sleep();
         if let Err(error) = self.resume(part, hold) {
-            hold.abandon();
+            let is_shut_down = matches!(error, Error::ShutDown { .. });
+            hold.abandon(is_shut_down.then_some(LostReason::ShutDown));
             waiting.end(Intent::Pass);
             return Err(error);
         }

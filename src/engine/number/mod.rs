@@ -151,7 +151,7 @@ impl Number {
                 deadline.min(limit),
                 budget,
             );
-            let (error, lost_copies, is_unclear) = match replies.into_iter().next() {
+            let (error, lost_copies, mut is_unclear) = match replies.into_iter().next() {
                 Some(Ok(reply)) => match decode(&reply.reply) {
                     Ok(value) => {
                         return Ok(Clear {
@@ -169,15 +169,22 @@ impl Number {
                 }
                 None => return Err(redis.unavailable(&self.key, budget, "no reply".into())),
             };
+            // What was never sent is repeated, too: the caller need not know the difference.
+            let is_late = matches!(error, Error::Unavailable { .. });
+            is_unclear |= is_late && if_unclear == IfUnclear::Repeat;
             if is_unclear {
                 let repeated = copy(true);
                 self.clean_up(id, repeated, lost_copies, if_unclear, limit);
                 if if_unclear != IfUnclear::Undo {
-                    return Err(self.unclear(error, budget));
+                    let error = self.unclear(error, budget);
+                    return Err(match if_unclear {
+                        IfUnclear::Repeat => error.of_release(true),
+                        _ => error,
+                    });
                 }
             }
             // The caller has more time than one request may take.
-            let is_cut = limit < deadline && matches!(error, Error::Unavailable { .. });
+            let is_cut = limit < deadline && is_late;
             if !is_cut {
                 return Err(error);
             }

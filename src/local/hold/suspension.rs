@@ -86,14 +86,17 @@ impl Hold {
         self.state.lock().majority.is_some()
     }
 
-    /// Ends a suspended hold whose thread could not acquire the lock again.
-    pub(crate) fn abandon(&self) {
+    /// Ends a suspended hold whose thread could not acquire the lock again: as lost, if there is a
+    /// reason for that. Its levels are gone.
+    pub(crate) fn abandon(&self, lost: Option<LostReason>) {
         let mut state = self.state.lock();
         let suspended = state.suspended.take();
         if suspended.is_some() {
-            state.end = Some(HoldEnd::Released);
+            state.end = Some(lost.map_or(HoldEnd::Released, HoldEnd::Lost));
         }
         drop(state);
-        drop(suspended);
+        if let (Some(reason), Some(_)) = (lost, suspended) {
+            self.notify_loss(reason);
+        }
     }
 }

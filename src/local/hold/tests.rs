@@ -227,7 +227,7 @@ fn a_release_that_finds_a_suspended_lock_gone_gives_the_levels_back() {
 fn a_suspended_hold_whose_thread_gives_up_is_over() {
     let hold = taken(LEASE, Renewals::Unlimited);
     assert_eq!(hold.pop(Unlocks::Suspends), Popped::Last);
-    hold.abandon();
+    hold.abandon(None);
     assert!(matches!(hold.check(), Err(Error::NotHeld { .. })));
     assert_eq!(hold.pop(Unlocks::Newest), Popped::Nothing);
     assert_eq!(hold.terms_to_resume(), None);

@@ -87,7 +87,7 @@ pub fn only_the_holder_unlocks(stage: &Stage) {
     let client = stage.client();
     let (lock, clone) = (stage.lock_of(&client), stage.lock_of(&client));
     let not_held =
-        |result| matches!(result, Err(Error::NotHeld { lock }) if lock == stage.whole_name());
+        |result| matches!(result, Err(Error::NotHeld { lock, .. }) if lock == stage.whole_name());
 
     assert!(not_held(lock.unlock()), "never taken");
     lock.lock().unwrap();

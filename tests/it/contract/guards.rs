@@ -58,10 +58,13 @@ pub fn an_unlock_under_a_guard_is_refused(stage: &Stage) {
 fn is_refused(result: leasehold::Result<()>, stage: &Stage) {
     let error = result.unwrap_err();
     assert!(
-        matches!(&error, Error::NotHeld { lock } if *lock == stage.whole_name()),
+        matches!(&error, Error::NotHeld { lock, by_guard: true } if *lock == stage.whole_name()),
         "{error:?}"
     );
-    assert!(error.to_string().contains("dropping the guard"), "{error}");
+    assert!(
+        error.to_string().ends_with("by a guard: unlock the guard"),
+        "{error}"
+    );
 }
 
 pub fn an_unlock_under_a_guard_of_a_lost_lock_is_refused(stage: &Stage) {

@@ -100,6 +100,6 @@ fn an_unlock_reports_that_a_failover_lost_the_lock() {
     let lock = builder.build().unwrap().fenced_lock(&unique("lost"));
     lose_a_lock(&deployment, &lock);
     let result = lock.unlock();
-    let is_told = matches!(result, Err(Error::Lost { .. } | Error::Unavailable { .. }));
+    let is_told = matches!(result, Err(Error::Lost { .. } | Error::NotReleased { .. }));
     assert!(is_told, "{result:?}");
 }

@@ -162,7 +162,7 @@ impl Workload {
                 assert!(is_newest, "lost {} without a notification", account.name);
                 account.done.fetch_add(1, Ordering::Relaxed);
             }
-            Err(Error::Lost { .. } | Error::Unavailable { .. }) => {
+            Err(Error::Lost { .. } | Error::NotReleased { .. }) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
             }
             Err(error) => panic!("{error}"),

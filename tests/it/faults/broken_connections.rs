@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Lease, LockClient, ReentrantLock};
 use parking_lot::Mutex;
 
-use super::proxied_server::{ProxiedServer, is_unavailable};
+use super::proxied_server::{ProxiedServer, is_not_released, is_unavailable};
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::timing::{LEASE, SLIP, SOON, millis, within};
 use crate::support::unique;
@@ -312,7 +312,7 @@ fn calls_whose_requests_all_break_fail_in_time_and_leave_nothing() {
 
     let broken = Broken::by(&proxied.proxy, "release", Fault::HalfRequest, usize::MAX);
     let result = within(timeout() * 3 + slip, "unlock", || lock.unlock());
-    assert!(is_unavailable(&result), "{result:?}");
+    assert!(is_not_released(&result), "{result:?}");
     assert!(broken.count() > 0);
     assert_eq!(lock.hold_count(), 0);
     assert_eq!(view.count(lock.name()), 1);

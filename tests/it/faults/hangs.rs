@@ -218,7 +218,10 @@ fn ends_in_time(
     }
     let bound = timeout(lease) * call.budget + GRACE + SLIP.get();
     let result = within(bound, &what, || (call.make)(client, &*lock));
-    let is_expected = matches!(result, Ok(()) | Err(Error::Unavailable { .. }));
+    let is_expected = matches!(
+        result,
+        Ok(()) | Err(Error::Unavailable { .. } | Error::NotReleased { .. })
+    );
     assert!(is_expected, "{what}: {result:?}");
     eventually("a reply again", || client.inspect(lock.name()).is_ok());
     while lock.is_held_by_current_thread() {

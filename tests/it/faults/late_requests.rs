@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::{Error, Lease, LockClient, LockGuard, ReentrantLock};
 
-use super::proxied_server::{ProxiedServer, RedisView, is_unavailable};
+use super::proxied_server::{ProxiedServer, RedisView, is_not_released, is_unavailable};
 use crate::support::proxy::{Fault, Gate};
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
 use crate::support::{on_another_thread, unique};
@@ -133,7 +133,7 @@ fn releases_that_arrive_after_their_call_gave_up_do_not_affect_the_new_hold() {
     lock.lock().unwrap();
     let gate = delay_requests(&proxied, "release", usize::MAX);
     let result = lock.unlock();
-    assert!(is_unavailable(&result), "{result:?}");
+    assert!(is_not_released(&result), "{result:?}");
     // It was retried.
     await_delayed(&gate, 2);
     proxied.proxy.clear_rules();

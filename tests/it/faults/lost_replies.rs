@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Error, Lease, Lock, LockClient, LostReason, ReentrantLock, Result};
 
-use super::proxied_server::{ProxiedServer, is_unavailable};
+use super::proxied_server::{ProxiedServer, is_not_released, is_unavailable};
 use crate::support::proxy::Fault;
 use crate::support::timing::{LEASE, SLIP, SOON, millis};
 use crate::support::unique;
@@ -86,7 +86,7 @@ fn a_release_that_is_never_answered_is_executed() {
         lock.lock().unwrap();
         proxied.fault_always("release", &fault);
         let result = lock.unlock();
-        assert!(is_unavailable(&result), "{fault:?}: {result:?}");
+        assert!(is_not_released(&result), "{fault:?}: {result:?}");
         assert_eq!(lock.hold_count(), 0);
         view.await_count(0, &name, LEASE.get(), "released");
         proxied.proxy.clear_rules();
@@ -95,6 +95,43 @@ fn a_release_that_is_never_answered_is_executed() {
         thread::sleep(LEASE.get());
         assert_eq!((lock.hold_count(), view.count(&name)), (1, 1));
         lock.unlock().unwrap();
+    }
+}
+
+/// Whichever call releases: its error says that the work was done, and is not transient, so a retry
+/// does not repeat the work.
+#[test]
+fn every_release_without_a_reply_says_that_the_work_was_done() {
+    let proxied = ProxiedServer::new();
+    let client = client(&proxied, LEASE.get() * 60, timeout());
+    let acquire = |what| client.reentrant_lock(&unique(what)).acquire().unwrap();
+    let [unlocked, kept] = ["lost", "kept"].map(acquire);
+    proxied.proxy.on_request(|request| {
+        if request.runs("release") || request.runs("leave") {
+            Fault::SwallowReply
+        } else {
+            Fault::Pass
+        }
+    });
+    let released = unlocked.unlock();
+    assert!(is_not_released(&released), "{released:?}");
+    let left = kept.unlock_after(LEASE.get());
+    assert!(is_not_released(&left), "{left:?}");
+    let other = client.reentrant_lock(&unique("lost"));
+    let (value, unlocked) = other.with(Lease::RENEWED, |_| 7).expect("the work runs");
+    assert!(value == 7 && is_not_released(&unlocked), "{unlocked:?}");
+    // The watchdog repeats releases, but not those that keep the lock.
+    for (result, is_repeated) in [(&released, true), (&left, false)] {
+        let text = result.as_ref().unwrap_err().to_string();
+        assert!(
+            text.contains("lock ends by itself within its lease"),
+            "{text}"
+        );
+        assert_eq!(
+            text.contains("the watchdog still tries"),
+            is_repeated,
+            "{text}"
+        );
     }
 }
 

@@ -44,7 +44,7 @@ impl Outcome {
         match result {
             Ok(()) => Self::Held,
             Err(Error::Lost { .. }) => Self::Lost,
-            Err(Error::Unavailable { .. }) => Self::Nothing,
+            Err(Error::Unavailable { .. } | Error::NotReleased { .. }) => Self::Nothing,
             Err(other) => panic!("{other:?}"),
         }
     }

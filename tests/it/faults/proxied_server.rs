@@ -138,3 +138,11 @@ impl RedisView {
 pub fn is_unavailable<T>(result: &leasehold::Result<T>) -> bool {
     matches!(result, Err(Error::Unavailable { .. }))
 }
+
+/// The work was done, so the call must not be repeated together with it.
+pub fn is_not_released<T>(result: &leasehold::Result<T>) -> bool {
+    let Err(error @ Error::NotReleased { .. }) = result else {
+        return false;
+    };
+    !error.is_transient() && error.to_string().contains("the work was done")
+}

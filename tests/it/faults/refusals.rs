@@ -110,7 +110,10 @@ fn expect_outcome<T: std::fmt::Debug>(
         (Refused(why), Err(Error::Redis { cause, .. })) => {
             assert!(says(&cause.to_string(), why), "{what}: {cause}");
         }
-        (Retried(why), Err(Error::Unavailable { cause, .. })) => {
+        (
+            Retried(why),
+            Err(Error::Unavailable { cause, .. } | Error::NotReleased { cause, .. }),
+        ) => {
             let cause = cause.to_string();
             // The end of the budget may interrupt the last attempt.
             let is_expected = says(&cause, why) || cause == "no reply in time";

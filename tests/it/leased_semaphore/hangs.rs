@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold::{Lease, LeasedSemaphore, LostReason};
 
 use super::counts;
-use crate::faults::proxied_server::is_unavailable;
+use crate::faults::proxied_server::{is_not_released, is_unavailable};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, Millis, SLIP, SOON, eventually, throughout, within};
 use crate::support::{builder, client, unique};
@@ -59,7 +59,7 @@ fn while_the_server_hangs_every_call_ends_in_time_and_no_permit_is_lost_for_long
     });
     within(bound, "drop", || drop(first));
     within(bound + timeout() * 2, "release", || {
-        assert!(is_unavailable(&second.release()));
+        assert!(is_not_released(&second.release()));
     });
     server.resume();
     // All that was sent meanwhile is executed now, and undone.

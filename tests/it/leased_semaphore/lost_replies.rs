@@ -8,7 +8,7 @@ use leasehold::{Error, Lease, LeasedSemaphore, PermitGuard, Result};
 
 use super::view::View;
 use super::{counts, now};
-use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
+use crate::faults::proxied_server::{ProxiedServer, is_not_released, is_unavailable};
 use crate::support::proxy::{Fault, Gate};
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout};
 use crate::support::unique;
@@ -124,7 +124,7 @@ fn a_release_that_is_never_answered_is_executed_once() {
         let guard = semaphore.acquire().unwrap();
         server.fault_always("permit_release", &fault);
         let result = guard.release();
-        assert!(is_unavailable(&result), "{fault:?}: {result:?}");
+        assert!(is_not_released(&result), "{fault:?}: {result:?}");
         server.proxy.clear_rules();
         await_all_available(&mut view, 3, SOON.get());
         throughout(SLIP.get(), "no permit is added", || {

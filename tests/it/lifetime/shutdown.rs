@@ -251,7 +251,7 @@ fn a_server_that_hangs_delays_no_shutdown() {
             client.shutdown(timeout)
         });
         match result {
-            Err(Error::Unavailable { node, cause, .. }) => {
+            Err(Error::NotReleased { node, cause, .. }) => {
                 assert_eq!(node, server.address());
                 println!("{cause}");
             }

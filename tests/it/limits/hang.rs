@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Error, Interrupt, Lease, LockClient};
 
+use crate::faults::proxied_server::{is_not_released, is_unavailable};
 use crate::support::child::{self, Process};
 use crate::support::server::Server;
 use crate::support::timing::{SOON, eventually, millis, throughout, within};
@@ -15,10 +16,6 @@ use crate::support::{process, unique};
 /// The production settings, because their timeouts are tested.
 fn client(url: &str) -> LockClient {
     LockClient::connect(url).unwrap()
-}
-
-fn is_unavailable<T>(result: &leasehold::Result<T>) -> bool {
-    matches!(result, Err(Error::Unavailable { .. }))
 }
 
 /// With open connections, and with none.
@@ -215,7 +212,7 @@ fn late_requests_do_not_affect_the_next_hold() {
                 .try_lock(millis(300), Lease::RENEWED)
         ));
     }
-    assert!(is_unavailable(&guard.unlock()));
+    assert!(is_not_released(&guard.unlock()));
     server.resume();
     // By the same thread, while releases of its earlier requests are still under way.
     let locks = [lock, client.reentrant_lock("other")];

@@ -5,3 +5,5 @@ pub mod fairness;
 pub mod growth;
 pub mod hang;
 mod idle;
+#[cfg(target_os = "linux")]
+pub mod threads;

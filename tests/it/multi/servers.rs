@@ -246,7 +246,7 @@ fn a_server_that_hangs_does_not_block_the_release_of_the_other_part() {
         guard.unlock()
     });
     assert!(
-        matches!(&result, Err(Error::Unavailable { lock, .. }) if lock == "b"),
+        matches!(&result, Err(Error::NotReleased { lock, .. }) if lock == "b"),
         "{result:?}"
     );
     assert!(!is_held(&servers[0], "a"));

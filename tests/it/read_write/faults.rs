@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold::{Error, Lease, Lock, LockClient, Result};
 
 use super::{can_write, keys};
-use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
+use crate::faults::proxied_server::{ProxiedServer, is_not_released, is_unavailable};
 use crate::support::proxy::{Fault, Gate};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
@@ -124,7 +124,10 @@ fn a_release_that_is_never_answered_is_executed() {
             lock.lock().unwrap();
             proxied.fault_always(script, &fault);
             let result = lock.unlock();
-            assert!(is_unavailable(&result), "{fault:?} of {script}: {result:?}");
+            assert!(
+                is_not_released(&result),
+                "{fault:?} of {script}: {result:?}"
+            );
             eventually("the release", || keys(&proxied.server).is_empty());
             proxied.proxy.clear_rules();
             lock.lock().unwrap();

@@ -126,7 +126,7 @@ fn tries(lock: &RedLock) -> bool {
     match taken {
         Ok(Some(guard)) => match within(budget * 2, "the unlock", || guard.unlock()) {
             Ok(()) => return true,
-            Err(Error::Unavailable { .. } | Error::Lost { .. }) => {}
+            Err(Error::NotReleased { .. } | Error::Lost { .. }) => {}
             Err(error) => panic!("{error}"),
         },
         Ok(None) | Err(Error::Unavailable { .. }) => {}

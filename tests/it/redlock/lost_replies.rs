@@ -131,7 +131,7 @@ impl Worker<'_> {
         };
         match result {
             Ok(()) => true,
-            Err(Error::Unavailable { .. }) => false,
+            Err(Error::NotReleased { .. }) => false,
             Err(error) => panic!("{error}"),
         }
     }

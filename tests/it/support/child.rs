@@ -31,6 +31,8 @@ const ROLES: &[(&str, Role)] = &[
     ("increment", mutual_exclusion::increment),
     ("share", limits::fairness::share),
     ("hang", limits::hang::hang),
+    #[cfg(target_os = "linux")]
+    ("without_threads", limits::threads::without_threads),
     ("shut_down", lifetime::shutdown::shut_down),
     ("many_pairs", limits::growth::many_pairs),
     ("many_clients", limits::growth::many_clients),

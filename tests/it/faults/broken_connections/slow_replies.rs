@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Interrupt, Lease, LostReason};
 
 use super::{Broken, client, timeout};
-use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
+use crate::faults::proxied_server::{ProxiedServer, is_not_released, is_unavailable};
 use crate::support::proxy::Fault;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, within};
 use crate::support::unique;
@@ -93,7 +93,7 @@ fn every_call_ends_in_time_while_the_server_replies_slowly() {
     view.await_count(0, lock.name(), LEASE.get(), "a guard's drop");
     lock.lock().unwrap();
     let result = within(once * 3 + slip, "unlock", || lock.unlock());
-    assert!(is_unavailable(&result), "{result:?}");
+    assert!(is_not_released(&result), "{result:?}");
     assert!(broken.count_taken_back() > 3);
     view.await_count(0, lock.name(), LEASE.get(), "an unlock that failed");
 }

@@ -195,7 +195,7 @@ impl Worker<'_> {
         };
         match result {
             Ok(()) => true,
-            Err(Error::Unavailable { .. }) => false,
+            Err(Error::NotReleased { .. }) => false,
             Err(error) => panic!("{error}"),
         }
     }

@@ -32,7 +32,7 @@ fn shut_down_without_reply(
         let short = millis(50);
         let result = within(short + SLIP.get(), "shutdown", || client.shutdown(short));
         assert!(
-            matches!(result, Err(Error::Unavailable { .. })),
+            matches!(result, Err(Error::NotReleased { .. })),
             "the call is not over: {result:?}"
         );
         proxied.proxy.reset_all();

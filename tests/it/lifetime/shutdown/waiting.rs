@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use leasehold::{Interrupt, Lease, LockClient, RedLock, Result};
+use leasehold::{Error, Interrupt, Lease, LockClient, LostReason, RedLock, Result};
 
 use super::{is_shut_down, lasting};
 use crate::support::deployment::Independent;
@@ -100,7 +100,13 @@ fn a_thread_that_waits_on_a_condition_is_woken_without_the_lock() {
     let wait: Wait = Box::new(move || {
         let guard = lock.acquire()?;
         let result = lock.condition("ready").wait();
-        assert!(guard.check().is_err() && lock.hold_count() == 0);
+        let is_lost = |result: Result<()>| {
+            let reason = LostReason::ShutDown;
+            matches!(result, Err(Error::Lost { reason: found, .. }) if found == reason)
+        };
+        assert!(is_lost(guard.check()) && lock.hold_count() == 0);
+        assert_eq!(guard.lost().recv(), Ok(LostReason::ShutDown));
+        assert!(is_lost(guard.unlock()));
         result
     });
     assert_woken(&[&client], vec![wait], || {

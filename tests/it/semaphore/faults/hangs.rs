@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Error, Interrupt, Result};
 
+use crate::faults::proxied_server::is_not_released;
 use crate::support::builder;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, throughout, within};
@@ -41,9 +42,8 @@ fn calls_end_in_time_and_their_effect_is_certain_afterwards() {
     is_unavailable(&within(timeout * 3 + grace(), "a wait", || {
         semaphore.try_acquire(3, timeout * 3)
     }));
-    is_unavailable(&within(timeout * 3 + grace(), "a release", || {
-        semaphore.release(1)
-    }));
+    let released = within(timeout * 3 + grace(), "a release", || semaphore.release(1));
+    assert!(is_not_released(&released), "{released:?}");
     is_unavailable(&within(timeout * 3 + grace(), "a drain", || {
         semaphore.drain()
     }));
@@ -133,5 +133,20 @@ fn a_thread_that_waits_for_a_reply_without_a_limit_keeps_no_other_thread() {
             is_unavailable(&other.join().unwrap());
         }
         assert_eq!(ended, 3);
+    });
+}
+
+/// The server refused every connection, so no copy of the request was sent.
+#[test]
+fn a_release_that_could_not_be_sent_is_sent_later() {
+    let server = Server::start();
+    let builder = builder(&server.url()).command_timeout(millis(50));
+    let semaphore = builder.build().unwrap().semaphore("slots");
+    server.kill();
+    let released = semaphore.release(1);
+    assert!(is_not_released(&released), "{released:?}");
+    server.start_again();
+    eventually("the release", || {
+        semaphore.available().is_ok_and(|free| free == 1)
     });
 }

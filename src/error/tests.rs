@@ -1,0 +1,132 @@
+//! The text of every error, and whether it is transient.
+
+use super::*;
+
+/// Every error, and whether a repetition may succeed.
+fn all() -> Vec<(Error, bool)> {
+    let lock = || String::from("order:pay");
+    let node = || String::from("h:1");
+    vec![
+        (
+            Error::NotHeld {
+                lock: lock(),
+                by_guard: false,
+            },
+            false,
+        ),
+        (
+            Error::NotReleased {
+                lock: lock(),
+                node: node(),
+                cause: "no reply".into(),
+                retried: true,
+            },
+            false,
+        ),
+        (
+            Error::NoThread {
+                cause: "no thread for order:pay".into(),
+            },
+            true,
+        ),
+        (
+            Error::Lost {
+                lock: lock(),
+                reason: LostReason::Expired,
+            },
+            false,
+        ),
+        (
+            Error::HeldByAnother {
+                lock: lock(),
+                waited: Duration::ZERO,
+            },
+            true,
+        ),
+        (
+            Error::Unavailable {
+                lock: lock(),
+                node: node(),
+                waited: Duration::ZERO,
+                cause: "no reply".into(),
+            },
+            true,
+        ),
+        (
+            Error::TooFewReplicas {
+                lock: lock(),
+                node: node(),
+                wanted: 1,
+                confirmed: 0,
+            },
+            true,
+        ),
+        (Error::Forked { lock: lock() }, false),
+        (Error::ShutDown { lock: lock() }, false),
+        (Error::Interrupted { lock: lock() }, false),
+        (Error::Upgrade { lock: lock() }, false),
+        (
+            Error::WrongType {
+                lock: lock(),
+                node: node(),
+                found: "a list".into(),
+            },
+            false,
+        ),
+        (
+            Error::Config {
+                field: "lease",
+                value: "0".into(),
+                rule: "must be order:pay".into(),
+            },
+            false,
+        ),
+        (
+            Error::Redis {
+                lock: lock(),
+                node: node(),
+                cause: "OOM".into(),
+                hint: None,
+            },
+            false,
+        ),
+    ]
+}
+
+#[test]
+fn an_error_is_transient_if_a_repetition_may_succeed() {
+    for (error, expected) in all() {
+        assert_eq!(error.is_transient(), expected, "{error:?}");
+        assert!(error.to_string().contains("order:pay"), "{error}");
+        assert_eq!(format!("{error:?}"), error.to_string());
+    }
+}
+
+/// What a call that concerns no lock returns names none.
+#[test]
+fn an_error_without_a_lock_names_none() {
+    let ping = Error::Unavailable {
+        lock: String::new(),
+        node: "h:1".into(),
+        waited: Duration::from_secs(1),
+        cause: "no reply in time".into(),
+    };
+    assert_eq!(
+        ping.to_string(),
+        "no clear reply from Redis at h:1 within 1.0s (no reply in time); check the server, \
+         then try again"
+    );
+}
+
+#[test]
+fn an_unlock_of_what_a_guard_holds_says_to_unlock_the_guard() {
+    let text = |by_guard| {
+        let lock = "a".into();
+        Error::NotHeld { lock, by_guard }.to_string()
+    };
+    assert_eq!(
+        text(true),
+        "this thread holds lock \"a\" by a guard: unlock the guard"
+    );
+    assert!(text(false).contains("is not held by this thread"));
+}
