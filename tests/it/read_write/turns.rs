@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use leasehold::{Lease, Lock, ReadWriteLock};
+use leasehold::{Lease, ReadWriteLock};
 
 use super::starvation::{WAITS, waiting_readers};
 use super::{can_read, can_write, two_clients};
@@ -105,12 +105,12 @@ fn readers_that_do_not_come_delay_writers_once() {
     note_as_a_dead_client(&server);
     ours.write().acquire().unwrap().unlock().unwrap();
     assert!(!can_write(&theirs));
-    let mut write = || {
+    let write = || {
         let wait = SOON.get();
         assert!(theirs.write().try_lock(wait, Lease::RENEWED).unwrap());
         theirs.write().unlock().unwrap();
     };
-    within(millis(100) + SLIP.get(), "the turn", &mut write);
+    within(millis(100) + SLIP.get(), "the turn", write);
     for _ in 0..3 {
         assert!(can_write(&ours) && can_write(&theirs));
     }
