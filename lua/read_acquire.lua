@@ -59,7 +59,7 @@ if ARGV[5] ~= '' or redis.call('exists', lock) == 1 or exists(waits) then
             end
         end
     end
-    end_wait_to_read(waits, ARGV[3])
+    redis.pcall('hdel', waits, ARGV[3])
 end
 
 -- First, because Redis may refuse it: nothing is changed then.

@@ -34,11 +34,14 @@ for i, lock in ipairs(KEYS) do
         elseif redis.call('hget', lock, 'mode') == 'read' then
             is_free, goes_on = end_if_unread(lock)
         end
-        if is_free and redis.pcall('hexists', waits, 'writer') == 1 then
-            -- It is the turn of the writer. If it does not come, readers go on.
-            local wish_ends = redis.call('hget', waits, 'writer_until')
-            local turn_ends = math.min(tonumber(wish_ends), now_millis() + TURN)
-            redis.pcall('hset', waits, 'writer_until', string.format('%.0f', turn_ends))
+        if is_free then
+            end_turn(waits)
+            if redis.pcall('hexists', waits, 'writer') == 1 then
+                -- It is the turn of the writer. If it does not come, readers go on.
+                local wish_ends = redis.call('hget', waits, 'writer_until')
+                local turn_ends = math.min(tonumber(wish_ends), now_millis() + TURN)
+                redis.pcall('hset', waits, 'writer_until', string.format('%.0f', turn_ends))
+            end
         end
         if is_free or goes_on then
             -- pcall: the lock is released even if the user lacks permission to publish.

@@ -13,12 +13,12 @@ local waits = waits_key(lock)
 local noted = redis.pcall('hget', waits, note)
 for name in string.gmatch(ARGV[2], '%S+') do
     if name == noted then
-        if note == 'writer' then
-            redis.pcall('hdel', waits, 'writer', 'writer_until')
-        else
-            end_wait_to_read(waits, note)
+        redis.pcall('hdel', waits, note, note .. '_until')
+        local is_free = not exists(lock)
+        if is_free then
+            end_turn(waits)
         end
-        if note == 'writer' or not exists(lock) then
+        if is_free or note == 'writer' then
             redis.pcall(ARGV[4], ARGV[3], '1')
         end
         return 1

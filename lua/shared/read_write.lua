@@ -38,10 +38,10 @@ end
 -- 1. With the note `search`, it goes on with the search. If no reader lives, the lock is free.
 --
 -- A refused client that waits notes that. The note ends when the client acquires the lock or gives
--- up. The release of a writer begins the turn of the readers that have noted that they wait. It
--- ends with the last of their notes. If some of them do not come, it ends after TURN, and the next
--- writer removes their notes. The release of the last reader begins the turn of the writer: its
--- note lasts for TURN at most.
+-- up. The release of a writer begins the turn of readers, if some have noted that they wait. The
+-- turn ends when the lock is free and none of their notes is left. If some of these readers do not
+-- come, it ends after TURN, and the next writer removes their notes. The release of the last reader
+-- begins the turn of the writer: its note lasts for TURN at most.
 local function waits_key(lock)
     return 'leasehold_rwlock:' .. tagged(lock)
 end
@@ -196,9 +196,10 @@ local function do_readers_wait(waits)
     return notes > 0
 end
 
--- Ends the note of a client whose reader has waited. The turn of readers ends with the last note.
-local function end_wait_to_read(waits, client)
-    if redis.pcall('hdel', waits, client) == 1 and not do_readers_wait(waits) then
+-- Ends the turn of readers, unless some of those that have waited have not come yet. Called when
+-- the lock is free.
+local function end_turn(waits)
+    if redis.pcall('hexists', waits, 'turn') == 1 and not do_readers_wait(waits) then
         redis.pcall('hdel', waits, 'turn')
     end
 end
