@@ -14,11 +14,11 @@ use leasehold::{Error, Interrupt, Lease, LockClient};
 
 use crate::faults::proxied_server::{ProxiedServer, load_scripts};
 use crate::support::child::{self, Process};
-use crate::support::client;
 use crate::support::proxy::Fault;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis};
 use crate::support::traffic;
+use crate::support::{builder, client};
 
 const QUEUE: &str = "redisson_lock_queue:{lock}";
 const ENDS: &str = "redisson_lock_timeout:{lock}";
@@ -278,7 +278,8 @@ fn a_dead_client_behind_others_delays_the_next_by_one_place() {
 #[test]
 fn a_place_is_kept_for_as_long_as_its_client_waits() {
     let server = Server::start();
-    let clients = [(); 3].map(|()| client(&server.url()));
+    let unconfirmed = || builder(&server.url()).confirm_every(Duration::ZERO).build();
+    let clients = [(); 3].map(|()| unconfirmed().unwrap());
     // Not renewed during the test, and a waiting client looks again only when the lease ends.
     let lease = Lease::fixed(SOON.get() * 6);
     let guard = clients[0].fair_lock("lock").acquire_with(lease).unwrap();

@@ -85,8 +85,8 @@ pub fn hand_over_of_lost_grants() -> Vec<Edit> {
 pub fn hand_over_past_the_slice() -> Vec<Edit> {
     vec![Edit::new(
         "src/local/queue/hand_over.rs",
-        "now >= grant.since().after(grant.slice(entry.yields.slice()))",
-        "now >= grant.since().after(Duration::from_secs(3600))",
+        "grant.since().after(grant.slice(entry.yields.slice()))",
+        "grant.since().after(Duration::from_secs(3600))",
     )]
 }
 
@@ -130,8 +130,8 @@ pub fn read_lock_beside_a_writer() -> Vec<Edit> {
 pub fn write_lock_beside_readers() -> Vec<Edit> {
     vec![Edit::new(
         "lua/write_acquire.lua",
-        "    if mode == 'read' then\n",
-        "    if mode == 'readers' then\n",
+        "local is_free, goes_on = not mode, false",
+        "local is_free, goes_on = true, false",
     )]
 }
 

@@ -27,10 +27,13 @@ impl Terminal {
     pub fn start_with(url: &str, args: &str, variables: &[(&str, &str)]) -> Self {
         crate::program::restore_signals();
         let mut shell = Command::new("sh");
+        // The C library writes the input speed beside the output speed. Before, it is zero, which
+        // means the same.
         let run = format!("echo pid-$$. ; exec {PATH} {args}");
         shell.args(["-c", &format!(
-            "stty rows 24 cols 120; echo on-$(tty). ; before=$(stty -g); sh -c '{run}'; status=$?; \
-             if [ \"$before\" = \"$(stty -g)\" ]; then echo restored-$status.; else echo changed-$status.; fi"
+            "settings() {{ stty -g | sed 's/^\\([^:]*:[^:]*:\\)f00/\\1/'; }}; \
+             stty rows 24 cols 120; echo on-$(tty). ; before=$(settings); sh -c '{run}'; status=$?; \
+             if [ \"$before\" = \"$(settings)\" ]; then echo restored-$status.; else echo changed-$status.; fi"
         )]);
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();

@@ -293,10 +293,7 @@ impl<'a> Request<'a> {
                 {
                     log_that_there_are_none(parts[0]);
                 }
-                let is_own = self
-                    .late
-                    .as_ref()
-                    .is_some_and(|late| late.as_str() == holder);
+                let is_own = self.late.as_ref().map(OwnerId::as_str) == Some(&holder);
                 self.budget.note_holder(holder);
                 let left = millis.map_or(UNKNOWN_LEASE, Duration::from_millis);
                 let part = part.min(parts.len() - 1);

@@ -9,7 +9,7 @@ use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, eventually};
 
 /// In bytes.
-const LONGEST: usize = 200;
+const LONGEST: usize = 250;
 
 /// Returns the `Debug` output of `value` and asserts that it is short.
 #[track_caller]

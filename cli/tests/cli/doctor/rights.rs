@@ -85,7 +85,7 @@ fn who_may_also_look_can() {
 }
 
 /// Permissions that plain and fenced locks do not need, and the first kind that needs each.
-const OF_KINDS: [(&str, &str); 16] = [
+const OF_KINDS: [(&str, &str); 17] = [
     ("decrby", "semaphores with leases"),
     ("hscan", "read-write locks"),
     ("incrby", "semaphores"),
