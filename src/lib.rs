@@ -182,6 +182,8 @@
 //!
 //! [deployments.md]: guide::deployments
 //! [fencing-token]: FencedGuard::fencing_token
+//! [redisson.md]: guide::redisson
+//! [time-limits]: guide::deployments#time-limits-and-failovers
 //! [which_lock.md]: guide::which_lock
 //!
 #![doc = include_str!("../docs/promises.md")]

@@ -142,7 +142,7 @@ pub(super) enum Command {
     ///
     /// A read-write lock is freed for its writer, or for all its readers. Of a semaphore whose
     /// permits have leases, one permit is ended: leasehold break KEY PERMIT, with an id that show
-    /// prints. Its holder notices that when it next renews the lease.
+    /// prints. Its holder notices that within about a second.
     Break(BreakArgs),
     /// Show or set the number of permits of a semaphore
     ///

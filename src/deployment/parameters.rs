@@ -61,11 +61,12 @@ impl Parameters {
         [&self.user, &self.password].map(|secret| secret.as_deref().unwrap_or_default())
     }
 
-    /// The fault of an unknown parameter. Its name is not shown if it may be the end of a password
-    /// that contains `&`.
+    /// The fault of an unknown parameter. Its name is not shown if it may be the end of a user or a
+    /// password that contains `&`.
     fn unknown<T>(&self, name: &str, value: &str) -> Result<T> {
         let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-        let part = if !value.is_empty() && name.chars().all(is_of_name) {
+        let may_be_secret = self.user.is_some() || self.password.is_some();
+        let part = if !may_be_secret && !value.is_empty() && name.chars().all(is_of_name) {
             shown("parameter", name, &self.secrets())
         } else {
             "a parameter that is not known".into()

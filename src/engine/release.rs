@@ -283,16 +283,12 @@ impl Report {
     }
 }
 
-/// Hands a release without a clear reply to the watchdog. False if it must stay in Redis for a
-/// while: then it ends with the rest of its lease.
+/// Hands a release without a clear reply to the watchdog. False if the lock must stay in Redis for a
+/// while, or if the watchdog has ended: then it ends with the rest of its lease.
 fn release_later(core: &Core, hold: &Hold) -> bool {
     let grant = hold.grant();
-    let is_kept = grant.kept_in_redis().is_some();
-    if !is_kept {
-        let (key, call) = (grant.key().clone(), grant.release_call());
-        core.watchdog.release_orphan(key, call, grant.lease_ends());
-    }
-    !is_kept
+    let (key, call) = (grant.key().clone(), grant.release_call());
+    grant.kept_in_redis().is_none() && core.watchdog.release_orphan(key, call, grant.lease_ends())
 }
 
 /// Reports a lost hold whose lock was still in Redis and had to be released.

@@ -268,7 +268,7 @@ pub enum Error {
 
 impl Error {
     /// Returns true if the same call may succeed when it is repeated later, and nothing else is
-    /// changed. Never true after the work under a lock was done.
+    /// changed. Never true for an error of an unlock.
     ///
     /// | error | transient | because |
     /// |---|---|---|

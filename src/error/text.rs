@@ -26,6 +26,6 @@ pub(super) fn then(retried: bool) -> &'static str {
         true => {
             "the watchdog still tries to release it, and a lock ends by itself within its lease"
         }
-        false => "the lock ends by itself within its lease",
+        false => "nothing repeats the release; a lock ends by itself within its lease",
     }
 }

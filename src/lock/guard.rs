@@ -92,8 +92,7 @@ pub struct LockGuard {
 }
 
 /// Makes a guard not `Send`: a trait object is `Send` only if its trait is. The compiler's error
-/// about a guard that is sent to another thread shows this name. `Sync`, because other threads may
-/// use a reference to a guard.
+/// about a guard that is sent to another thread shows this name. Other threads may use a reference.
 trait GuardBelongsToItsThread: Sync + Unpin {}
 
 impl LockGuard {

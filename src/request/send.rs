@@ -143,8 +143,7 @@ impl Attempt<'_, '_> {
                 Ok(slot) => rooms.push(Room { group, slot }),
                 Err(_) => {
                     if self.enough.is_some() {
-                        // This says nothing of its replies.
-                        let _ = group.server.health.unanswered(Moment::now());
+                        group.server.health.not_sent();
                     }
                     let places = group.places.into_iter();
                     places.for_each(|place| self.fail(place, Failure::NoSlot));

@@ -207,6 +207,9 @@ impl Channels {
         channels.retain(|channel, entry| {
             let unused = entry.unused_since;
             let is_kept = unused.is_none_or(|since| now < since.after(LINGER));
+            if !is_kept {
+                wanted.remove(channel);
+            }
             match entry.state {
                 Subscription::Live if !is_kept => subscribed.push(Arc::clone(channel)),
                 Subscription::Refused(at) if is_kept && at.after(REFUSED_PAUSE) <= now => {

@@ -71,6 +71,16 @@ impl Default for State {
     }
 }
 
+impl State {
+    /// Begins a pause of the circuit breaker. A request that fails during one does not prolong it.
+    fn pause_again(&mut self, now: Moment) {
+        if std::mem::take(&mut self.probing) || now >= self.until {
+            self.pause = self.backoff.next();
+            self.until = now.after(self.pause);
+        }
+    }
+}
+
 impl Health {
     /// Whether another server may have its locks by now.
     pub(crate) fn is_suspect(&self) -> bool {
@@ -133,16 +143,18 @@ impl Health {
         }
     }
 
-    /// Records that a request from `since` got no reply in its time, or could not be sent. Requests
-    /// that fail during a pause do not prolong it. Returns for how long there was no reply, if this
+    /// Records that there was no connection for a request. That says nothing of the server's
+    /// replies.
+    pub(crate) fn not_sent(&self) {
+        self.0.lock().pause_again(Moment::now());
+    }
+
+    /// Records that a request from `since` got no reply in its time, or could not be sent. Returns for how long there was no reply, if this
     /// has to be reported: once in each outage.
     pub(crate) fn unanswered(&self, since: Moment) -> Option<Duration> {
         let mut state = self.0.lock();
         let now = Moment::now();
-        if std::mem::take(&mut state.probing) || now >= state.until {
-            state.pause = state.backoff.next();
-            state.until = now.after(state.pause);
-        }
+        state.pause_again(now);
         let since = since.max(state.last_reply);
         let silence = now.since(*state.silent_since.get_or_insert(since));
         let is_long = silence >= REPORT_AFTER;

@@ -195,13 +195,14 @@ impl Watchdog {
     ///
     /// After a shutdown this is certain only within an [active call](Self::begin_call): the thread
     /// may have ended.
-    pub(crate) fn release_orphan(&self, key: LockKey, call: Call, until: Moment) {
+    pub(crate) fn release_orphan(&self, key: LockKey, call: Call, until: Moment) -> bool {
         let mut state = self.shared.state.lock();
         if state.phase == Phase::Ended {
-            return;
+            return false;
         }
         state.orphans.push(Orphan::new(key, call, until));
         self.shared.wake_by(state, Moment::ZERO);
+        true
     }
 }
 

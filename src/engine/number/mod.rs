@@ -174,11 +174,11 @@ impl Number {
             is_unclear |= is_late && if_unclear == IfUnclear::Repeat;
             if is_unclear {
                 let repeated = copy(true);
-                self.clean_up(id, repeated, lost_copies, if_unclear, limit);
+                let is_repeated = self.clean_up(id, repeated, lost_copies, if_unclear, limit);
                 if if_unclear != IfUnclear::Undo {
                     let error = self.unclear(error, budget);
                     return Err(match if_unclear {
-                        IfUnclear::Repeat => error.of_release(true),
+                        IfUnclear::Repeat => error.of_release(is_repeated),
                         _ => error,
                     });
                 }
@@ -209,7 +209,7 @@ impl Number {
         lost_copies: LostCopies,
         if_unclear: IfUnclear,
         limit: Moment,
-    ) {
+    ) -> bool {
         let watchdog = &self.core.watchdog;
         let undo = match if_unclear {
             IfUnclear::Undo => Some(self.key().give_back(&id)),
@@ -223,8 +223,9 @@ impl Number {
             }
             None => (repeated, limit),
         };
-        watchdog.release_orphan(self.key.clone(), call, limit);
+        let is_repeated = watchdog.release_orphan(self.key.clone(), call, limit);
         id.retire(RECORDED);
+        is_repeated
     }
 }
 
