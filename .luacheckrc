@@ -10,5 +10,8 @@ files["lua/*.lua"] = { read_globals = {
     "type_error", "keep", "sweep", "notify", "tell",
     -- shared/read_write.lua
     "TURN", "exists", "is_of", "timeout_key", "waits_key", "mode_of", "writer_of", "readers_left",
-    "note_wait", "set_lease", "reader_of", "read_write_channel", "tagged", "MANY",
+    "note_wait", "set_lease", "reader_of", "read_write_channel", "tagged", "MANY", "end_if_unread",
+    "end_turn", "do_readers_wait",
+    -- shared/kinds.lua, shared/fair_head.lua
+    "is_of_fair_lock", "is_of_this_library", "mixed_kinds", "is_ours", "listeners",
 } }
