@@ -248,7 +248,8 @@ impl Renew for Grant {
 
     fn confirm_now(&self) {
         let mut state = self.state.lock();
-        state.update_leases(|_, lease| lease.confirm_now());
+        let now = Moment::now();
+        state.update_leases(|_, lease| lease.confirm_now(now));
     }
 
     fn lease_ends(&self) -> Moment {
