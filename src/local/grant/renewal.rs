@@ -180,7 +180,8 @@ impl Renew for Grant {
     }
 
     fn confirmation(&self) -> Option<Renewal> {
-        self.is_held().then(|| self.renewal_with_count(0, None))
+        // Without the count it only reads.
+        self.is_held().then(|| self.renewal(0, None))
     }
 
     fn next_step(&self, now: Moment) -> Step {
