@@ -9,7 +9,7 @@ use std::time::Duration;
 /// A point in time, in nanoseconds of this [clock](self). A sum that overflows is [`NEVER`].
 ///
 /// [`NEVER`]: Self::NEVER
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 
 impl Moment {

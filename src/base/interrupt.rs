@@ -8,7 +8,7 @@ use foldhash::HashMap;
 use parking_lot::Mutex;
 
 use crate::base::parker::Unparker;
-use crate::base::process::Process;
+use crate::base::process::PerProcess;
 
 /// Ends waits for locks or permits, for latches, or on conditions, from another thread.
 ///
@@ -42,11 +42,10 @@ struct Waits {
     /// Set under the mutex. Read without it, because every call reads that of its client.
     /// Sequentially consistent: see `ActiveCalls` of the watchdog.
     raised: AtomicBool,
-    unparkers: Unparkers,
-    process: Process,
+    unparkers: PerProcess<Unparkers>,
 }
 
-/// The unparkers by their ids. Their mutex protects: raising the interrupt wakes every unparker
+/// The unparkers of the threads of one process by their ids. Their mutex protects: raising the interrupt wakes every unparker
 /// that was registered before. Threads that park write here, so it shares no cache line with
 /// `raised`.
 #[derive(Default)]
@@ -62,16 +61,10 @@ impl Interrupt {
 
     /// Raises the interrupt: ends all waits with a clone of it, and all later ones. Never blocks.
     ///
-    /// In a process that was forked from the one that created the interrupt, it ends no waits of
-    /// threads, of which that process has none.
+    /// It is raised in this process only, not in processes that were forked before.
     pub fn interrupt(&self) {
-        if !self.0.process.is_current() {
-            // The mutex may stay locked.
-            self.0.raised.store(true, Ordering::SeqCst);
-            return;
-        }
         let unparkers = {
-            let mut unparkers = self.0.unparkers.0.lock();
+            let mut unparkers = self.0.unparkers.get().0.lock();
             self.0.raised.store(true, Ordering::SeqCst);
             std::mem::take(&mut *unparkers)
         };
@@ -89,7 +82,7 @@ impl Interrupt {
     /// Registers an unparker that raising the interrupt wakes, until the result is dropped.
     pub(crate) fn register(&self, unparker: Unparker) -> Registered {
         let id = unparker.id();
-        let mut unparkers = self.0.unparkers.0.lock();
+        let mut unparkers = self.0.unparkers.get().0.lock();
         if self.is_interrupted() {
             unparker.unpark();
         } else {
@@ -120,7 +113,9 @@ pub(crate) struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        let removed = self.interrupt.0.unparkers.0.lock().remove(&self.id);
+        let mut unparkers = self.interrupt.0.unparkers.get().0.lock();
+        let removed = unparkers.remove(&self.id);
+        drop(unparkers);
         drop(removed);
     }
 }

@@ -4,6 +4,8 @@
 //! belong to the parent. Parent and child can both write to the connections. A mutex that another
 //! thread had locked during the fork stays locked in the child.
 
+use std::sync::OnceLock;
+
 use forkguard::Guard;
 
 /// A process, told from its forked children.
@@ -38,5 +40,24 @@ impl Process {
 impl Default for Process {
     fn default() -> Self {
         Self::current()
+    }
+}
+
+/// A value that each process has for itself, with the mutexes in it.
+#[derive(Debug, Default)]
+pub(crate) struct PerProcess<T> {
+    process: Process,
+    value: T,
+    of_child: OnceLock<Box<Self>>,
+}
+
+impl<T: Default> PerProcess<T> {
+    /// The value of this process. A forked child begins with a default one.
+    pub(crate) fn get(&self) -> &T {
+        let mut one = self;
+        while !one.process.is_current() {
+            one = one.of_child.get_or_init(Box::default);
+        }
+        &one.value
     }
 }

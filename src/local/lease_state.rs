@@ -13,6 +13,8 @@ pub(super) struct LeaseState {
     levels: Levels,
     /// When the last request was sent whose reply confirmed the grant.
     confirmed: Moment,
+    /// A request that is sent from this moment on has to confirm the grant; `ZERO`: none is wanted.
+    wanted: Moment,
     /// When the grant ends in this process: before the lease can end on the server.
     expires: Moment,
     /// When the lease ends on the server, if both clocks run at one speed.
@@ -36,6 +38,7 @@ impl LeaseState {
         let mut state = Self {
             levels: Levels::new(terms),
             confirmed: asked,
+            wanted: Moment::ZERO,
             expires: asked,
             lease_ends: asked,
         };
@@ -58,7 +61,14 @@ impl LeaseState {
     /// Makes all moments earlier by this time, which a test skips.
     #[cfg(feature = "testing")]
     pub(super) fn shift_back(&mut self, time: Duration) {
-        for moment in [&mut self.confirmed, &mut self.expires, &mut self.lease_ends] {
+        let Self {
+            levels: _,
+            confirmed,
+            wanted,
+            expires,
+            lease_ends,
+        } = self;
+        for moment in [confirmed, wanted, expires, lease_ends] {
             *moment = moment.before(time);
         }
     }
@@ -68,9 +78,9 @@ impl LeaseState {
         self.confirmed
     }
 
-    /// Makes a confirmation due.
-    pub(super) fn confirm_now(&mut self) {
-        self.confirmed = Moment::ZERO;
+    /// Makes a confirmation due by a request that is sent from now on.
+    pub(super) fn confirm_now(&mut self, now: Moment) {
+        self.wanted = now;
     }
 
     pub(super) fn count(&self) -> u32 {
@@ -157,7 +167,8 @@ impl LeaseState {
     ///
     /// * before the last third of a renewed lease begins;
     /// * two thirds of a lease after the grant was last confirmed, also if the lease was extended;
-    /// * at the end of the lease.
+    /// * at the end of the lease;
+    /// * at once, if a confirmation is wanted.
     pub(super) fn schedule(&self) -> Schedule {
         let pace = self.levels.pace();
         let due = self.confirm_again().min(self.expires);
@@ -217,6 +228,9 @@ impl LeaseState {
 
     /// When the grant is confirmed although nothing else is due.
     fn confirm_again(&self) -> Moment {
+        if self.confirmed < self.wanted {
+            return Moment::ZERO;
+        }
         let pace = self.levels.pace();
         self.confirmed.after(pace / 3 * 2).before(slack(pace))
     }

@@ -80,7 +80,8 @@ struct WatchdogState {
     orphans: Vec<Orphan>,
     /// How many more orphans the thread releases in its present pass.
     orphans_in_pass: usize,
-    /// Targets whose hold counts have changed. The thread reads their schedules when it wakes up.
+    /// Targets whose holds or hold counts have changed. The thread reads their schedules when it
+    /// wakes up.
     noted: Vec<TargetId>,
     /// When the thread may send confirmations again.
     confirm_from: Moment,

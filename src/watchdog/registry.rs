@@ -63,14 +63,14 @@ pub(crate) fn next_target_id() -> TargetId {
 
 #[derive(Debug)]
 pub(crate) struct Registry<T> {
-    pub(super) targets: HashMap<TargetId, Entry<T>>,
+    targets: HashMap<TargetId, Entry<T>>,
     by_due: BTreeSet<(Moment, TargetId)>,
 }
 
 #[derive(Debug)]
-pub(super) struct Entry<T> {
+struct Entry<T> {
     target: T,
-    pub(super) schedule: Schedule,
+    schedule: Schedule,
 }
 
 impl<T> Default for Registry<T> {

@@ -48,12 +48,14 @@ pub(super) fn take_without_request(
             note_count(&part.core, &hold);
         }
         if is_handed_over {
+            // The thread that unlocked has told the watchdog when the grant is due.
             part.core.observer.counters.hand_overs.add(1);
-        } else if hold.grant().is_due_earlier() {
+        }
+        if !is_handed_over && hold.grant().is_due_earlier() {
             // The watchdog may know only when the idle grant was to be released.
             part.core.watchdog.reschedule(hold.grant().id());
         } else if hold.grant().begin_note() {
-            // It confirms what is held, but not what is idle.
+            // It confirms what is held, but not what is idle or about to be handed over.
             part.core.watchdog.note(hold.grant().id());
         }
         held.push(first_level(&part.core, hold, budget));
@@ -187,8 +189,51 @@ mod tests {
     use crate::deployment::Urls;
     use crate::error::Error;
     use crate::lease::Lease;
-    use crate::local::{Waiter, Wanted};
-    use crate::protocol::Read;
+    use crate::local::{Unlocks, Waiter, Wanted};
+    use crate::protocol::{Plain, Read};
+
+    /// The watchdog may have read the schedule before the thread had the hold.
+    #[test]
+    fn the_watchdog_has_a_note_of_a_grant_that_was_handed_over() {
+        let config = LockClientBuilder::new(Urls::One("redis://127.0.0.1:1".into()));
+        let core = Arc::new(Core::open(config.validate().unwrap()).unwrap());
+        let terms = Lease::RENEWED.terms(core.watchdog_lease).unwrap();
+        let part = Part::new(Arc::clone(&core), "lock", &Plain);
+        let parts = Parts::one(part);
+        let part = &parts.list[0];
+        let who = (ThreadId::current(), false);
+        let entered = core.queue.enter([&part.id].into_iter(), who, Moment::now());
+        let now = Moment::now();
+        let granted = Granted {
+            owner: part.new_owner(),
+            asked: now,
+            replied: now,
+            terms,
+            tokens: 0..0,
+            others_wait: false,
+        };
+        let place = (part.id.clone(), part.key.clone(), part.protocol);
+        let hold = core.queue.begin_hold(place, granted, &core.observer);
+        entered.claim.unwrap().keep([&hold].into_iter());
+        let budget = CallBudget::for_reply(Duration::ZERO);
+        let wanted = Wanted {
+            locks: [part.id.clone()].into_iter().collect(),
+            terms: [terms].into_iter().collect(),
+            needed: 1,
+            kind: parts.kind(),
+            is_shared: false,
+        };
+        let other = Waiter::new(wanted, ThreadId::numbered(u64::MAX), budget.unparker());
+        assert!(core.queue.enqueue(&other).is_none(), "it waits");
+        core.queue
+            .unlock(&[(&hold, Unlocks::Newest, Duration::ZERO)]);
+        let mut claim = core.queue.claim_of(&other).unwrap();
+        let missing = [(part, terms)];
+        let Ok(Some(held)) = take_without_request(&parts, &missing, &mut claim, &budget) else {
+            panic!("it was handed over");
+        };
+        assert!(!held[0].hold.grant().begin_note(), "there is a note");
+    }
 
     /// Another thread gets a hold on the grant before the watchdog refuses the grant.
     #[test]

@@ -180,7 +180,8 @@ impl Renew for Grant {
     }
 
     fn confirmation(&self) -> Option<Renewal> {
-        self.is_held().then(|| self.renewal_with_count(0, None))
+        // Without the count it only reads.
+        self.is_held().then(|| self.renewal(0, None))
     }
 
     fn next_step(&self, now: Moment) -> Step {
@@ -248,7 +249,8 @@ impl Renew for Grant {
 
     fn confirm_now(&self) {
         let mut state = self.state.lock();
-        state.update_leases(|_, lease| lease.confirm_now());
+        let now = Moment::now();
+        state.update_leases(|_, lease| lease.confirm_now(now));
     }
 
     fn lease_ends(&self) -> Moment {

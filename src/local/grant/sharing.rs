@@ -63,6 +63,10 @@ impl GrantState {
             holder,
             lease,
         } = self.sharers.swap_remove(at);
+        // The grant is held without a break: its confirmation is not put off.
+        if self.seen.0 == self.number {
+            self.seen.0 = number;
+        }
         self.number = number;
         let lease = std::mem::replace(&mut self.lease, lease);
         let usage = Usage::Held(number, holder?);

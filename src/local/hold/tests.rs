@@ -68,6 +68,15 @@ fn a_lost_hold_is_unlocked_level_by_level() {
     assert_eq!(hold.pop(Unlocks::Newest), Popped::Nothing);
 }
 
+/// So a reply to it that is lost leaves no doubt about the hold count in Redis.
+#[test]
+fn a_confirmation_does_not_write_the_hold_count() {
+    let hold = taken(LEASE, Renewals::Unlimited);
+    hold.push(renewed()).unwrap();
+    let confirmation = hold.grant().confirmation().unwrap();
+    assert_eq!((confirmation.millis, confirmation.count), (0, None));
+}
+
 #[test]
 fn no_level_is_added_to_a_hold_that_is_lost() {
     let hold = taken(LEASE, Renewals::Unlimited);

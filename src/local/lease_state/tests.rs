@@ -50,6 +50,24 @@ fn a_fixed_lease_is_confirmed_once_and_never_renewed() {
     assert_eq!(state.action_at(at(LEASE - 1)), Action::Wait);
 }
 
+/// Also soon after the start of the machine, and if the reply to an earlier request arrives later.
+#[test]
+fn a_confirmation_that_is_wanted_is_due_until_a_later_request_confirms() {
+    let early = |millis| Moment::ZERO.after(Duration::from_millis(millis));
+    let mut state = LeaseState::new(terms(HOUR, Renewals::Unlimited), early(1));
+    assert_eq!(state.action_at(early(30)), Action::Wait);
+    state.confirm_now(early(20));
+    for earlier in [10, 19] {
+        assert_eq!(state.schedule().due, Moment::ZERO);
+        assert_eq!(state.action_at(early(30)), Action::Renew(0));
+        state.renewed(early(earlier), 0, true);
+    }
+    assert_eq!(state.schedule().due, Moment::ZERO);
+    state.renewed(early(20), 0, true);
+    assert!(state.schedule().due > early(HOUR / 2));
+    assert_eq!(state.action_at(early(30)), Action::Wait);
+}
+
 #[test]
 fn used_up_renewals_are_reported_before_the_lease_ends() {
     let mut state = taken(Renewals::Left(1));

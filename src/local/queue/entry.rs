@@ -20,6 +20,8 @@ pub(super) struct Entry {
     pub(super) readers: Readers,
     /// The threads that wait for the ticket, in their order.
     pub(super) waiting: VecDeque<Arc<Waiter>>,
+    /// When a thread last [looked](super::LocalQueue::look_again) at the lock.
+    pub(super) looked: Moment,
     /// Waiting threads whose own deadline is past. They wait only for the reply to the thread that
     /// has the ticket.
     pub(super) await_reply: Vec<Arc<Waiter>>,

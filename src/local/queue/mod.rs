@@ -65,7 +65,6 @@ use crate::protocol::Protocol;
 ///   things, the threads have: a thread waits for another one indefinitely only if that has the
 ///   ticket of a lock that it wants.
 /// * A ticket that is passed on goes to the next thread directly. No other thread sees it free.
-/// * A grant knows whether threads wait for its lock.
 /// * A reply wakes the threads that wait for that reply.
 ///
 /// It is locked before the mutex of a grant, never after it.

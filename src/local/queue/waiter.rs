@@ -138,13 +138,20 @@ fn keeps_place(since: Moment, now: Moment) -> bool {
 
 /// The longer a thread has waited, the longer is its period, because the others may have long
 /// holds. Each period consists of four shorter ones, so all threads keep their places at the same
-/// time, which ends after 1.4 seconds.
+/// time, which ends after 1.4 seconds. A period becomes longer only where another one ends.
 fn period(since: Moment, now: Moment) -> Duration {
+    let waited = last_end_of_a_period(now).since(since);
     let mut period = SHORTEST_PERIOD;
-    while period < LONGEST_PERIOD && period * 4 <= now.since(since) {
+    while period < LONGEST_PERIOD && period * 4 <= waited {
         period *= 4;
     }
     period
+}
+
+/// When the last of all periods ended. No thread ceases to keep its place between two of these
+/// moments.
+pub(super) fn last_end_of_a_period(now: Moment) -> Moment {
+    now.before(SHORTEST_PERIOD - now.left_of(SHORTEST_PERIOD))
 }
 
 #[cfg(test)]
@@ -170,6 +177,18 @@ mod tests {
             (0, 3 * 4096 - 1024, true),
         ] {
             assert_eq!(keeps_place(at(since), at(now)), expected, "{since} {now}");
+        }
+    }
+
+    #[test]
+    fn a_thread_ceases_to_keep_its_place_only_at_the_end_of_a_period() {
+        for since in 0..64 {
+            let keeps_place = |now| keeps_place(at(since), at(now));
+            for now in since + 1..since + 5000 {
+                if keeps_place(now - 1) && !keeps_place(now) {
+                    assert_eq!(last_end_of_a_period(at(now)), at(now), "{since} {now}");
+                }
+            }
         }
     }
 

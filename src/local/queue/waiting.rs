@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::waiter::last_end_of_a_period;
 use super::{Claim, LocalQueue, LockId, Locks, Unanswered, Waiter, wake};
 use crate::base::clock::Moment;
 use crate::base::list::List;
@@ -54,11 +55,44 @@ impl LocalQueue {
 
     /// Gives tickets to the threads that this waiting thread has kept from passing it, and does not
     /// any more.
+    ///
+    /// Threads that keep their places cease to at the same moments. So one of those that wait for a
+    /// lock looks at it for all of them.
     pub(crate) fn look_again(&self, waiter: &Waiter) {
-        if waiter.wants_several() {
-            let woken = self.0.lock().pass_on(&waiter.locks, None);
-            wake(&woken);
+        self.look_unless_done_since(waiter, |now| {
+            // In tests a thread ceases to keep its place at any time.
+            if cfg!(any(test, interleavings)) {
+                Moment::NEVER
+            } else {
+                last_end_of_a_period(now)
+            }
+        });
+    }
+
+    /// Looks at the locks that no thread has looked at since a moment, which `since` computes from
+    /// the present one.
+    pub(super) fn look_unless_done_since(
+        &self,
+        waiter: &Waiter,
+        since: impl FnOnce(Moment) -> Moment,
+    ) {
+        if !waiter.wants_several() {
+            return;
         }
+        let mut guard = self.0.lock();
+        let locks = &mut *guard;
+        // Under the mutex: another thread may have looked before the end of a period meanwhile.
+        let now = Moment::now();
+        let since = since(now);
+        let entries = &mut locks.entries;
+        let is_due = |lock: &&LockId| {
+            let entry = entries.get_mut(*lock);
+            entry.is_some_and(|entry| std::mem::replace(&mut entry.looked, now) < since)
+        };
+        let due: Vec<&LockId> = waiter.locks.iter().filter(is_due).collect();
+        let woken = locks.pass_on(due, None);
+        drop(guard);
+        wake(&woken);
     }
 
     /// The tickets, if they were passed on to this waiting thread.

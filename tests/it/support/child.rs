@@ -63,6 +63,10 @@ const ROLES: &[(&str, Role)] = &[
     ("fork_a_holder", faults::fork::fork_a_holder),
     ("fork_and_wait", faults::fork::fork_and_wait),
     ("fork_a_busy_client", faults::fork::fork_a_busy_client),
+    (
+        "fork_with_an_interrupt",
+        faults::fork::interrupt::fork_with_an_interrupt,
+    ),
     #[cfg(target_os = "linux")]
     (
         "fork_into_a_namespace",

@@ -99,3 +99,33 @@ fn the_unlock_of_many_locks_looks_at_each_a_few_times() {
         assert!(looks[1] <= 6 * 100, "{looks:?}");
     }
 }
+
+/// All of them cease to keep their places, and look, at the same moment.
+#[test]
+fn one_of_many_threads_that_wait_for_the_same_locks_looks_at_them() {
+    let queue = queue();
+    let other = held(&queue, "other", 1, 0, 0);
+    let all: Vec<Waiting> = (2..12)
+        .map(|number| wait(&queue, &["a", "b", "other"], number))
+        .collect();
+    let looks = || -> usize {
+        let looks = all.iter().map(|one| &one.waiter.looks);
+        looks
+            .map(|looks| looks.load(std::sync::atomic::Ordering::Relaxed))
+            .sum()
+    };
+    for _ in 0..2 {
+        let end = Moment::now();
+        let counts: Vec<usize> = all
+            .iter()
+            .map(|one| {
+                let before = looks();
+                queue.look_unless_done_since(&one.waiter, |_| end);
+                looks() - before
+            })
+            .collect();
+        assert!(counts[0] > 0, "{counts:?}");
+        assert!(counts[1..].iter().all(|&count| count == 0), "{counts:?}");
+    }
+    drop(other);
+}

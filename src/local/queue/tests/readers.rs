@@ -81,6 +81,19 @@ fn readers_share_a_grant_and_the_last_one_releases_it() {
     assert!(queue.is_empty());
 }
 
+/// However often the thread changes that has read for the longest time.
+#[test]
+fn a_grant_that_readers_share_is_confirmed_from_its_first_hold_on() {
+    let queue = queue();
+    let first = hold_as(&queue, 1, true);
+    let (second, third) = (join(&queue, 2), join(&queue, 3));
+    let since = first.grant().unconfirmed_since();
+    for hold in [&first, &second] {
+        assert_eq!(unlock(&queue, &[hold], NO_LINGER), [Unlocked::Shared]);
+        assert_eq!(third.grant().unconfirmed_since(), since);
+    }
+}
+
 #[test]
 fn a_writer_that_waits_is_not_overtaken_by_readers() {
     let queue = queue();
