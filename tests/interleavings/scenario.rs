@@ -120,7 +120,7 @@ impl World {
         {
             match self.acquire(&wanted, thread) {
                 Some(again) => self.queue.resume(hold, &again[0]),
-                None => return hold.abandon(),
+                None => return hold.abandon(None),
             }
             self.work(&holds);
         }
