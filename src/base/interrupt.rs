@@ -45,9 +45,9 @@ struct Waits {
     unparkers: PerProcess<Unparkers>,
 }
 
-/// The unparkers of the threads of one process by their ids. Their mutex protects: raising the interrupt wakes every unparker
-/// that was registered before. Threads that park write here, so it shares no cache line with
-/// `raised`.
+/// The unparkers of one process by their ids. Their mutex protects: raising the interrupt wakes
+/// every unparker that was registered before. Threads that park write here, so it shares no cache
+/// line with `raised`.
 #[derive(Default)]
 #[repr(align(128))]
 struct Unparkers(Mutex<HashMap<usize, Unparker>>);
