@@ -5,7 +5,7 @@ use leasehold::{Error, LockClient};
 use super::{SECRET, assert_no_secret, setting};
 
 /// Each URL, and words that the error contains.
-const BAD: [(&str, &[&str]); 38] = [
+const BAD: [(&str, &[&str]); 39] = [
     ("", &["empty", "redis://"]),
     ("  ", &["empty"]),
     ("redis://:hunter2\n@127.0.0.1", &["a newline", "inside"]),
@@ -61,8 +61,13 @@ const BAD: [(&str, &[&str]); 38] = [
         &["two different passwords"],
     ),
     (
-        "redis://127.0.0.1?pass=hunter2&timeout=hunter2",
+        "redis://127.0.0.1?timeout=hunter2&pass=hunter2",
         &["parameter \"timeout\"", "db, user, pass and protocol"],
+    ),
+    // The end of a password that contains `&`.
+    (
+        "redis://127.0.0.1?pass=sesame&hunter2=hunter2",
+        &["a parameter that is not known", "%26"],
     ),
     ("redis+unix://", &["no path", "/path/to/socket"]),
     ("redis+unix://run/redis.sock", &["path", "redis+unix:///"]),
