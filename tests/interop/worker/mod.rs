@@ -96,12 +96,16 @@ fn run(session: &mut Session, command: &str) -> Result<String> {
     command(session, words)
 }
 
-/// The name of the error and its text, as in Java.
+/// The name of an error that a scenario expects, as in Java, and its text.
 fn describe(error: &(dyn std::error::Error + 'static)) -> String {
-    match error.downcast_ref::<leasehold::Error>() {
-        Some(error) => format!("{error:?}: {error}"),
-        None => error.to_string(),
-    }
+    use leasehold::Error;
+    let name = match error.downcast_ref() {
+        Some(Error::Lost { .. }) => "Lost: ",
+        Some(Error::NotHeld { .. }) => "NotHeld: ",
+        Some(Error::WrongType { .. }) => "WrongType: ",
+        _ => "",
+    };
+    format!("{name}{error}")
 }
 
 /// A word of the command.

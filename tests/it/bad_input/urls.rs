@@ -61,7 +61,7 @@ const BAD: [(&str, &[&str]); 39] = [
         &["two different passwords"],
     ),
     (
-        "redis://127.0.0.1?timeout=hunter2&pass=hunter2",
+        "redis://127.0.0.1?timeout=hunter2",
         &["parameter \"timeout\"", "db, user, pass and protocol"],
     ),
     // The end of a password that contains `&`.
