@@ -94,7 +94,7 @@ impl TestClock {
     pub(crate) fn new(server: Arc<dyn Any + Send + Sync>) -> Self {
         Self {
             state: Mutex::default(),
-            changed: Condvar::new(),
+            changed: Condvar::default(),
             _server: server,
         }
     }
