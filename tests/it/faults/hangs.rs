@@ -8,7 +8,9 @@ use std::time::Duration;
 use crossbeam_channel::Receiver;
 use tracing::Level;
 
-use leasehold::{Error, Lease, Lock, LockClient, LockEvent, LockGuard, LostReason};
+use leasehold::{
+    Error, Lease, Lock, LockClient, LockClientBuilder, LockEvent, LockGuard, LostReason,
+};
 
 use super::deployment::Deployment;
 use super::kinds::{KINDS, Kind};
@@ -33,14 +35,21 @@ fn timeout(lease: Duration) -> Duration {
 }
 
 fn client(deployment: &Deployment, lease: Duration) -> LockClient {
+    let builder = builder_of(deployment, lease, timeout(lease));
+    builder.build().expect("the settings are valid")
+}
+
+fn builder_of(
+    deployment: &Deployment,
+    lease: Duration,
+    command_timeout: Duration,
+) -> LockClientBuilder {
     deployment
         .builder()
         .watchdog_lease(lease)
-        .command_timeout(timeout(lease))
+        .command_timeout(command_timeout)
         .connect_timeout(timeout(lease))
         .pool_timeout(timeout(lease))
-        .build()
-        .expect("the settings are valid")
 }
 
 /// The locks of one kind that a client holds when the server begins to hang.
@@ -272,7 +281,11 @@ fn is_notified_before_another_client_has_the_lock(
     lease: Duration,
     time: Duration,
 ) {
-    let [ours, callers, rivals] = [(); 3].map(|()| client(deployment, lease));
+    let [ours, callers] = [(); 2].map(|()| client(deployment, lease));
+    // They wait for longer than the hang.
+    let rivals = builder_of(deployment, lease, timeout(lease) * 3)
+        .build()
+        .unwrap();
     let held = Held::of_all_kinds(&ours, lease);
     let events = ours.events();
     let hang = barriers();
@@ -337,7 +350,10 @@ fn after_a_hang_of_three_leases_the_holder_is_notified_before_another_client_has
 /// A failed renewal is no loss as long as there is time for another one.
 fn a_hang_of_half_a_lease_loses_no_lock(deployment: &Deployment) {
     let lease = LEASE.get() * 4;
-    let [ours, callers, rivals] = [(); 3].map(|()| client(deployment, lease));
+    let [callers, rivals] = [(); 2].map(|()| client(deployment, lease));
+    // A confirmation without a reply would put off the renewal until the hang has ended.
+    let ours = builder_of(deployment, lease, timeout(lease)).confirm_every(Duration::ZERO);
+    let ours = ours.build().unwrap();
     let held = Held::of_all_kinds(&ours, lease * 4);
     let hang = barriers();
     thread::scope(|scope| {

@@ -197,7 +197,9 @@ fn every_second_renewal_is_lost(fault: Fault) {
     let mut view = proxied.view();
     // Two attempts, on a busy machine, fit into a third of the lease.
     let lease = LEASE.get() * 3;
-    let client = client(&proxied, lease, timeout());
+    // Only renewals call the script.
+    let builder = proxied.builder(timeout()).watchdog_lease(lease);
+    let client = builder.confirm_every(Duration::ZERO).build().unwrap();
     let guard = client.reentrant_lock(&unique("lost")).acquire().unwrap();
     let mut lose = false;
     proxied.proxy.on_request(move |request| {
