@@ -54,7 +54,8 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// Repeat a call only after an error that [is transient](Self::is_transient). No error of an unlock
 /// is transient, such as [`NotReleased`](Self::NotReleased) and [`Lost`](Self::Lost). So a function
 /// that acquires a lock, works and unlocks can be repeated as a whole, unless its work returns
-/// transient errors of its own, such as that of a [`confirm`](crate::LockGuard::confirm).
+/// transient errors of its own. [`confirm`](crate::LockGuard::confirm) and
+/// [`Condition::wait`](crate::Condition::wait) have such errors.
 /// [`with`](crate::ReentrantLock::with) keeps both apart: after its outer error, the work has not
 /// begun.
 #[derive(thiserror::Error)]

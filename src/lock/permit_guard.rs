@@ -85,8 +85,8 @@ impl PermitGuard {
     ///
     /// The process knows of a loss at the latest when the lease may have ended by the local clock,
     /// which is a little before it ends in Redis (see [`remaining`](Self::remaining)). It knows
-    /// earlier if the watchdog finds that the permit is gone, as soon as that of a lock: see
-    /// [`LockGuard::check`](crate::LockGuard::check).
+    /// earlier if the watchdog finds that the permit is gone, which it does in the same time as for
+    /// a lock: see [`LockGuard::check`](crate::LockGuard::check).
     ///
     /// # Errors
     ///
