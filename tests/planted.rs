@@ -114,13 +114,11 @@ fn a_release_by_any_client_is_found_as_two_holders() {
 
 #[test]
 #[ignore = "soak"]
-fn a_lease_without_a_deadline_is_found_as_two_holders() {
-    assert_finds(
-        "deadline",
-        bugs::lease_without_deadline(),
-        &STORMS,
-        "two holders",
-    );
+fn a_lease_without_a_deadline_is_found_as_two_holders_or_as_a_holder_not_notified() {
+    // The holder works on after its lease: beside the next holder, or after its key was deleted.
+    let kinds = ["two holders", "holder not notified"];
+    let bug = bugs::lease_without_deadline();
+    assert_finds_one_of("deadline", bug, &STORMS, &kinds);
 }
 
 #[test]
@@ -201,6 +199,11 @@ fn a_permit_that_is_not_counted_is_found() {
 }
 
 fn assert_finds(name: &str, bug: Vec<Edit>, load: &[&str], kind: &str) {
+    assert_finds_one_of(name, bug, load, &[kind]);
+}
+
+/// Some bugs show in more than one way, and a run ends with the first violation.
+fn assert_finds_one_of(name: &str, bug: Vec<Edit>, load: &[&str], kinds: &[&str]) {
     let _alone = MACHINE.lock();
     let copy = target().join("planted").join(name);
     // A name of its own, so that the build does not replace the program of the unchanged source.
@@ -214,7 +217,8 @@ fn assert_finds(name: &str, bug: Vec<Edit>, load: &[&str], kind: &str) {
     let run = found.expect("a run that finds the bug");
     let output = text(&run);
     assert_eq!(run.status.code(), Some(1), "{output}");
-    assert!(output.contains(&format!(" x {kind}\n")), "{output}");
+    let is_found = |kind: &&str| output.contains(&format!(" x {kind}\n"));
+    assert!(kinds.iter().any(is_found), "{output}");
 }
 
 /// Runs the program, with its logs in `directory`.
