@@ -119,6 +119,11 @@ impl BatchClient {
         self.redis.health(key, Health::skips)
     }
 
+    /// The number of servers that have locks, as far as is known.
+    pub(crate) fn servers(&self) -> usize {
+        self.redis.topology.last_known_servers().len().max(1)
+    }
+
     /// Locks with the same number may share a request.
     pub(crate) fn batch(&self, key: &LockKey) -> u16 {
         self.redis.batch(key)

@@ -181,7 +181,7 @@ impl Topology {
     }
 
     /// Every server that has locks, as far as is known, even if it is suspect. No I/O.
-    fn last_known_servers(&self) -> Vec<Arc<Server>> {
+    pub(crate) fn last_known_servers(&self) -> Vec<Arc<Server>> {
         match &self.kind {
             Kind::One(server) => vec![Arc::clone(server)],
             Kind::Sentinel(sentinel) => sentinel.master().into_iter().collect(),
