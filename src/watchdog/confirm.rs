@@ -34,35 +34,29 @@ impl WatchdogThread {
             }
             state.registry.unconfirmed(latest, most)
         };
-        let mut calls: HashMap<Arc<str>, Vec<RenewalRequest>> = HashMap::new();
+        let mut calls: HashMap<Arc<str>, Option<Vec<RenewalRequest>>> = HashMap::new();
         for (id, target) in unconfirmed {
-            match guarded(|| target.confirmation(latest)) {
-                Some(Some(renewal)) => {
-                    let server = self.batch_client.name(&renewal.key);
-                    let call = calls.entry(server).or_default();
-                    // The others are the first ones in a later interval.
-                    if self.has_place(call, &renewal) {
-                        call.push((id, target, renewal));
-                    }
-                }
-                Some(None) => self.reschedule(id),
-                None => self.postpone_confirmation(id, now),
+            let Some(renewal) = guarded(|| target.confirmation(latest)).flatten() else {
+                // Its schedule has changed. After a panic it would be due again at once.
+                self.count_from(latest, id);
+                continue;
+            };
+            let call = calls.entry(self.batch_client.name(&renewal.key));
+            // A server that did not reply lately is asked after the pauses of its circuit breaker.
+            let is_asked = || !self.batch_client.skips(&renewal.key);
+            match call.or_insert_with(|| is_asked().then(Vec::new)) {
+                Some(call) if self.has_place(call, &renewal) => call.push((id, target, renewal)),
+                // It comes before the others in a later interval.
+                Some(_) => {}
+                None => self.count_from(now, id),
             }
         }
         if calls.is_empty() {
             return;
         }
         self.shared.state.lock().confirm_from = now.after(every);
-        // A server that did not reply lately is asked after the pauses of its circuit breaker.
-        calls.retain(|_, locks| {
-            let skips = self.batch_client.skips(&locks[0].2.key);
-            if skips {
-                let ids = locks.iter().map(|(id, ..)| *id);
-                ids.for_each(|id| self.postpone_confirmation(id, now));
-            }
-            !skips
-        });
-        self.send_confirmations(&calls.into_values().collect::<Vec<_>>(), now, until);
+        let calls: Vec<Vec<RenewalRequest>> = calls.into_values().flatten().collect();
+        self.send_confirmations(&calls, now, until);
     }
 
     /// Whether this renewal can be in a script call with these others.
@@ -89,7 +83,7 @@ impl WatchdogThread {
             let verdicts = reply.and_then(|reply| protocol::verdicts(&reply, locks.len()));
             let Ok(verdicts) = verdicts else {
                 let ids = locks.iter().map(|(id, ..)| *id);
-                ids.for_each(|id| self.postpone_confirmation(id, now));
+                ids.for_each(|id| self.count_from(now, id));
                 continue;
             };
             for ((id, target, renewal), verdict) in locks.iter().zip(verdicts) {
@@ -104,10 +98,11 @@ impl WatchdogThread {
         }
     }
 
-    /// Without a clear reply, the time to the next confirmation counts from `now` on.
-    fn postpone_confirmation(&self, id: TargetId, now: Moment) {
+    /// Reads the schedule of a target. Its time without a confirmation counts from `earliest` on,
+    /// as if it were confirmed then.
+    fn count_from(&self, earliest: Moment, id: TargetId) {
         self.shared.reschedule(id, |schedule| Schedule {
-            unconfirmed: schedule.unconfirmed.max(now),
+            unconfirmed: schedule.unconfirmed.max(earliest),
             ..schedule
         });
     }

@@ -250,14 +250,17 @@ impl Shared {
 
     /// When the thread next sends confirmations.
     fn next_confirmation(&self, state: &WatchdogState) -> Moment {
-        let since = state.registry.unconfirmed_since();
-        let due = since.map_or(Moment::NEVER, |since| since.after(self.confirm_every));
-        due.max(state.confirm_from)
+        self.confirms_at(state, state.registry.unconfirmed_since())
+    }
+
+    /// When the thread sends the confirmation of what is unconfirmed since this moment.
+    fn confirms_at(&self, state: &WatchdogState, since: Moment) -> Moment {
+        since.after(self.confirm_every).max(state.confirm_from)
     }
 
     /// Wakes the thread if it would sleep beyond what this schedule of a target needs.
     fn wake_for(&self, state: parking_lot::MutexGuard<'_, WatchdogState>, schedule: Schedule) {
-        let confirm = schedule.unconfirmed.after(self.confirm_every);
+        let confirm = self.confirms_at(&state, schedule.unconfirmed);
         self.wake_by(state, schedule.due.min(confirm));
     }
 

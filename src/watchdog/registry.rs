@@ -150,9 +150,10 @@ impl<T: Clone> Registry<T> {
             .collect()
     }
 
-    /// Since when a target is unconfirmed: the longest time of all.
-    pub(crate) fn unconfirmed_since(&self) -> Option<Moment> {
-        self.by_unconfirmed.first().map(|&(since, _)| since)
+    /// Since when one of the targets is unconfirmed: the longest time of all.
+    pub(crate) fn unconfirmed_since(&self) -> Moment {
+        let first = self.by_unconfirmed.first();
+        first.map_or(Moment::NEVER, |&(since, _)| since)
     }
 
     /// Returns the `most` targets that are unconfirmed for the longest time, but not those that are
@@ -337,8 +338,8 @@ mod tests {
                 let due = model.values().map(|schedule| schedule.due);
                 prop_assert_eq!(registry.next_due(), due.min());
                 let unconfirmed = model.values().map(|schedule| schedule.unconfirmed);
-                let unconfirmed = unconfirmed.filter(|&since| since != Moment::NEVER);
-                prop_assert_eq!(registry.unconfirmed_since(), unconfirmed.min());
+                let unconfirmed = unconfirmed.min().unwrap_or(Moment::NEVER);
+                prop_assert_eq!(registry.unconfirmed_since(), unconfirmed);
             }
             let first = |of: fn(&Schedule) -> Moment, most| {
                 let all = model.iter().map(|(id, schedule)| (of(schedule), *id));
