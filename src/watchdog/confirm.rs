@@ -60,7 +60,7 @@ impl WatchdogThread {
     }
 
     /// Whether this renewal can be in a script call with these others.
-    fn has_place(&self, call: &[RenewalRequest], renewal: &Renewal) -> bool {
+    pub(super) fn has_place(&self, call: &[RenewalRequest], renewal: &Renewal) -> bool {
         call.first().is_none_or(|(.., first)| {
             let batch = |one: &Renewal| self.batch_client.batch(&one.key);
             call.len() < BATCH

@@ -7,7 +7,7 @@ use crate::base::owner::OwnerId;
 use crate::config::LockClientBuilder;
 use crate::deployment::Urls;
 use crate::error::LostReason;
-use crate::protocol::{Plain, Protocol, Verdict};
+use crate::protocol::{Plain, Protocol, Read, Verdict};
 use crate::request::RedisClient;
 use crate::topology::Topology;
 
@@ -77,7 +77,11 @@ impl Renew for Nested {
 
 /// The thread, and no server that it reaches.
 fn thread(shared: &Arc<Shared>) -> thread::WatchdogThread {
-    let config = LockClientBuilder::new(Urls::One("redis://127.0.0.1:1".into()));
+    thread_of(shared, Urls::One("redis://127.0.0.1:1".into()))
+}
+
+fn thread_of(shared: &Arc<Shared>, urls: Urls) -> thread::WatchdogThread {
+    let config = LockClientBuilder::new(urls);
     let config = config.validate().unwrap();
     let topology = Topology::new(&config, None).unwrap();
     let redis = RedisClient::new(&config, Arc::new(topology));
@@ -88,10 +92,14 @@ fn thread(shared: &Arc<Shared>) -> thread::WatchdogThread {
 }
 
 fn renewal() -> Renewal {
-    let key = LockKey::new("", "lock");
+    renewal_of("lock", &Plain)
+}
+
+fn renewal_of(name: &str, protocol: &dyn Protocol) -> Renewal {
+    let key = LockKey::new("", name);
     let owner = OwnerId::new("client");
     Renewal {
-        call: Plain.renew(&key, &owner, 64, None),
+        call: protocol.renew(&key, &owner, 64, None),
         key,
         millis: 64,
         count: None,
@@ -179,6 +187,37 @@ impl Renew for Held {
     fn skip(&self, _: Duration) {}
 }
 
+fn held() -> Held {
+    Held {
+        since: Moment::now().before(Duration::from_secs(60)),
+        key: LockKey::new("", "lock"),
+        calls: AtomicUsize::new(0),
+    }
+}
+
+#[test]
+fn a_confirmation_is_for_locks_of_one_kind_and_one_slot() {
+    let urls = Urls::Cluster(vec!["redis://127.0.0.1:1".into()]);
+    let thread = thread_of(&Arc::default(), urls);
+    let first = renewal_of("{slot}:1", &Plain);
+    let mut call: Vec<thread::RenewalRequest> = vec![(ID, Arc::new(held()), first)];
+    let others: [(&str, &dyn Protocol, bool); 3] = [
+        ("{slot}:2", &Plain, true),
+        ("{slot}:2", &Read, false),
+        ("another slot", &Plain, false),
+    ];
+    for (name, protocol, has_place) in others {
+        let other = renewal_of(name, protocol);
+        assert_eq!(thread.has_place(&call, &other), has_place, "{name}");
+        assert!(thread.has_place(&[], &other));
+    }
+    call.resize(thread::BATCH, call[0].clone());
+    assert!(
+        !thread.has_place(&call, &renewal_of("{slot}:2", &Plain)),
+        "full"
+    );
+}
+
 /// However many are held. Each pass handles others, also if the server does not reply.
 #[test]
 fn a_pass_confirms_one_batch_and_calls_no_other_target() {
@@ -189,11 +228,7 @@ fn a_pass_confirms_one_batch_and_calls_no_other_target() {
     let mut thread = thread(&shared);
     let targets: Vec<Arc<Held>> = (1..=10_000)
         .map(|id| {
-            let target = Arc::new(Held {
-                since: Moment::now().before(Duration::from_secs(60)),
-                key: LockKey::new("", "lock"),
-                calls: AtomicUsize::new(0),
-            });
+            let target = Arc::new(held());
             let mut state = shared.state.lock();
             let schedule = target.schedule();
             state
