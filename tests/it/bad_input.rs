@@ -255,7 +255,7 @@ fn a_program_whose_main_returns_an_error_prints_its_text() {
         .output()
         .expect("the test binary can be run again");
     let text = String::from_utf8_lossy(&program.stderr);
-    let begin = "Error: lock \"order:pay\": no clear reply from Redis at 127.0.0.1:1 within ";
+    let begin = "Error: \"order:pay\": no clear reply from Redis at 127.0.0.1:1 within ";
     let line = text.lines().find(|line| line.starts_with("Error: "));
     let line = line.unwrap_or_else(|| panic!("no error: {text}"));
     assert!(line.starts_with(begin), "{line}");
