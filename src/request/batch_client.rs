@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 
-use super::attempt::{Attempt, Purpose};
+use super::attempt::Attempt;
 use super::client::RedisClient;
 use super::state::{Failure, Request, RequestState};
 use crate::base::clock::Moment;
@@ -13,6 +13,7 @@ use crate::base::test_clock::ClientClock;
 use crate::observe::Observer;
 use crate::script::Call;
 use crate::transport::health::Health;
+use crate::transport::links::Purpose;
 use crate::transport::retry_action::RetryAction;
 
 /// Sends the requests of one thread, those to one server together. A server that does not reply

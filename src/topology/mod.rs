@@ -18,8 +18,8 @@ use crate::deployment::Deployment;
 use crate::error::Result;
 use crate::transport::health::Health;
 use crate::transport::hint::Role;
+use crate::transport::limits::Limits;
 use crate::transport::node::Login;
-use crate::transport::pool::Pools;
 use crate::transport::server::{Server, Servers};
 use cluster::Cluster;
 pub use route_error::{LookUpFailed, RouteError};
@@ -59,7 +59,12 @@ impl Topology {
         let servers = |login| -> Result<Servers> {
             Ok(Servers {
                 login: Arc::new(login),
-                pools: Pools::new(config.pool_size, config.pool_timeout)?,
+                limits: Limits {
+                    connections: config.connections,
+                    pool_size: config.pool_size,
+                    connect_timeout: config.connect_timeout,
+                    command_timeout: config.command_timeout,
+                },
             })
         };
         let (kind, servers) = match &config.deployment {

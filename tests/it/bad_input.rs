@@ -77,7 +77,9 @@ fn a_setting_out_of_bounds_is_refused() {
         setting(change(LockClient::builder("redis://127.0.0.1:1")).build())
     };
     assert_eq!(change(|b| b.pool_size(0)), "pool_size");
+    assert_eq!(change(|b| b.connections(0)), "connections");
     assert_eq!(change(|b| b.pool_size(1001)), "pool_size");
+    assert_eq!(change(|b| b.connections(1001)), "connections");
     for out in [Duration::ZERO, Duration::from_micros(999), Duration::MAX] {
         for (field, builder) in [
             (
