@@ -56,6 +56,17 @@ const commands = {
     return [all.holds, all.inside, all.gaveUp, all.longest, ...waits];
   },
 
+  // Each worker has a name of its own.
+  async apart(prefix, workers, start, end) {
+    const all = { holds: 0, inside: 0, longest: 0, waits: new Map() };
+    const work = (_, worker) =>
+      pairsUntil(`${prefix}:${worker}`, Number(start), Number(end), all);
+    const inside = await Promise.all(Array.from({ length: Number(workers) }, work));
+    const ends = [Math.min(...inside), Math.max(...inside)];
+    const times = [...all.waits].map(([bucket, count]) => `${bucket}:${count}`);
+    return [all.holds, all.inside, all.longest, ...ends, ...times];
+  },
+
   async take(name) {
     taken = await insist(name);
     return [];
@@ -90,6 +101,27 @@ const commands = {
     return [];
   },
 };
+
+// Locks and unlocks until the window ends. The first pair opens connections. Returns the pairs that
+// ended inside.
+async function pairsUntil(name, start, end, all) {
+  let inside = 0;
+  for (let isFirst = true; isFirst || now() < end; isFirst = false) {
+    const called = now();
+    await (await insist(name)).release();
+    all.holds++;
+    if (isFirst) {
+      await sleep((start - now()) / 1e6);
+      continue;
+    }
+    waited(all, now() - called);
+    if (now() < end) {
+      inside++;
+      all.inside++;
+    }
+  }
+  return inside;
+}
 
 async function work(load, all) {
   const file = openSync(load.path, "r+");
