@@ -55,8 +55,8 @@ pub enum Step {
     Unlock(usize),
     /// The server executes the oldest request of the link.
     Execute,
-    /// The oldest reply is read, and given to what awaits it.
-    Read,
+    /// This number of replies is read at once, and each is given to what awaits it.
+    Read(usize),
     /// A thread continues with the reply that another one has read for it.
     Continue(usize),
     /// The deadline of a thread passes.
@@ -90,7 +90,7 @@ impl Model for Bounds {
             steps.push(Step::Execute);
         }
         if state.can_read() {
-            steps.push(Step::Read);
+            steps.extend((1..=state.link.replies.len()).map(Step::Read));
         }
         steps.extend((0..state.abandoned.len()).map(Step::Settle));
         if state.breaks > 0 && !state.link.awaited.is_empty() {
@@ -107,7 +107,7 @@ impl Model for Bounds {
             Step::Lock(t) => next.lock(t),
             Step::Unlock(t) => next.unlock(t),
             Step::Execute => next.execute(),
-            Step::Read => next.read(self),
+            Step::Read(replies) => next.read(replies, self),
             Step::Continue(t) => next.go_on(t, self),
             Step::Abandon(t) => next.abandon(t, self),
             Step::Settle(at) => next.settle(at, self),

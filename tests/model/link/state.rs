@@ -180,7 +180,7 @@ impl State {
         }
     }
 
-    /// A thread that reads does so as long as it waits. While none waits, the client may read.
+    /// A thread reads until it has its own reply. While none waits, the client may read.
     pub fn can_read(&self) -> bool {
         let is_read = self.link.reader.is_some() || !self.is_waited_for();
         is_read && !self.link.replies.is_empty() && !self.link.awaited.is_empty()
@@ -190,28 +190,34 @@ impl State {
         self.threads.iter().any(Thread::awaits_reply)
     }
 
-    pub fn read(&mut self, bounds: &Bounds) {
-        let link = &mut self.link;
-        let (Some(reply), Some(awaited)) = (link.replies.pop_front(), link.awaited.pop_front())
-        else {
-            return;
-        };
-        if reply.of != awaited.request {
-            self.broken = Some(MATCHED);
+    pub fn read(&mut self, replies: usize, bounds: &Bounds) {
+        let mut own = None;
+        for _ in 0..replies {
+            let link = &mut self.link;
+            let replies = link.replies.pop_front();
+            let Some((reply, awaited)) = replies.zip(link.awaited.pop_front()) else {
+                break;
+            };
+            if reply.of != awaited.request {
+                self.broken = Some(MATCHED);
+            }
+            match awaited.thread {
+                Some(thread) if link.reader == Some(thread) => own = Some((thread, reply.is_done)),
+                Some(thread) => self.wake(thread as usize, reply.is_done, bounds),
+                None => self.settle_by_late_reply(awaited.request, reply.is_done, bounds),
+            }
         }
-        match awaited.thread {
-            Some(thread) if self.link.reader == Some(thread) => {
-                self.pass_reading_on();
-                self.finish(thread as usize, reply.is_done, bounds);
-            }
-            Some(thread) => {
-                if let Thread::Waiting(wait) = &mut self.threads[thread as usize]
-                    && !bounds.has(Planted::NotWoken)
-                {
-                    wait.reply = Some(reply.is_done);
-                }
-            }
-            None => self.settle_by_late_reply(awaited.request, reply.is_done, bounds),
+        if let Some((thread, is_done)) = own {
+            self.pass_reading_on();
+            self.finish(thread as usize, is_done, bounds);
+        }
+    }
+
+    fn wake(&mut self, t: usize, is_done: bool, bounds: &Bounds) {
+        if let Thread::Waiting(wait) = &mut self.threads[t]
+            && !bounds.has(Planted::NotWoken)
+        {
+            wait.reply = Some(is_done);
         }
     }
 
@@ -329,11 +335,29 @@ impl State {
         free.expect("the failures cannot use sixteen owner ids") as u8
     }
 
-    /// Removes what makes no difference any more, and renumbers owner ids.
+    /// Removes what makes no difference any more, and renumbers owner ids and threads.
     pub fn normalize(&mut self) {
+        // A release changes nothing if the lock neither has the owner id nor will have it.
+        let sent = self.broken_links.iter().flatten().chain(&self.link.sent);
+        let acquires = sent.filter(|request| request.script == Script::Acquire);
+        let key = self.key.iter().map(|key| key.id);
+        let live: Vec<u8> = acquires.map(|request| request.id).chain(key).collect();
+        self.abandoned.retain(|id| live.contains(id));
+        for sent in &mut self.broken_links {
+            sent.retain(|request| live.contains(&request.id));
+        }
+        self.broken_links.retain(|sent| !sent.is_empty());
+        for thread in &mut self.threads {
+            // The age of a release makes no difference.
+            if let Thread::Waiting(wait) = thread
+                && wait.request.script == Script::Release
+            {
+                wait.age = 0;
+            }
+        }
+        self.sort_threads();
         self.abandoned.sort_unstable();
         self.abandoned.dedup();
-        self.broken_links.retain(|sent| !sent.is_empty());
         let (mut new, mut next) = ([None; 16], 0);
         self.each_id(|id| {
             *id = *new[*id as usize].get_or_insert_with(|| {
@@ -342,6 +366,27 @@ impl State {
             });
         });
         self.abandoned.sort_unstable();
+    }
+
+    /// The threads are equivalent. Those that wait come first, in the order of their requests.
+    fn sort_threads(&mut self) {
+        let place = |thread| {
+            let mut awaited = self.link.awaited.iter();
+            let place = awaited.position(|one| one.thread == Some(thread as u8));
+            place.unwrap_or(usize::MAX)
+        };
+        let mut order: Vec<_> = (0..self.threads.len()).collect();
+        order.sort_by_key(|&thread| (place(thread), self.threads[thread].rank()));
+        let new = |old: &mut u8| {
+            let place = order.iter().position(|&thread| thread == *old as usize);
+            *old = place.map_or(*old, |place| place as u8);
+        };
+        let awaited = self.link.awaited.iter_mut();
+        awaited
+            .filter_map(|one| one.thread.as_mut())
+            .chain(&mut self.link.reader)
+            .for_each(new);
+        self.threads = order.iter().map(|&thread| self.threads[thread]).collect();
     }
 
     /// Calls `f` with each mention of an owner id.
@@ -373,6 +418,14 @@ impl Thread {
     /// True if no reply was read for it.
     pub fn awaits_reply(&self) -> bool {
         matches!(self, Self::Waiting(wait) if wait.reply.is_none())
+    }
+
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Waiting(_) => 0,
+            Self::Holding { .. } => 1,
+            Self::Idle => 2,
+        }
     }
 
     /// The owner id of its hold or of its call.
