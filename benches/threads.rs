@@ -122,6 +122,7 @@ fn grid() -> Grid {
         "threads",
         "side",
         "pairs/s",
+        "failed",
         "p50, us",
         "p99",
         "p99.9",
@@ -150,6 +151,7 @@ fn row(threads: usize, name: &str, figures: &Figures) -> Vec<String> {
         threads.to_string(),
         name.into(),
         format!("{:.0}", figures.rate()),
+        figures.failed.to_string(),
     ];
     row.extend([0.5, 0.99, 0.999, 1.0].map(|share| format!("{:.0}", figures.time(share))));
     row.extend([

@@ -49,8 +49,8 @@ const KINDS: [Kind; 5] = [
     Kind::RawPermits,
 ];
 
-/// A lock and an unlock.
-type Pair<'a> = Box<dyn FnMut() + 'a>;
+/// A lock and an unlock. Returns whether both succeeded.
+type Pair<'a> = Box<dyn FnMut() -> bool + 'a>;
 
 /// Serves its parent until it closes the pipe, if this process is such a process.
 pub fn serve() -> bool {
@@ -91,7 +91,7 @@ impl Library {
                 }
                 ["pairs", name, pairs] => {
                     let mut pair = self.pair(name, 0, 1);
-                    (0..number(pairs)).for_each(|_| pair());
+                    (0..number(pairs)).for_each(|_| assert!(pair(), "a pair failed"));
                     writeln!(output, "ok")?;
                 }
                 _ => panic!("not a command: {line}"),
@@ -106,15 +106,15 @@ impl Library {
         let name = |number| format!("{prefix}:{number}");
         let raw = |calls| -> Pair<'_> {
             let mut raw = RawPair::new(&self.url, calls);
-            Box::new(move || raw.run())
+            Box::new(move || {
+                raw.run();
+                true
+            })
         };
         match self.kind {
             Kind::Locks => {
                 let lock = self.client.reentrant_lock(&name(number));
-                Box::new(move || {
-                    lock.lock().expect("the lock is free");
-                    lock.unlock().expect("held");
-                })
+                Box::new(move || lock.lock().and_then(|()| lock.unlock()).is_ok())
             }
             Kind::RawLocks => raw(self.scripts.lock(&name(number))),
             Kind::Pipeline => {
@@ -129,24 +129,26 @@ impl Library {
             }
             Kind::Permits => {
                 let semaphore = self.client.semaphore(prefix);
-                semaphore.try_set_permits(workers as u32).expect("a reply");
                 Box::new(move || {
-                    semaphore.acquire(1).expect("a permit is free");
-                    semaphore.release(1).expect("it was taken");
+                    semaphore
+                        .acquire(1)
+                        .and_then(|()| semaphore.release(1))
+                        .is_ok()
                 })
             }
-            Kind::RawPermits => {
-                // More than there are threads: the script fails if none is free.
-                let client = redis::Client::open(&*self.url).expect("a valid URL");
-                let mut connection = client.get_connection().expect("the server is up");
-                let set = redis::cmd("SETNX")
-                    .arg(prefix)
-                    .arg(workers)
-                    .exec(&mut connection);
-                set.expect("a reply");
-                raw(self.scripts.permit(prefix, &format!("{prefix}:records")))
-            }
+            Kind::RawPermits => raw(self.scripts.permit(prefix, &format!("{prefix}:records"))),
         }
+    }
+
+    /// Gives the semaphore a permit for each thread.
+    fn set_permits(&self, prefix: &str, workers: usize) {
+        let client = redis::Client::open(&*self.url).expect("a valid URL");
+        let mut connection = client.get_connection().expect("the server is up");
+        let set = redis::cmd("SET")
+            .arg(prefix)
+            .arg(workers)
+            .exec(&mut connection);
+        set.expect("a reply");
     }
 
     /// Runs the threads from the start of a window until its end.
@@ -155,19 +157,20 @@ impl Library {
             Kind::Pipeline => (1, workers as u64),
             _ => (workers, 1),
         };
+        if matches!(self.kind, Kind::Permits | Kind::RawPermits) {
+            self.set_permits(prefix, workers);
+        }
         let work = |number: usize| {
             let mut pair = self.pair(prefix, number, workers);
             // The first pair opens connections.
-            pair();
-            let mut report = Report {
-                pairs,
-                ..Report::default()
-            };
+            let mut report = Report::default();
+            report.count(pair(), pairs);
             sleep_until(start);
             while now() < end {
                 let called = now();
-                pair();
-                report.add_pair(called, end, pairs);
+                if report.count(pair(), pairs) {
+                    report.add_time(called, end, pairs);
+                }
             }
             report.slowest = report.inside;
             report.fastest = report.inside;
@@ -192,9 +195,10 @@ impl Library {
 /// What one thread did, or all of them.
 #[derive(Default)]
 struct Report {
-    /// All pairs, and those that ended before the window did.
+    /// All pairs, those that ended before the window did, and those of which a call failed.
     pairs: u64,
     inside: u64,
+    failed: u64,
     longest: u64,
     /// The pairs of the slowest and of the fastest thread that ended before the window did.
     slowest: u64,
@@ -203,11 +207,21 @@ struct Report {
 }
 
 impl Report {
-    /// Adds pairs that end now.
-    fn add_pair(&mut self, called: u64, end: u64, pairs: u64) {
+    /// Counts pairs, and returns whether they succeeded.
+    fn count(&mut self, succeeded: bool, pairs: u64) -> bool {
+        let count = if succeeded {
+            &mut self.pairs
+        } else {
+            &mut self.failed
+        };
+        *count += pairs;
+        succeeded
+    }
+
+    /// Adds the time of pairs that end now.
+    fn add_time(&mut self, called: u64, end: u64, pairs: u64) {
         let ended = now();
         let took = ended - called;
-        self.pairs += pairs;
         self.inside += if ended < end { pairs } else { 0 };
         self.longest = self.longest.max(took);
         *self.times.entry(bucket(took)).or_default() += pairs;
@@ -216,6 +230,7 @@ impl Report {
     fn with(mut self, other: Self) -> Self {
         self.pairs += other.pairs;
         self.inside += other.inside;
+        self.failed += other.failed;
         self.longest = self.longest.max(other.longest);
         self.slowest = self.slowest.min(other.slowest);
         self.fastest = self.fastest.max(other.fastest);
@@ -225,11 +240,11 @@ impl Report {
         self
     }
 
-    /// PAIRS INSIDE LONGEST SLOWEST FASTEST BUCKET:COUNT...
+    /// PAIRS INSIDE GAVE_UP LONGEST SLOWEST FASTEST BUCKET:COUNT...
     fn words(&self) -> String {
         let mut words = format!(
-            "{} {} {} {} {}",
-            self.pairs, self.inside, self.longest, self.slowest, self.fastest
+            "{} {} {} {} {} {}",
+            self.pairs, self.inside, self.failed, self.longest, self.slowest, self.fastest
         );
         for (bucket, count) in &self.times {
             let _ = write!(words, " {bucket}:{count}");

@@ -44,6 +44,8 @@ pub struct Figures {
     /// The pairs of the slowest worker to those of the fastest, in each window.
     evenness: Vec<f64>,
     pairs: u64,
+    /// Pairs of which a call failed.
+    pub failed: u64,
     used: Used,
     pub connections: usize,
     /// Of one pair, from windows that are not timed. Not known without `perf`, or if the processor
@@ -111,13 +113,14 @@ impl Side {
         let used = self.used(server).since(before);
         figures.connections = figures.connections.max(self.connections());
         let reply = self.end();
-        let [_, inside, longest, slowest, fastest] = reply.numbers;
+        let [_, inside, failed, longest, slowest, fastest] = reply.numbers;
         figures.rates.push(inside as f64 / length.as_secs_f64());
         figures.longest = figures.longest.max(longest);
         figures
             .evenness
             .push(slowest as f64 / fastest.max(1) as f64);
         figures.pairs += inside;
+        figures.failed += failed;
         figures.used = figures.used.with(used);
         for (bucket, count) in reply.times {
             *figures.times.entry(bucket).or_default() += count;
@@ -192,15 +195,15 @@ impl Drop for Side {
 }
 
 struct Reply {
-    /// All pairs, those inside the window, the longest, and those of the slowest and fastest.
-    numbers: [u64; 5],
+    /// `PAIRS INSIDE GAVE_UP LONGEST SLOWEST FASTEST` in `benches/peers/README.md`.
+    numbers: [u64; 6],
     times: Vec<(u32, u64)>,
 }
 
 impl Reply {
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.strip_prefix("ok ")?.split_whitespace();
-        let mut numbers = [0; 5];
+        let mut numbers = [0; 6];
         for number in &mut numbers {
             *number = words.next()?.parse().ok()?;
         }

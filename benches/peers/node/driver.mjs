@@ -20,11 +20,13 @@ let taken;
 const now = () => Number(process.hrtime.bigint());
 
 // Repeats a call that gave up.
-async function insist(name) {
+async function insist(name, all = { gaveUp: 0 }) {
   for (;;) {
     try {
       return await redlock.acquire([name], LEASE);
-    } catch {}
+    } catch {
+      all.gaveUp++;
+    }
   }
 }
 
@@ -58,13 +60,13 @@ const commands = {
 
   // Each worker has a name of its own.
   async apart(prefix, workers, start, end) {
-    const all = { holds: 0, inside: 0, longest: 0, waits: new Map() };
+    const all = { holds: 0, inside: 0, gaveUp: 0, longest: 0, waits: new Map() };
     const work = (_, worker) =>
       pairsUntil(`${prefix}:${worker}`, Number(start), Number(end), all);
     const inside = await Promise.all(Array.from({ length: Number(workers) }, work));
     const ends = [Math.min(...inside), Math.max(...inside)];
     const times = [...all.waits].map(([bucket, count]) => `${bucket}:${count}`);
-    return [all.holds, all.inside, all.longest, ...ends, ...times];
+    return [all.holds, all.inside, all.gaveUp, all.longest, ...ends, ...times];
   },
 
   async take(name) {
@@ -108,7 +110,7 @@ async function pairsUntil(name, start, end, all) {
   let inside = 0;
   for (let isFirst = true; isFirst || now() < end; isFirst = false) {
     const called = now();
-    await (await insist(name)).release();
+    await (await insist(name, all)).release();
     all.holds++;
     if (isFirst) {
       await sleep((start - now()) / 1e6);

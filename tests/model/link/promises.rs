@@ -48,12 +48,13 @@ pub fn all() -> Vec<Property<Bounds>> {
                     || is_being_settled(state, key.id)
             })
         }),
-        Property::sometimes(LATE_GRANT, |_, state: &State| {
+        Property::sometimes(LATE_GRANT, |bounds: &Bounds, state: &State| {
             let front = state.link.awaited.front();
             let reply = state.link.replies.front();
-            front.zip(reply).is_some_and(|(one, reply)| {
-                one.thread.is_none() && one.request.script == Script::Acquire && reply.is_done
-            })
+            bounds.unanswered == 0
+                || front.zip(reply).is_some_and(|(one, reply)| {
+                    one.thread.is_none() && one.request.script == Script::Acquire && reply.is_done
+                })
         }),
         Property::sometimes(OVERTAKEN, |bounds: &Bounds, state: &State| {
             bounds.breaks == 0
@@ -61,14 +62,17 @@ pub fn all() -> Vec<Property<Bounds>> {
                     .key
                     .is_some_and(|key| key.by_old && !is_being_settled(state, key.id))
         }),
-        Property::sometimes(BEHIND, |_, state: &State| {
+        Property::sometimes(BEHIND, |bounds: &Bounds, state: &State| {
             let mut sent = state.link.sent.iter();
             let abandoned = sent
                 .by_ref()
                 .find(|request| request.script == Script::Acquire);
-            abandoned.is_some_and(|acquire| {
-                sent.any(|release| release.id == acquire.id && release.script == Script::Release)
-            })
+            bounds.unanswered == 0
+                || abandoned.is_some_and(|acquire| {
+                    sent.any(|release| {
+                        release.id == acquire.id && release.script == Script::Release
+                    })
+                })
         }),
     ]
 }

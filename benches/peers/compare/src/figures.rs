@@ -115,6 +115,7 @@ fn apart(figures: &mut Vec<Figure>) {
         all.each(all.server_cpu_seconds)
     });
     add("commands", tenths, |all| all.commands_per_pair);
+    add("calls that gave up", grouped, |all| all.gave_up as f64);
     figures.push(Figure {
         workload: workload.to_owned(),
         what: "slowest to fastest worker",

@@ -90,6 +90,8 @@ pub struct Apart {
     /// The pairs of the slowest worker to those of the fastest, in each window.
     pub evenness: Vec<f64>,
     pub pairs: u64,
+    /// Calls that ended without the lock.
+    pub gave_up: u64,
     pub client_cpu_seconds: f64,
     pub server_cpu_seconds: f64,
     pub commands_per_pair: f64,

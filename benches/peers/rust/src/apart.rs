@@ -43,7 +43,7 @@ impl Apart {
     }
 }
 
-/// PAIRS INSIDE LONGEST SLOWEST FASTEST BUCKET:COUNT...
+/// PAIRS INSIDE GAVE_UP LONGEST SLOWEST FASTEST BUCKET:COUNT...
 pub fn words(reports: Vec<Report>) -> String {
     let inside = || reports.iter().map(|report| report.inside);
     let (slowest, fastest) = (inside().min(), inside().max());
@@ -51,6 +51,11 @@ pub fn words(reports: Vec<Report>) -> String {
     let mut all = Report::default();
     reports.into_iter().for_each(|report| all.add(report));
     let (longest, times) = all.waits();
-    let Report { holds, inside, .. } = all;
-    format!("{holds} {inside} {longest} {slowest} {fastest}{times}")
+    let Report {
+        holds,
+        inside,
+        gave_up,
+        ..
+    } = all;
+    format!("{holds} {inside} {gave_up} {longest} {slowest} {fastest}{times}")
 }

@@ -52,12 +52,13 @@ fn window(side: &mut Side, server: &Server, length: Duration, all: &mut Apart) -
     let words = driver.reply()?;
     all.client_cpu_seconds += (driver.cpu_time()? - client).as_secs_f64();
     all.server_cpu_seconds += (server.cpu_time()? - server_cpu).as_secs_f64();
-    let (numbers, times) = words.split_at_checked(5).ok_or("too few words")?;
+    let (numbers, times) = words.split_at_checked(6).ok_or("too few words")?;
     let number = |place: usize| numbers[place].parse::<u64>();
-    let (inside, slowest, fastest) = (number(1)?, number(3)?, number(4)?);
+    let (inside, slowest, fastest) = (number(1)?, number(4)?, number(5)?);
     all.pairs += inside;
+    all.gave_up += number(2)?;
     all.rates.push(inside as f64 / length.as_secs_f64());
-    all.longest_ns = all.longest_ns.max(number(2)?);
+    all.longest_ns = all.longest_ns.max(number(3)?);
     all.evenness.push(slowest as f64 / fastest.max(1) as f64);
     all.times.add_words(times)?;
     Ok(number(0)?)
