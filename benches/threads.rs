@@ -174,10 +174,14 @@ fn report(table: &mut Table, threads: usize, sides: &[(&str, Figures)]) {
     let (Some(ours), Some(raw)) = (find(OURS), find(RAW)) else {
         return;
     };
+    let workers = match threads {
+        1 => "1 thread".to_owned(),
+        _ => format!("{threads} threads, a name each"),
+    };
     let is_many = threads >= 64;
     let many = |bound| if is_many { bound } else { Bound::None };
     let mut to = |what: &str, floor: &Figures, of: fn(&Figures) -> f64, unit, bound| {
-        let what = format!("{threads} threads, a name each: {what}");
+        let what = format!("{workers}: {what}");
         ratio(table, &what, [ours, floor].map(of), unit, bound);
     };
     let rate = match threads {
@@ -215,11 +219,11 @@ fn report(table: &mut Table, threads: usize, sides: &[(&str, Figures)]) {
         to("pairs, to rslock", rslock, Figures::rate, "/s", bound);
     }
     if is_many {
-        let what = format!("{threads} threads, a name each: slowest to fastest");
+        let what = format!("{workers}: slowest to fastest");
         let each = [ours, raw].map(|side| format!("{:.2}", side.slowest_to_fastest()));
         let figure = (ours.slowest_to_fastest(), "");
         table.figure(&what, each.into(), figure, Bound::AtLeast(0.7));
-        let what = format!("{threads} threads, a name each: connections");
+        let what = format!("{workers}: connections");
         let each = [ours, raw].map(|side| side.connections.to_string());
         let figure = (ours.connections as f64, "");
         table.figure(&what, each.into(), figure, Bound::AtMost(CONNECTIONS));

@@ -108,10 +108,10 @@ impl Side {
     ) {
         let (start, end) = self.begin(workers, length);
         sleep_until(start);
+        figures.connections = figures.connections.max(self.connections());
         let before = self.used(server);
         sleep_until(end);
         let used = self.used(server).since(before);
-        figures.connections = figures.connections.max(self.connections());
         let reply = self.end();
         let [_, inside, failed, longest, slowest, fastest] = reply.numbers;
         figures.rates.push(inside as f64 / length.as_secs_f64());
