@@ -107,8 +107,9 @@ impl Side {
         figures: &mut Figures,
     ) {
         let (start, end) = self.begin(workers, length);
-        sleep_until(start);
+        sleep_until(start - nanos(LEAD) / 4);
         figures.connections = figures.connections.max(self.connections());
+        sleep_until(start);
         let before = self.used(server);
         sleep_until(end);
         let used = self.used(server).since(before);

@@ -67,9 +67,23 @@ fn two_abandoned_requests_break_no_promise() {
 }
 
 #[test]
+fn one_abandoned_request_on_a_link_that_breaks_breaks_no_promise_to_one_thread() {
+    let bounds = Bounds {
+        threads: 1,
+        ..broken_once(1)
+    };
+    assert_eq!(broken(bounds), [""; 0]);
+}
+
+#[test]
 #[ignore = "soak"]
-fn one_abandoned_request_on_a_link_that_breaks_breaks_no_promise() {
-    assert_eq!(broken(broken_once(1)), [""; 0]);
+fn two_abandoned_requests_on_links_that_break_twice_break_no_promise_to_one_thread() {
+    let bounds = Bounds {
+        threads: 1,
+        breaks: 2,
+        ..library(2)
+    };
+    assert_eq!(broken(bounds), [""; 0]);
 }
 
 #[test]
