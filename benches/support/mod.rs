@@ -17,6 +17,7 @@ pub mod server;
 pub mod side;
 pub mod table;
 pub mod usage;
+pub mod used;
 pub mod worker;
 pub mod worker_group;
 

@@ -17,14 +17,12 @@ use super::{
     clock::{after, nanos, now, sleep_until},
     commands::commands,
     median, perf, start_again,
+    used::Used,
 };
 
 /// The time in which the workers of a window start, each with a pair.
 const LEAD: Duration = Duration::from_millis(100);
 const LEAD_OF_A_WORKER: Duration = Duration::from_millis(2);
-
-/// The system counts CPU time in hundredths of a second.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Dropping this value ends the process.
 pub struct Side {
@@ -53,21 +51,6 @@ pub struct Figures {
     pub system_calls: Option<f64>,
     pub instructions: Option<f64>,
     pub commands: f64,
-}
-
-/// What a process and the server have used since they started.
-#[derive(Clone, Copy, Default)]
-pub struct Used {
-    /// CPU time of the process, in seconds.
-    user: f64,
-    system: f64,
-    /// Context switches because a thread slept, and because another one got the core.
-    own_switches: u64,
-    forced_switches: u64,
-    /// CPU time of the server, in seconds.
-    server: f64,
-    /// How often the server has read from a socket of a client.
-    server_reads: u64,
 }
 
 impl Side {
@@ -110,9 +93,12 @@ impl Side {
         sleep_until(start - nanos(LEAD) / 4);
         figures.connections = figures.connections.max(self.connections());
         sleep_until(start);
-        let before = self.used(server);
+        let (began, before) = (now(), self.used(server));
         sleep_until(end);
-        let used = self.used(server).since(before);
+        let (ended, after) = (now().min(end), self.used(server));
+        // On a busy machine this process may have looked late.
+        let seen = ended.saturating_sub(began).max(1);
+        let used = after.since(before, nanos(length) as f64 / seen as f64);
         let reply = self.end();
         let [_, inside, failed, longest, slowest, fastest] = reply.numbers;
         figures.rates.push(inside as f64 / length.as_secs_f64());
@@ -262,72 +248,15 @@ impl Figures {
     }
 
     pub fn server_reads(&self) -> f64 {
-        self.each(self.used.server_reads as f64)
+        self.each(self.used.server_reads)
     }
 
     /// Own and forced context switches for a pair.
     pub fn switches(&self) -> [f64; 2] {
-        [self.used.own_switches, self.used.forced_switches].map(|count| self.each(count as f64))
+        [self.used.own_switches, self.used.forced_switches].map(|count| self.each(count))
     }
 
     fn each(&self, amount: f64) -> f64 {
         amount / self.pairs.max(1) as f64
     }
-}
-
-impl Used {
-    fn ask(process: u32, server: &mut Connection) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-        // The second field is the name of the program, in parentheses.
-        let fields: Vec<_> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        let seconds = |at: usize| Some(fields.get(at)?.parse::<f64>().ok()? / TICKS_PER_SECOND);
-        let info: String = redis::cmd("INFO").arg("all").query(server).ok()?;
-        let of = |name: &str| number(&info, name);
-        let mut used = Self {
-            user: seconds(11)?,
-            system: seconds(12)?,
-            server: of("used_cpu_user:")? + of("used_cpu_sys:")?,
-            server_reads: of("total_reads_processed:")? as u64,
-            ..Self::default()
-        };
-        for thread in fs::read_dir(format!("/proc/{process}/task"))
-            .ok()?
-            .flatten()
-        {
-            // A thread may end at any time.
-            let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
-            let of = |name: &str| number(&status, name).unwrap_or(0.0) as u64;
-            used.own_switches += of("voluntary_ctxt_switches:");
-            used.forced_switches += of("nonvoluntary_ctxt_switches:");
-        }
-        Some(used)
-    }
-
-    fn since(self, before: Self) -> Self {
-        Self {
-            user: self.user - before.user,
-            system: self.system - before.system,
-            own_switches: self.own_switches.saturating_sub(before.own_switches),
-            forced_switches: self.forced_switches.saturating_sub(before.forced_switches),
-            server: self.server - before.server,
-            server_reads: self.server_reads - before.server_reads,
-        }
-    }
-
-    fn with(self, other: Self) -> Self {
-        Self {
-            user: self.user + other.user,
-            system: self.system + other.system,
-            own_switches: self.own_switches + other.own_switches,
-            forced_switches: self.forced_switches + other.forced_switches,
-            server: self.server + other.server,
-            server_reads: self.server_reads + other.server_reads,
-        }
-    }
-}
-
-/// The number after the name at the start of a line.
-fn number(text: &str, name: &str) -> Option<f64> {
-    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
-    rest.trim().parse().ok()
 }
