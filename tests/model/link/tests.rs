@@ -77,11 +77,10 @@ fn one_abandoned_request_on_a_link_that_breaks_breaks_no_promise_to_one_thread()
 
 #[test]
 #[ignore = "soak"]
-fn two_abandoned_requests_on_links_that_break_twice_break_no_promise_to_one_thread() {
+fn two_abandoned_requests_on_a_link_that_breaks_break_no_promise_to_one_thread() {
     let bounds = Bounds {
         threads: 1,
-        breaks: 2,
-        ..library(2)
+        ..broken_once(2)
     };
     assert_eq!(broken(bounds), [""; 0]);
 }
