@@ -82,6 +82,6 @@ pub fn draw(results: &Results, path: &Path) -> Result<()> {
     root.present()?;
     style::complete(
         path,
-        "Pairs per second of 64 workers with a name each, their long pairs, and the work of the server",
+        "64 workers with a name each: pairs per second, long pairs, the work of the server",
     )
 }
