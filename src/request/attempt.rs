@@ -228,6 +228,10 @@ impl<'r, 'q> Attempt<'r, 'q> {
         let state = &mut self.requests[place];
         if action == RetryAction::SendSource && !state.by_source {
             (state.by_source, state.needs_source) = (true, true);
+            // Not the error of the call, if there is no time to send the source.
+            let error = io::Error::from(io::ErrorKind::TimedOut);
+            state.outcome = Some(Err(Failure::Redis(error.into())));
+            return;
         }
         let request = state.request;
         let redirect = match action {

@@ -32,3 +32,6 @@ pub(crate) use client::RedisClient;
 pub(crate) use prepared::Prepared;
 pub(crate) use reply::{LostCopies, NoReply, Reply, lost_copies};
 pub(crate) use state::{Enough, Request};
+
+#[cfg(test)]
+mod tests;

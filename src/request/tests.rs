@@ -1,0 +1,72 @@
+//! Attempts whose replies come late.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::attempt::Attempt;
+use super::client::RedisClient;
+use super::exchange::Exchange;
+use super::state::{Failure, Request, RequestState};
+use crate::LockClient;
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::script;
+use crate::topology::Topology;
+use crate::transport::links::Purpose;
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// The outcome of a request that was sent, and that had this reply, if its time is over then.
+fn outcome_of_a_late(reply: &'static [u8]) -> Option<Result<Value, Failure>> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let peer = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let read = stream.read(&mut [0; 1024]).unwrap();
+        stream.write_all(reply).unwrap();
+        // Until the client closes the connection.
+        let rest = std::io::copy(&mut stream, &mut std::io::sink());
+        (read, rest.unwrap_or(0))
+    });
+    let builder = LockClient::builder(&*format!("redis://127.0.0.1:{port}"));
+    let config = builder.validate().unwrap();
+    let topology = Arc::new(Topology::new(&config, None).unwrap());
+    let client = RedisClient::new(&config, Arc::clone(&topology));
+    let key = LockKey::new("", "lock");
+    let request = Request::new(&client, &key, script::inspect(&key));
+    let server = topology.known(&key).unwrap();
+    let opened = server.links.link(&server.node, Purpose::Caller, 1, || SOON);
+    opened.unwrap().give_back(1);
+    let mut exchange = Exchange::send(server, &request.call, Moment::now()).unwrap();
+    exchange.sent.wait(Moment::now().after(SOON), SOON);
+    assert!(exchange.sent.is_over());
+    let mut states = vec![RequestState::new(&request)];
+    states[0].under_way = Some(exchange);
+    let until = Moment::now();
+    Attempt::new(&mut states, None, Purpose::Caller, until, &mut |_| None).run();
+    states[0].settle();
+    let outcome = states[0].outcome.take();
+    drop(states);
+    drop(client);
+    drop(topology);
+    let (_, sent_again) = peer.join().unwrap();
+    assert_eq!(sent_again, 0, "the time is over");
+    outcome.map(|outcome| outcome.map(|(reply, _)| reply))
+}
+
+#[test]
+fn an_unknown_script_is_no_refusal_of_a_call_that_has_no_time_left() {
+    let outcome = outcome_of_a_late(b"-NOSCRIPT No matching script.\r\n");
+    assert!(outcome.is_none(), "{outcome:?}");
+}
+
+#[test]
+fn a_reply_in_time_counts_although_the_time_is_over_when_it_is_read() {
+    let outcome = outcome_of_a_late(b":7\r\n");
+    assert!(matches!(outcome, Some(Ok(Value::Int(7)))), "{outcome:?}");
+}
