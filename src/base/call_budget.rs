@@ -279,12 +279,6 @@ impl<'c> CallBudget<'c> {
         parked.is_some_and(|parked| parked.parker.take_message())
     }
 
-    /// True if [`take_message`](Self::take_message) would return true.
-    pub(crate) fn has_message(&self) -> bool {
-        let parked = self.parked.get();
-        parked.is_some_and(|parked| parked.parker.has_message())
-    }
-
     /// Forgets an earlier wake-up, so that it does not end the next sleep. True if there was one.
     pub(crate) fn take_wake_up(&self) -> bool {
         let parked = self.parked.get();

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::held::{Needed, are_of_this_process, begin_calls, distinct, slowest};
+use super::wait::Channel;
 use crate::base::call_budget::CallBudget;
 use crate::base::key::LockKey;
 use crate::base::list::List;
@@ -48,6 +49,15 @@ impl Part {
     pub(super) fn hold(&self) -> Option<Arc<Hold>> {
         let who = (ThreadId::current(), self.protocol.is_shared());
         self.core.queue.hold_of(&self.id, who)
+    }
+
+    /// The channel that announces releases of the lock.
+    pub(super) fn channel(&self) -> Channel<'_> {
+        Channel {
+            core: &self.core,
+            key: &self.key,
+            word: None,
+        }
     }
 
     /// The server that has the lock, if the client knows it, or else the deployment. No I/O.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::request::{Request, UnitGrant};
+use super::request::{Acquisition, UnitGrant};
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
 use crate::core::Core;
@@ -14,7 +14,7 @@ use crate::lease::Terms;
 use crate::local::{CameWith, Claim, Grant, Granted, Hold, Quorum};
 
 /// The tickets are gone, because a grant that came with them was lost.
-pub(super) struct Gone;
+pub(super) struct TicketsLost;
 
 /// Takes what came with the tickets: holds that another thread has handed over, or idle grants.
 /// `None` if the lock has to be requested.
@@ -23,7 +23,7 @@ pub(super) fn take_without_request(
     missing: &[Missing<'_>],
     claim: &mut Claim,
     budget: &CallBudget,
-) -> Result<Option<List<HeldPart>>, Gone> {
+) -> Result<Option<List<HeldPart>>, TicketsLost> {
     let terms: List<Terms> = missing.iter().map(|&(_, terms)| terms).collect();
     let needed = parts.needed.of(missing.len());
     let (holds, is_handed_over) = match claim.take(&terms, needed, parts.kind()) {
@@ -35,7 +35,7 @@ pub(super) fn take_without_request(
             release_idle(grants.iter().filter_map(of_part), budget);
             return Ok(None);
         }
-        CameWith::Loss => return Err(Gone),
+        CameWith::Loss => return Err(TicketsLost),
     };
     let mut held = List::new();
     for hold in holds {
@@ -97,7 +97,7 @@ fn release_idle<'a>(
     );
 }
 
-impl Request<'_> {
+impl Acquisition<'_> {
     /// Begins the holds of what is granted.
     pub(super) fn keep(self) -> List<HeldPart> {
         let mut held = List::new();
@@ -258,7 +258,7 @@ mod tests {
         assert!(core.queue.enqueue(&other).is_none(), "it waits");
 
         let missing = [(&parts.list[0], terms)];
-        let mut request = Request::new(&parts, &missing, entered.claim.unwrap(), &budget);
+        let mut request = Acquisition::new(&parts, &missing, entered.claim.unwrap(), &budget);
         let now = Moment::now();
         request.units[0].granted = Some(UnitGrant {
             owner: parts.list[0].new_owner(),

@@ -1,6 +1,6 @@
 //! Tells Redis that a thread does not wait any more.
 
-use super::request::{Request, Unit};
+use super::request::{Acquisition, Unit};
 use crate::base::call_budget::GRACE;
 use crate::base::clock::Moment;
 use crate::base::list::List;
@@ -26,7 +26,7 @@ impl Unit<'_> {
     }
 }
 
-impl Request<'_> {
+impl Acquisition<'_> {
     /// Tells Redis that this client does not wait any more. Before the tickets are passed on, so
     /// that it cannot affect the wait of the next thread, which makes itself known again.
     ///

@@ -9,15 +9,13 @@
 //! | `request` | one round of requests: sends all, and evaluates the replies |
 //! | `give_up` | tells Redis that the thread does not wait any more |
 //! | `rival` | recognizes a client that never leaves the lock to others |
-//! | `turn` | the steps of every round; leaves the lock to other clients after a release |
-//! | `all`, `majority` | the waits between rounds, if all parts or a majority are needed |
+//! | `turn` | the first steps of a round; leaves the lock to other clients after a release |
+//! | `all`, `majority` | what follows a round, if all parts or a majority are needed |
 //! | `observed` | the spans of waits and holds; counts failures |
-//! | `listeners` | where a waiting thread listens for releases |
 
 mod all;
 mod begin;
 mod give_up;
-mod listeners;
 mod majority;
 mod observed;
 mod own;
@@ -41,10 +39,10 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::lease::{Lease, Terms};
 use crate::local::{Claim, Hold};
-use begin::{Gone, take_without_request};
+use begin::{TicketsLost, take_without_request};
 use own::{Own, add_levels, check_other, check_own};
 use permit::acquire_permit;
-use request::Request;
+use request::Acquisition;
 
 impl Parts {
     /// Acquires the lock, or a further level of it.
@@ -214,11 +212,11 @@ fn acquire_missing(
             Ok(None) => {}
             Ok(held) => return Ok(held),
             // The next round waits in the local queue.
-            Err(Gone) => continue,
+            Err(TicketsLost) => continue,
         }
         let _calls = parts.begin_calls();
         budget.check_interrupt(parts.name())?;
-        let mut request = Request::new(parts, missing, claim, budget);
+        let mut request = Acquisition::new(parts, missing, claim, budget);
         request.within = within;
         let is_granted = match parts.needed {
             Needed::All => request.acquire_all(),

@@ -2,7 +2,7 @@
 //! has a grant and a hold of its own, which keep no ticket.
 
 use super::acquire_missing;
-use super::request::Request;
+use super::request::Acquisition;
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
 use crate::core::Core;
@@ -33,7 +33,7 @@ pub(super) fn acquire_permit(
         let at_once = budget.without_wait();
         let _calls = parts.begin_calls();
         budget.check_interrupt(parts.name())?;
-        let mut request = Request::new(parts, &missing, claim, &at_once);
+        let mut request = Acquisition::new(parts, &missing, claim, &at_once);
         let is_granted = request.acquire_all();
         if let Ok(true) = is_granted {
             return Ok(Some(request.keep()));

@@ -1,14 +1,13 @@
 //! The requests for the missing parts of a lock: sent to all servers at once, and evaluated.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::listeners::Listeners;
+use redis::Value;
+
 use super::observed::log_that_there_are_none;
 use super::rival::Rival;
-use crate::base::backoff::Backoff;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::list::List;
@@ -20,6 +19,7 @@ use crate::engine::undo::{
     Unused, end_of, owner_of_grant, owner_of_next_copy, release_orphans, release_unused,
     undo_lost_copies, undo_unclear_grant,
 };
+use crate::engine::wait::{Wait, polls};
 use crate::error::{Error, Result};
 use crate::lease::{Renewals, Terms, drift};
 use crate::local::{Claim, Hold};
@@ -27,31 +27,26 @@ use crate::protocol::{AcquireReply, Wish};
 use crate::request::{self, NoReply, Prepared, Reply, request_batch};
 use crate::script::Call;
 
-/// Pauses between requests while no subscription can announce a release.
-const FIRST_POLL: Duration = Duration::from_millis(20);
-const LONGEST_POLL: Duration = Duration::from_secs(1);
-
 /// What is left of the lease of a lock without an expiry: it can be deleted without a message.
 const UNKNOWN_LEASE: Duration = Duration::from_secs(1);
 
 /// One call that acquires the missing parts of a lock.
-pub(super) struct Request<'a> {
+pub(super) struct Acquisition<'a> {
     pub(super) parts: &'a Parts,
     pub(super) units: List<Unit<'a>>,
     pub(super) budget: &'a CallBudget<'a>,
     pub(super) claim: Claim,
-    pub(super) listeners: Listeners<'a>,
-    pub(super) polls: Backoff,
-    /// The units that were granted to this thread while another owner held a majority. This thread
-    /// does not listen there: clients that wait would wake each other with their releases.
-    pub(super) minority_grants: BTreeSet<usize>,
+    pub(super) wait: Wait<'a>,
+    /// Set until the first reply, if the thread left the lock to other clients before its first
+    /// request: whether it heard a release.
+    pub(super) pause: Option<bool>,
     /// How long this thread waits after the next release before it requests the lock. Set if this
     /// client has released the lock while several other clients listened.
     pub(super) after_release: Option<Duration>,
     /// The units that did not reply to the last requests. They are requested before the others.
     pub(super) silent: List<usize>,
-    /// The number of holds that the grant is wanted for.
-    pub(super) wanted_holds: usize,
+    /// The number of holds that are expected to share the grant.
+    pub(super) expected_holds: usize,
     pub(super) rival: Rival,
     /// The next request, which the subscriber thread may have sent already, and its owner id.
     pub(super) prepared: Option<(OwnerId, Arc<Prepared>)>,
@@ -123,7 +118,7 @@ pub(super) struct Replies<'a> {
     pub(super) is_too_late: bool,
 }
 
-impl<'a> Request<'a> {
+impl<'a> Acquisition<'a> {
     pub(super) fn new(
         parts: &'a Parts,
         missing: &[Missing<'a>],
@@ -144,16 +139,15 @@ impl<'a> Request<'a> {
         let units = groups.into_iter().map(unit).collect();
         Self {
             parts,
-            listeners: Listeners::new(budget),
+            wait: Wait::new(budget, polls()),
             units,
             budget,
             claim,
-            polls: Backoff::new(FIRST_POLL, LONGEST_POLL),
-            minority_grants: BTreeSet::new(),
+            pause: None,
             after_release: None,
             silent: List::new(),
             kept_until: None,
-            wanted_holds: 1,
+            expected_holds: 1,
             prepared: None,
             rival: Rival::default(),
             within: None,
@@ -181,42 +175,7 @@ impl<'a> Request<'a> {
             Some(prepared) => List::from([prepared]),
             None => requested.iter().map(owner).collect(),
         };
-        let wish = self.wish(!self.budget.is_wait_over());
-        self.is_known_to_wait |= wish.waits;
-        let call = |unit: &Unit<'_>, owner: &OwnerId| unit.call(owner, &wish);
-        let request = |(&at, owner): (&usize, &OwnerId)| {
-            let unit = &self.units[at];
-            let first = unit.parts[0];
-            let call = match &prepared {
-                Some(prepared) => prepared.call().clone(),
-                None => call(unit, owner),
-            };
-            request::Request {
-                others: unit.parts[1..].iter().map(|part| &part.key).collect(),
-                prepared: prepared.as_deref(),
-                ..request::Request::new(&first.core.redis, &first.key, call)
-            }
-        };
-        let requests: List<request::Request<'_>> =
-            requested.iter().zip(&owners).map(request).collect();
-        let next_call = |index: usize| {
-            owners[index] = owner_of_next_copy(&owners[index]);
-            Some(call(&self.units[requested[index]], &owners[index]))
-        };
-        let is_granted = self.units[0].parts[0].protocol.grants();
-        let results = match self.parts.needed {
-            // A server that does not reply must not keep the locks of the others from other
-            // clients.
-            Needed::All if self.units.len() > 1 => {
-                let timeout = self.units[0].parts[0].core.command_timeout;
-                let briefly = Moment::now()
-                    .after(timeout)
-                    .min(self.budget.reply_deadline());
-                request_batch(&requests, next_call, briefly, self.budget)
-            }
-            needed => needed.request(&requests, is_granted, next_call, self.budget),
-        };
-        drop(requests);
+        let results = self.send(&requested, &mut owners, prepared.as_deref());
         if prepared.is_some_and(|prepared| prepared.is_outdated()) {
             // The wake-up of that message has been taken. If the lock is refused, another request
             // follows at once.
@@ -226,7 +185,51 @@ impl<'a> Request<'a> {
         for ((at, owner), result) in requested.into_iter().zip(owners).zip(results) {
             self.evaluate(at, owner, result, &mut replies);
         }
+        self.end_pause(&replies);
         replies
+    }
+
+    /// Sends the requests for these units. Replaces the owner id of each by that of the last copy
+    /// that was sent.
+    fn send(
+        &mut self,
+        requested: &[usize],
+        owners: &mut [OwnerId],
+        prepared: Option<&Prepared>,
+    ) -> List<Result<Reply, NoReply>> {
+        let wish = self.wish(!self.budget.is_wait_over());
+        self.is_known_to_wait |= wish.waits;
+        let (units, budget) = (&self.units, self.budget);
+        let request = |(&at, owner): (&usize, &OwnerId)| {
+            let unit = &units[at];
+            let first = unit.parts[0];
+            let call = match prepared {
+                Some(prepared) => prepared.call().clone(),
+                None => unit.call(owner, &wish),
+            };
+            request::Request {
+                others: unit.parts[1..].iter().map(|part| &part.key).collect(),
+                prepared,
+                ..request::Request::new(&first.core.redis, &first.key, call)
+            }
+        };
+        let requests: List<request::Request<'_>> =
+            requested.iter().zip(&*owners).map(request).collect();
+        let next_call = |index: usize| {
+            owners[index] = owner_of_next_copy(&owners[index]);
+            Some(units[requested[index]].call(&owners[index], &wish))
+        };
+        let first = units[0].parts[0];
+        match self.parts.needed {
+            // A server that does not reply must not keep the locks of the others from other
+            // clients.
+            Needed::All if units.len() > 1 => {
+                let briefly = Moment::now().after(first.core.command_timeout);
+                let deadline = briefly.min(budget.reply_deadline());
+                request_batch(&requests, next_call, deadline, budget)
+            }
+            needed => needed.request(&requests, first.protocol.grants(), next_call, budget),
+        }
     }
 
     /// What the next request is for. The thread `waits` if the lock is held.
@@ -246,7 +249,7 @@ impl<'a> Request<'a> {
             return 1;
         }
         let lingers = first.parts[0].core.linger > Duration::ZERO;
-        self.wanted_holds + usize::from(lingers)
+        self.expected_holds + usize::from(lingers)
     }
 
     /// Evaluates the reply to a request whose last copy was sent for `owner`.
@@ -258,15 +261,8 @@ impl<'a> Request<'a> {
         replies: &mut Replies<'a>,
     ) {
         let unit = &mut self.units[at];
-        unit.is_unanswered = result.as_ref().is_err_and(|none| {
-            none.lost_copies.is_ambiguous()
-                || matches!(
-                    none.error,
-                    Error::Unavailable { .. } | Error::Interrupted { .. } | Error::ShutDown { .. }
-                )
-        });
+        unit.is_unanswered = result.as_ref().is_err_and(may_arrive_later);
         let (parts, terms) = (&unit.parts, unit.terms);
-        let core = &parts[0].core;
         let reply = match result {
             Ok(reply) => reply,
             Err(NoReply { error, lost_copies }) => {
@@ -283,30 +279,20 @@ impl<'a> Request<'a> {
                 millis,
                 owner: holder,
             }) => {
-                undo_lost_copies(parts, &owner, terms, reply.lost_copies);
-                if parts[0].protocol.is_exclusive() {
-                    self.rival.holds(&holder);
-                }
-                if parts[0].protocol.has_no_owner(&reply.reply)
-                    && !self.budget.is_wait_over()
-                    && !std::mem::replace(&mut self.is_logged, true)
-                {
-                    log_that_there_are_none(parts[0]);
-                }
-                let is_own = self.late.as_ref().map(OwnerId::as_str) == Some(&holder);
-                self.budget.note_holder(holder);
-                let left = millis.map_or(UNKNOWN_LEASE, Duration::from_millis);
-                let part = part.min(parts.len() - 1);
+                self.note_holder(at, &holder, &reply.reply);
+                let unit = &mut self.units[at];
+                undo_lost_copies(&unit.parts, &owner, terms, reply.lost_copies);
+                unit.may_wait_as(&owner);
                 replies.held.push(HeldByOther {
                     unit: at,
-                    part,
-                    left,
-                    is_own,
+                    part: part.min(unit.parts.len() - 1),
+                    left: millis.map_or(UNKNOWN_LEASE, Duration::from_millis),
+                    is_own: self.late.as_ref().map(OwnerId::as_str) == Some(&holder),
                 });
-                unit.may_wait_as(&owner);
+                self.budget.note_holder(holder);
             }
             Ok(AcquireReply::Granted(_)) if reply.unreplicated.is_some() => {
-                core.observer.counters.unreplicated.add(1);
+                parts[0].core.observer.counters.unreplicated.add(1);
                 replies.unreplicated = reply.unreplicated;
                 let unused = Unused::new(parts, owner, end_of(terms));
                 replies
@@ -314,29 +300,55 @@ impl<'a> Request<'a> {
                     .push(unused.with_lost_copies(reply.lost_copies));
             }
             Ok(AcquireReply::Granted(tokens)) => {
-                let others_wait = parts[0].protocol.others_wait(&reply.reply);
-                let grant = UnitGrant {
-                    others_wait,
-                    owner: owner_of_grant(parts, &owner, reply.lost_copies),
-                    asked: reply.asked,
-                    replied: Moment::now(),
-                    tokens,
-                };
-                if grant.is_over(terms, grant.replied) {
-                    // The reply took longer than the lease, so it may have expired in Redis.
-                    release_orphans(parts, &grant.owner, end_of(terms));
-                    replies.is_too_late = true;
-                    self.late = Some(grant.owner);
-                } else {
-                    unit.granted = Some(grant);
-                }
+                self.note_grant(at, &owner, tokens, reply, replies);
             }
             Err(error) => {
                 undo_unclear_grant(parts, &owner, terms, reply.lost_copies);
-                replies
-                    .failures
-                    .push(core.redis.refusal(&parts[0].key, error));
+                let refusal = parts[0].core.redis.refusal(&parts[0].key, error);
+                replies.failures.push(refusal);
             }
+        }
+    }
+
+    /// Notes which owner holds a lock of this unit.
+    fn note_holder(&mut self, at: usize, holder: &str, reply: &Value) {
+        let part = self.units[at].parts[0];
+        if part.protocol.is_exclusive() {
+            self.rival.holds(holder);
+        }
+        if part.protocol.has_no_owner(reply)
+            && !self.budget.is_wait_over()
+            && !std::mem::replace(&mut self.is_logged, true)
+        {
+            log_that_there_are_none(part);
+        }
+    }
+
+    /// Notes that a unit is granted, if its lease is not over.
+    fn note_grant(
+        &mut self,
+        at: usize,
+        owner: &OwnerId,
+        tokens: Range<u64>,
+        reply: Reply,
+        replies: &mut Replies<'a>,
+    ) {
+        let unit = &mut self.units[at];
+        let (parts, terms) = (&unit.parts, unit.terms);
+        let grant = UnitGrant {
+            others_wait: parts[0].protocol.others_wait(&reply.reply),
+            owner: owner_of_grant(parts, owner, reply.lost_copies),
+            asked: reply.asked,
+            replied: Moment::now(),
+            tokens,
+        };
+        if grant.is_over(terms, grant.replied) {
+            // The reply took longer than the lease, so it may have expired in Redis.
+            release_orphans(parts, &grant.owner, end_of(terms));
+            replies.is_too_late = true;
+            self.late = Some(grant.owner);
+        } else {
+            unit.granted = Some(grant);
         }
     }
 
@@ -397,4 +409,13 @@ impl Unit<'_> {
         let protocol = self.parts[0].protocol;
         protocol.acquire(&keys, owner, self.terms.millis, wish)
     }
+}
+
+/// True if Redis may execute a copy of the request later.
+fn may_arrive_later(none: &NoReply) -> bool {
+    none.lost_copies.is_ambiguous()
+        || matches!(
+            none.error,
+            Error::Unavailable { .. } | Error::Interrupted { .. } | Error::ShutDown { .. }
+        )
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use super::waiting::Step;
 use super::{IfUnclear, Number, refused};
 use crate::base::call_budget::CallBudget;
 use crate::base::interrupt::Interrupt;
-use crate::engine::wait::{Step, Wait, Waited};
 use crate::error::Result;
 use crate::observe::{self, Outcome};
 use crate::protocol::{RequestCopy, number};
@@ -71,21 +71,13 @@ impl Number {
 
     fn wait_within(&self, budget: CallBudget<'_>) -> Result<bool> {
         let budget = &budget.until_shutdown(&self.core.shutdown);
-        let wait = Wait {
-            core: &self.core,
-            key: &self.key,
-            wanted: 0,
-            budget,
+        let request = |_| {
+            Ok(match self.count_within(budget)? {
+                0 => Step::DoneForAll,
+                _ => Step::Wait(None),
+            })
         };
-        let call = || {
-            let waited = wait.run::<()>(|_| {
-                Ok(match self.count_within(budget)? {
-                    0 => Step::DoneForAll,
-                    _ => Step::Wait(None),
-                })
-            })?;
-            Ok(matches!(waited, Waited::DoneForAll))
-        };
+        let call = || self.wait_for_step(0, budget, request);
         observe::wait(self.name(), "latch", call, Outcome::of_wait)
     }
 }

@@ -6,9 +6,11 @@
 //! | `mod` | the number; requests that Redis executes at most once |
 //! | `semaphore` | takes and adds permits |
 //! | `latch` | counts down, and waits for zero |
+//! | `waiting` | waits until the number allows what a thread wants |
 
 mod latch;
 mod semaphore;
+mod waiting;
 
 use std::fmt::Display;
 use std::sync::Arc;

@@ -2,21 +2,16 @@
 
 use std::time::Duration;
 
+use super::waiting::Step;
 use super::{IfUnclear, Number, refused};
-use crate::base::backoff::Backoff;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::base::lanes::RequestId;
-use crate::engine::wait::{Step, Wait, Waited};
+use crate::engine::wait::{FIRST_POLL, polls};
 use crate::error::{Error, Result};
 use crate::observe::{self, Outcome};
 use crate::protocol::{RequestCopy, number};
-
-/// Pauses between requests while too few replicas confirm them. The first is also that after a
-/// refusal that may be out of date.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Number {
     pub(crate) fn try_set_permits(&self, permits: u32) -> Result<bool> {
@@ -60,30 +55,21 @@ impl Number {
             budget.check_interrupt(self.name())?;
             return Ok(true);
         }
-        let wait = Wait {
-            core: &self.core,
-            key: &self.key,
-            wanted: permits,
-            budget,
-        };
-        let call = || wait.run(|ahead| self.take(permits, ahead, budget));
-        let outcome = |waited: &_| match waited {
-            Waited::Done(()) => Outcome::Acquired,
-            Waited::DoneForAll | Waited::Over => Outcome::Timeout,
-        };
-        let waited = observe::wait(self.name(), "semaphore", call, outcome);
-        let observer = &self.core.observer;
-        observer.count_failure(Outcome::of(&waited, outcome));
-        Ok(matches!(waited?, Waited::Done(())))
+        let call =
+            || self.wait_for_step(permits, budget, |ahead| self.take(permits, ahead, budget));
+        let waited = observe::wait(self.name(), "semaphore", call, Outcome::of_wait);
+        let outcome = Outcome::of(&waited, Outcome::of_wait);
+        self.core.observer.count_failure(outcome);
+        waited
     }
 
     /// One request for permits, of which `left_over` more must be free. Repeated while too few
     /// replicas confirm it.
-    fn take(&self, permits: u32, left_over: u64, budget: &CallBudget) -> Result<Step<()>> {
+    fn take(&self, permits: u32, left_over: u64, budget: &CallBudget) -> Result<Step> {
         let redis = &self.core.redis;
         // Until permits that do not count are given back.
         let _call = self.core.watchdog.begin_call();
-        let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        let mut pauses = polls();
         let mut unreplicated = self.core.waiting.confirmed_replicas(&self.key);
         loop {
             let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, left_over);
@@ -98,8 +84,8 @@ impl Number {
                 return Ok(match clear.value {
                     // The refusal may be that of a lost copy, from before a release whose message
                     // ended a pause of the request.
-                    0 => Step::Wait(clear.is_repeated.then_some(FIRST_PAUSE)),
-                    _ => Step::Done(()),
+                    0 => Step::Wait(clear.is_repeated.then_some(FIRST_POLL)),
+                    _ => Step::Done,
                 });
             };
             self.give_back(clear.id, budget);
