@@ -102,15 +102,12 @@ impl<'c> CallBudget<'c> {
     /// Waits for the lock and for replies without a limit, until `interrupt` is raised.
     pub(crate) fn until_interrupted(interrupt: &'c Interrupt) -> Self {
         let never = Moment::NEVER;
-        Self::new(Moment::now(), never, never, Duration::ZERO).with_interrupt(interrupt)
+        Self::new(Moment::now(), never, never, Duration::ZERO).with_interrupt(Some(interrupt))
     }
 
     /// This budget, which also ends when `interrupt` is raised.
-    pub(crate) fn with_interrupt(self, interrupt: &'c Interrupt) -> Self {
-        Self {
-            interrupt: Some(interrupt),
-            ..self
-        }
+    pub(crate) fn with_interrupt(self, interrupt: Option<&'c Interrupt>) -> Self {
+        Self { interrupt, ..self }
     }
 
     /// This budget of a call of the client with this clock.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::parts::{Missing, Parts};
+use super::parts::{LockCall, Missing};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
@@ -10,26 +10,25 @@ use crate::base::list::List;
 use crate::base::owner::ThreadId;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::local::{Claim, LocalQueue, LockId, Waiter, Wanted};
+use crate::local::{Claim, LockId, Waiter, Wanted};
 
 /// Waits behind the other threads of this process. Returns the tickets, or `None` if the wait ends
 /// first. This thread does not hold the `missing` parts.
 ///
 /// The thread sleeps until it gets the tickets, until it is interrupted, or until the earliest
-/// deadline. If the threads with the tickets have had no reply since `heard` or earlier, it is not
-/// known whether the lock is free. Then, after its own deadline, a waiting thread still waits for
-/// that reply, for at most one command timeout. It gets the tickets if the lock is free and they
-/// are passed on to it.
-pub(super) fn wait_for_claim(
-    parts: &Parts,
-    core: &Core,
-    missing: &[Missing<'_>],
-    budget: &CallBudget,
-    heard: Moment,
-) -> Result<Option<Claim>> {
-    let queue: &Arc<LocalQueue> = &core.queue;
+/// deadline. If the threads with the tickets have had no reply since the begin of the wait or
+/// earlier, it is not known whether the lock is free. Then, after its own deadline, a waiting thread
+/// still waits for that reply, for at most one command timeout. It gets the tickets if the lock is
+/// free and they are passed on to it.
+pub(super) fn wait_for_claim(call: LockCall<'_>, missing: &[Missing<'_>]) -> Result<Option<Claim>> {
+    let LockCall {
+        parts,
+        core,
+        budget,
+    } = call;
+    let (queue, begun) = (&core.queue, Moment::now());
     let locks: List<LockId> = missing.iter().map(|(part, _)| part.id.clone()).collect();
-    if budget.is_wait_over() && queue.outstanding_replies(&locks, heard).is_none() {
+    if budget.is_wait_over() && queue.outstanding_replies(&locks, begun).is_none() {
         return Ok(None);
     }
     let wanted = Wanted {
@@ -44,10 +43,8 @@ pub(super) fn wait_for_claim(
         return Ok(Some(claim));
     }
     let mut wait = LocalWait {
-        parts,
-        core,
-        budget,
-        heard,
+        call,
+        begun,
         locks,
         waiter,
         reply_deadline: None,
@@ -69,10 +66,8 @@ pub(super) fn wait_for_claim(
 
 /// The wait of one thread for its tickets.
 struct LocalWait<'a> {
-    parts: &'a Parts,
-    core: &'a Core,
-    budget: &'a CallBudget<'a>,
-    heard: Moment,
+    call: LockCall<'a>,
+    begun: Moment,
     locks: List<LockId>,
     waiter: Arc<Waiter>,
     /// Set when the wait for the lock is over while the reply is outstanding.
@@ -82,11 +77,12 @@ struct LocalWait<'a> {
 impl LocalWait<'_> {
     /// The tickets, or `Some(None)` if the wait is over; `None` if it goes on.
     fn claim_or_end(&mut self) -> Option<Option<Claim>> {
-        let (queue, budget) = (&self.core.queue, self.budget);
+        let LockCall { core, budget, .. } = self.call;
+        let queue = &core.queue;
         if budget.is_wait_over() && self.reply_deadline.is_none() {
             // Before the checks below, so that a reply after them wakes this thread.
             queue.await_reply(&self.waiter);
-            let time = Moment::now().after(self.core.command_timeout);
+            let time = Moment::now().after(core.command_timeout);
             self.reply_deadline = Some(budget.call_deadline().min(time));
         }
         if budget.is_interrupted() {
@@ -100,36 +96,36 @@ impl LocalWait<'_> {
             return Some(Some(claim));
         }
         // A ticket that no thread has, and that this one does not get, is no outstanding reply.
-        let is_outstanding = || queue.outstanding_replies(&self.locks, self.heard) > Some(0);
+        let is_outstanding = || queue.outstanding_replies(&self.locks, self.begun) > Some(0);
         (budget.is_wait_over() && !is_outstanding()).then(|| queue.leave(&self.waiter))
     }
 
     /// Fails if the call is interrupted, or if the threads with the tickets have had no reply for
     /// too long.
     fn check(&self) -> Result<()> {
-        let Self { core, locks, .. } = self;
-        let unanswered = core.queue.unanswered_since(locks);
-        self.budget.set_unanswered_since(unanswered);
-        self.budget.check_interrupt(self.parts.name())?;
-        match self.reply_deadline {
+        let (call, locks) = (self.call, &self.locks);
+        let queue = &call.core.queue;
+        let unanswered = queue.unanswered_since(locks);
+        call.budget.set_unanswered_since(unanswered);
+        call.budget.check_interrupt(call.parts.name())?;
+        let is_over = match self.reply_deadline {
             // A grant that too few replicas confirmed is a reply.
-            Some(end) if end.is_past() || core.queue.confirmed_replicas(locks).is_some() => {
-                Err(no_reply(core, self.parts, locks, self.budget))
-            }
-            None if unanswered.is_some() => {
-                check_reply_deadline(core, self.parts, locks, self.budget)
-            }
-            _ => Ok(()),
+            Some(end) => end.is_past() || queue.confirmed_replicas(locks).is_some(),
+            None => unanswered.is_some() && call.budget.reply_deadline().is_past(),
+        };
+        match is_over {
+            true => Err(no_reply(call, locks)),
+            false => Ok(()),
         }
     }
 
     fn sleep(&self) {
         let longest = self.waiter.longest_sleep(Moment::now());
         match self.reply_deadline {
-            Some(end) => self.budget.park(longest.min(end.left())),
+            Some(end) => self.call.budget.park(longest.min(end.left())),
             None => {
-                let left = self.budget.reply_deadline().left();
-                self.budget.wait(longest.min(left))
+                let left = self.call.budget.reply_deadline().left();
+                self.call.budget.wait(longest.min(left))
             }
         };
     }
@@ -144,28 +140,12 @@ pub(super) fn give_up(claim: Claim, missing: &[Missing<'_>]) {
     }
 }
 
-/// Fails if Redis has not replied before the reply deadline, to this thread or to the threads with
-/// the tickets.
-pub(super) fn check_reply_deadline(
-    core: &Core,
-    parts: &Parts,
-    locks: &[LockId],
-    budget: &CallBudget,
-) -> Result<()> {
-    if budget.reply_deadline().is_past() {
-        return Err(no_reply(core, parts, locks, budget));
-    }
-    Ok(())
-}
-
-/// The error if the requests of the threads with the tickets had no reply, or only a grant that too
-/// few replicas confirmed.
-fn no_reply(core: &Core, parts: &Parts, locks: &[LockId], budget: &CallBudget) -> Error {
-    let confirmed = core.queue.confirmed_replicas(locks);
-    match parts.list.first() {
-        Some(first) => no_reply_error(&first.core, &first.key, confirmed, budget),
-        None => parts.not_held(),
-    }
+/// The error if the requests of the threads with these tickets had no reply, or only a grant that
+/// too few replicas confirmed.
+pub(super) fn no_reply(call: LockCall<'_>, locks: &[LockId]) -> Error {
+    let first = &call.parts.list[0];
+    let confirmed = call.core.queue.confirmed_replicas(locks);
+    no_reply_error(&first.core, &first.key, confirmed, call.budget)
 }
 
 /// The error of a thread that waits for the reply to another thread of this process. `confirmed` is

@@ -151,7 +151,13 @@ impl<'a> Wait<'a> {
     }
 }
 
-impl Channel<'_> {
+impl<'a> Channel<'a> {
+    /// Each message wakes the thread.
+    pub(super) fn of(core: &'a Core, key: &'a LockKey) -> Self {
+        let word = None;
+        Self { core, key, word }
+    }
+
     fn is(self, other: Channel<'_>) -> bool {
         std::ptr::eq(self.key, other.key)
     }

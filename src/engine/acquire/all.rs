@@ -22,7 +22,7 @@ impl<'a> Acquisition<'a> {
     pub(super) fn acquire_all(&mut self) -> Result<bool> {
         self.wait.listen_if_live(self.units[0].parts[0].channel());
         self.leave_to_others();
-        wait_until(self.budget, self.parts.name(), || {
+        wait_until(self.call.budget, self.call.parts.name(), || {
             self.begin_round()?;
             let replies = self.request();
             self.end_round(replies)
@@ -37,12 +37,13 @@ impl<'a> Acquisition<'a> {
         let unused = std::mem::take(&mut replies.unused);
         if !unused.is_empty() {
             let timeout = self.units[0].parts[0].core.command_timeout;
-            release_unused(unused, Needed::All, &self.budget.for_cleanup(timeout));
+            release_unused(unused, Needed::All, &self.call.budget.for_cleanup(timeout));
         }
         if !replies.failures.is_empty() {
             return self.after_failures(replies);
         }
-        let is_over = self.budget.is_wait_over() || self.budget.reply_deadline().is_past();
+        let is_over =
+            self.call.budget.is_wait_over() || self.call.budget.reply_deadline().is_past();
         if let Some(confirmed) = replies.unreplicated {
             return self.after_unreplicated(confirmed, is_over);
         }
@@ -59,11 +60,11 @@ impl<'a> Acquisition<'a> {
     }
 
     fn after_failures(&mut self, replies: Replies<'a>) -> Result<Option<bool>> {
-        let budget = self.budget;
+        let budget = self.call.budget;
         let is_final = |error: &Error| !matches!(error, Error::Unavailable { .. });
         let is_over = budget.reply_deadline().is_past() || budget.is_interrupted();
         if self.units.len() == 1 || is_over || replies.failures.iter().any(is_final) {
-            return Err(joined(self.parts.label(), replies.failures, budget));
+            return Err(joined(self.call.parts.label(), replies.failures, budget));
         }
         // One server does not reply. Meanwhile the locks of the others are free.
         self.undo();
@@ -90,7 +91,7 @@ impl<'a> Acquisition<'a> {
             within.lose(LostReason::Taken);
             return Err(within.loss_error(LostReason::Taken));
         }
-        if self.budget.is_wait_over() {
+        if self.call.budget.is_wait_over() {
             return match held.is_own {
                 true => Err(self.too_late_error()),
                 false => Ok(Some(false)),
@@ -121,7 +122,7 @@ impl<'a> Acquisition<'a> {
                 self.wait_for_message(part, left.min(end.start.since(now)));
             }
             // The lock is requested again at once.
-            Some(end) if now < end.end => self.after_wake_up(self.budget.take_wake_up()),
+            Some(end) if now < end.end => self.after_wake_up(self.call.budget.take_wake_up()),
             _ => {
                 self.wait_for_message(part, left);
             }
@@ -156,7 +157,7 @@ impl<'a> Acquisition<'a> {
 
     /// Notes a message that has announced a release, and lets other clients go first after it.
     fn after_wake_up(&mut self, is_woken: bool) {
-        if self.budget.take_message() {
+        if self.call.budget.take_message() {
             self.rival.released(Moment::now());
         }
         if is_woken {

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::request::{Acquisition, UnitGrant};
+use super::request::Acquisition;
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
 use crate::core::Core;
 use crate::engine::held::{HeldPart, Needed, note_count, reschedule_if_earlier};
-use crate::engine::parts::{Missing, Part, Parts};
+use crate::engine::parts::{LockCall, Missing, Part, Parts};
 use crate::engine::undo::{Unused, release_unused};
 use crate::error::LostReason;
 use crate::lease::Terms;
-use crate::local::{CameWith, Claim, Grant, Granted, Hold, Quorum};
+use crate::local::{CameWith, Claim, Grant, Hold, Quorum};
 
 /// The tickets are gone, because a grant that came with them was lost.
 pub(super) struct TicketsLost;
@@ -19,11 +19,11 @@ pub(super) struct TicketsLost;
 /// Takes what came with the tickets: holds that another thread has handed over, or idle grants.
 /// `None` if the lock has to be requested.
 pub(super) fn take_without_request(
-    parts: &Parts,
+    call: LockCall<'_>,
     missing: &[Missing<'_>],
     claim: &mut Claim,
-    budget: &CallBudget,
 ) -> Result<Option<List<HeldPart>>, TicketsLost> {
+    let LockCall { parts, budget, .. } = call;
     let terms: List<Terms> = missing.iter().map(|&(_, terms)| terms).collect();
     let needed = parts.needed.of(missing.len());
     let (holds, is_handed_over) = match claim.take(&terms, needed, parts.kind()) {
@@ -102,34 +102,21 @@ impl Acquisition<'_> {
     pub(super) fn keep(self) -> List<HeldPart> {
         let mut held = List::new();
         for unit in self.units {
-            let Some(UnitGrant {
-                owner,
-                asked,
-                replied,
-                tokens,
-                others_wait,
-            }) = unit.granted
-            else {
+            let Some(granted) = unit.granted else {
                 continue;
             };
             for part in unit.parts {
-                let granted = Granted {
-                    owner: owner.clone(),
-                    asked,
-                    replied,
-                    terms: unit.terms,
-                    tokens: tokens.clone(),
-                    others_wait,
-                };
                 let core = &part.core;
                 let place = (part.id.clone(), part.key.clone(), part.protocol);
-                let hold = core.queue.begin_hold(place, granted, &core.observer);
+                let hold = core
+                    .queue
+                    .begin_hold(place, granted.clone(), &core.observer);
                 core.observer.counters.acquisitions.add(1);
-                held.push(first_level(core, hold, self.budget));
+                held.push(first_level(core, hold, self.call.budget));
             }
         }
         // A hold that is not exclusive leaves the ticket to the next thread.
-        let exclusive = if self.parts.is_exclusive() {
+        let exclusive = if self.call.parts.is_exclusive() {
             &held[..]
         } else {
             &[]
@@ -144,7 +131,7 @@ impl Acquisition<'_> {
             (!is_watched).then_some((&part.core, grant))
         });
         let refused: Vec<(&Arc<Core>, Arc<Grant>)> = refused.collect();
-        join(self.parts, &held);
+        join(self.call.parts, &held);
         if !refused.is_empty() {
             // The client was shut down during the request. Other threads may share the grant
             // already.
@@ -153,7 +140,7 @@ impl Acquisition<'_> {
             }
             release_idle(
                 refused.iter().map(|(core, grant)| (*core, grant)),
-                self.budget,
+                self.call.budget,
             );
         }
         held
@@ -189,7 +176,7 @@ mod tests {
     use crate::deployment::Urls;
     use crate::error::Error;
     use crate::lease::Lease;
-    use crate::local::{Unlocks, Waiter, Wanted};
+    use crate::local::{Granted, Unlocks, Waiter, Wanted};
     use crate::protocol::{Plain, Read};
 
     /// The watchdog may have read the schedule before the thread had the hold.
@@ -229,7 +216,8 @@ mod tests {
             .unlock(&[(&hold, Unlocks::Newest, Duration::ZERO)]);
         let mut claim = core.queue.claim_of(&other).unwrap();
         let missing = [(part, terms)];
-        let Ok(Some(held)) = take_without_request(&parts, &missing, &mut claim, &budget) else {
+        let call = parts.call(&core, &budget);
+        let Ok(Some(held)) = take_without_request(call, &missing, &mut claim) else {
             panic!("it was handed over");
         };
         assert!(!held[0].hold.grant().begin_note(), "there is a note");
@@ -258,12 +246,14 @@ mod tests {
         assert!(core.queue.enqueue(&other).is_none(), "it waits");
 
         let missing = [(&parts.list[0], terms)];
-        let mut request = Acquisition::new(&parts, &missing, entered.claim.unwrap(), &budget);
+        let call = parts.call(&core, &budget);
+        let mut request = Acquisition::new(call, &missing, entered.claim.unwrap());
         let now = Moment::now();
-        request.units[0].granted = Some(UnitGrant {
+        request.units[0].granted = Some(Granted {
             owner: parts.list[0].new_owner(),
             asked: now,
             replied: now,
+            terms,
             tokens: 0..0,
             others_wait: false,
         });

@@ -57,8 +57,8 @@ impl Acquisition<'_> {
         if requests.is_empty() {
             return;
         }
-        let left = self.budget.call_deadline().after(GRACE).left();
-        let budget = self.budget.remaining(left.min(GRACE));
+        let left = self.call.budget.call_deadline().after(GRACE).left();
+        let budget = self.call.budget.remaining(left.min(GRACE));
         // Unlike a request to all, one to a majority is not repeated.
         let once = Needed::Majority(requests.len());
         let results = once.request(&requests, |_| true, |_| None, &budget);

@@ -11,6 +11,7 @@ use super::request::{Acquisition, HeldByOther, Replies};
 use crate::base::backoff::{Backoff, jitter};
 use crate::base::clock::Moment;
 use crate::engine::held::joined;
+use crate::engine::parts::Part;
 use crate::engine::wait::{Channel, Wait, wait_until};
 use crate::error::{Error, Result};
 
@@ -34,22 +35,6 @@ const POLL: Duration = Duration::from_millis(250);
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
-/// The result of one round.
-enum MajorityOutcome {
-    Acquired,
-    /// No owner has a majority: several clients got some servers each.
-    Split,
-    /// Other owners hold a majority, for at least the time `left`.
-    HeldByOthers {
-        held: Vec<HeldByOther>,
-        left: Duration,
-        /// Some servers granted the lock to this thread, in this round or before.
-        split: bool,
-    },
-    /// Too few servers replied.
-    Unanswered(Error),
-}
-
 /// The rounds of one acquisition.
 struct Rounds<'r, 'a> {
     acquisition: &'r mut Acquisition<'a>,
@@ -70,7 +55,7 @@ struct Rounds<'r, 'a> {
 impl Acquisition<'_> {
     /// Requests the lock until a majority grants it, or the budget ends: then false.
     pub(super) fn acquire_majority(&mut self) -> Result<bool> {
-        let (budget, name) = (self.budget, self.parts.name());
+        let (budget, name) = (self.call.budget, self.call.parts.name());
         self.wait = Wait::new(budget, Backoff::new(POLL, POLL));
         self.leave_to_others();
         let mut rounds = Rounds {
@@ -89,126 +74,127 @@ impl Acquisition<'_> {
 impl<'a> Rounds<'_, 'a> {
     /// Requests the lock once. Waits for the next round if there is no decision: then `None`.
     fn round(&mut self) -> Result<Option<bool>> {
-        let budget = self.acquisition.budget;
-        self.acquisition.begin_round()?;
-        let end = *self
-            .reply_deadline
-            .get_or_insert_with(|| budget.reply_deadline());
+        let acquisition = &mut *self.acquisition;
+        let budget = acquisition.call.budget;
+        acquisition.begin_round()?;
+        let limit = || budget.reply_deadline();
+        let reply_deadline = *self.reply_deadline.get_or_insert_with(limit);
         let asked = Moment::now();
-        let replies = self.acquisition.request();
-        let outcome = self.decide(replies)?;
-        let took = Moment::now().since(asked);
-        if let MajorityOutcome::Unanswered(error) = outcome {
-            return self.after_silence(error, end);
+        let replies = acquisition.request();
+        let (needed, servers) = (acquisition.needed(), acquisition.units.len());
+        let is_refusal = |error: &&Error| !matches!(error, Error::Unavailable { .. });
+        if replies.failures.iter().filter(is_refusal).count() + needed > servers {
+            let label = acquisition.call.parts.label();
+            return Err(joined(label, replies.failures, budget));
         }
-        self.acquisition.claim.replied();
+        let granted: Vec<usize> = acquisition.granted().collect();
+        if granted.len() < needed {
+            acquisition.undo();
+        }
+        if granted.len() + replies.held.len() < needed {
+            return self.after_no_majority_replied(replies, reply_deadline);
+        }
+        acquisition.claim.replied();
         self.reply_deadline = None;
-        let is_undecided = match outcome {
-            MajorityOutcome::Split => true,
-            MajorityOutcome::HeldByOthers { split, .. } => split && self.backoffs < MAX_BACKOFFS,
-            _ => return Ok(Some(true)),
+        if granted.len() >= needed {
+            return Ok(Some(true));
+        }
+        let took = Moment::now().since(asked);
+        self.after_refusal(granted, replies.held, took)
+    }
+
+    /// Pauses after a round in which too few servers replied.
+    fn after_no_majority_replied(
+        &mut self,
+        replies: Replies<'a>,
+        reply_deadline: Moment,
+    ) -> Result<Option<bool>> {
+        let acquisition = &mut *self.acquisition;
+        let budget = acquisition.call.budget;
+        // This round's own releases would wake the listeners, and end the pause.
+        acquisition.wait.stop_listening();
+        budget.park(self.pauses.next().min(reply_deadline.left()));
+        if !reply_deadline.is_past() || budget.is_interrupted() {
+            return Ok(None);
+        }
+        Err(if replies.is_too_late {
+            acquisition.too_late_error()
+        } else {
+            joined(acquisition.call.parts.label(), replies.failures, budget)
+        })
+    }
+
+    /// Waits after a round in which other owners have too many of the servers: `held`.
+    fn after_refusal(
+        &mut self,
+        granted: Vec<usize>,
+        held: Vec<HeldByOther>,
+        took: Duration,
+    ) -> Result<Option<bool>> {
+        // No owner has a majority: several clients got some servers each.
+        let is_split = !granted.is_empty() && held.len() < self.acquisition.needed();
+        let held = if is_split {
+            held
+        } else {
+            self.holders(granted, held)
         };
-        if budget.is_wait_over() && (!is_undecided || self.decided_by.is_past()) {
+        let has_minority = !self.minority_grants.is_empty();
+        let is_undecided = is_split || has_minority && self.backoffs < MAX_BACKOFFS;
+        let is_over = self.acquisition.call.budget.is_wait_over();
+        if is_over && (!is_undecided || self.decided_by.is_past()) {
             return Ok(Some(false));
         }
         if is_undecided {
             self.back_off(backoff_time(self.backoffs, took));
             self.backoffs += 1;
-        } else if let MajorityOutcome::HeldByOthers { held, left, split } = outcome {
-            self.await_release(&held, left, split);
+        } else {
+            self.await_release(&held);
         }
         Ok(None)
     }
 
-    /// Pauses after a round in which too few servers replied.
-    fn after_silence(&mut self, error: Error, end: Moment) -> Result<Option<bool>> {
-        let budget = self.acquisition.budget;
-        // This round's own releases would wake the listeners, and end the pause.
-        self.acquisition.wait.stop_listening();
-        budget.park(self.pauses.next().min(end.left()));
-        if end.is_past() && !budget.is_interrupted() {
-            return Err(error);
-        }
-        Ok(None)
-    }
-
-    /// Decides what follows a round. Releases what a minority granted.
-    fn decide(&mut self, replies: Replies<'a>) -> Result<MajorityOutcome> {
-        let request = &mut *self.acquisition;
-        let (needed, servers) = (request.needed(), request.units.len());
-        let granted: Vec<usize> = request.granted().collect();
-        let refusals = |error: &&Error| !matches!(error, Error::Unavailable { .. });
-        if replies.failures.iter().filter(refusals).count() + needed > servers {
-            let label = request.parts.label();
-            return Err(joined(label, replies.failures, request.budget));
-        }
-        if granted.len() >= needed {
-            return Ok(MajorityOutcome::Acquired);
-        }
-        request.undo();
-        if granted.len() + replies.held.len() < needed {
-            let error = if replies.is_too_late {
-                request.too_late_error()
-            } else {
-                joined(request.parts.label(), replies.failures, request.budget)
-            };
-            return Ok(MajorityOutcome::Unanswered(error));
-        }
-        if !granted.is_empty() && replies.held.len() < needed {
-            return Ok(MajorityOutcome::Split);
-        }
-        Ok(self.held_by_others(granted, replies.held))
-    }
-
-    /// The outcome of a round in which other owners held a majority.
-    fn held_by_others(&mut self, granted: Vec<usize>, held: Vec<HeldByOther>) -> MajorityOutcome {
-        let needed = self.acquisition.needed();
+    /// The holders of a majority, by what is left of their leases, after a round that granted a
+    /// minority or nothing to this thread.
+    fn holders(&mut self, granted: Vec<usize>, held: Vec<HeldByOther>) -> Vec<HeldByOther> {
         let is_competitor = |held: &HeldByOther| self.minority_grants.contains(&held.unit);
         let (by_competitors, mut held): (Vec<_>, Vec<_>) =
             held.into_iter().partition(is_competitor);
-        if held.len() < needed {
+        if held.len() < self.acquisition.needed() {
             // Another owner has acquired a majority since.
             held.extend(by_competitors);
             self.minority_grants.clear();
         }
         self.minority_grants.extend(granted);
         held.sort_unstable_by_key(|held| held.left);
-        let missing = needed - self.minority_grants.len();
-        MajorityOutcome::HeldByOthers {
-            left: held.get(missing - 1).map_or(POLL, |held| held.left),
-            split: !self.minority_grants.is_empty(),
-            held,
-        }
+        held
     }
 
-    /// Sleeps until a message announces a release, at most for what is `left` of the lease. Listens
-    /// where other owners hold the lock. If these servers are a majority, no release is missed,
-    /// because two majorities have a server in common.
-    fn await_release(&mut self, held: &[HeldByOther], left: Duration, split: bool) {
-        let left = if split {
+    /// Sleeps until a message announces a release, or until this thread may get a majority because
+    /// leases end. Listens where other owners hold the lock. If these servers are a majority, no
+    /// release is missed, because two majorities have a server in common.
+    fn await_release(&mut self, held: &[HeldByOther]) {
+        let needed = self.acquisition.needed();
+        let Acquisition { units, wait, .. } = &mut *self.acquisition;
+        let core = &units[0].parts[0].core;
+        let last = (needed - 1).checked_sub(self.minority_grants.len());
+        let last = last.and_then(|at| held.get(at));
+        let mut left = last.map_or(POLL, |held| held.left);
+        let has_minority = !self.minority_grants.is_empty();
+        if has_minority {
             // The other owners may be clients that try, too.
-            left.min(jitter(self.retries.next()))
+            left = left.min(jitter(self.retries.next()));
         } else {
             self.retries.reset();
             self.backoffs = 0;
-            left
-        };
-        let request = &mut *self.acquisition;
-        let channels: Vec<Channel<'a>> = held
-            .iter()
-            .map(|&held| request.part(held))
+        }
+        let parts = held.iter().map(|held| units[held.unit].parts[held.part]);
+        let channels: Vec<Channel<'a>> = parts
             .filter(|part| !part.core.redis.is_unresponsive(&part.key))
-            .map(|part| part.channel())
+            .map(Part::channel)
             .collect();
-        let is_live = request.wait.listen(&channels) >= request.needed();
-        let core = &request.units[0].parts[0].core;
-        let left = if is_live {
-            left + core.wait_jitter()
-        } else {
-            left
-        };
-        request.wait.sleep_counted(core, is_live, left);
-        if split {
+        let is_live = wait.listen(&channels) >= needed;
+        wait.sleep_counted(core, is_live, left + core.wait_jitter());
+        if has_minority {
             // One release may have woken several clients.
             self.back_off(backoff_time(0, Duration::ZERO));
         }
@@ -216,7 +202,8 @@ impl<'a> Rounds<'_, 'a> {
 
     /// Sleeps for `pause`. Messages do not end it: this thread's own releases sent some of them.
     fn back_off(&self, pause: Duration) {
-        let Acquisition { budget, wait, .. } = &*self.acquisition;
+        let Acquisition { call, wait, .. } = &*self.acquisition;
+        let budget = call.budget;
         let left = if budget.is_wait_over() {
             self.decided_by.left()
         } else {

@@ -28,10 +28,8 @@ use std::time::Duration;
 
 use super::held::{HeldPart, Needed};
 use super::local_wait::{give_up, wait_for_claim};
-use super::parts::{Missing, Parts};
+use super::parts::{LockCall, Missing, Parts};
 use super::release::release_all;
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::base::list::List;
 use crate::base::owner::ThreadId;
@@ -45,106 +43,72 @@ use permit::acquire_permit;
 use request::Acquisition;
 
 impl Parts {
-    /// Acquires the lock, or a further level of it.
-    pub(crate) fn lock_with(&self, lease: Lease) -> Result<List<HeldPart>> {
+    /// Acquires the lock, or a further level of it. Fails if the interrupt is raised.
+    pub(crate) fn lock_with(
+        &self,
+        lease: Lease,
+        interrupt: Option<&Interrupt>,
+    ) -> Result<List<HeldPart>> {
         let core = self.check_process()?;
-        let budget = self.to_acquire(core.budget_to_lock());
+        let budget = &self.to_acquire(core.budget_to_wait(None, interrupt));
+        let call = self.call(core, budget);
         self.observed(
             core,
             |held| Some(held),
-            || self.until_acquired(core, lease, &budget),
+            || until_acquired(|| acquire(call, lease)),
         )
     }
 
-    fn until_acquired(
-        &self,
-        core: &Core,
-        lease: Lease,
-        budget: &CallBudget,
-    ) -> Result<List<HeldPart>> {
-        loop {
-            if let Some(held) = acquire(self, core, lease, budget)? {
-                return Ok(held);
-            }
-        }
-    }
-
-    /// Acquires the lock, or a further level of it; `None` if `wait` ends first.
-    pub(crate) fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<List<HeldPart>>> {
-        let core = self.check_process()?;
-        let budget = self.to_acquire(core.budget_with_wait(wait));
-        self.observed(core, Option::as_deref, || {
-            acquire(self, core, lease, &budget)
-        })
-    }
-
-    /// Acquires the lock, or a further level of it; fails if it is interrupted.
-    pub(crate) fn lock_interruptibly(
-        &self,
-        lease: Lease,
-        interrupt: &Interrupt,
-    ) -> Result<List<HeldPart>> {
-        let core = self.check_process()?;
-        let budget = self.to_acquire(core.budget_until_interrupted(interrupt));
-        self.observed(
-            core,
-            |held| Some(held),
-            || self.until_acquired(core, lease, &budget),
-        )
-    }
-
-    /// Acquires the lock, or a further level of it; `None` if `wait` ends first. Fails if it is
-    /// interrupted.
-    pub(crate) fn try_lock_interruptibly(
+    /// Acquires the lock, or a further level of it; `None` if `wait` ends first. Fails if the
+    /// interrupt is raised.
+    pub(crate) fn try_lock(
         &self,
         wait: Duration,
         lease: Lease,
-        interrupt: &Interrupt,
+        interrupt: Option<&Interrupt>,
     ) -> Result<Option<List<HeldPart>>> {
         let core = self.check_process()?;
-        let budget = core.budget_with_wait(wait).with_interrupt(interrupt);
-        let budget = self.to_acquire(budget);
-        self.observed(core, Option::as_deref, || {
-            acquire(self, core, lease, &budget)
-        })
+        let budget = &self.to_acquire(core.budget_to_wait(Some(wait), interrupt));
+        let call = self.call(core, budget);
+        self.observed(core, Option::as_deref, || acquire(call, lease))
     }
-}
 
-impl Parts {
     /// Acquires a lock that this thread does not hold, with these terms, for `core`, the client of
     /// its first part.
     pub(super) fn lock_with_terms(&self, core: &Core, terms: Terms) -> Result<List<HeldPart>> {
-        let budget = self.to_acquire(core.budget_to_lock());
+        let budget = &self.to_acquire(core.budget_to_wait(None, None));
+        let call = self.call(core, budget);
         let missing: List<Missing<'_>> = self.list.iter().map(|part| (part, terms)).collect();
-        self.observed(
-            core,
-            |held| Some(held),
-            || {
-                loop {
-                    let locks = self.list.iter().map(|part| &part.id);
-                    let who = (ThreadId::current(), self.is_shared());
-                    let claim = core.queue.enter(locks, who, budget.started()).claim;
-                    let claim = (claim, None);
-                    if let Some(held) = acquire_missing(self, core, &missing, claim, &budget)? {
-                        return Ok(held);
-                    }
-                }
-            },
-        )
+        let acquire = || {
+            let locks = self.list.iter().map(|part| &part.id);
+            let who = (ThreadId::current(), self.is_shared());
+            let claim = core.queue.enter(locks, who, budget.started()).claim;
+            acquire_missing(call, &missing, (claim, None))
+        };
+        self.observed(core, |held| Some(held), || until_acquired(acquire))
+    }
+}
+
+/// Repeats a call that has no deadline until it has acquired the lock.
+fn until_acquired(acquire: impl Fn() -> Result<Option<List<HeldPart>>>) -> Result<List<HeldPart>> {
+    loop {
+        if let Some(held) = acquire()? {
+            return Ok(held);
+        }
     }
 }
 
 /// Acquires a lock, or a further level of it; `None` if the budget ends first. Fails after a
 /// shutdown, which ends the budget.
-fn acquire(
-    parts: &Parts,
-    core: &Core,
-    lease: Lease,
-    budget: &CallBudget,
-) -> Result<Option<List<HeldPart>>> {
+fn acquire(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPart>>> {
+    let LockCall {
+        parts,
+        core,
+        budget,
+    } = call;
     budget.check_interrupt(parts.name())?;
     if !parts.is_exclusive() {
-        return acquire_permit(parts, core, lease, budget);
+        return acquire_permit(call, lease);
     }
     if parts.list.len() > 1 {
         budget.share_grace();
@@ -164,13 +128,13 @@ fn acquire(
     if own.is_empty() {
         let within = entered.other.as_deref();
         check_other(parts, within)?;
-        return acquire_missing(parts, core, &missing, (entered.claim, within), budget);
+        return acquire_missing(call, &missing, (entered.claim, within));
     }
     check_own(parts, &mut own)?;
     let mut held = List::new();
     // A hold on a majority does not acquire further servers.
     if !missing.is_empty() && parts.needed == Needed::All {
-        match acquire_missing(parts, core, &missing, (entered.claim, None), budget)? {
+        match acquire_missing(call, &missing, (entered.claim, None))? {
             Some(acquired) => held = acquired,
             None => return Ok(None),
         }
@@ -187,16 +151,15 @@ fn acquire(
 /// to the next waiting threads of this process. `within` is the exclusive hold of this thread on
 /// the lock of which it acquires a shared one.
 fn acquire_missing(
-    parts: &Parts,
-    core: &Core,
+    call: LockCall<'_>,
     missing: &[Missing<'_>],
     (mut claim, within): (Option<Claim>, Option<&Hold>),
-    budget: &CallBudget,
 ) -> Result<Option<List<HeldPart>>> {
+    let LockCall { parts, budget, .. } = call;
     loop {
         let mut claim = match claim.take() {
             Some(claim) => claim,
-            None => match wait_for_claim(parts, core, missing, budget, Moment::now())? {
+            None => match wait_for_claim(call, missing)? {
                 Some(claim) => claim,
                 None => return Ok(None),
             },
@@ -208,7 +171,7 @@ fn acquire_missing(
         // The watchdog has the grants that are taken, so a shutdown ends them. Only idle grants
         // that this thread ends, and has to release in Redis, need a call.
         let _ending = claim.may_end_grants().then(|| parts.begin_calls());
-        match take_without_request(parts, missing, &mut claim, budget) {
+        match take_without_request(call, missing, &mut claim) {
             Ok(None) => {}
             Ok(held) => return Ok(held),
             // The next round waits in the local queue.
@@ -216,17 +179,17 @@ fn acquire_missing(
         }
         let _calls = parts.begin_calls();
         budget.check_interrupt(parts.name())?;
-        let mut request = Acquisition::new(parts, missing, claim, budget);
-        request.within = within;
+        let mut acquisition = Acquisition::new(call, missing, claim);
+        acquisition.within = within;
         let is_granted = match parts.needed {
-            Needed::All => request.acquire_all(),
-            Needed::Majority(_) => request.acquire_majority(),
+            Needed::All => acquisition.acquire_all(),
+            Needed::Majority(_) => acquisition.acquire_majority(),
         };
         if let Ok(true) = is_granted {
-            return Ok(Some(request.keep()));
+            return Ok(Some(acquisition.keep()));
         }
-        request.undo();
-        request.give_up();
+        acquisition.undo();
+        acquisition.give_up();
         return is_granted.map(|_| None);
     }
 }

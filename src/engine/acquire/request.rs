@@ -8,13 +8,12 @@ use redis::Value;
 
 use super::observed::log_that_there_are_none;
 use super::rival::Rival;
-use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::OwnerId;
 use crate::engine::group::group;
 use crate::engine::held::Needed;
-use crate::engine::parts::{Missing, Part, Parts};
+use crate::engine::parts::{LockCall, Missing, Part};
 use crate::engine::undo::{
     Unused, end_of, owner_of_grant, owner_of_next_copy, release_orphans, release_unused,
     undo_lost_copies, undo_unclear_grant,
@@ -22,7 +21,7 @@ use crate::engine::undo::{
 use crate::engine::wait::{Wait, polls};
 use crate::error::{Error, Result};
 use crate::lease::{Renewals, Terms, drift};
-use crate::local::{Claim, Hold};
+use crate::local::{Claim, Granted, Hold};
 use crate::protocol::{AcquireReply, Wish};
 use crate::request::{self, NoReply, Prepared, Reply, request_batch};
 use crate::script::Call;
@@ -32,9 +31,8 @@ const UNKNOWN_LEASE: Duration = Duration::from_secs(1);
 
 /// One call that acquires the missing parts of a lock.
 pub(super) struct Acquisition<'a> {
-    pub(super) parts: &'a Parts,
+    pub(super) call: LockCall<'a>,
     pub(super) units: List<Unit<'a>>,
-    pub(super) budget: &'a CallBudget<'a>,
     pub(super) claim: Claim,
     pub(super) wait: Wait<'a>,
     /// Set until the first reply, if the thread left the lock to other clients before its first
@@ -66,29 +64,17 @@ pub(super) struct Acquisition<'a> {
 pub(super) struct Unit<'a> {
     pub(super) parts: List<&'a Part>,
     pub(super) terms: Terms,
-    pub(super) granted: Option<UnitGrant>,
+    pub(super) granted: Option<Granted>,
     /// The names of the requests by which Redis may know that this thread waits.
     pub(super) waits_as: Option<OwnerId>,
     /// The last request had no reply.
     pub(super) is_unanswered: bool,
 }
 
-/// A unit that Redis granted.
-pub(super) struct UnitGrant {
-    pub(super) owner: OwnerId,
-    /// A moment before the request was sent. The lease counts from here.
-    pub(super) asked: Moment,
-    pub(super) replied: Moment,
-    pub(super) tokens: Range<u64>,
-    /// Other clients wait in a queue in Redis.
-    pub(super) others_wait: bool,
-}
-
-impl UnitGrant {
-    fn is_over(&self, terms: Terms, now: Moment) -> bool {
-        let lease = Duration::from_millis(terms.millis);
-        self.asked.after(lease - drift(lease)) <= now
-    }
+/// True if the lease of a grant is over.
+fn is_over(granted: &Granted, now: Moment) -> bool {
+    let lease = Duration::from_millis(granted.terms.millis);
+    granted.asked.after(lease - drift(lease)) <= now
 }
 
 /// A lock that another owner holds.
@@ -119,15 +105,10 @@ pub(super) struct Replies<'a> {
 }
 
 impl<'a> Acquisition<'a> {
-    pub(super) fn new(
-        parts: &'a Parts,
-        missing: &[Missing<'a>],
-        claim: Claim,
-        budget: &'a CallBudget<'a>,
-    ) -> Self {
+    pub(super) fn new(call: LockCall<'a>, missing: &[Missing<'a>], claim: Claim) -> Self {
         let places = missing.iter().map(|(part, _)| (&part.core, &part.key));
         let groups = group(places, |_, at| {
-            parts.needed == Needed::All && missing[at].0.protocol.is_joinable()
+            call.parts.needed == Needed::All && missing[at].0.protocol.is_joinable()
         });
         let unit = |members: List<usize>| Unit {
             terms: missing[members[0]].1,
@@ -138,10 +119,9 @@ impl<'a> Acquisition<'a> {
         };
         let units = groups.into_iter().map(unit).collect();
         Self {
-            parts,
-            wait: Wait::new(budget, polls()),
+            call,
+            wait: Wait::new(call.budget, polls()),
             units,
-            budget,
             claim,
             pause: None,
             after_release: None,
@@ -159,7 +139,7 @@ impl<'a> Acquisition<'a> {
 
     /// The number of units that must be granted.
     pub(super) fn needed(&self) -> usize {
-        self.parts.needed.of(self.units.len())
+        self.call.parts.needed.of(self.units.len())
     }
 
     /// Requests the units that are not granted yet. If some did not reply before, these alone.
@@ -179,7 +159,7 @@ impl<'a> Acquisition<'a> {
         if prepared.is_some_and(|prepared| prepared.is_outdated()) {
             // The wake-up of that message has been taken. If the lock is refused, another request
             // follows at once.
-            self.budget.unparker().unpark();
+            self.call.budget.unparker().unpark();
         }
         let mut replies = Replies::default();
         for ((at, owner), result) in requested.into_iter().zip(owners).zip(results) {
@@ -197,9 +177,9 @@ impl<'a> Acquisition<'a> {
         owners: &mut [OwnerId],
         prepared: Option<&Prepared>,
     ) -> List<Result<Reply, NoReply>> {
-        let wish = self.wish(!self.budget.is_wait_over());
+        let wish = self.wish(!self.call.budget.is_wait_over());
         self.is_known_to_wait |= wish.waits;
-        let (units, budget) = (&self.units, self.budget);
+        let (units, budget) = (&self.units, self.call.budget);
         let request = |(&at, owner): (&usize, &OwnerId)| {
             let unit = &units[at];
             let first = unit.parts[0];
@@ -220,7 +200,7 @@ impl<'a> Acquisition<'a> {
             Some(units[requested[index]].call(&owners[index], &wish))
         };
         let first = units[0].parts[0];
-        match self.parts.needed {
+        match self.call.parts.needed {
             // A server that does not reply must not keep the locks of the others from other
             // clients.
             Needed::All if units.len() > 1 => {
@@ -289,7 +269,7 @@ impl<'a> Acquisition<'a> {
                     left: millis.map_or(UNKNOWN_LEASE, Duration::from_millis),
                     is_own: self.late.as_ref().map(OwnerId::as_str) == Some(&holder),
                 });
-                self.budget.note_holder(holder);
+                self.call.budget.note_holder(holder);
             }
             Ok(AcquireReply::Granted(_)) if reply.unreplicated.is_some() => {
                 parts[0].core.observer.counters.unreplicated.add(1);
@@ -317,7 +297,7 @@ impl<'a> Acquisition<'a> {
             self.rival.holds(holder);
         }
         if part.protocol.has_no_owner(reply)
-            && !self.budget.is_wait_over()
+            && !self.call.budget.is_wait_over()
             && !std::mem::replace(&mut self.is_logged, true)
         {
             log_that_there_are_none(part);
@@ -335,14 +315,15 @@ impl<'a> Acquisition<'a> {
     ) {
         let unit = &mut self.units[at];
         let (parts, terms) = (&unit.parts, unit.terms);
-        let grant = UnitGrant {
+        let grant = Granted {
             others_wait: parts[0].protocol.others_wait(&reply.reply),
             owner: owner_of_grant(parts, owner, reply.lost_copies),
             asked: reply.asked,
             replied: Moment::now(),
+            terms,
             tokens,
         };
-        if grant.is_over(terms, grant.replied) {
+        if is_over(&grant, grant.replied) {
             // The reply took longer than the lease, so it may have expired in Redis.
             release_orphans(parts, &grant.owner, end_of(terms));
             replies.is_too_late = true;
@@ -357,7 +338,7 @@ impl<'a> Acquisition<'a> {
         let now = Moment::now();
         let is_granted = move |unit: &Unit<'_>| {
             let granted = unit.granted.as_ref();
-            granted.is_some_and(|grant| !grant.is_over(unit.terms, now))
+            granted.is_some_and(|granted| !is_over(granted, now))
         };
         let units = self.units.iter().enumerate();
         let granted = units.filter(move |(_, unit)| is_granted(unit));
@@ -380,10 +361,10 @@ impl<'a> Acquisition<'a> {
                 unused.push(Unused::new(&unit.parts, grant.owner, end_of(unit.terms)));
             }
         }
-        let needed = self.parts.needed;
+        let needed = self.call.parts.needed;
         match needed {
-            Needed::All => release_unused(unused, needed, &self.budget.remaining(timeout)),
-            Needed::Majority(_) => release_unused(unused, needed, self.budget),
+            Needed::All => release_unused(unused, needed, &self.call.budget.remaining(timeout)),
+            Needed::Majority(_) => release_unused(unused, needed, self.call.budget),
         }
     }
 
@@ -398,7 +379,7 @@ impl<'a> Acquisition<'a> {
         first
             .core
             .redis
-            .unavailable(&first.key, self.budget, cause.into())
+            .unavailable(&first.key, self.call.budget, cause.into())
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::request::{Acquisition, Replies};
 use crate::base::clock::Moment;
-use crate::engine::local_wait::check_reply_deadline;
+use crate::engine::local_wait::no_reply;
 use crate::error::Result;
 
 impl Acquisition<'_> {
@@ -11,9 +11,11 @@ impl Acquisition<'_> {
     pub(super) fn begin_round(&mut self) -> Result<()> {
         let (since, expected_holds) = self.claim.begin_request();
         self.expected_holds = expected_holds;
-        self.budget.set_unanswered_since(Some(since));
-        let core = &self.units[0].parts[0].core;
-        check_reply_deadline(core, self.parts, self.claim.locks(), self.budget)
+        self.call.budget.set_unanswered_since(Some(since));
+        match self.call.budget.reply_deadline().is_past() {
+            true => Err(no_reply(self.call, self.claim.locks())),
+            false => Ok(()),
+        }
     }
 
     /// If this client has released the lock while other clients listened: waits until one of them
@@ -22,17 +24,17 @@ impl Acquisition<'_> {
         let Some(pause) = self.claim.take_pause() else {
             return;
         };
-        if self.budget.is_wait_over() || pause.until.is_past() {
+        if self.call.budget.is_wait_over() || pause.until.is_past() {
             return;
         }
         self.after_release = pause.extra;
-        let wait_until = Moment::now().after(self.budget.wait_left());
+        let wait_until = Moment::now().after(self.call.budget.wait_left());
         self.wait.sleep_deaf(pause.deaf_until.min(wait_until));
-        if self.budget.is_wait_over() {
+        if self.call.budget.is_wait_over() {
             return;
         }
-        self.budget.take_wake_up();
-        let is_heard = self.budget.wait(pause.until.left());
+        self.call.budget.take_wake_up();
+        let is_heard = self.call.budget.wait(pause.until.left());
         if is_heard {
             self.let_others_go_first();
         }
@@ -49,7 +51,7 @@ impl Acquisition<'_> {
     /// After the first release since this client's own: waits a little, if several clients compete.
     pub(super) fn let_others_go_first(&mut self) {
         if let Some(extra) = self.after_release.take() {
-            self.budget.wait(extra);
+            self.call.budget.wait(extra);
         }
     }
 }

@@ -45,12 +45,7 @@ impl Parts {
     ) -> Result<bool> {
         let keys = ConditionKeys::new(&part.key, condition)?;
         let core = &part.core;
-        let budget = core.budget_with_wait(wait);
-        let budget = match interrupt {
-            Some(interrupt) => budget.with_interrupt(interrupt),
-            None => budget,
-        };
-        let budget = self.until_shutdown(budget);
+        let budget = self.until_shutdown(core.budget_to_wait(Some(wait), interrupt));
         // Until the place has ended.
         let _calls = self.begin_calls();
         budget.check_interrupt(self.name())?;

@@ -19,37 +19,15 @@ impl Number {
         self.set(|copy| self.key().set_permits(copy, permits))
     }
 
-    /// Takes permits, and waits for them.
-    pub(crate) fn acquire(&self, permits: u32) -> Result<()> {
-        let budget = self.check_open()?.budget_to_lock();
-        self.acquire_within(permits, budget).map(drop)
-    }
-
-    /// Takes permits if that many are free within `wait`. Returns whether it took them.
-    pub(crate) fn try_acquire(&self, permits: u32, wait: Duration) -> Result<bool> {
-        let budget = self.check_open()?.budget_with_wait(wait);
-        self.acquire_within(permits, budget)
-    }
-
-    /// Takes permits, and waits for them; fails if it is interrupted.
-    pub(crate) fn acquire_interruptibly(&self, permits: u32, interrupt: &Interrupt) -> Result<()> {
-        let budget = self.check_open()?.budget_until_interrupted(interrupt);
-        self.acquire_within(permits, budget).map(drop)
-    }
-
-    /// Takes permits if that many are free within `wait`; fails if it is interrupted.
-    pub(crate) fn try_acquire_interruptibly(
+    /// Takes permits if that many are free within `wait`, if that is set. Returns whether it took
+    /// them. Fails if the interrupt is raised.
+    pub(crate) fn acquire(
         &self,
         permits: u32,
-        wait: Duration,
-        interrupt: &Interrupt,
+        wait: Option<Duration>,
+        interrupt: Option<&Interrupt>,
     ) -> Result<bool> {
-        let budget = self.check_open()?.budget_with_wait(wait);
-        self.acquire_within(permits, budget.with_interrupt(interrupt))
-    }
-
-    fn acquire_within(&self, permits: u32, budget: CallBudget<'_>) -> Result<bool> {
-        let budget = &budget.until_shutdown(&self.core.shutdown);
+        let budget = &self.budget_to_wait(wait, interrupt)?;
         check(permits)?;
         if permits == 0 {
             budget.check_interrupt(self.name())?;

@@ -68,7 +68,10 @@ impl Number {
             };
             return Ok(request(ahead, Moment::now())?.is_done());
         }
-        let (mut wait, channel) = (Wait::new(budget, polls()), self.channel());
+        let (mut wait, channel) = (
+            Wait::new(budget, polls()),
+            Channel::of(&self.core, &self.key),
+        );
         let mut refused = None;
         if !waiting.has(&self.key) {
             wait.listen_if_live(channel);
@@ -107,14 +110,6 @@ impl Number {
             wait.sleep_counted(&self.core, is_live, longest);
             Ok(None)
         })
-    }
-
-    fn channel(&self) -> Channel<'_> {
-        Channel {
-            core: &self.core,
-            key: &self.key,
-            word: None,
-        }
     }
 
     /// Sleeps until this thread is the first one in its queue: then `None`. Otherwise returns
