@@ -21,12 +21,8 @@ use crate::local::{Claim, LockId, Waiter, Wanted};
 /// still waits for that reply, for at most one command timeout. It gets the tickets if the lock is
 /// free and they are passed on to it.
 pub(super) fn wait_for_claim(call: LockCall<'_>, missing: &[Missing<'_>]) -> Result<Option<Claim>> {
-    let LockCall {
-        parts,
-        core,
-        budget,
-    } = call;
-    let (queue, begun) = (&core.queue, Moment::now());
+    let (parts, budget) = (call.parts, call.budget);
+    let (queue, begun) = (&call.core.queue, Moment::now());
     let locks: List<LockId> = missing.iter().map(|(part, _)| part.id.clone()).collect();
     if budget.is_wait_over() && queue.outstanding_replies(&locks, begun).is_none() {
         return Ok(None);

@@ -116,12 +116,8 @@ impl<'a> Wait<'a> {
     /// Sleeps until a wake-up, at most for `longest`. If the subscriptions are not `live`, at most
     /// until the next poll: then only a request notices a change. True if the thread was woken.
     pub(super) fn sleep(&mut self, live: bool, longest: Duration) -> bool {
-        let longest = if live {
-            longest
-        } else {
-            longest.min(self.polls.next())
-        };
-        self.budget.wait(longest)
+        let poll = if live { longest } else { self.polls.next() };
+        self.budget.wait(longest.min(poll))
     }
 
     /// As [`sleep`](Self::sleep), and counts the end of the sleep.

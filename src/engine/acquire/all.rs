@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::request::{Acquisition, HeldByOther, Replies};
+use super::acquisition::{Acquisition, HeldByOther, Replies};
 use crate::base::backoff::jitter;
 use crate::base::clock::Moment;
 use crate::engine::held::{Needed, joined};
@@ -84,7 +84,7 @@ impl<'a> Acquisition<'a> {
         Ok(None)
     }
 
-    fn after_refusal(&mut self, held: HeldByOther) -> Result<Option<bool>> {
+    fn after_refusal(&mut self, held: HeldByOther<'a>) -> Result<Option<bool>> {
         self.claim.replied();
         if let Some(within) = self.within {
             // Nothing but the loss of that hold excludes this thread.
@@ -103,8 +103,8 @@ impl<'a> Acquisition<'a> {
 
     /// Waits until the lock that another owner holds may be free. Parts that are granted are kept
     /// for a short time only.
-    fn await_release(&mut self, held: HeldByOther) {
-        let part = self.part(held);
+    fn await_release(&mut self, held: HeldByOther<'a>) {
+        let part = held.part;
         let left = held.left + part.core.wait_jitter();
         if self.granted().next().is_some() {
             let lease = Duration::from_millis(self.units[0].terms.millis);

@@ -1,14 +1,15 @@
 //! Begins the holds of what this thread has got: from Redis, from another thread, or idle grants.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::request::Acquisition;
+use super::acquisition::Acquisition;
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
 use crate::core::Core;
+use crate::engine::group::{GrantRequest, request_each};
 use crate::engine::held::{HeldPart, Needed, note_count, reschedule_if_earlier};
 use crate::engine::parts::{LockCall, Missing, Part, Parts};
-use crate::engine::undo::{Unused, release_unused};
 use crate::error::LostReason;
 use crate::lease::Terms;
 use crate::local::{CameWith, Claim, Grant, Hold, Quorum};
@@ -69,32 +70,29 @@ fn part_of<'a>(missing: &[Missing<'a>], grant: &Arc<Grant>) -> Option<&'a Part> 
     parts.find(|part| part.id == *grant.lock())
 }
 
-/// Releases grants of this client that this call does not use. They may be of another kind.
+/// Releases grants of this process that this call does not use. They may be of another kind. What
+/// gets no reply is released in the background.
 fn release_idle<'a>(
     grants: impl Iterator<Item = (&'a Arc<Core>, &'a Arc<Grant>)>,
     budget: &CallBudget,
 ) {
-    let idle = grants.map(|(core, grant)| {
+    let mut timeout = Duration::ZERO;
+    let (mut requests, mut ends) = (List::new(), List::new());
+    for (core, grant) in grants {
         core.watchdog.forget(grant.id());
-        let part = Part {
-            core: Arc::clone(core),
-            key: grant.key().clone(),
-            protocol: grant.protocol(),
-            id: grant.lock().clone(),
-        };
-        (part, grant)
-    });
-    let idle: List<(Part, &Arc<Grant>)> = idle.collect();
-    let timeout = idle.iter().map(|(part, _)| part.core.command_timeout).max();
-    let unused = idle
-        .iter()
-        .map(|(part, grant)| Unused::new(&[part], grant.owner().clone(), grant.lease_ends()));
-    let unused = unused.collect();
-    release_unused(
-        unused,
-        Needed::All,
-        &budget.remaining(timeout.unwrap_or_default()),
-    );
+        timeout = timeout.max(core.command_timeout);
+        ends.push(grant.lease_ends());
+        let (key, call) = (grant.key(), grant.release_call());
+        requests.push(GrantRequest { core, key, call });
+    }
+    let replies = request_each(&requests, Needed::All, &budget.remaining(timeout));
+    for ((GrantRequest { core, key, call }, ends), reply) in
+        requests.into_iter().zip(ends).zip(replies)
+    {
+        if reply.is_err() {
+            core.watchdog.release_orphan(key.clone(), call, ends);
+        }
+    }
 }
 
 impl Acquisition<'_> {
@@ -122,27 +120,20 @@ impl Acquisition<'_> {
             &[]
         };
         self.claim.keep(exclusive.iter().map(|part| &part.hold));
-        let refused = held.iter().filter_map(|part| {
-            let grant = part.hold.grant();
-            let is_watched = part
-                .core
-                .watchdog
-                .watch(grant.id(), Arc::clone(&grant) as _);
-            (!is_watched).then_some((&part.core, grant))
-        });
-        let refused: Vec<(&Arc<Core>, Arc<Grant>)> = refused.collect();
-        join(self.call.parts, &held);
-        if !refused.is_empty() {
-            // The client was shut down during the request. Other threads may share the grant
-            // already.
-            for (_, grant) in &refused {
-                grant.lose(LostReason::ShutDown);
+        let mut refused: Vec<(&Arc<Core>, Arc<Grant>)> = Vec::new();
+        for HeldPart { core, hold, .. } in &held {
+            let grant = hold.grant();
+            if !core.watchdog.watch(grant.id(), Arc::clone(&grant) as _) {
+                refused.push((core, grant));
             }
-            release_idle(
-                refused.iter().map(|(core, grant)| (*core, grant)),
-                self.call.budget,
-            );
         }
+        join(self.call.parts, &held);
+        // The client was shut down during the request. Other threads may share the grant already.
+        for (_, grant) in &refused {
+            grant.lose(LostReason::ShutDown);
+        }
+        let refused = refused.iter().map(|(core, grant)| (*core, grant));
+        release_idle(refused, self.call.budget);
         held
     }
 }
@@ -167,8 +158,6 @@ fn join(parts: &Parts, held: &[HeldPart]) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::base::clock::Moment;
     use crate::base::owner::ThreadId;

@@ -1,6 +1,6 @@
 //! Tells Redis that a thread does not wait any more.
 
-use super::request::{Acquisition, Unit};
+use super::acquisition::{Acquisition, Unit};
 use crate::base::call_budget::GRACE;
 use crate::base::clock::Moment;
 use crate::base::list::List;

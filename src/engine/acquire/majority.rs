@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::request::{Acquisition, HeldByOther, Replies};
+use super::acquisition::{Acquisition, HeldByOther, Replies};
 use crate::base::backoff::{Backoff, jitter};
 use crate::base::clock::Moment;
 use crate::engine::held::joined;
@@ -128,7 +128,7 @@ impl<'a> Rounds<'_, 'a> {
     fn after_refusal(
         &mut self,
         granted: Vec<usize>,
-        held: Vec<HeldByOther>,
+        held: Vec<HeldByOther<'a>>,
         took: Duration,
     ) -> Result<Option<bool>> {
         // No owner has a majority: several clients got some servers each.
@@ -155,8 +155,8 @@ impl<'a> Rounds<'_, 'a> {
 
     /// The holders of a majority, by what is left of their leases, after a round that granted a
     /// minority or nothing to this thread.
-    fn holders(&mut self, granted: Vec<usize>, held: Vec<HeldByOther>) -> Vec<HeldByOther> {
-        let is_competitor = |held: &HeldByOther| self.minority_grants.contains(&held.unit);
+    fn holders(&mut self, granted: Vec<usize>, held: Vec<HeldByOther<'a>>) -> Vec<HeldByOther<'a>> {
+        let is_competitor = |held: &HeldByOther<'_>| self.minority_grants.contains(&held.unit);
         let (by_competitors, mut held): (Vec<_>, Vec<_>) =
             held.into_iter().partition(is_competitor);
         if held.len() < self.acquisition.needed() {
@@ -172,7 +172,7 @@ impl<'a> Rounds<'_, 'a> {
     /// Sleeps until a message announces a release, or until this thread may get a majority because
     /// leases end. Listens where other owners hold the lock. If these servers are a majority, no
     /// release is missed, because two majorities have a server in common.
-    fn await_release(&mut self, held: &[HeldByOther]) {
+    fn await_release(&mut self, held: &[HeldByOther<'a>]) {
         let needed = self.acquisition.needed();
         let Acquisition { units, wait, .. } = &mut *self.acquisition;
         let core = &units[0].parts[0].core;
@@ -187,7 +187,7 @@ impl<'a> Rounds<'_, 'a> {
             self.retries.reset();
             self.backoffs = 0;
         }
-        let parts = held.iter().map(|held| units[held.unit].parts[held.part]);
+        let parts = held.iter().map(|held| held.part);
         let channels: Vec<Channel<'a>> = parts
             .filter(|part| !part.core.redis.is_unresponsive(&part.key))
             .map(Part::channel)

@@ -6,13 +6,16 @@
 //! | `permit` | locks whose holds do not exclude each other: permits of semaphores |
 //! | `own` | further levels of what this thread holds already |
 //! | `begin` | begins holds: handed over, idle, or granted by Redis |
-//! | `request` | one round of requests: sends all, and evaluates the replies |
+//! | `acquisition` | what is requested and granted, and what is known of the other owners |
+//! | `request` | sends the requests of one round |
+//! | `replies` | evaluates the replies of one round |
 //! | `give_up` | tells Redis that the thread does not wait any more |
 //! | `rival` | recognizes a client that never leaves the lock to others |
 //! | `turn` | the first steps of a round; leaves the lock to other clients after a release |
 //! | `all`, `majority` | what follows a round, if all parts or a majority are needed |
 //! | `observed` | the spans of waits and holds; counts failures |
 
+mod acquisition;
 mod all;
 mod begin;
 mod give_up;
@@ -20,6 +23,7 @@ mod majority;
 mod observed;
 mod own;
 mod permit;
+mod replies;
 mod request;
 mod rival;
 mod turn;
@@ -37,10 +41,10 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::lease::{Lease, Terms};
 use crate::local::{Claim, Hold};
+use acquisition::Acquisition;
 use begin::{TicketsLost, take_without_request};
 use own::{Own, add_levels, check_other, check_own};
 use permit::acquire_permit;
-use request::Acquisition;
 
 impl Parts {
     /// Acquires the lock, or a further level of it. Fails if the interrupt is raised.
@@ -52,11 +56,8 @@ impl Parts {
         let core = self.check_process()?;
         let budget = &self.to_acquire(core.budget_to_wait(None, interrupt));
         let call = self.call(core, budget);
-        self.observed(
-            core,
-            |held| Some(held),
-            || until_acquired(|| acquire(call, lease)),
-        )
+        let acquired = || until_acquired(|| acquire(call, lease));
+        self.observed(core, |held| Some(held), acquired)
     }
 
     /// Acquires the lock, or a further level of it; `None` if `wait` ends first. Fails if the
@@ -101,11 +102,7 @@ fn until_acquired(acquire: impl Fn() -> Result<Option<List<HeldPart>>>) -> Resul
 /// Acquires a lock, or a further level of it; `None` if the budget ends first. Fails after a
 /// shutdown, which ends the budget.
 fn acquire(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPart>>> {
-    let LockCall {
-        parts,
-        core,
-        budget,
-    } = call;
+    let (parts, core, budget) = (call.parts, call.core, call.budget);
     budget.check_interrupt(parts.name())?;
     if !parts.is_exclusive() {
         return acquire_permit(call, lease);

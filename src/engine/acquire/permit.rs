@@ -2,7 +2,7 @@
 //! has a grant and a hold of its own, which keep no ticket.
 
 use super::acquire_missing;
-use super::request::Acquisition;
+use super::acquisition::Acquisition;
 use crate::base::list::List;
 use crate::engine::held::HeldPart;
 use crate::engine::parts::{LockCall, Missing};
@@ -16,11 +16,7 @@ use crate::lease::Lease;
 /// those behind it wait in the local queue. A thread that waits is not passed by a thread that
 /// comes later and waits, too.
 pub(super) fn acquire_permit(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPart>>> {
-    let LockCall {
-        parts,
-        core,
-        budget,
-    } = call;
+    let (parts, core, budget) = (call.parts, call.core, call.budget);
     let terms = lease.terms(core.watchdog_lease)?;
     let missing: List<Missing<'_>> = parts.list.iter().map(|part| (part, terms)).collect();
     let claim = parts.list.first().and_then(|part| {

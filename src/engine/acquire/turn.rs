@@ -1,7 +1,7 @@
 //! The first steps of an acquisition and of each of its rounds: leaves the lock to other clients
 //! after a release, and counts the time without a reply.
 
-use super::request::{Acquisition, Replies};
+use super::acquisition::{Acquisition, Replies};
 use crate::base::clock::Moment;
 use crate::engine::local_wait::no_reply;
 use crate::error::Result;

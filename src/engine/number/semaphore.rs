@@ -8,7 +8,7 @@ use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::base::lanes::RequestId;
-use crate::engine::wait::{FIRST_POLL, polls};
+use crate::engine::wait::{FIRST_POLL, polls, wait_until};
 use crate::error::{Error, Result};
 use crate::observe::{self, Outcome};
 use crate::protocol::{RequestCopy, number};
@@ -49,7 +49,7 @@ impl Number {
         let _call = self.core.watchdog.begin_call();
         let mut pauses = polls();
         let mut unreplicated = self.core.waiting.confirmed_replicas(&self.key);
-        loop {
+        wait_until(budget, self.name(), || {
             let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, left_over);
             let clear = self.request_once(call, number::<u32>, IfUnclear::Undo, budget);
             let clear = clear.map_err(|error| match (&error, unreplicated) {
@@ -59,12 +59,12 @@ impl Number {
                 _ => error,
             })?;
             let Some(confirmed) = clear.unreplicated else {
-                return Ok(match clear.value {
+                return Ok(Some(match clear.value {
                     // The refusal may be that of a lost copy, from before a release whose message
                     // ended a pause of the request.
                     0 => Step::Wait(clear.is_repeated.then_some(FIRST_POLL)),
                     _ => Step::Done,
-                });
+                }));
             };
             self.give_back(clear.id, budget);
             if budget.is_wait_over() || budget.reply_deadline().is_past() {
@@ -74,8 +74,8 @@ impl Number {
             let waiting = &self.core.waiting;
             waiting.unreplicated(&self.key, budget.unparker(), confirmed);
             budget.wait(pauses.next().min(budget.reply_deadline().left()));
-            budget.check_interrupt(self.name())?;
-        }
+            Ok(None)
+        })
     }
 
     /// Undoes a request that has taken permits.
