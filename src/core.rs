@@ -164,9 +164,13 @@ impl Core {
         }
     }
 
-    /// For calls that wait for other owners at most this long, or until the interrupt is raised.
-    /// Redis has that time to reply, and at least one command timeout. Without a time, Redis has ten
-    /// command timeouts to reply; with an interrupt, only that limits the time without a reply.
+    /// For calls that wait for other owners at most this long, and until the interrupt is raised.
+    ///
+    /// | time | interrupt | how long Redis has to reply |
+    /// |---|---|---|
+    /// | set | set or not | that time, at least one command timeout, at most ten |
+    /// | not set | not set | ten command timeouts |
+    /// | not set | set | until the interrupt is raised |
     pub(crate) fn budget_to_wait<'c>(
         &self,
         wait: Option<Duration>,

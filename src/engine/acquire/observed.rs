@@ -8,8 +8,9 @@ use crate::local::Hold;
 use crate::observe::{Outcome, are_spans_enabled, tell, wait};
 
 impl Parts {
-    /// Makes a call that acquires the lock within a span, and counts its failure. `held` is what the call has
-    /// acquired; `None` if it has not acquired the lock.
+    /// Makes a call that acquires the lock, within a span, and counts its failure. Then begins the
+    /// spans of the new holds. `held` is what the call has acquired; `None` if it has not acquired
+    /// the lock.
     pub(super) fn observed<T>(
         &self,
         core: &Core,

@@ -79,7 +79,10 @@ pub(super) fn add_levels(
     let mut failure = None;
     let mut added = 0;
     for (part, terms) in levels {
-        let check = has_waited.then(|| part.hold.check()).unwrap_or(Ok(()));
+        let check = match has_waited {
+            true => part.hold.check(),
+            false => Ok(()),
+        };
         match check.and_then(|()| part.hold.push(terms)) {
             Ok(level) => {
                 reschedule_if_earlier(&part.core, &part.hold.grant());

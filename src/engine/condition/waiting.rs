@@ -63,8 +63,8 @@ impl WaiterNames {
         }
     }
 
-    /// Puts the waiter into the queue. Its thread has this hold. Returns a moment before the request
-    /// was sent, and the copies that Redis may still execute.
+    /// Puts the waiter into the queue. Its thread has this hold. Returns a moment before the
+    /// request was sent, and the copies that Redis may still execute.
     fn begin(&self, part: &Part, hold: &Hold) -> Result<(Moment, LostCopies)> {
         let redis = &part.core.redis;
         let call = self.keys.wait(hold.grant().owner(), &self.id, self.lasts);
