@@ -158,3 +158,62 @@ impl<'a> Channel<'a> {
         std::ptr::eq(self.key, other.key)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::interrupt::Interrupt;
+    use crate::error::Error;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn budget() -> CallBudget<'static> {
+        CallBudget::with_wait(Duration::MAX, Duration::from_secs(1))
+    }
+
+    #[test]
+    fn a_wake_up_between_two_sleeps_ends_the_next_one() {
+        let budget = budget();
+        let mut wait = Wait::new(&budget, polls());
+        for is_live in [true, false] {
+            budget.unparker().unpark();
+            assert!(wait.sleep(is_live, Duration::MAX));
+        }
+    }
+
+    #[test]
+    fn polls_become_rare_only_while_there_is_no_subscription() {
+        let budget = budget();
+        let mut wait = Wait::new(&budget, Backoff::new(MS, MS * 4));
+        assert!(!wait.sleep(true, MS), "no message");
+        assert!(!wait.sleep(false, Duration::MAX), "it polls");
+        assert_eq!(wait.polls.next(), MS * 2);
+    }
+
+    #[test]
+    fn a_deaf_sleep_lasts_although_messages_arrive() {
+        let budget = budget();
+        let wait = Wait::new(&budget, polls());
+        let until = Moment::now().after(MS * 2);
+        budget.unparker().unpark_by_message();
+        wait.sleep_deaf(until);
+        assert!(until.is_past());
+    }
+
+    #[test]
+    fn an_interrupt_ends_the_loop_after_a_round_without_a_result() {
+        let interrupt = Interrupt::new();
+        let budget = budget().with_interrupt(Some(&interrupt));
+        let mut rounds = 0;
+        let mut round = |result| {
+            rounds += 1;
+            interrupt.interrupt();
+            Ok(result)
+        };
+        let result = wait_until(&budget, "a", || round(Some(())));
+        assert_eq!(result.unwrap(), (), "a result counts");
+        let result = wait_until(&budget, "a", || round(None));
+        assert!(matches!(result, Err(Error::Interrupted { .. })));
+        assert_eq!(rounds, 2);
+    }
+}

@@ -3,12 +3,11 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use redis::Value;
-
 use super::acquisition::{Acquisition, HeldByOther, Replies, is_over};
 use super::observed::log_that_there_are_none;
 use crate::base::clock::Moment;
 use crate::base::owner::OwnerId;
+use crate::engine::parts::Part;
 use crate::engine::undo::{
     Unused, end_of, owner_of_grant, release_orphans, undo_lost_copies, undo_unclear_grant,
 };
@@ -48,17 +47,10 @@ impl<'a> Acquisition<'a> {
                 millis,
                 owner: holder,
             }) => {
-                self.note_holder(at, &holder, &reply.reply);
-                let unit = &mut self.units[at];
-                undo_lost_copies(&unit.parts, &owner, terms, reply.lost_copies);
-                unit.may_wait_as(&owner);
-                replies.held.push(HeldByOther {
-                    unit: at,
-                    part: unit.parts[part.min(unit.parts.len() - 1)],
-                    left: millis.map_or(UNKNOWN_LEASE, Duration::from_millis),
-                    is_own: self.late.as_ref().map(OwnerId::as_str) == Some(&holder),
-                });
-                self.call.budget.note_holder(holder);
+                let part = parts[part.min(parts.len() - 1)];
+                let left = millis.map_or(UNKNOWN_LEASE, Duration::from_millis);
+                let held = self.refused((at, part), &owner, left, holder, reply);
+                replies.held.push(held);
             }
             Ok(AcquireReply::Granted(_)) if reply.unreplicated.is_some() => {
                 parts[0].core.observer.counters.unreplicated.add(1);
@@ -69,7 +61,7 @@ impl<'a> Acquisition<'a> {
                     .push(unused.with_lost_copies(reply.lost_copies));
             }
             Ok(AcquireReply::Granted(tokens)) => {
-                self.note_grant(at, &owner, tokens, reply, replies);
+                replies.is_too_late |= !self.granted_to(at, &owner, tokens, reply);
             }
             Err(error) => {
                 undo_unclear_grant(parts, &owner, terms, reply.lost_copies);
@@ -79,29 +71,40 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    /// Notes which owner holds a lock of this unit.
-    fn note_holder(&mut self, at: usize, holder: &str, reply: &Value) {
-        let part = self.units[at].parts[0];
-        if part.protocol.is_exclusive() {
-            self.rival.holds(holder);
+    /// Evaluates the refusal of a request: `holder` holds this part of the unit.
+    fn refused(
+        &mut self,
+        (at, part): (usize, &'a Part),
+        owner: &OwnerId,
+        left: Duration,
+        holder: String,
+        reply: Reply,
+    ) -> HeldByOther<'a> {
+        let unit = &mut self.units[at];
+        let (first, budget) = (unit.parts[0], self.call.budget);
+        undo_lost_copies(&unit.parts, owner, unit.terms, reply.lost_copies);
+        unit.may_wait_as(owner);
+        if first.protocol.is_exclusive() {
+            self.rival.holds(&holder);
         }
-        if part.protocol.has_no_owner(reply)
-            && !self.call.budget.is_wait_over()
+        if first.protocol.has_no_owner(&reply.reply)
+            && !budget.is_wait_over()
             && !std::mem::replace(&mut self.is_logged, true)
         {
-            log_that_there_are_none(part);
+            log_that_there_are_none(first);
+        }
+        let is_own = self.late.as_ref().map(OwnerId::as_str) == Some(&holder);
+        budget.note_holder(holder);
+        HeldByOther {
+            unit: at,
+            part,
+            left,
+            is_own,
         }
     }
 
-    /// Notes that a unit is granted, if its lease is not over.
-    fn note_grant(
-        &mut self,
-        at: usize,
-        owner: &OwnerId,
-        tokens: Range<u64>,
-        reply: Reply,
-        replies: &mut Replies<'a>,
-    ) {
+    /// Notes that a unit is granted. False if its lease was over before the reply arrived.
+    fn granted_to(&mut self, at: usize, owner: &OwnerId, tokens: Range<u64>, reply: Reply) -> bool {
         let unit = &mut self.units[at];
         let (parts, terms) = (&unit.parts, unit.terms);
         let grant = Granted {
@@ -112,14 +115,15 @@ impl<'a> Acquisition<'a> {
             terms,
             tokens,
         };
-        if is_over(&grant, grant.replied) {
-            // The reply took longer than the lease, so it may have expired in Redis.
+        let is_late = is_over(&grant, grant.replied);
+        if is_late {
+            // It may have expired in Redis.
             release_orphans(parts, &grant.owner, end_of(terms));
-            replies.is_too_late = true;
             self.late = Some(grant.owner);
         } else {
             unit.granted = Some(grant);
         }
+        !is_late
     }
 }
 

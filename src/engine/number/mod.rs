@@ -56,6 +56,21 @@ struct Clear<'a, T> {
     unreplicated: Option<u32>,
 }
 
+/// Why there is no clear reply, the copies without a reply, and whether Redis may have executed the
+/// request.
+type Failed = (Error, LostCopies, bool);
+
+impl<'a, T> Clear<'a, T> {
+    fn new(id: RequestId<'a>, value: T, reply: &Reply) -> Self {
+        Self {
+            id,
+            value,
+            is_repeated: reply.lost_copies.is_ambiguous(),
+            unreplicated: reply.unreplicated,
+        }
+    }
+}
+
 /// What becomes of a request without a clear reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IfUnclear {
@@ -143,7 +158,6 @@ impl Number {
         if_unclear: IfUnclear,
         budget: &CallBudget,
     ) -> Result<Clear<'_, T>> {
-        let redis = &self.core.redis;
         let _call = self.core.watchdog.begin_call();
         // Other processes may wait for what is repeated.
         if if_unclear != IfUnclear::Repeat {
@@ -158,24 +172,11 @@ impl Number {
                 })
             };
             let deadline = budget.reply_deadline();
-            let (error, lost_copies, is_unclear) =
-                match self.send(copy, deadline.min(limit), budget) {
-                    Ok(reply) => match decode(&reply.reply) {
-                        Ok(value) => {
-                            return Ok(Clear {
-                                id,
-                                value,
-                                is_repeated: reply.lost_copies.is_ambiguous(),
-                                unreplicated: reply.unreplicated,
-                            });
-                        }
-                        Err(error) => (redis.refusal(&self.key, error), reply.lost_copies, true),
-                    },
-                    Err(NoReply { error, lost_copies }) => {
-                        let is_unclear = lost_copies.is_ambiguous();
-                        (error, lost_copies, is_unclear)
-                    }
-                };
+            let sent = self.send(copy, decode, deadline.min(limit), budget);
+            let (error, lost_copies, is_unclear) = match sent {
+                Ok((value, reply)) => return Ok(Clear::new(id, value, &reply)),
+                Err(failed) => failed,
+            };
             let is_late = matches!(error, Error::Unavailable { .. });
             // What was never sent is repeated, too: the caller need not know the difference.
             if is_unclear || is_late && if_unclear == IfUnclear::Repeat {
@@ -197,21 +198,30 @@ impl Number {
     }
 
     /// Sends one request and its copies, until there is a reply or this moment.
-    fn send(
+    fn send<T>(
         &self,
         copy: impl Fn(bool) -> Call,
+        decode: fn(&Value) -> RedisResult<T>,
         until: Moment,
         budget: &CallBudget,
-    ) -> Result<Reply, NoReply> {
+    ) -> Result<(T, Reply), Failed> {
         let redis = &self.core.redis;
         let request = Request::new(redis, &self.key, copy(false));
         let replies = request_batch(&[request], |_| Some(copy(true)), until, budget);
-        let no_reply = || NoReply {
-            error: redis.unavailable(&self.key, budget, "no reply".into()),
-            lost_copies: LostCopies::default(),
-        };
-        let reply = replies.into_iter().next();
-        reply.unwrap_or_else(|| Err(no_reply()))
+        match replies.into_iter().next() {
+            Some(Ok(reply)) => match decode(&reply.reply) {
+                Ok(value) => Ok((value, reply)),
+                Err(error) => Err((redis.refusal(&self.key, error), reply.lost_copies, true)),
+            },
+            Some(Err(NoReply { error, lost_copies })) => {
+                let is_unclear = lost_copies.is_ambiguous();
+                Err((error, lost_copies, is_unclear))
+            }
+            None => {
+                let error = redis.unavailable(&self.key, budget, "no reply".into());
+                Err((error, LostCopies::default(), false))
+            }
+        }
     }
 
     /// The error of a request that Redis may have executed, although it refused the last copy.

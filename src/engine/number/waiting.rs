@@ -54,13 +54,13 @@ impl Number {
     ) -> Result<bool> {
         budget.check_interrupt(self.name())?;
         let waiting = &self.core.waiting;
+        let is_first = !waiting.has(&self.key);
         // The time without a reply counts from the second argument.
         let request = |ahead, since| {
             budget.set_unanswered_since(Some(since));
             request(ahead)
         };
         if budget.is_wait_over() {
-            let is_first = !waiting.has(&self.key);
             let ahead = if is_first {
                 0
             } else {
@@ -68,20 +68,14 @@ impl Number {
             };
             return Ok(request(ahead, Moment::now())?.is_done());
         }
-        let (mut wait, channel) = (
-            Wait::new(budget, polls()),
-            Channel::of(&self.core, &self.key),
-        );
-        let mut refused = None;
-        if !waiting.has(&self.key) {
-            wait.listen_if_live(channel);
-            match request(0, Moment::now())? {
-                Step::Wait(time) => refused = Some(time),
-                Step::Done | Step::DoneForAll => return Ok(true),
+        let (mut wait, mut refused) = (Wait::new(budget, polls()), None);
+        if is_first {
+            wait.listen_if_live(Channel::of(&self.core, &self.key));
+            let step = request(0, Moment::now())?;
+            if step.is_done() || budget.is_wait_over() {
+                return Ok(step.is_done());
             }
-            if budget.is_wait_over() {
-                return Ok(false);
-            }
+            refused = Some(step);
         }
         let queued = waiting.enter(&self.key, wanted, budget.unparker());
         if queued.position() != Position::First {
@@ -91,16 +85,34 @@ impl Number {
                 return Ok(is_done);
             }
         }
+        self.wait_as_first(&queued, (wait, refused), budget, request)
+    }
+
+    /// Repeats the request of the first thread in the queue. It may be `refused` already.
+    fn wait_as_first<'a>(
+        &'a self,
+        queued: &Queued<'_>,
+        (mut wait, mut refused): (Wait<'a>, Option<Step>),
+        budget: &CallBudget,
+        request: impl Fn(u64, Moment) -> Result<Step>,
+    ) -> Result<bool> {
+        let channel = Channel::of(&self.core, &self.key);
         wait_until(budget, self.name(), || {
-            let time = match refused.take() {
-                Some(time) => time,
+            let step = match refused.take() {
+                Some(step) => step,
                 None => {
                     wait.listen_if_live(channel);
-                    match request_as_first(&queued, request)? {
-                        Step::Wait(time) => time,
-                        Step::Done | Step::DoneForAll => return Ok(Some(true)),
+                    let (since, waiting) = queued.begin_request(Moment::now());
+                    let step = request(0, since)?;
+                    queued.replied();
+                    if matches!(step, Step::DoneForAll) {
+                        queued.done_for(waiting);
                     }
+                    step
                 }
+            };
+            let Step::Wait(time) = step else {
+                return Ok(Some(true));
             };
             if budget.is_wait_over() {
                 return Ok(Some(false));
@@ -147,18 +159,4 @@ impl Number {
             budget.wait(budget.reply_deadline().left());
         }
     }
-}
-
-/// Sends one request of the first thread in the queue.
-fn request_as_first(
-    queued: &Queued<'_>,
-    request: impl Fn(u64, Moment) -> Result<Step>,
-) -> Result<Step> {
-    let (since, waiting) = queued.begin_request(Moment::now());
-    let step = request(0, since)?;
-    queued.replied();
-    if matches!(step, Step::DoneForAll) {
-        queued.done_for(waiting);
-    }
-    Ok(step)
 }
