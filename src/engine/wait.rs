@@ -35,7 +35,7 @@ pub(super) fn wait_until<T>(
     }
 }
 
-/// The pauses between requests that no message ends.
+/// The pauses of most calls: they double up to the longest.
 pub(super) fn polls() -> Backoff {
     Backoff::new(FIRST_POLL, LONGEST_POLL)
 }
@@ -49,7 +49,7 @@ pub(super) struct Channel<'a> {
     pub(super) word: Option<&'a str>,
 }
 
-/// Where one call listens, and how long it sleeps.
+/// Where one call listens, and for how long it sleeps between its rounds.
 pub(super) struct Wait<'a> {
     budget: &'a CallBudget<'a>,
     polls: Backoff,
@@ -113,16 +113,16 @@ impl<'a> Wait<'a> {
         found.map(|(_, listener)| listener)
     }
 
-    /// Sleeps until a wake-up, at most for `longest`. If the subscriptions are not `live`, at most
+    /// Sleeps until a wake-up, at most for `longest`. Without the subscriptions, at most
     /// until the next poll: then only a request notices a change. True if the thread was woken.
-    pub(super) fn sleep(&mut self, live: bool, longest: Duration) -> bool {
-        let poll = if live { longest } else { self.polls.next() };
+    pub(super) fn sleep(&mut self, is_live: bool, longest: Duration) -> bool {
+        let poll = if is_live { longest } else { self.polls.next() };
         self.budget.wait(longest.min(poll))
     }
 
     /// As [`sleep`](Self::sleep), and counts the end of the sleep.
-    pub(super) fn sleep_counted(&mut self, core: &Core, live: bool, longest: Duration) -> bool {
-        let is_woken = self.sleep(live, longest);
+    pub(super) fn sleep_counted(&mut self, core: &Core, is_live: bool, longest: Duration) -> bool {
+        let is_woken = self.sleep(is_live, longest);
         let counters = &core.observer.counters;
         match is_woken {
             true => counters.wakeups_by_message.add(1),

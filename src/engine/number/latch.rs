@@ -55,7 +55,7 @@ impl Number {
                 _ => Step::Wait(None),
             })
         };
-        let call = || self.wait_for_step(0, budget, request);
+        let call = || self.request_until_done(0, budget, request);
         observe::wait(self.name(), "latch", call, Outcome::of_wait)
     }
 }

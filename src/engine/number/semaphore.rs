@@ -34,7 +34,7 @@ impl Number {
             return Ok(true);
         }
         let call =
-            || self.wait_for_step(permits, budget, |ahead| self.take(permits, ahead, budget));
+            || self.request_until_done(permits, budget, |ahead| self.take(permits, ahead, budget));
         let waited = observe::wait(self.name(), "semaphore", call, Outcome::of_wait);
         let outcome = Outcome::of(&waited, Outcome::of_wait);
         self.core.observer.count_failure(outcome);

@@ -46,7 +46,7 @@ impl Number {
     ///
     /// If no thread of this client waits for the number, the first request is sent at once. Even
     /// after its wait, a thread sends a last request, so a wait of zero is one request.
-    pub(super) fn wait_for_step<'a>(
+    pub(super) fn request_until_done<'a>(
         &'a self,
         wanted: u32,
         budget: &'a CallBudget<'a>,
