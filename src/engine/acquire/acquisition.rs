@@ -127,13 +127,10 @@ impl<'a> Acquisition<'a> {
     /// The units that are granted, and whose leases have not ended.
     pub(super) fn granted(&self) -> impl Iterator<Item = usize> {
         let now = Moment::now();
-        let is_granted = move |unit: &Unit<'_>| {
-            let granted = unit.granted.as_ref();
-            granted.is_some_and(|granted| !is_over(granted, now))
-        };
+        let lasts = move |granted: &Granted| !is_over(granted, now);
+        let is_granted = move |unit: &Unit<'_>| unit.granted.as_ref().is_some_and(lasts);
         let units = self.units.iter().enumerate();
-        let granted = units.filter(move |(_, unit)| is_granted(unit));
-        granted.map(|(at, _)| at)
+        units.filter_map(move |(at, unit)| is_granted(unit).then_some(at))
     }
 
     /// Releases what is granted. What gets no reply is released in the background.

@@ -76,9 +76,8 @@ impl<'a> Rounds<'_, 'a> {
     fn round(&mut self) -> Result<Option<bool>> {
         let acquisition = &mut *self.acquisition;
         let budget = acquisition.call.budget;
-        acquisition.begin_round()?;
-        let limit = || budget.reply_deadline();
-        let reply_deadline = *self.reply_deadline.get_or_insert_with(limit);
+        let deadline = acquisition.begin_round()?;
+        let reply_deadline = *self.reply_deadline.get_or_insert(deadline);
         let asked = Moment::now();
         let replies = acquisition.request();
         let (needed, servers) = (acquisition.needed(), acquisition.units.len());

@@ -55,10 +55,9 @@ impl<'a> Acquisition<'a> {
             Ok(AcquireReply::Granted(_)) if reply.unreplicated.is_some() => {
                 parts[0].core.observer.counters.unreplicated.add(1);
                 replies.unreplicated = reply.unreplicated;
-                let unused = Unused::new(parts, owner, end_of(terms));
-                replies
-                    .unused
-                    .push(unused.with_lost_copies(reply.lost_copies));
+                let mut unused = Unused::new(parts, owner, end_of(terms));
+                unused.lost_copies = reply.lost_copies;
+                replies.unused.push(unused);
             }
             Ok(AcquireReply::Granted(tokens)) => {
                 replies.is_too_late |= !self.granted_to(at, &owner, tokens, reply);

@@ -7,14 +7,16 @@ use crate::engine::local_wait::no_reply;
 use crate::error::Result;
 
 impl Acquisition<'_> {
-    /// Begins a round of requests. Fails if there was no reply for too long.
-    pub(super) fn begin_round(&mut self) -> Result<()> {
+    /// Begins a round of requests. Returns when the replies must have arrived. Fails if there was
+    /// no reply for too long.
+    pub(super) fn begin_round(&mut self) -> Result<Moment> {
         let (since, expected_holds) = self.claim.begin_request();
         self.expected_holds = expected_holds;
         self.call.budget.set_unanswered_since(Some(since));
-        match self.call.budget.reply_deadline().is_past() {
+        let deadline = self.call.budget.reply_deadline();
+        match deadline.is_past() {
             true => Err(no_reply(self.call, self.claim.locks())),
-            false => Ok(()),
+            false => Ok(deadline),
         }
     }
 
