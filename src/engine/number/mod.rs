@@ -56,10 +56,6 @@ struct Clear<'a, T> {
     unreplicated: Option<u32>,
 }
 
-/// Why there is no clear reply, the copies without a reply, and whether Redis may have executed the
-/// request.
-type Failed = (Error, LostCopies, bool);
-
 impl<'a, T> Clear<'a, T> {
     fn new(id: RequestId<'a>, value: T, reply: &Reply) -> Self {
         Self {
@@ -172,10 +168,18 @@ impl Number {
                 })
             };
             let deadline = budget.reply_deadline();
-            let sent = self.send(copy, decode, deadline.min(limit), budget);
+            let sent = self.send(copy, deadline.min(limit), budget);
+            let sent = sent.map(|reply| (decode(&reply.reply), reply));
             let (error, lost_copies, is_unclear) = match sent {
-                Ok((value, reply)) => return Ok(Clear::new(id, value, &reply)),
-                Err(failed) => failed,
+                Ok((Ok(value), reply)) => return Ok(Clear::new(id, value, &reply)),
+                Ok((Err(error), reply)) => {
+                    let error = self.core.redis.refusal(&self.key, error);
+                    (error, reply.lost_copies, true)
+                }
+                Err(NoReply { error, lost_copies }) => {
+                    let is_unclear = lost_copies.is_ambiguous();
+                    (error, lost_copies, is_unclear)
+                }
             };
             let is_late = matches!(error, Error::Unavailable { .. });
             // What was never sent is repeated, too: the caller need not know the difference.
@@ -198,30 +202,21 @@ impl Number {
     }
 
     /// Sends one request and its copies, until there is a reply or this moment.
-    fn send<T>(
+    fn send(
         &self,
         copy: impl Fn(bool) -> Call,
-        decode: fn(&Value) -> RedisResult<T>,
         until: Moment,
         budget: &CallBudget,
-    ) -> Result<(T, Reply), Failed> {
+    ) -> Result<Reply, NoReply> {
         let redis = &self.core.redis;
         let request = Request::new(redis, &self.key, copy(false));
         let replies = request_batch(&[request], |_| Some(copy(true)), until, budget);
-        match replies.into_iter().next() {
-            Some(Ok(reply)) => match decode(&reply.reply) {
-                Ok(value) => Ok((value, reply)),
-                Err(error) => Err((redis.refusal(&self.key, error), reply.lost_copies, true)),
-            },
-            Some(Err(NoReply { error, lost_copies })) => {
-                let is_unclear = lost_copies.is_ambiguous();
-                Err((error, lost_copies, is_unclear))
-            }
-            None => {
-                let error = redis.unavailable(&self.key, budget, "no reply".into());
-                Err((error, LostCopies::default(), false))
-            }
-        }
+        replies.into_iter().next().unwrap_or_else(|| {
+            Err(NoReply {
+                error: redis.unavailable(&self.key, budget, "no reply".into()),
+                lost_copies: LostCopies::default(),
+            })
+        })
     }
 
     /// The error of a request that Redis may have executed, although it refused the last copy.
