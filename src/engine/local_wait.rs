@@ -17,9 +17,9 @@ use crate::local::{Claim, LockId, Waiter, Wanted};
 ///
 /// The thread sleeps until it gets the tickets, until it is interrupted, or until the earliest
 /// deadline. If the threads with the tickets have had no reply since this wait began or earlier, it
-/// is not known whether the lock is free. Then, after its own deadline, a waiting thread still waits
-/// for that reply, for at most one command timeout. It gets the tickets if the lock is free and
-/// they are passed on to it.
+/// is not known whether the lock is free. Then, after its own deadline, a waiting thread still
+/// waits for that reply, for at most one command timeout. It gets the tickets if the lock is free
+/// and they are passed on to it.
 pub(super) fn wait_for_claim(call: LockCall<'_>, missing: &[Missing<'_>]) -> Result<Option<Claim>> {
     let (parts, budget) = (call.parts, call.budget);
     let (queue, begun) = (&call.core.queue, Moment::now());
