@@ -21,7 +21,7 @@ use crate::observe::{LockEvent, Stats};
 /// A client of the locks on one Redis deployment. Cheap to clone: clones share everything.
 ///
 /// A client has a few threads of its own. To each server that has its locks, it opens up to
-/// [`pool_size`](LockClientBuilder::pool_size) connections for its callers, when they need them,
+/// [`connections`](LockClientBuilder::connections) that its callers share, when they need them,
 /// one for renewals and one that listens for releases: see
 /// [operations](crate::guide::operations#commands-threads-and-connections).
 ///

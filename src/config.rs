@@ -1,11 +1,11 @@
 //! The builder of a client, and the settings that it has checked.
 
+mod debug;
 #[cfg(feature = "serde")]
 mod settings;
 mod sources;
 mod validated;
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::base::test_clock::ClientClock;
@@ -45,6 +45,7 @@ pub struct LockClientBuilder {
     watchdog_lease: Duration,
     linger: Duration,
     confirm_every: Duration,
+    connections: u32,
     pool_size: u32,
     pool_timeout: Duration,
     connect_timeout: Duration,
@@ -64,6 +65,7 @@ impl LockClientBuilder {
             watchdog_lease: Duration::from_secs(30),
             linger: Duration::ZERO,
             confirm_every: Duration::from_secs(1),
+            connections: 8,
             pool_size: 10,
             pool_timeout: Duration::from_secs(2),
             connect_timeout: Duration::from_secs(2),
@@ -150,9 +152,24 @@ impl LockClientBuilder {
         self
     }
 
-    /// The largest number of connections that calls of this client use at the same time. A thread
-    /// that waits for a lock uses none, so this number can be smaller than the number of threads.
-    /// Connections are opened when they are first needed.
+    /// The largest number of connections to each server that the calls of this client share. A call
+    /// uses an idle one. If all are busy, it opens another one, up to this number; then calls share
+    /// the busy ones, and their requests leave together. So this number can be much smaller than the
+    /// number of threads. A thread that waits for a lock uses none.
+    ///
+    /// The watchdog and the subscriptions have a connection each besides, and so have
+    /// [confirmations by replicas](Self::pool_size).
+    ///
+    /// Default: 8. Bounds: 1 to 1,000.
+    #[must_use]
+    pub fn connections(mut self, connections: u32) -> Self {
+        self.connections = connections;
+        self
+    }
+
+    /// The largest number of connections to each server for acquires that
+    /// [replicas](Self::min_replicas) must confirm. The confirmation blocks its connection, so they
+    /// share none. They are opened when they are first needed.
     ///
     /// Default: 10. Bounds: 1 to 1,000.
     #[must_use]
@@ -161,7 +178,8 @@ impl LockClientBuilder {
         self
     }
 
-    /// How long a call waits for a free connection of the pool, within the time limit of the call.
+    /// How long a request waits for a free connection of the [pool](Self::pool_size), within the
+    /// time limit of the call.
     ///
     /// Default: 2 seconds. Bounds: 1 ms to 1 hour.
     #[must_use]
@@ -341,6 +359,7 @@ impl LockClientBuilder {
             timeout("min_replicas' timeout", time)?;
             within("min_replicas", replicas, 1, 100)?;
         }
+        within("connections", self.connections, 1, 1000)?;
         within("pool_size", self.pool_size, 1, 1000)?;
         if self.namespace.len() > 512 {
             return Err(Error::Config {
@@ -360,6 +379,7 @@ impl LockClientBuilder {
                 Duration::ZERO => Duration::MAX,
                 interval => interval,
             },
+            connections: self.connections as usize,
             pool_size: self.pool_size,
             pool_timeout: self.pool_timeout,
             connect_timeout: self.connect_timeout,
@@ -369,22 +389,5 @@ impl LockClientBuilder {
             name_connections: self.name_connections,
             clock: self.clock,
         })
-    }
-}
-
-impl fmt::Debug for LockClientBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockClientBuilder")
-            .field("watchdog_lease", &self.watchdog_lease)
-            .field("linger", &self.linger)
-            .field("confirm_every", &self.confirm_every)
-            .field("pool_size", &self.pool_size)
-            .field("pool_timeout", &self.pool_timeout)
-            .field("connect_timeout", &self.connect_timeout)
-            .field("command_timeout", &self.command_timeout)
-            .field("namespace", &self.namespace)
-            .field("min_replicas", &self.min_replicas)
-            .field("name_connections", &self.name_connections)
-            .finish_non_exhaustive()
     }
 }

@@ -156,9 +156,8 @@
 //! * A **subscriber** for each server, started at the first wait, receives the messages and wakes
 //!   the waiting threads.
 //! * The **reporter** calls the program's log (`tracing`) and metrics recorder for these threads.
-//! * The **pool thread** adds slots to the pools of connections.
 //!
-//! Calls use a pool of connections. `ARCHITECTURE.md` in the repository follows a `lock()` through
+//! Calls share a few connections. `ARCHITECTURE.md` in the repository follows a `lock()` through
 //! all modules.
 //!
 //! # Further pages

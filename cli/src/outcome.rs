@@ -234,12 +234,12 @@ pub(super) fn in_options(error: Error) -> String {
         Error::NotReleased {
             lock, node, cause, ..
         } => format!(
-            "lock {lock:?}: no clear reply from Redis at {node} to its release in time ({}); it \
-             ends by itself within its lease",
+            "{lock:?}: no clear reply from Redis at {node} to its release in time ({}); it ends by \
+             itself within its lease",
             cause_text(cause)
         ),
         // The advice of the library is for a thread.
-        Error::Lost { lock, reason } => format!("lock {lock:?} was lost ({reason})"),
+        Error::Lost { lock, reason } => format!("{lock:?} was lost ({reason})"),
         other => other.to_string(),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
-/// The longest name of a lock or a condition, in bytes.
+/// The longest name, in bytes.
 const MAX_NAME: usize = 512;
 
 /// The number of slots of a cluster.
@@ -81,7 +81,7 @@ impl LockKey {
 
     /// Fails if the name is empty or too long.
     pub(crate) fn check(&self) -> Result<()> {
-        check_name("lock", &self.0.name)
+        check_name(&self.0.name)
     }
 
     pub(crate) fn family(&self) -> Family {
@@ -102,9 +102,9 @@ impl LockKey {
         Err(Error::Config {
             field: "name",
             value: format!("{:?}", self.0.name),
-            rule: "in a cluster, braces in the name of a lock must enclose a text, as in \
-                   \"{order}:pay\", and the name of a latch must have no braces, or else its key \
-                   and its channel are in different slots"
+            rule: "in a cluster, braces in a name must enclose a text, as in \"{order}:pay\", and \
+                   the name of a latch must have no braces, or else its key and its channel are \
+                   in different slots"
                 .into(),
         })
     }
@@ -167,8 +167,8 @@ impl LockKey {
     }
 }
 
-/// Fails if the name of this thing is empty or too long.
-pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
+/// Fails if the name is empty or too long.
+pub(crate) fn check_name(name: &str) -> Result<()> {
     let rule = match name.len() {
         0 => "at least one byte",
         1..=MAX_NAME => return Ok(()),
@@ -177,7 +177,7 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     Err(Error::Config {
         field: "name",
         value: format!("{} bytes long", name.len()),
-        rule: format!("the name of a {what} must have {rule}"),
+        rule: format!("must have {rule}"),
     })
 }
 

@@ -23,6 +23,7 @@ use crate::deployment::Urls;
 /// | `namespace` | a text |
 /// | `watchdog_lease`, `linger` | a duration |
 /// | `pool_timeout`, `connect_timeout`, `command_timeout` | a duration |
+/// | `connections` | a number |
 /// | `pool_size` | a number |
 /// | `name_connections` | true or false |
 /// | `min_replicas`, `min_replicas_timeout` | a number and a duration, both or none |
@@ -83,6 +84,7 @@ struct Settings {
     watchdog_lease: Option<Time>,
     linger: Option<Time>,
     confirm_every: Option<Time>,
+    connections: Option<u32>,
     pool_size: Option<u32>,
     pool_timeout: Option<Time>,
     connect_timeout: Option<Time>,
@@ -133,6 +135,9 @@ impl Settings {
         }
         if let Some(namespace) = self.namespace {
             builder = builder.namespace(namespace);
+        }
+        if let Some(connections) = self.connections {
+            builder = builder.connections(connections);
         }
         if let Some(connections) = self.pool_size {
             builder = builder.pool_size(connections);

@@ -21,6 +21,7 @@ pub(crate) struct Config {
     pub(crate) linger: Duration,
     /// The longest time if locks are not confirmed.
     pub(crate) confirm_every: Duration,
+    pub(crate) connections: usize,
     pub(crate) pool_size: u32,
     pub(crate) pool_timeout: Duration,
     pub(crate) connect_timeout: Duration,

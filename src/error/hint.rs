@@ -69,7 +69,7 @@ impl Permission {
         match self {
             Self::Command(command) => command.as_ref().map(|command| format!("+{command}")),
             Self::Key => Some("~<key>".into()),
-            Self::Channel => Some("&redisson_lock__channel:*".into()),
+            Self::Channel => Some("&redisson_*".into()),
             Self::Database => Some("db=<database>".into()),
             Self::Unknown => None,
         }
@@ -110,7 +110,7 @@ impl fmt::Display for Hint {
                 if let Some(rule) = permission.rule() {
                     write!(f, "grant it with ACL SETUSER <user> {rule}; ")?;
                 }
-                "docs/operations.md of leasehold lists all permissions that locks need"
+                "docs/operations.md of leasehold lists all permissions"
             }
             Self::CheckCertificates => {
                 "set the authority to trust by LockClientBuilder::ca_certificates, or the \

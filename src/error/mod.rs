@@ -24,10 +24,10 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// [`try_lock`](crate::Lock::try_lock) returns false then. Only a function with `#[locked]`, which
 /// cannot return that, returns [`HeldByAnother`](Self::HeldByAnother).
 ///
-/// Every error that concerns a lock contains the lock's name, which is empty if a call concerns no
-/// single lock, such as [`ping`](crate::LockClient::ping). Every error that concerns a server
-/// contains its node (`host:port` or socket path). No error contains a password. An error contains
-/// a user name only if the server repeats it in its reply.
+/// Every error that concerns a lock, a semaphore or a latch contains its name in the field `lock`,
+/// which is empty if a call concerns no single one, such as [`ping`](crate::LockClient::ping). Every
+/// error that concerns a server contains its node (`host:port` or socket path). No error contains a
+/// password. An error contains a user name only if the server repeats it in its reply.
 ///
 /// The text of an error contains the text of its cause. So
 /// [`source`](std::error::Error::source) does not return the cause again; programs read it from the
@@ -77,7 +77,7 @@ pub enum Error {
     /// The calling thread held the lock and lost it. Stop the work that the lock protects, then
     /// unlock it (or drop the guard). The thread cannot acquire the lock again before that.
     #[error(
-        "lock {lock:?} was lost ({reason}); stop the work that it protects, then unlock it before \
+        "{lock:?} was lost ({reason}); stop the work that it protects, then release it before \
          acquiring it again"
     )]
     Lost {
@@ -150,8 +150,8 @@ pub enum Error {
     /// The lock was granted, but fewer replicas confirmed it in time than
     /// [`min_replicas`](crate::LockClientBuilder::min_replicas) requires. So it was released.
     #[error(
-        "lock {lock:?}: only {confirmed} of {wanted} replicas of {node} confirmed it in time, so \
-         it was released; check the replicas, or require fewer"
+        "{lock:?}: only {confirmed} of {wanted} replicas of {node} confirmed it in time, so it was \
+         released; check the replicas, or require fewer"
     )]
     TooFewReplicas {
         /// The name of the lock.
@@ -189,7 +189,7 @@ pub enum Error {
 
     /// The [`Interrupt`](crate::Interrupt) was raised before the lock was acquired. After a wait on
     /// a [`Condition`](crate::Condition): before a notification; the lock is held.
-    #[error("waiting for lock {lock:?} was interrupted")]
+    #[error("waiting for {lock:?} was interrupted")]
     Interrupted {
         /// The name of the lock.
         lock: String,

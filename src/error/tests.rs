@@ -102,6 +102,27 @@ fn an_error_is_transient_if_a_repetition_may_succeed() {
     }
 }
 
+/// Calls of semaphores and latches return the other errors, too. `WrongType` names all kinds.
+#[test]
+fn only_an_error_of_locks_alone_calls_the_name_a_lock() {
+    for (error, _) in all() {
+        let names_locks = matches!(
+            error,
+            Error::NotHeld { .. }
+                | Error::HeldByAnother { .. }
+                | Error::Upgrade { .. }
+                | Error::WrongType { .. }
+        );
+        let text = error.to_string();
+        assert_eq!(text.contains("lock"), names_locks, "{text}");
+    }
+    let channel = Hint::Grant(Permission::Channel).to_string();
+    assert!(
+        channel.contains("&redisson_*") && !channel.contains("lock"),
+        "{channel}"
+    );
+}
+
 /// What a call that concerns no lock returns names none.
 #[test]
 fn an_error_without_a_lock_names_none() {

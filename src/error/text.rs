@@ -1,10 +1,13 @@
 //! Parts of the texts of errors.
+//!
+//! An error that also calls of semaphores and latches return names the object by its quoted name
+//! alone, without its kind.
 
-/// The beginning of the text of an error: the lock, unless the call concerns none.
+/// The beginning of the text of an error: the name, unless the call concerns none.
 pub(super) fn about(lock: &str) -> String {
     match lock {
         "" => String::new(),
-        lock => format!("lock {lock:?}: "),
+        lock => format!("{lock:?}: "),
     }
 }
 
@@ -23,9 +26,7 @@ pub(super) fn not_held(lock: &str, by_guard: bool) -> String {
 /// What becomes of something whose release got no clear reply.
 pub(super) fn then(retried: bool) -> &'static str {
     match retried {
-        true => {
-            "the watchdog still tries to release it, and a lock ends by itself within its lease"
-        }
-        false => "nothing repeats the release; a lock ends by itself within its lease",
+        true => "the watchdog still tries to release it, and what has a lease ends within it",
+        false => "nothing repeats the release; what has a lease ends within it",
     }
 }

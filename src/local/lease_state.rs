@@ -176,7 +176,7 @@ impl LeaseState {
         if self.levels.are_fixed() {
             return Schedule {
                 due,
-                confirm: Moment::NEVER,
+                unconfirmed: self.confirmed,
                 ends: self.expires,
                 lease: None,
                 retry,
@@ -184,7 +184,7 @@ impl LeaseState {
         }
         Schedule {
             due: due.min(self.renew_by()),
-            confirm: Moment::NEVER,
+            unconfirmed: self.confirmed,
             ends: self.expires,
             lease: Some(pace),
             retry,

@@ -116,7 +116,7 @@ impl Renew for Place {
         let ends = self.ends();
         Schedule {
             due: self.confirmed().after(self.lasts / 3),
-            confirm: Moment::NEVER,
+            unconfirmed: Moment::NEVER,
             ends,
             lease: Some(self.lasts),
             retry: slack(self.lasts),

@@ -143,8 +143,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// raised.
     ///
     /// While Redis does not reply, the call sends its request again, without a time limit. It
-    /// notices the interrupt when the request under way ends, within the timeouts of the pool, the
-    /// connection and the command together. A fair lock and a write lock then take at most
+    /// notices the interrupt when the request under way ends, within the timeouts of the connection
+    /// and the command together, or later while the server replies to earlier requests first. A fair lock and a write lock then take at most
     /// 250 ms to tell Redis that the thread waits no more.
     ///
     /// ```
@@ -182,8 +182,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// `tryLock(time, unit)`, which throws `InterruptedException`.
     ///
     /// The values of `wait` mean the same as for [`try_lock`](Self::try_lock). The call notices the
-    /// interrupt when the request under way ends, within the timeouts of the pool, the connection
-    /// and the command together.
+    /// interrupt when the request under way ends, within the timeouts of the connection and the
+    /// command together, or later while the server replies to earlier requests first.
     ///
     /// With the locks of this crate, the thread keeps its place in the queue during the whole call.
     /// The provided method, for other implementations, calls [`try_lock`](Self::try_lock) for 50 ms

@@ -94,7 +94,7 @@ pub(crate) enum Ended {
 impl ConditionKeys {
     /// Fails if the name is empty or too long.
     pub(crate) fn new(lock: &LockKey, name: &str) -> Result<Self> {
-        check_name("condition", name)?;
+        check_name(name)?;
         let named = |prefix: &str| lock.suffixed(&format!("{prefix}:{name}"));
         Ok(Self {
             lock: lock.clone(),

@@ -123,7 +123,7 @@ pub(crate) fn mixed<'k, 'e>(
 pub(crate) fn unexpected(reply: &Value) -> RedisError {
     RedisError::from((
         ErrorKind::UnexpectedReturnType,
-        "unexpected reply from a lock script",
+        "unexpected reply from a script",
         format!("{reply:?}"),
     ))
 }

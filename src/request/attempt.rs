@@ -1,24 +1,23 @@
 //! One attempt at the requests of a call: everything is sent before the first reply is read.
 //!
-//! All requests about locks are sent and their replies received here, those of the callers and of
-//! the watchdog, with two exceptions: `reply.rs` sends the release that undoes a lost copy, and
-//! reads no reply; `prepared.rs` sends a request whose reply is received here. [`Exchange`] does
-//! the work on one connection.
+//! All requests about locks are sent and their replies received here, with three exceptions, which
+//! use the same [`Exchange`]: `batch.rs` sends a single request on an open link, `prepared.rs` one
+//! for a waiting thread, and `reply.rs` the release that undoes a lost copy.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{RedisError, RedisResult, Value};
+use redis::{RedisError, Value};
 
 use super::client::RedisClient;
-use super::reply::Unanswered;
+use super::exchange::Exchange;
 use super::state::{Enough, Failure, RequestState};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::script::Call;
-use crate::transport::connection::Connection;
-use crate::transport::exchange::Exchange;
+use crate::transport::link::{Copy, Outcome, wait_for_any};
+use crate::transport::links::Purpose;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 
@@ -28,13 +27,6 @@ pub(super) const BRIEFLY: Duration = Duration::from_millis(100);
 /// Servers that one attempt is redirected to. A cluster that has not settled where a slot is must
 /// not be asked without a pause.
 const REDIRECTIONS: u32 = 5;
-
-/// Whose connections are used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    Caller,
-    Watchdog,
-}
 
 /// One attempt at all requests that have no outcome yet.
 pub(super) struct Attempt<'r, 'q> {
@@ -82,43 +74,22 @@ impl<'r, 'q> Attempt<'r, 'q> {
         self.look_up(&unknown, &mut groups);
         self.send(groups, &mut open);
         self.send_again(&mut open);
-        let mut taken = List::new();
         let mut settled = None;
         while !open.is_empty() {
             let deadline = self.deadline(&open, &mut settled);
+            // A deadline counts only if it had passed before the wait: what arrived in time is
+            // read, however late this thread gets to it.
             let now = Moment::now();
-            let waited = open.iter().map(|exchange| exchange.reply_by.min(deadline));
-            let wait = waited.min().unwrap_or(now);
-            // A single connection is read at once, which waits for its replies. Of several, those
-            // are read on which something has arrived.
-            let (readable, wait_for_reply) = match open.len() {
-                1 => (List::from_buf([true]), wait),
-                _ => (Self::readable(&open, wait), Moment::ZERO),
-            };
+            self.wait(&mut open, deadline);
+            let is_single = open.len() == 1;
             for at in (0..open.len()).rev() {
-                let exchange = &mut open[at];
-                let received = match readable[at] {
-                    true => self.receive(exchange, wait_for_reply),
-                    false => Ok(()),
-                };
-                // A deadline counts only if it had passed before the wait: what arrived in time is
-                // read, however late this thread gets to it.
-                let is_late = exchange.reply_by.min(deadline) <= now;
-                if received.is_ok() && !exchange.pending.is_empty() && !is_late {
-                    continue;
-                }
-                let mut exchange = open.swap_remove(at);
-                match received {
-                    Err(error) => self.broke(exchange, &error),
-                    Ok(()) if !exchange.pending.is_empty() => self.timed_out(exchange),
-                    Ok(()) if !exchange.taken.is_empty() => taken.push(exchange),
-                    Ok(()) if exchange.is_sound => exchange.slot.put(exchange.connection),
-                    Ok(()) => {}
+                let is_late = is_single || self.ends(&open[at], deadline) <= now;
+                if open[at].sent.is_over() || is_late {
+                    self.finish(open.swap_remove(at));
                 }
             }
             self.send_again(&mut open);
         }
-        taken.into_iter().for_each(|taken| self.replicate(taken));
         true
     }
 
@@ -127,13 +98,38 @@ impl<'r, 'q> Attempt<'r, 'q> {
         let mut open = List::new();
         for place in 0..self.requests.len() {
             if let Some(mut exchange) = self.requests[place].under_way.take() {
-                exchange.reply_by = self.reply_by(place, exchange.sent_at);
-                exchange.pending[0].place = place;
+                exchange.places[0] = place;
                 self.requests[place].server = Some(Arc::clone(&exchange.server));
-                open.push(*exchange);
+                open.push(exchange);
             }
         }
         open
+    }
+
+    /// Waits for replies until this deadline, at most until each exchange [ends](Self::ends).
+    fn wait(&self, open: &mut List<Exchange>, deadline: Moment) {
+        if let [one] = &mut open[..] {
+            let silence = self.client(one.places[0]).command_timeout;
+            one.sent.wait(deadline.min(self.until), silence);
+            return;
+        }
+        let ends = open.iter().map(|exchange| self.ends(exchange, deadline));
+        let until = ends.min().unwrap_or(Moment::ZERO);
+        let sent = open.iter_mut().map(|exchange| &mut exchange.sent);
+        if wait_for_any(sent, until).is_err() {
+            // The system cannot wait for several sockets.
+            let first = &mut open[0];
+            first.sent.wait(until, Duration::MAX);
+        }
+    }
+
+    /// When the replies of an exchange are not waited for any longer: at this deadline, or after a
+    /// command timeout in which nothing arrives. A server that replies to other requests first is
+    /// given its time.
+    fn ends(&self, exchange: &Exchange, deadline: Moment) -> Moment {
+        let silence = self.client(exchange.places[0]).command_timeout;
+        let silent = exchange.sent.silent_since().after(silence);
+        silent.min(deadline).min(self.until)
     }
 
     pub(super) fn client(&self, place: usize) -> &'q RedisClient {
@@ -155,9 +151,9 @@ impl<'r, 'q> Attempt<'r, 'q> {
         let Some(settled) = *settled else {
             return Moment::NEVER;
         };
-        let graces = open.iter().filter_map(|exchange| {
-            let unknown = self.client(exchange.awaited()?.place).command_timeout / 4;
-            Some(exchange.server.health.grace(unknown))
+        let graces = open.iter().map(|exchange| {
+            let unknown = self.client(exchange.places[0]).command_timeout / 4;
+            exchange.server.health.grace(unknown)
         });
         let grace = graces.max().unwrap_or_default();
         settled.after(settled.since(self.began).max(grace))
@@ -178,63 +174,62 @@ impl<'r, 'q> Attempt<'r, 'q> {
         good >= needed || bad + needed > self.requests.len()
     }
 
-    /// Waits until a reply may be received, or the deadline has passed. Tells for each exchange
-    /// whether that is so.
-    fn readable(open: &[Exchange], deadline: Moment) -> List<bool> {
-        let connections = open.iter().map(|exchange| &*exchange.connection);
-        // If the system cannot wait, every connection is tried until the deadline.
-        let readable = Connection::wait_readable(connections, deadline);
-        readable.unwrap_or_else(|_| List::from_elem(true, open.len()))
-    }
-
-    /// Receives the replies of one server until `wait_until`. An error means that the connection
-    /// broke.
-    fn receive(&mut self, exchange: &mut Exchange, wait_until: Moment) -> RedisResult<()> {
-        exchange.connection.set_deadline(wait_until);
-        while let Some((place, reply)) = exchange.receive()? {
-            self.replied(exchange, place, reply);
-        }
-        match exchange.pending.last() {
-            Some(first) if !first.is_sent && !self.until.is_past() => {
-                exchange.reply_by = self.reply_by(first.place, Moment::now());
-                exchange.send(|place| self.requests[place].call())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn replied(&mut self, exchange: &mut Exchange, place: usize, reply: RedisResult<Value>) {
-        let sent_at = exchange.sent_at;
-        let replicas = self.client(place).min_replicas.is_some();
-        let server = &exchange.server;
-        let at = exchange.connection.used();
-        server.replied(at, at.since(sent_at));
-        let request = &mut self.requests[place];
-        match reply {
-            Ok(reply) => {
-                if self.enough.is_none() && replicas && request.call().has_taken(&reply) {
-                    exchange.taken.push(place);
+    /// Evaluates what has come of an exchange.
+    fn finish(&mut self, mut exchange: Exchange) {
+        let outcomes = exchange.sent.finish();
+        let mut taken = List::new();
+        let mut failure: Option<RedisError> = None;
+        for (index, outcome) in outcomes.into_iter().enumerate() {
+            let place = exchange.places[index];
+            match outcome {
+                Some(Outcome::Replied(Ok(reply), at)) => {
+                    if self.replied(&exchange, place, (reply, at)) {
+                        taken.push((place, index));
+                    }
                 }
-                request.lost_copies.reached(server);
-                request.outcome = Some(Ok((reply, sent_at)));
+                Some(Outcome::Replied(Err(error), at)) => {
+                    exchange.replied(at);
+                    self.refused(&exchange, place, error);
+                }
+                lost => {
+                    let copy = lost.is_none().then(|| exchange.sent.copy(index));
+                    let error = failure.get_or_insert_with(|| match lost {
+                        Some(Outcome::Broken(error)) => exchange.broke(error),
+                        _ => self.timed_out(&exchange),
+                    });
+                    let error = error.clone();
+                    self.lost(&exchange, place, copy, error);
+                }
             }
-            Err(error) => self.refused(exchange, place, error),
         }
+        if !taken.is_empty() {
+            self.replicate(exchange, &taken);
+        }
+    }
+
+    /// Records a reply. True if replicas have to confirm it.
+    fn replied(&mut self, exchange: &Exchange, place: usize, (reply, at): (Value, Moment)) -> bool {
+        exchange.replied(at);
+        let request = &mut self.requests[place];
+        let is_taken = exchange.own.is_some() && request.call().has_taken(&reply);
+        request.lost_copies.reached(&exchange.server);
+        request.outcome = Some(Ok((reply, exchange.sent.sent_at)));
+        is_taken && self.enough.is_none()
     }
 
     /// An error reply: the request is not executed, and not under way any more.
-    fn refused(&mut self, exchange: &mut Exchange, place: usize, error: RedisError) {
+    fn refused(&mut self, exchange: &Exchange, place: usize, error: RedisError) {
         let action = RetryAction::on(&error);
-        exchange.is_sound &= action.keeps_connection();
-        if action == RetryAction::TooManyClients {
-            // The server refused the connection, so it executes none of these requests.
-            for pending in std::mem::take(&mut exchange.pending) {
-                self.fail(pending.place, Failure::Redis(error.clone()));
-            }
+        if !action.keeps_connection() {
+            exchange.sent.link().retire();
         }
         let server = &exchange.server;
         server.failed(&error, true);
-        let request = self.requests[place].request;
+        let state = &mut self.requests[place];
+        if action == RetryAction::SendSource && !state.by_source {
+            (state.by_source, state.needs_source) = (true, true);
+        }
+        let request = state.request;
         let redirect = match action {
             RetryAction::Redirect => {
                 let topology = &request.client.topology;
@@ -246,6 +241,58 @@ impl<'r, 'q> Attempt<'r, 'q> {
         let request = &mut self.requests[place];
         request.redirect = redirect;
         request.redirected_by = Some(Arc::clone(server));
+    }
+
+    /// The time for the replies of an exchange is over.
+    fn timed_out(&self, exchange: &Exchange) -> RedisError {
+        let error = RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
+        let silence = Moment::now().since(exchange.sent.silent_since());
+        let timeout = self.client(exchange.places[0]).command_timeout;
+        if silence >= timeout {
+            exchange.sent.link().retire();
+        }
+        // A call with little time left says nothing of the server, nor does a server that replies
+        // to other requests first.
+        if silence >= BRIEFLY.min(timeout) {
+            exchange.server.unanswered(exchange.sent.sent_at);
+            // A server that is late where others were faster may be as good as they are.
+            if self.enough.is_none() {
+                exchange.server.failed(&error, true);
+            }
+        }
+        error
+    }
+
+    /// Notes a request without a reply, which may still be executed. The `copy` is on a link that is
+    /// in use.
+    fn lost(&mut self, exchange: &Exchange, place: usize, copy: Option<Copy>, error: RedisError) {
+        let request = &mut self.requests[place];
+        let call = request.call().clone();
+        let copy = copy.map(|copy| (copy, &call));
+        request.lost_copies.lost(&exchange.server, copy);
+        request.is_stale = !error.is_timeout() && exchange.sent.is_stale();
+        self.fail(place, Failure::Redis(error));
+    }
+
+    /// Waits until enough replicas have the locks that were taken on this connection.
+    fn replicate(&mut self, exchange: Exchange, taken: &[(usize, usize)]) {
+        let client = self.client(taken[0].0);
+        match client.replicate(exchange.sent.link(), self.until) {
+            Ok(unreplicated) => {
+                for &(place, _) in taken {
+                    self.requests[place].unreplicated = unreplicated;
+                }
+            }
+            Err(error) => {
+                exchange.server.failed(&error, true);
+                // It is unknown whether the replicas have these.
+                for &(place, _) in taken {
+                    let request = &mut self.requests[place];
+                    request.lost_copies.lost(&exchange.server, None);
+                    self.fail(place, Failure::Redis(error.clone()));
+                }
+            }
+        }
     }
 
     /// Sends at once what was redirected, and once more what was sent on a connection that had been
@@ -270,6 +317,9 @@ impl<'r, 'q> Attempt<'r, 'q> {
             return None;
         }
         // The watchdog repeats its requests itself, soon.
+        if std::mem::take(&mut request.needs_source) {
+            return request.server.clone();
+        }
         let is_stale = std::mem::take(&mut request.is_stale) && self.purpose == Purpose::Caller;
         if is_stale && !request.is_resent && request.is_repeatable() {
             request.is_resent = true;
@@ -291,84 +341,6 @@ impl<'r, 'q> Attempt<'r, 'q> {
             return None;
         }
         Some(server)
-    }
-
-    /// No reply will arrive on a connection that broke.
-    pub(super) fn broke(&mut self, exchange: Exchange, error: &RedisError) {
-        // A connection that was cut while it was idle, or because of its name, says nothing of its
-        // server.
-        let is_stale =
-            (exchange.is_reused || exchange.connection.awaits_name()) && !error.is_timeout();
-        let server = &exchange.server;
-        server.failed(error, exchange.connection.is_established());
-        if !is_stale {
-            server.unanswered(exchange.sent_at);
-        }
-        self.no_reply(exchange, error, is_stale);
-    }
-
-    /// The time for these replies is over.
-    fn timed_out(&mut self, exchange: Exchange) {
-        let error = RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
-        // A call with little time left says nothing of the server, nor does a server that has
-        // replied to everything, but does not know a script.
-        let is_fair = exchange.awaited().is_some_and(|first| {
-            let timeout = self.client(first.place).command_timeout;
-            exchange.reply_by.since(exchange.sent_at) >= BRIEFLY.min(timeout)
-        });
-        if is_fair {
-            exchange.server.unanswered(exchange.sent_at);
-            // A server that is late where others were faster may be as good as they are.
-            if self.enough.is_none() {
-                exchange.server.failed(&error, true);
-            }
-        }
-        self.no_reply(exchange, &error, false);
-    }
-
-    /// Notes for each request without a reply that it may still be executed.
-    fn no_reply(&mut self, exchange: Exchange, error: &RedisError, is_stale: bool) {
-        // What follows a part of a request would be taken for the rest of it.
-        let connection = (!exchange.is_torn).then(|| Unanswered::from(exchange.connection));
-        for pending in exchange.pending {
-            let request = &mut self.requests[pending.place];
-            if pending.is_sent {
-                let lost = &mut request.lost_copies;
-                lost.lost(&exchange.server, connection.clone());
-                request.is_stale = is_stale;
-            }
-            self.fail(pending.place, Failure::Redis(error.clone()));
-        }
-        // It is unknown whether the replicas have these.
-        for place in exchange.taken {
-            let request = &mut self.requests[place];
-            request.lost_copies.lost(&exchange.server, None);
-            self.fail(place, Failure::Redis(error.clone()));
-        }
-    }
-
-    /// Waits until enough replicas have the locks that were taken on this connection.
-    fn replicate(&mut self, mut exchange: Exchange) {
-        let Some(&first) = exchange.taken.first() else {
-            return;
-        };
-        match self
-            .client(first)
-            .replicate(&mut exchange.connection, self.until)
-        {
-            Ok(unreplicated) => {
-                for &place in &exchange.taken {
-                    self.requests[place].unreplicated = unreplicated;
-                }
-                if exchange.is_sound {
-                    exchange.slot.put(exchange.connection);
-                }
-            }
-            Err(error) => {
-                exchange.server.failed(&error, true);
-                self.no_reply(exchange, &error, false);
-            }
-        }
     }
 
     pub(super) fn fail(&mut self, place: usize, failure: Failure) {

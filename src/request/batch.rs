@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
-use super::attempt::{Attempt, Purpose};
+use super::attempt::Attempt;
 use super::client::RedisClient;
-use super::reply::{NoReply, Reply};
+use super::exchange::Exchange;
+use super::prepared::Prepared;
+use super::reply::{LostCopies, NoReply, Reply};
 use super::state::{Enough, Failure, Request, RequestState};
 use crate::base::backoff::Backoff;
 use crate::base::call_budget::CallBudget;
@@ -13,6 +15,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::script::Call;
+use crate::transport::links::Purpose;
 
 /// The pauses between attempts. The first retry is immediate.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
@@ -79,7 +82,17 @@ pub(crate) fn request_batch(
     reply_by: Moment,
     budget: &CallBudget,
 ) -> List<Result<Reply, NoReply>> {
+    let mut under_way = None;
+    if let [request] = requests {
+        match exchange(request, reply_by) {
+            Ok(reply) => return List::from_buf([Ok(reply)]),
+            Err(exchange) => under_way = exchange.map(|exchange| *exchange),
+        }
+    }
     let mut states: List<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
+    if let Some(state) = states.first_mut() {
+        state.under_way = under_way;
+    }
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).with_immediate_retry();
     let began = Moment::now();
     let until = || budget.minus_skipped(reply_by, began);
@@ -107,6 +120,40 @@ pub(crate) fn request_batch(
         state.announce(reply_by);
     }
     finish(states, budget)
+}
+
+/// Sends a request on an open link, unless it is sent already, and waits for its reply. This is the
+/// way of nearly all requests. Anything but a good reply is left to [`Attempt`]: the error is the
+/// exchange, if the request was sent.
+fn exchange(request: &Request<'_>, until: Moment) -> Result<Reply, Option<Box<Exchange>>> {
+    let Request {
+        client, lock, call, ..
+    } = request;
+    let mut exchange = match request.prepared.and_then(Prepared::take) {
+        Some(sent) => sent,
+        None => {
+            let now = Moment::now();
+            let is_plain = call.is_repeatable() && !request.is_exclusive(call);
+            if now >= until || !is_plain || client.topology.check(lock).is_err() {
+                return Err(None);
+            }
+            let server = client.topology.known(lock).ok_or(None)?;
+            Exchange::send(server, call, now).ok_or(None)?
+        }
+    };
+    exchange.sent.wait(until, client.command_timeout);
+    match exchange.sent.take_reply() {
+        Some((reply, at)) => {
+            exchange.replied(at);
+            Ok(Reply {
+                reply,
+                asked: exchange.sent.sent_at,
+                unreplicated: None,
+                lost_copies: LostCopies::default(),
+            })
+        }
+        None => Err(Some(Box::new(exchange))),
+    }
 }
 
 fn finish(mut states: List<RequestState<'_>>, budget: &CallBudget) -> List<Result<Reply, NoReply>> {

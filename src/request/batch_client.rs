@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 
-use super::attempt::{Attempt, Purpose};
+use super::attempt::Attempt;
 use super::client::RedisClient;
 use super::state::{Failure, Request, RequestState};
 use crate::base::clock::Moment;
@@ -13,6 +13,7 @@ use crate::base::test_clock::ClientClock;
 use crate::observe::Observer;
 use crate::script::Call;
 use crate::transport::health::Health;
+use crate::transport::links::Purpose;
 use crate::transport::retry_action::RetryAction;
 
 /// Sends the requests of one thread, those to one server together. A server that does not reply
@@ -117,6 +118,11 @@ impl BatchClient {
     /// the caller sends a request.
     pub(crate) fn skips(&self, key: &LockKey) -> bool {
         self.redis.health(key, Health::skips)
+    }
+
+    /// The number of servers that have locks, as far as is known.
+    pub(crate) fn servers(&self) -> usize {
+        self.redis.topology.last_known_servers().len().max(1)
     }
 
     /// Locks with the same number may share a request.

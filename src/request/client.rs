@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{RedisError, RedisResult};
+use redis::{RedisError, RedisResult, Value};
 
 use crate::base::call_budget::{CallBudget, GRACE};
 use crate::base::clock::Moment;
@@ -14,8 +14,9 @@ use crate::config::Config;
 use crate::error::{Cause, Error};
 use crate::protocol;
 use crate::topology::Topology;
-use crate::transport::connection::Connection;
 use crate::transport::health::Health;
+use crate::transport::link::{Link, Outcome};
+use crate::transport::links::Purpose;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::server::{Server, report};
 
@@ -87,11 +88,7 @@ impl RedisClient {
 
     /// Waits until enough replicas have what was written on this connection. If there are too few,
     /// returns how many have it.
-    pub(super) fn replicate(
-        &self,
-        connection: &mut Connection,
-        until: Moment,
-    ) -> RedisResult<Option<u32>> {
+    pub(super) fn replicate(&self, link: &Arc<Link>, until: Moment) -> RedisResult<Option<u32>> {
         let Some((wanted, time)) = self.min_replicas else {
             return Ok(None);
         };
@@ -99,7 +96,14 @@ impl RedisClient {
         let time = time.min(left);
         // The reply to a WAIT that ends with the call is under way then.
         let for_reply = self.command_timeout.min((left - time).max(GRACE));
-        let confirmed = connection.replicate(wanted, time, for_reply)?;
+        // Redis counts for each connection separately. Zero would mean no timeout.
+        let millis = time.as_millis().max(1).to_string();
+        let wait = redis::cmd("WAIT")
+            .arg(wanted)
+            .arg(millis)
+            .get_packed_command();
+        let end = Moment::now().after(time.saturating_add(for_reply));
+        let confirmed: u32 = redis::from_redis_value(reply_of(link.ask(&wait, end))?)?;
         Ok((confirmed < wanted).then_some(confirmed))
     }
 
@@ -121,24 +125,14 @@ impl RedisClient {
         time: Duration,
     ) -> RedisResult<()> {
         let deadline = Moment::now().after(time);
-        let slot = server.pool.slot(|| self.pool_timeout.min(time));
-        let mut slot = slot.map_err(std::io::Error::other)?;
-        let mut connection = match slot.take() {
-            Some(idle) => idle,
-            None => {
-                let time = self.connect_timeout.min(deadline.left());
-                Box::new(server.node.open(time)?)
-            }
-        };
+        let time = || self.connect_timeout.min(time);
+        let link = server.links.link(&server.node, Purpose::Caller, 1, time)?;
         let message = redis::cmd(command)
             .arg(channel)
             .arg(text)
             .get_packed_command();
-        connection.set_deadline(deadline.min(Moment::now().after(self.command_timeout)));
-        connection.send(&message)?;
-        connection.receive()?;
-        slot.put(connection);
-        Ok(())
+        let until = deadline.min(Moment::now().after(self.command_timeout));
+        reply_of(link.ask_chosen(&message, until)).map(drop)
     }
 
     /// The error of a call that got no reply in its time.
@@ -198,5 +192,14 @@ impl RedisClient {
                 cause: error.into(),
             },
         }
+    }
+}
+
+/// The reply, or the error of a request without one.
+pub(super) fn reply_of(outcome: Option<Outcome>) -> RedisResult<Value> {
+    match outcome {
+        Some(Outcome::Replied(reply, _)) => reply,
+        Some(Outcome::Broken(error)) => Err(error),
+        None => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
     }
 }

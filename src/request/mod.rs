@@ -6,6 +6,7 @@
 //! | `client` | settings and errors of the calls of one client |
 //! | `state` | a request, and what has come of it |
 //! | `attempt` | one attempt at all requests of a call; receives all replies |
+//! | `exchange` | requests that were sent together |
 //! | `route`, `send` | parts of an attempt: which server, and sending |
 //! | `batch` | repeats attempts: for one request, for several, for a majority |
 //! | `prepared` | a request that the subscriber thread sends for a waiting thread |
@@ -17,6 +18,7 @@ mod attempt;
 mod batch;
 mod batch_client;
 mod client;
+mod exchange;
 mod ping;
 mod prepared;
 mod reply;

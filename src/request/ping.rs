@@ -4,33 +4,16 @@ use std::sync::Arc;
 
 use redis::{RedisError, RedisResult};
 
-use super::client::RedisClient;
+use super::client::{RedisClient, reply_of};
 use super::state::Failure;
 use crate::base::clock::Moment;
 use crate::error::{Cause, Error, Result};
 use crate::topology::RouteError;
-use crate::transport::connection::Connection;
-use crate::transport::pool::Slot;
+use crate::transport::link::{Outcome, Sent};
+use crate::transport::links::Purpose;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 use crate::transport::server_error::timeout_cause;
-
-/// A PING that was sent.
-struct Sent<'a> {
-    server: &'a Arc<Server>,
-    slot: Slot,
-    connection: Box<Connection>,
-    /// The connection had been idle, or its name is not confirmed: if it was cut, that says nothing of
-    /// the server.
-    may_repeat: bool,
-    at: Moment,
-}
-
-/// Why a server did not reply.
-enum Refused {
-    NoSlot,
-    Redis(RedisError),
-}
 
 impl RedisClient {
     /// Sends a PING to every server that has locks, and waits for the replies. Takes at most one
@@ -40,99 +23,56 @@ impl RedisClient {
         let until = began.after(self.command_timeout);
         let servers = self.topology.serving(until.left());
         let servers = servers.map_err(|error| self.route_error(error, began))?;
-        let fail = |server: &Arc<Server>, refused| self.ping_error(server, refused, began);
+        let fail = |server: &Arc<Server>, error| self.ping_error(server, error, began);
         let mut sent = Vec::with_capacity(servers.len());
         for server in &servers {
-            let one = self.send_ping(server, until, true);
-            sent.push(one.map_err(|refused| fail(server, refused))?);
+            let one = self.send_ping(server, until);
+            sent.push((server, one.map_err(|error| fail(server, error))?));
         }
-        for one in sent {
-            let server = one.server;
-            self.await_pong(one, until)
-                .map_err(|refused| fail(server, refused))?;
+        for (server, one) in sent {
+            let pong = self.await_pong(server, one, until);
+            pong.map_err(|error| fail(server, error))?;
         }
         Ok(())
     }
 
-    /// Sends a PING on an idle connection if there is one and it `may_reuse` it, or else on a new
-    /// one.
-    fn send_ping<'a>(
-        &self,
-        server: &'a Arc<Server>,
-        until: Moment,
-        may_reuse: bool,
-    ) -> Result<Sent<'a>, Refused> {
-        let slot = server.pool.slot(|| self.pool_timeout.min(until.left()));
-        let mut slot = slot.map_err(|_| Refused::NoSlot)?;
+    fn send_ping(&self, server: &Arc<Server>, until: Moment) -> RedisResult<Sent> {
+        let time = || self.connect_timeout.min(until.left());
+        let link = server.links.link(&server.node, Purpose::Caller, 1, time);
+        let link = link.map_err(|error| failed(server, error, false))?;
         let ping = redis::cmd("PING").get_packed_command();
-        if let Some(mut idle) = slot.take().filter(|_| may_reuse) {
-            idle.set_deadline(until);
-            if idle.send(&ping).is_ok() {
-                return Ok(Sent {
-                    server,
-                    slot,
-                    connection: idle,
-                    may_repeat: true,
-                    at: Moment::now(),
-                });
-            }
-        }
-        let connection = server.node.open(self.connect_timeout.min(until.left()));
-        let mut connection = Box::new(connection.map_err(|error| failed(server, error, false))?);
-        connection.set_deadline(until);
-        let at = Moment::now();
-        connection
-            .send(&ping)
-            .map_err(|error| failed(server, error, connection.is_established()))?;
-        Ok(Sent {
-            server,
-            slot,
-            may_repeat: may_reuse && connection.awaits_name(),
-            connection,
-            at,
-        })
+        Ok(link.send(1, Moment::now(), |out| out.command(&ping)))
     }
 
     /// Waits for the reply. If the connection had been cut while it was idle, or because of its
-    /// name, sends another PING on a new one.
-    fn await_pong(&self, sent: Sent<'_>, until: Moment) -> Result<(), Refused> {
-        let Sent {
-            server,
-            mut slot,
-            mut connection,
-            may_repeat,
-            at,
-        } = sent;
-        connection.set_deadline(until);
-        let reply: RedisResult<_> = connection.receive();
-        match reply {
-            Ok(_) => {
-                let replied = connection.used();
-                server.replied(replied, replied.since(at));
-                slot.put(connection);
-                Ok(())
-            }
-            Err(error) if may_repeat && !error.is_timeout() && !RetryAction::is_reply(&error) => {
-                drop(slot);
-                let again = self.send_ping(server, until, false)?;
-                self.await_pong(again, until)
-            }
-            Err(error) => {
-                let established = connection.is_established();
-                if RetryAction::on(&error).keeps_connection() {
-                    slot.put(connection);
+    /// name, sends another PING.
+    fn await_pong(&self, server: &Arc<Server>, mut sent: Sent, until: Moment) -> RedisResult<()> {
+        for is_last in [false, true] {
+            sent.wait(until, self.command_timeout);
+            let outcome = sent.finish().pop().flatten();
+            match outcome {
+                Some(Outcome::Replied(Ok(_), at)) => {
+                    server.replied(at, at.since(sent.sent_at));
+                    break;
                 }
-                Err(failed(server, error, established))
+                Some(Outcome::Broken(_)) if sent.is_stale() && !is_last => {
+                    sent = self.send_ping(server, until)?;
+                }
+                outcome => {
+                    let error = reply_of(outcome).err();
+                    let established = sent.link().is_established();
+                    return error.map_or(Ok(()), |error| Err(failed(server, error, established)));
+                }
             }
         }
+        Ok(())
     }
 
-    fn ping_error(&self, server: &Server, refused: Refused, began: Moment) -> Error {
-        let cause: Cause = match refused {
-            Refused::NoSlot => "all connections of the pool are in use".into(),
-            Refused::Redis(error) if error.is_timeout() => timeout_cause(&error).into(),
-            Refused::Redis(error) if RetryAction::on(&error).is_retryable() => error.into(),
-            Refused::Redis(error) => {
+    fn ping_error(&self, server: &Server, error: RedisError, began: Moment) -> Error {
+        let cause: Cause = match error {
+            error if error.is_timeout() => timeout_cause(&error).into(),
+            error if RetryAction::on(&error).is_retryable() => error.into(),
+            error => {
                 return Error::Redis {
                     lock: String::new(),
                     node: server.name().as_ref().into(),
@@ -157,12 +97,12 @@ impl RedisClient {
 }
 
 /// Records that a server did not reply.
-fn failed(server: &Server, error: RedisError, established: bool) -> Refused {
+fn failed(server: &Server, error: RedisError, established: bool) -> RedisError {
     server.failed(&error, established);
     if !RetryAction::is_reply(&error) {
         server.unanswered(Moment::now());
     }
-    Refused::Redis(error)
+    error
 }
 
 fn unavailable(node: &str, began: Moment, cause: Cause) -> Error {

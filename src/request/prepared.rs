@@ -15,14 +15,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use super::client::RedisClient;
-use super::reply::{LostCopies, Unanswered};
-use crate::base::clock::Moment;
+use super::exchange::Exchange;
+use super::reply::LostCopies;
 use crate::base::key::LockKey;
-use crate::base::list::List;
 use crate::base::test_clock::{ClientClock, Entered};
 use crate::script::Call;
 use crate::topology::Topology;
-use crate::transport::exchange::{Exchange, Pending};
 
 /// A request that is sent at most once: by the subscriber thread, or by the waiting thread itself.
 pub(crate) struct Prepared {
@@ -31,14 +29,14 @@ pub(crate) struct Prepared {
     lock: LockKey,
     call: Call,
     /// Its mutex protects: a thread that takes the request back knows whether it was sent. So it is
-    /// locked while the request is written, which does not wait.
+    /// locked while the request is appended to a link.
     state: Mutex<State>,
     is_outdated: AtomicBool,
 }
 
 enum State {
     Unsent,
-    Sent(Box<Exchange>),
+    Sent(Exchange),
     /// The waiting thread has taken it back, or it could not be sent.
     Over,
 }
@@ -59,20 +57,31 @@ impl Prepared {
         &self.call
     }
 
-    /// After a message: sends the request if a connection of the pool is idle. Does not wait for
-    /// one. The caller drops the result when it has woken the thread.
+    /// After a message: sends the request if a link is open. Does not wait for one. The caller drops the result when it has woken the thread.
     pub(crate) fn send(&self) -> Entered {
         let entered = Entered::by_own_thread(&self.clock);
         let mut state = self.state.lock();
-        match *state {
+        let link = match *state {
             State::Unsent => {
                 *state = State::Over;
-                if let Some(exchange) = self.exchange() {
+                let server = self.topology.known(&self.lock);
+                let appended =
+                    server.and_then(|server| Exchange::append_for_other(server, &self.call));
+                appended.map(|exchange| {
+                    let link = Arc::clone(exchange.sent.link());
                     *state = State::Sent(exchange);
-                }
+                    link
+                })
             }
-            State::Sent(_) => self.is_outdated.store(true, Ordering::Relaxed),
-            State::Over => {}
+            State::Sent(_) => {
+                self.is_outdated.store(true, Ordering::Relaxed);
+                None
+            }
+            State::Over => None,
+        };
+        drop(state);
+        if let Some(link) = link {
+            link.flush();
         }
         entered
     }
@@ -83,31 +92,8 @@ impl Prepared {
         self.is_outdated.load(Ordering::Relaxed)
     }
 
-    /// `None` if the server that has the lock is not known, or nothing was sent.
-    fn exchange(&self) -> Option<Box<Exchange>> {
-        let server = self.topology.known(&self.lock)?;
-        let (slot, connection) = server.pool.open_slot()?;
-        let mut exchange = Exchange::new(
-            server,
-            slot,
-            (connection, true),
-            Moment::now(),
-            // The write does not wait. The thread that reads the reply sets its deadline.
-            Moment::ZERO,
-            List::from([Pending {
-                place: 0,
-                asking: false,
-                by_source: false,
-                is_sent: false,
-            }]),
-        );
-        // A connection whose buffer is full is dropped. Redis does not execute a part of a request.
-        let is_sent = exchange.send(|_| &self.call).is_ok();
-        is_sent.then(|| Box::new(exchange))
-    }
-
     /// Takes the request back. Returns what was sent; after `None`, nothing is sent any more.
-    pub(super) fn take(&self) -> Option<Box<Exchange>> {
+    pub(super) fn take(&self) -> Option<Exchange> {
         match std::mem::replace(&mut *self.state.lock(), State::Over) {
             State::Sent(exchange) => Some(exchange),
             _ => None,
@@ -118,8 +104,8 @@ impl Prepared {
     pub(crate) fn abandon(&self) -> LostCopies {
         let mut lost_copies = LostCopies::default();
         if let Some(exchange) = self.take() {
-            let connection = Unanswered::from(exchange.connection);
-            lost_copies.lost(&exchange.server, Some(connection));
+            let copy = exchange.sent.copy(0);
+            lost_copies.lost(&exchange.server, Some((copy, &self.call)));
         }
         lost_copies
     }

@@ -1,23 +1,17 @@
 //! What a request brings: a reply or none, and the copies that may still be executed.
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use redis::Value;
 
 use crate::base::clock::Moment;
 use crate::error::Error;
 use crate::script::Call;
-use crate::transport::connection::Connection;
+use crate::transport::link::{Copy, Outcome};
 use crate::transport::server::Server;
 
-/// The number of connections that are kept because a request on them has no reply.
+/// The number of lost copies of a request that are followed.
 const KEPT: usize = 3;
-
-/// The longest time to send a compensation. The system's buffer has room for it, or it is not sent.
-const COMPENSATION_TIMEOUT: Duration = Duration::from_millis(10);
 
 /// A clear reply.
 #[derive(Debug)]
@@ -43,37 +37,18 @@ pub(crate) struct NoReply {
 pub(crate) struct LostCopies {
     /// Their number. Each may have been executed, or may be executed later.
     pub(super) copies: u32,
-    /// The connections on which whole copies were sent.
-    unanswered: Vec<Unanswered>,
+    /// The newest of them.
+    followed: Vec<Lost>,
     /// The server that the first was sent to.
     server: Option<Arc<Server>>,
     reached_another_server: bool,
 }
 
-/// A connection on which requests were sent that have no reply. These requests share it. `None`
-/// inside: a send has failed, and nothing more can be sent.
-#[derive(Clone, Debug)]
-pub(super) struct Unanswered(Rc<RefCell<Option<Box<Connection>>>>);
-
-impl From<Box<Connection>> for Unanswered {
-    fn from(connection: Box<Connection>) -> Self {
-        Self(Rc::new(RefCell::new(Some(connection))))
-    }
-}
-
-impl Unanswered {
-    /// Sends `call` after the requests. After a failure nothing more is sent: the server would take
-    /// it for the rest of what was sent in part.
-    fn compensate(&self, call: &Call) {
-        let mut open = self.0.borrow_mut();
-        let sent = open.as_mut().map(|connection| {
-            connection.set_deadline(Moment::now().after(COMPENSATION_TIMEOUT));
-            connection.send_packed(|publish, packed| call.pack_by_source(publish, packed))
-        });
-        if matches!(sent, Some(Err(_))) {
-            *open = None;
-        }
-    }
+/// A copy whose reply may arrive late.
+#[derive(Debug)]
+struct Lost {
+    copy: Copy,
+    call: Call,
 }
 
 impl From<Error> for NoReply {
@@ -112,22 +87,49 @@ impl LostCopies {
         self.reached_another_server |= first.is_some_and(|first| first.name() != server.name());
     }
 
-    /// Sends `call` after every lost copy, on the same connection. A server that executes the copy
-    /// late executes `call` right after it.
-    pub(crate) fn compensate(self, call: &Call) {
-        for unanswered in self.unanswered {
-            unanswered.compensate(call);
+    /// Sends `call` after every lost copy, on the same connection, and without a wait. A server that
+    /// executes the copy late executes `call` right after it. A copy whose late reply says that it
+    /// did nothing is not followed.
+    pub(crate) fn compensate(mut self, call: &Call) {
+        self.settle();
+        for lost in self.followed {
+            lost.copy
+                .follow(|publish, packed| call.pack_by_source(publish, packed));
         }
     }
 
-    /// Records a copy that got no clear reply, and the connection if all of it was sent.
-    pub(super) fn lost(&mut self, server: &Arc<Server>, unanswered: Option<Unanswered>) {
+    /// Forgets the copies whose late replies say that they did nothing.
+    pub(super) fn settle(&mut self) {
+        let before = self.followed.len();
+        self.followed.retain(|lost| !lost.did_nothing());
+        let settled = before - self.followed.len();
+        self.copies -= u32::try_from(settled).unwrap_or(0);
+    }
+
+    /// Records a copy that got no clear reply, and its place on the link if all of it was sent.
+    pub(super) fn lost(&mut self, server: &Arc<Server>, copy: Option<(Copy, &Call)>) {
         self.copies += 1;
         self.reached(server);
         self.server.get_or_insert_with(|| Arc::clone(server));
-        self.unanswered.extend(unanswered);
-        if self.unanswered.len() > KEPT {
-            self.unanswered.remove(0);
+        self.followed.extend(copy.map(|(copy, call)| Lost {
+            copy,
+            call: call.clone(),
+        }));
+        if self.followed.len() > KEPT {
+            self.followed.remove(0);
+        }
+    }
+}
+
+impl Lost {
+    /// Whether its late reply says that the server did not execute it, or refused it.
+    fn did_nothing(&self) -> bool {
+        match self.copy.outcome() {
+            Some(Outcome::Replied(Ok(reply), _)) => {
+                self.call.is_acquiring() && !self.call.has_taken(&reply)
+            }
+            Some(Outcome::Replied(Err(_), _)) => true,
+            Some(Outcome::Broken(_)) | None => false,
         }
     }
 }

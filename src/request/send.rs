@@ -1,26 +1,24 @@
-//! Sends the requests of an attempt: room for the connections first, then everything at once.
+//! Sends the requests of an attempt: where a connection is open first.
 
-use std::cmp::Ordering;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{Attempt, BRIEFLY, Purpose};
+use redis::RedisError;
+
+use super::attempt::{Attempt, BRIEFLY};
+use super::exchange::Exchange;
 use super::route::Group;
 use super::state::Failure;
 use crate::base::clock::Moment;
 use crate::base::list::List;
-use crate::transport::connection::Connection;
-use crate::transport::exchange::{Exchange, Pending};
-use crate::transport::pool::Slot;
+use crate::transport::exclusive::Checkout;
+use crate::transport::link::Link;
+use crate::transport::links::Purpose;
 
-/// How long a caller that cannot open a connection waits until another caller puts one back.
-const RETURN_TIMEOUT: Duration = Duration::from_millis(100);
-
-/// A group of requests, and room for the connection on which it is sent.
-struct Room {
-    group: Group,
-    slot: Slot,
+/// On what a group of requests is sent.
+enum Carrier {
+    Link(Arc<Link>),
+    Own(Checkout),
 }
 
 impl Attempt<'_, '_> {
@@ -28,136 +26,129 @@ impl Attempt<'_, '_> {
     /// last to servers that did not reply to the last request.
     pub(super) fn send(&mut self, groups: List<Group>, open: &mut List<Exchange>) {
         let mut unopened = List::new();
-        for Room { group, mut slot } in self.rooms(groups, !open.is_empty()) {
-            let repeatable = |&place: &usize| self.requests[place].call().is_repeatable();
-            let idle = if group.places.iter().all(repeatable) {
-                slot.take()
-            } else {
-                None
-            };
-            match idle {
-                Some(idle) => self.send_group(group, slot, (idle, true), open),
-                None => unopened.push(Room { group, slot }),
+        for group in groups {
+            match self.open_link(&group) {
+                Some(link) => self.send_group(group, Carrier::Link(link), open),
+                None => unopened.push(group),
             }
         }
-        unopened.sort_by_key(|room| room.group.server.health.is_unresponsive());
+        // All threads open connections in one order, so that two of them do not wait for exclusive
+        // connections that they have from each other.
+        unopened.sort_by(|one, other| {
+            let order = |group: &Group| {
+                let server = &group.server;
+                (server.health.is_unresponsive(), Arc::clone(server.name()))
+            };
+            order(one).cmp(&order(other))
+        });
         let count = unopened.len();
-        for (tried, Room { group, mut slot }) in unopened.into_iter().enumerate() {
-            let at_hand = open.iter().map(|exchange| exchange.pending.len()).sum();
-            let place = group.places[0];
-            let longest = self.client(place).connect_timeout;
-            let time = self.share(place, longest, count - tried, at_hand);
-            match group.server.node.open(time) {
-                Ok(new) => self.send_group(group, slot, (Box::new(new), false), open),
-                Err(error) => {
-                    group.server.failed(&error, false);
-                    // Until the new connection was open, an open one stayed in the slot.
-                    let returned = match self.enough {
-                        None => slot.another(RETURN_TIMEOUT.min(self.until.left())),
-                        Some(_) => None,
-                    };
-                    if let Some(returned) = returned {
-                        self.send_group(group, slot, (returned, true), open);
-                        continue;
+        for (tried, group) in unopened.into_iter().enumerate() {
+            let at_hand = open.iter().map(|exchange| exchange.places.len()).sum();
+            match self.connect(&group, count - tried, at_hand) {
+                Ok(carrier) if self.until.is_past() => {
+                    // It is not sent, so no copy is lost, and the server is not to blame.
+                    if let Carrier::Link(link) = carrier {
+                        link.give_back(group.places.len());
                     }
-                    // In less time even a healthy server may not be reached.
-                    if !error.is_timeout() || time >= BRIEFLY {
-                        group.server.unanswered(self.began);
-                    }
-                    for &place in &group.places {
-                        self.requests[place].server = Some(Arc::clone(&group.server));
-                        self.fail(place, Failure::Redis(error.clone()));
-                    }
+                    let error = || std::io::Error::from(std::io::ErrorKind::TimedOut).into();
+                    let places = group.places.into_iter();
+                    places.for_each(|place| self.fail(place, Failure::Redis(error())));
                 }
+                Ok(carrier) => self.send_group(group, carrier, open),
+                Err(failure) => self.not_connected(&group, failure),
             }
         }
     }
 
-    fn send_group(
-        &mut self,
-        group: Group,
-        mut slot: Slot,
-        (connection, is_reused): (Box<Connection>, bool),
-        open: &mut List<Exchange>,
-    ) {
-        let now = Moment::now();
-        if now >= self.until {
-            // It was not sent, so no copy is lost, and the server is not to blame.
-            slot.put(connection);
-            for place in group.places {
-                let error = io::Error::from(io::ErrorKind::TimedOut);
-                self.fail(place, Failure::Redis(error.into()));
-            }
-            return;
+    fn is_exclusive(&self, group: &Group) -> bool {
+        let mut places = group.places.iter();
+        self.purpose == Purpose::Caller && places.any(|&place| self.requests[place].is_exclusive())
+    }
+
+    /// A link that is open, for a group that needs no connection of its own. A broken link would
+    /// leave it unknown whether a request was executed that must not be repeated, so it is checked
+    /// before.
+    fn open_link(&self, group: &Group) -> Option<Arc<Link>> {
+        if self.purpose == Purpose::Watchdog || self.is_exclusive(group) {
+            return None;
         }
-        let reply_by = self.reply_by(group.places[0], now);
-        let pending = group.places.iter().rev().map(|&place| {
-            let request = &mut self.requests[place];
-            request.server = Some(Arc::clone(&group.server));
-            Pending {
-                place,
-                asking: request.is_asking(),
-                by_source: request.by_source,
-                is_sent: false,
+        let requests = group.places.len();
+        let link = group.server.links.open_link(requests)?;
+        let mut states = group.places.iter().map(|&place| &self.requests[place]);
+        if states.all(|state| state.call().is_repeatable()) {
+            return Some(link);
+        }
+        let timeout = self.client(group.places[0]).command_timeout;
+        let is_alive = link.is_alive(self.until.min(Moment::now().after(timeout)));
+        if !is_alive {
+            link.give_back(requests);
+        }
+        is_alive.then_some(link)
+    }
+
+    /// Opens a connection for the first of `untried` groups. `None` as the error: all exclusive
+    /// connections are in use.
+    fn connect(
+        &self,
+        group: &Group,
+        untried: usize,
+        at_hand: usize,
+    ) -> Result<Carrier, Option<RedisError>> {
+        let place = group.places[0];
+        let client = self.client(place);
+        let time = |longest| self.share(place, longest, untried, at_hand);
+        let server = &group.server;
+        if self.is_exclusive(group) {
+            let time = time(client.pool_timeout);
+            return server.exclusive.get(time).map(Carrier::Own);
+        }
+        let (purpose, requests) = (self.purpose, group.places.len());
+        let time = time(client.connect_timeout);
+        let link = server.links.link(&server.node, purpose, requests, || time);
+        link.map(Carrier::Link).map_err(|error| {
+            server.failed(&error, false);
+            // In less time even a healthy server may not be reached.
+            if !error.is_timeout() || time >= BRIEFLY {
+                server.unanswered(self.began);
+            }
+            Some(error)
+        })
+    }
+
+    fn not_connected(&mut self, group: &Group, error: Option<RedisError>) {
+        if error.is_none() && self.enough.is_some() {
+            group.server.health.not_sent();
+        }
+        for &place in &group.places {
+            self.requests[place].server = Some(Arc::clone(&group.server));
+            let failure = error.clone().map_or(Failure::NoSlot, Failure::Redis);
+            self.fail(place, failure);
+        }
+    }
+
+    fn send_group(&mut self, group: Group, carrier: Carrier, open: &mut List<Exchange>) {
+        let Group { places, server } = group;
+        for &place in &places {
+            self.requests[place].server = Some(Arc::clone(&server));
+        }
+        let (link, own) = match carrier {
+            Carrier::Link(link) => (link, None),
+            Carrier::Own(own) => {
+                own.choose(places.len());
+                (Arc::clone(&own), Some(own))
+            }
+        };
+        let sent = link.send(places.len(), Moment::now(), |out| {
+            for &place in &places {
+                self.requests[place].pack(out);
             }
         });
-        let pending = pending.collect();
-        let connection = (connection, is_reused);
-        let mut exchange = Exchange::new(group.server, slot, connection, now, reply_by, pending);
-        match exchange.send(|place| self.requests[place].call()) {
-            Ok(()) => open.push(exchange),
-            Err(error) => self.broke(exchange, &error),
-        }
-    }
-
-    /// When the reply to a request that is sent `now` is not waited for any longer.
-    pub(super) fn reply_by(&self, place: usize, now: Moment) -> Moment {
-        self.until
-            .min(now.after(self.client(place).command_timeout))
-    }
-
-    /// Checks out room for a connection for each group. All threads do so in one order, before
-    /// they send anything, so that two threads cannot each hold what the other waits for. With
-    /// requests `under_way`, this thread holds room already, so it waits only briefly for more.
-    fn rooms(&mut self, mut groups: List<Group>, under_way: bool) -> List<Room> {
-        groups.sort_by(|one, other| self.order(one, other));
-        let count = groups.len();
-        let mut rooms: List<Room> = List::new();
-        for (tried, group) in groups.into_iter().enumerate() {
-            let pool = &group.server.pool;
-            let slot = match self.purpose {
-                Purpose::Watchdog => Ok(pool.watchdog_slot()),
-                Purpose::Caller => pool.slot(|| {
-                    if under_way {
-                        return BRIEFLY.min(self.until.left());
-                    }
-                    let place = group.places[0];
-                    let at_hand = rooms.iter().map(|room| room.group.places.len()).sum();
-                    // At least one share is left for the replies if there is more to wait for.
-                    let untried = count - tried + usize::from(count > 1);
-                    let longest = self.client(place).pool_timeout;
-                    self.share(place, longest, untried, at_hand)
-                }),
-            };
-            match slot {
-                Ok(slot) => rooms.push(Room { group, slot }),
-                Err(_) => {
-                    if self.enough.is_some() {
-                        group.server.health.not_sent();
-                    }
-                    let places = group.places.into_iter();
-                    places.for_each(|place| self.fail(place, Failure::NoSlot));
-                }
-            }
-        }
-        rooms
-    }
-
-    /// By server. Several clients of one server have a pool each.
-    fn order(&self, one: &Group, other: &Group) -> Ordering {
-        let client = |group: &Group| std::ptr::from_ref(self.client(group.places[0]));
-        let names = one.server.name().cmp(other.server.name());
-        names.then_with(|| client(one).cmp(&client(other)))
+        open.push(Exchange {
+            server,
+            sent,
+            places,
+            own,
+        });
     }
 
     /// The time for the first of `untried` servers that are not ready, at most `longest`. It is

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use redis::{RedisError, Value};
 
 use super::client::RedisClient;
+use super::exchange::Exchange;
 use super::prepared::Prepared;
 use super::reply::{LostCopies, NoReply, Reply};
 use crate::base::call_budget::CallBudget;
@@ -13,7 +14,7 @@ use crate::base::key::LockKey;
 use crate::error::{Cause, Error};
 use crate::script::Call;
 use crate::topology::{Redirect, RouteError};
-use crate::transport::exchange::Exchange;
+use crate::transport::link::Outgoing;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 use crate::transport::server_error::timeout_cause;
@@ -40,6 +41,12 @@ impl<'a> Request<'a> {
             call,
             prepared: None,
         }
+    }
+
+    /// Whether this `call` for it needs a connection of its own, because the confirmation by
+    /// replicas blocks it.
+    pub(super) fn is_exclusive(&self, call: &Call) -> bool {
+        self.client.min_replicas.is_some() && call.is_acquiring()
     }
 
     /// The error of an error reply, or of a reply in an unexpected form.
@@ -85,9 +92,11 @@ impl Failure {
 pub(super) struct RequestState<'q> {
     pub(super) request: &'q Request<'q>,
     /// It was sent before the first attempt, and has no reply yet.
-    pub(super) under_way: Option<Box<Exchange>>,
+    pub(super) under_way: Option<Exchange>,
     /// Sends the source of the script, and not its hash.
     pub(super) by_source: bool,
+    /// It is sent again at once, by the source: the server did not know the script.
+    pub(super) needs_source: bool,
     /// Replaces the request's own call after a copy of that got no reply.
     newer: Option<Call>,
     /// The server that it was sent to last.
@@ -120,6 +129,7 @@ impl<'q> RequestState<'q> {
             request,
             under_way: request.prepared.and_then(Prepared::take),
             by_source: false,
+            needs_source: false,
             newer: None,
             server: None,
             redirect: None,
@@ -137,6 +147,18 @@ impl<'q> RequestState<'q> {
 
     pub(super) fn call(&self) -> &Call {
         self.newer.as_ref().unwrap_or(&self.request.call)
+    }
+
+    /// Appends the request in bytes.
+    pub(super) fn pack(&self, out: &mut Outgoing<'_>) {
+        if self.is_asking() {
+            out.asking();
+        }
+        out.call(self.call(), self.by_source);
+    }
+
+    pub(super) fn is_exclusive(&self) -> bool {
+        self.request.is_exclusive(self.call())
     }
 
     pub(super) fn is_asking(&self) -> bool {
@@ -213,7 +235,8 @@ impl<'q> RequestState<'q> {
     }
 
     pub(super) fn finish(&mut self, budget: &CallBudget) -> Result<Reply, NoReply> {
-        let lost_copies = std::mem::take(&mut self.lost_copies);
+        let mut lost_copies = std::mem::take(&mut self.lost_copies);
+        lost_copies.settle();
         let error = match self.outcome.take() {
             Some(Ok((reply, asked))) => {
                 return Ok(Reply {

@@ -232,6 +232,11 @@ impl Call {
         self.repeatable
     }
 
+    /// True if the call acquires locks.
+    pub(crate) fn is_acquiring(&self) -> bool {
+        self.grants.is_some()
+    }
+
     /// True if the call acquired locks, according to this reply.
     pub(crate) fn has_taken(&self, reply: &Value) -> bool {
         self.grants.is_some_and(|grants| grants(reply))

@@ -118,8 +118,8 @@ impl Cluster {
                 .iter()
                 .all(|server| server.name() != seed.name())
         });
-        let known = known.into_iter().map(|server| &server.node);
-        let unresponsive = unresponsive.into_iter().map(|server| &server.node);
+        let known = known.into_iter().map(|server| &*server.node);
+        let unresponsive = unresponsive.into_iter().map(|server| &*server.node);
         let mut candidates: Vec<&Node> = Vec::new();
         for node in known.chain(seeds).chain(unresponsive) {
             if candidates.iter().all(|named| named.name() != node.name()) {

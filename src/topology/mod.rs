@@ -18,8 +18,8 @@ use crate::deployment::Deployment;
 use crate::error::Result;
 use crate::transport::health::Health;
 use crate::transport::hint::Role;
+use crate::transport::limits::Limits;
 use crate::transport::node::Login;
-use crate::transport::pool::Pools;
 use crate::transport::server::{Server, Servers};
 use cluster::Cluster;
 pub use route_error::{LookUpFailed, RouteError};
@@ -59,7 +59,12 @@ impl Topology {
         let servers = |login| -> Result<Servers> {
             Ok(Servers {
                 login: Arc::new(login),
-                pools: Pools::new(config.pool_size, config.pool_timeout)?,
+                limits: Limits {
+                    connections: config.connections,
+                    pool_size: config.pool_size,
+                    connect_timeout: config.connect_timeout,
+                    command_timeout: config.command_timeout,
+                },
             })
         };
         let (kind, servers) = match &config.deployment {
@@ -181,7 +186,7 @@ impl Topology {
     }
 
     /// Every server that has locks, as far as is known, even if it is suspect. No I/O.
-    fn last_known_servers(&self) -> Vec<Arc<Server>> {
+    pub(crate) fn last_known_servers(&self) -> Vec<Arc<Server>> {
         match &self.kind {
             Kind::One(server) => vec![Arc::clone(server)],
             Kind::Sentinel(sentinel) => sentinel.master().into_iter().collect(),

@@ -3,7 +3,6 @@
 //! The command is sent together with the first request on a connection, and its reply is received
 //! before that to the request. So it costs no round trip.
 
-use std::io::ErrorKind;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -44,28 +43,18 @@ impl ConnectionName {
         !self.paused_until.lock().is_past()
     }
 
-    /// Handles the reply to the command. A refusal of the name is no error. An error means that the
-    /// server refuses the connection and closes it: it is the only reply that will arrive.
-    pub(crate) fn received(&self, reply: Value) -> RedisResult<()> {
-        let Err(error) = reply.extract_error() else {
-            return Ok(());
-        };
-        if refuses_connection(&error) {
-            return Err(error);
-        }
-        if RetryAction::on(&error) == RetryAction::Fail {
+    /// Handles the reply to the command. A refusal of the name is no error.
+    pub(crate) fn received(&self, reply: RedisResult<Value>) {
+        let is_refused = |error| RetryAction::on(&error) == RetryAction::Fail;
+        if reply.is_err_and(is_refused) {
             *self.paused_until.lock() = Moment::NEVER;
         }
-        Ok(())
     }
 
     /// Handles a connection that failed before the reply to the command. If it was closed, the next
     /// ones have no name for a while: not for good, because the server may have stopped.
-    pub(crate) fn not_received(&self, failure: ErrorKind) {
-        if matches!(
-            failure,
-            ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
-        ) {
+    pub(crate) fn not_received(&self, failure: &RedisError) {
+        if failure.is_connection_dropped() {
             let mut until = self.paused_until.lock();
             *until = Moment::now().after(PAUSE).max(*until);
         }
@@ -74,19 +63,22 @@ impl ConnectionName {
 
 /// True for the replies that Redis sends when it accepts a connection, before it reads a request:
 /// there are too many clients, or it is in protected mode.
-fn refuses_connection(error: &RedisError) -> bool {
+pub(crate) fn refuses_connection(error: &RedisError) -> bool {
     RetryAction::on(error) == RetryAction::TooManyClients || error.code() == Some("DENIED")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::io::ErrorKind;
 
-    fn received(line: &str) -> (bool, bool) {
+    use super::*;
+    use crate::transport::tests::refusal;
+
+    fn received(line: &str) -> bool {
         let name = ConnectionName::new("leasehold:id:host:1");
         let reply = redis::parse_redis_value(format!("{line}\r\n").as_bytes()).unwrap();
-        let is_ok = name.received(reply).is_ok();
-        (is_ok, name.is_paused())
+        name.received(reply.extract_error());
+        name.is_paused()
     }
 
     #[test]
@@ -102,17 +94,18 @@ mod tests {
             ("-NOAUTH Authentication required.", false),
             ("-BUSY Redis is busy running a script", false),
         ] {
-            assert_eq!(received(line), (true, is_refused), "{line}");
+            assert_eq!(received(line), is_refused, "{line}");
         }
     }
 
     #[test]
-    fn a_refusal_of_the_connection_is_an_error() {
-        for line in [
-            "-ERR max number of clients reached",
-            "-DENIED Redis is running in protected mode",
+    fn a_refusal_of_the_connection_is_told_from_one_of_the_name() {
+        for (line, is_refused) in [
+            ("ERR max number of clients reached", true),
+            ("DENIED Redis is running in protected mode", true),
+            ("ERR unknown command 'CLIENT'", false),
         ] {
-            assert_eq!(received(line), (false, false), "{line}");
+            assert_eq!(refuses_connection(&refusal(line)), is_refused, "{line}");
         }
     }
 
@@ -123,13 +116,13 @@ mod tests {
             (ErrorKind::WouldBlock, false),
             (ErrorKind::ConnectionReset, true),
         ] {
-            name.not_received(failure);
+            name.not_received(&std::io::Error::from(failure).into());
             assert_eq!(name.is_paused(), is_refused, "{failure}");
         }
         *name.paused_until.lock() = Moment::now();
         assert!(!name.is_paused());
         *name.paused_until.lock() = Moment::NEVER;
-        name.not_received(ErrorKind::UnexpectedEof);
+        name.not_received(&std::io::Error::from(ErrorKind::UnexpectedEof).into());
         assert_eq!(*name.paused_until.lock(), Moment::NEVER);
     }
 }

@@ -2,12 +2,15 @@
 
 pub(crate) mod connection;
 mod connection_name;
-pub(crate) mod exchange;
+pub(crate) mod exclusive;
 pub(crate) mod health;
 pub(crate) mod hint;
+pub(crate) mod limits;
+pub(crate) mod link;
+pub(crate) mod links;
 pub(crate) mod node;
 pub(crate) mod permission;
-pub(crate) mod pool;
+mod received;
 mod resp;
 pub(crate) mod retry_action;
 mod script_error;

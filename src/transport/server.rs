@@ -7,15 +7,19 @@ use redis::{ConnectionAddr, RedisError};
 
 use crate::base::clock::Moment;
 use crate::observe::tell;
+use crate::transport::exclusive::Exclusive;
 use crate::transport::health::Health;
+use crate::transport::limits::Limits;
+use crate::transport::links::Links;
 use crate::transport::node::{Login, Node};
-use crate::transport::pool::{Pool, Pools};
 use crate::transport::retry_action::RetryAction;
 
 #[derive(Debug)]
 pub(crate) struct Server {
-    pub(crate) node: Node,
-    pub(crate) pool: Pool,
+    pub(crate) node: Arc<Node>,
+    pub(crate) links: Links,
+    /// Connections for one request at a time.
+    pub(crate) exclusive: Exclusive,
     pub(crate) health: Health,
 }
 
@@ -39,7 +43,7 @@ impl Server {
 
     /// Records a failure on a connection. It is `established` if a reply has arrived on it.
     ///
-    /// The connections of the callers are dropped if an established one broke, or if the reply
+    /// The links of the callers are retired if an established one broke, or if the reply
     /// says why none is of use (READONLY, NOAUTH, WRONGPASS). A connection that could not be
     /// opened says nothing of those that are open: the system may have no file descriptor left,
     /// and the server may accept no more clients.
@@ -47,7 +51,7 @@ impl Server {
         let is_about_all = established || RetryAction::is_reply(error);
         let action = RetryAction::on(error);
         if is_about_all && action.drops_all_connections() && !error.is_timeout() {
-            self.pool.drop_connections();
+            self.links.retire_all();
         }
         self.health.failed(error, is_about_all);
     }
@@ -65,14 +69,16 @@ pub(crate) fn report(outage: Option<Duration>, node: &Arc<str>) {
 #[derive(Debug)]
 pub(crate) struct Servers {
     pub(crate) login: Arc<Login>,
-    pub(crate) pools: Pools,
+    pub(crate) limits: Limits,
 }
 
 impl Servers {
     pub(crate) fn server(&self, address: ConnectionAddr) -> Arc<Server> {
+        let node = Arc::new(Node::new(address, Arc::clone(&self.login)));
         Arc::new(Server {
-            node: Node::new(address, Arc::clone(&self.login)),
-            pool: self.pools.pool(),
+            links: Links::new(self.limits.connections),
+            exclusive: Exclusive::new(Arc::clone(&node), self.limits),
+            node,
             health: Health::default(),
         })
     }

@@ -12,8 +12,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, SockAddr, TcpKeepalive, Type};
 
 use crate::base::clock::Moment;
-use crate::base::list::List;
 use crate::transport::tls::{Session, Tls};
+
+mod shared;
+
+pub(crate) use shared::{Reading, SharedSocket};
 
 /// The shortest timeout of an operation. The system accepts no timeout of zero.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -79,21 +82,8 @@ impl Socket {
     }
 }
 
-/// Waits until there is something to read on one of these sockets, or the deadline has passed.
-/// Tells for each socket whether a read may return something.
-pub(crate) fn wait_readable<'s>(
-    sockets: impl Iterator<Item = &'s Socket>,
-    deadline: Moment,
-) -> io::Result<List<bool>> {
-    let mut polled: List<PollFd<'_>> = sockets
-        .map(|socket| PollFd::new(&socket.bytes.socket, PollFlags::IN))
-        .collect();
-    wait(&mut polled, deadline)?;
-    Ok(polled.iter().map(|one| !one.revents().is_empty()).collect())
-}
-
 /// Waits for one of these events until the deadline; false if none came.
-fn wait(polled: &mut [PollFd<'_>], deadline: Moment) -> io::Result<bool> {
+pub(crate) fn wait(polled: &mut [PollFd<'_>], deadline: Moment) -> io::Result<bool> {
     loop {
         let left = deadline.left();
         let time = Timespec::try_from(left.min(LONGEST_POLL)).map_err(io::Error::other)?;

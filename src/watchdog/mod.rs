@@ -168,8 +168,8 @@ impl Watchdog {
             return false;
         }
         let schedule = self.shared.schedule_of(&*target);
-        let due = state.registry.insert(id, target, schedule);
-        self.shared.wake_by(state, due);
+        state.registry.insert(id, target, schedule);
+        self.shared.wake_for(state, schedule);
         true
     }
 
@@ -222,13 +222,9 @@ impl Orphan {
 impl Shared {
     /// Reads the schedule of a target.
     fn schedule_of(&self, target: &dyn Renew) -> Schedule {
-        let read = || Schedule {
-            confirm: target.unconfirmed_since().after(self.confirm_every),
-            ..target.schedule()
-        };
-        guarded(read).unwrap_or_else(|| Schedule {
+        guarded(|| target.schedule()).unwrap_or_else(|| Schedule {
             due: Moment::now().after(AFTER_PANIC),
-            confirm: Moment::NEVER,
+            unconfirmed: Moment::NEVER,
             ends: Moment::NEVER,
             lease: None,
             retry: AFTER_PANIC,
@@ -238,12 +234,34 @@ impl Shared {
     /// Reads the schedule of a target, and stores it with this change.
     fn reschedule(&self, id: TargetId, change: impl FnOnce(Schedule) -> Schedule) {
         let mut state = self.state.lock();
-        let due = state
+        let schedule = state
             .registry
             .reschedule(id, |target| change(self.schedule_of(&**target)));
-        if let Some(due) = due {
-            self.wake_by(state, due);
+        if let Some(schedule) = schedule {
+            self.wake_for(state, schedule);
         }
+    }
+
+    /// When the thread next has something to do for a target; `None` without a target.
+    fn first_due(&self, state: &WatchdogState) -> Option<Moment> {
+        let due = state.registry.next_due()?;
+        Some(due.min(self.next_confirmation(state)))
+    }
+
+    /// When the thread next sends confirmations.
+    fn next_confirmation(&self, state: &WatchdogState) -> Moment {
+        self.confirms_at(state, state.registry.unconfirmed_since())
+    }
+
+    /// When the thread sends the confirmation of what is unconfirmed since this moment.
+    fn confirms_at(&self, state: &WatchdogState, since: Moment) -> Moment {
+        since.after(self.confirm_every).max(state.confirm_from)
+    }
+
+    /// Wakes the thread if it would sleep beyond what this schedule of a target needs.
+    fn wake_for(&self, state: parking_lot::MutexGuard<'_, WatchdogState>, schedule: Schedule) {
+        let confirm = self.confirms_at(&state, schedule.unconfirmed);
+        self.wake_by(state, schedule.due.min(confirm));
     }
 
     /// Wakes the thread if it would sleep beyond `due`.

@@ -12,8 +12,9 @@ use crate::base::clock::Moment;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Schedule {
     pub(crate) due: Moment,
-    /// When the target is confirmed although nothing else is due: see [`confirm`](super::confirm).
-    pub(crate) confirm: Moment,
+    /// Since when a thread relies on the target without a reply of Redis; `Moment::NEVER` if none
+    /// does. See [`confirm`](super::confirm).
+    pub(crate) unconfirmed: Moment,
     /// When the lease is over if it is not renewed.
     pub(crate) ends: Moment,
     /// The length of the lease that is renewed; `None` if the lease is not renewed.
@@ -27,21 +28,8 @@ impl Schedule {
     pub(crate) fn not_before(self, earliest: Moment) -> Self {
         Self {
             due: self.due.max(earliest).min(self.ends),
-            ..self.confirmed_from(earliest)
-        }
-    }
-
-    /// Postpones only the confirmation.
-    pub(crate) fn confirmed_from(self, earliest: Moment) -> Self {
-        Self {
-            confirm: self.confirm.max(earliest),
             ..self
         }
-    }
-
-    /// When the watchdog looks at the target.
-    fn first(&self) -> Moment {
-        self.due.min(self.confirm)
     }
 }
 
@@ -65,6 +53,8 @@ pub(crate) fn next_target_id() -> TargetId {
 pub(crate) struct Registry<T> {
     targets: HashMap<TargetId, Entry<T>>,
     by_due: BTreeSet<(Moment, TargetId)>,
+    /// The targets that threads rely on, first the one that is unconfirmed for the longest time.
+    by_unconfirmed: BTreeSet<(Moment, TargetId)>,
 }
 
 #[derive(Debug)]
@@ -78,42 +68,54 @@ impl<T> Default for Registry<T> {
         Self {
             targets: HashMap::new(),
             by_due: BTreeSet::new(),
+            by_unconfirmed: BTreeSet::new(),
         }
     }
 }
 
 impl<T: Clone> Registry<T> {
-    /// Returns when something is due for the target.
-    pub(crate) fn insert(&mut self, id: TargetId, target: T, schedule: Schedule) -> Moment {
-        self.by_due.insert((schedule.first(), id));
+    pub(crate) fn insert(&mut self, id: TargetId, target: T, schedule: Schedule) {
+        self.enter(id, schedule);
         self.targets.insert(id, Entry { target, schedule });
-        schedule.first()
     }
 
-    /// Stores the schedule that `ask` reads from the target. Returns when something is due for the
-    /// target, or `None` if it is not registered.
+    /// Stores the schedule that `ask` reads from the target, and returns it. `None` if the target
+    /// is not registered.
     pub(crate) fn reschedule(
         &mut self,
         id: TargetId,
         ask: impl FnOnce(&T) -> Schedule,
-    ) -> Option<Moment> {
+    ) -> Option<Schedule> {
         let entry = self.targets.get_mut(&id)?;
         let schedule = ask(&entry.target);
-        self.by_due.remove(&(entry.schedule.first(), id));
-        self.by_due.insert((schedule.first(), id));
-        entry.schedule = schedule;
-        Some(schedule.first())
+        let old = std::mem::replace(&mut entry.schedule, schedule);
+        self.leave(id, old);
+        self.enter(id, schedule);
+        Some(schedule)
     }
 
     pub(crate) fn remove(&mut self, id: TargetId) -> Option<T> {
         let entry = self.targets.remove(&id)?;
-        self.by_due.remove(&(entry.schedule.first(), id));
+        self.leave(id, entry.schedule);
         Some(entry.target)
+    }
+
+    fn enter(&mut self, id: TargetId, schedule: Schedule) {
+        self.by_due.insert((schedule.due, id));
+        if schedule.unconfirmed != Moment::NEVER {
+            self.by_unconfirmed.insert((schedule.unconfirmed, id));
+        }
+    }
+
+    fn leave(&mut self, id: TargetId, schedule: Schedule) {
+        self.by_due.remove(&(schedule.due, id));
+        self.by_unconfirmed.remove(&(schedule.unconfirmed, id));
     }
 
     /// Removes all targets.
     pub(crate) fn take_all(&mut self) -> Vec<T> {
         self.by_due.clear();
+        self.by_unconfirmed.clear();
         let targets = self.targets.drain();
         targets.map(|(_, entry)| entry.target).collect()
     }
@@ -122,7 +124,7 @@ impl<T: Clone> Registry<T> {
         self.targets.contains_key(&id)
     }
 
-    /// When something is due for the first target.
+    /// When the first target is due.
     pub(crate) fn next_due(&self) -> Option<Moment> {
         self.by_due.first().map(|&(due, _)| due)
     }
@@ -148,10 +150,20 @@ impl<T: Clone> Registry<T> {
             .collect()
     }
 
-    /// When the first target is due for something else than a confirmation.
-    #[cfg(feature = "testing")]
-    pub(crate) fn next_step(&self) -> Option<Moment> {
-        self.targets.values().map(|entry| entry.schedule.due).min()
+    /// Since when one of the targets is unconfirmed: the longest time of all.
+    pub(crate) fn unconfirmed_since(&self) -> Moment {
+        let first = self.by_unconfirmed.first();
+        first.map_or(Moment::NEVER, |&(since, _)| since)
+    }
+
+    /// Returns the `most` targets that are unconfirmed for the longest time, but not those that are
+    /// confirmed after `latest`. They stay registered.
+    pub(crate) fn unconfirmed(&self, latest: Moment, most: usize) -> Vec<(TargetId, T)> {
+        let first = self.by_unconfirmed.iter().take(most);
+        first
+            .take_while(|&&(since, _)| since <= latest)
+            .map(|&(_, id)| (id, self.targets[&id].target.clone()))
+            .collect()
     }
 
     /// The earliest end of a lease after `now`, among the targets that are due by `until`.
@@ -187,7 +199,7 @@ mod tests {
     fn schedule(due: u64) -> Schedule {
         Schedule {
             due: at(due),
-            confirm: Moment::NEVER,
+            unconfirmed: Moment::NEVER,
             ends: Moment::NEVER,
             lease: None,
             retry: Duration::ZERO,
@@ -276,15 +288,22 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Change {
-        Insert(TargetId, u64),
-        Reschedule(TargetId, u64),
+        Insert(TargetId, Schedule),
+        Reschedule(TargetId, Schedule),
         Remove(TargetId),
     }
 
     fn change() -> impl Strategy<Value = Change> {
+        let any_schedule = || {
+            let unconfirmed = prop::option::of(0..1000u64);
+            (0..1000u64, unconfirmed).prop_map(|(due, unconfirmed)| Schedule {
+                unconfirmed: unconfirmed.map_or(Moment::NEVER, at),
+                ..schedule(due)
+            })
+        };
         prop_oneof![
-            (0..40u64, 0..1000u64).prop_map(|(id, due)| Change::Insert(id, due)),
-            (0..40u64, 0..1000u64).prop_map(|(id, due)| Change::Reschedule(id, due)),
+            (0..40u64, any_schedule()).prop_map(|(id, one)| Change::Insert(id, one)),
+            (0..40u64, any_schedule()).prop_map(|(id, one)| Change::Reschedule(id, one)),
             (0..40u64).prop_map(Change::Remove),
         ]
     }
@@ -292,38 +311,45 @@ mod tests {
     proptest! {
         /// Compares the registry with a plain map.
         #[test]
-        fn it_is_a_map_of_due_times(
+        fn it_is_a_map_of_schedules(
             changes in prop::collection::vec(change(), 0..200),
             now in 0..1000u64,
+            most in 0..40usize,
         ) {
             let mut registry = Registry::default();
-            let mut model: Model<TargetId, u64> = Model::new();
+            let mut model: Model<TargetId, Schedule> = Model::new();
             for change in changes {
                 match change {
                     // An id is never used twice.
                     Change::Insert(id, _) if model.contains_key(&id) => {}
-                    Change::Insert(id, due) => {
-                        registry.insert(id, (), schedule(due));
-                        model.insert(id, due);
+                    Change::Insert(id, schedule) => {
+                        registry.insert(id, (), schedule);
+                        model.insert(id, schedule);
                     }
-                    Change::Reschedule(id, due) => {
-                        let there = model.get_mut(&id).map(|old| *old = due);
-                        let stored = registry.reschedule(id, |()| schedule(due));
-                        prop_assert_eq!(stored, there.map(|()| at(due)));
+                    Change::Reschedule(id, schedule) => {
+                        let there = model.get_mut(&id).map(|old| *old = schedule);
+                        let stored = registry.reschedule(id, |()| schedule);
+                        prop_assert_eq!(stored, there.map(|()| schedule));
                     }
                     Change::Remove(id) => {
                         prop_assert_eq!(registry.remove(id).is_some(), model.remove(&id).is_some());
                     }
                 }
-                prop_assert_eq!(registry.next_due(), model.values().min().map(|&due| at(due)));
+                let due = model.values().map(|schedule| schedule.due);
+                prop_assert_eq!(registry.next_due(), due.min());
+                let unconfirmed = model.values().map(|schedule| schedule.unconfirmed);
+                let unconfirmed = unconfirmed.min().unwrap_or(Moment::NEVER);
+                prop_assert_eq!(registry.unconfirmed_since(), unconfirmed);
             }
-            let due = registry.due(at(now)).into_iter();
-            let mut due: Vec<TargetId> = due.map(|(id, ())| id).collect();
-            let mut expected: Vec<TargetId> =
-                model.into_iter().filter(|&(_, due)| due <= now).map(|(id, _)| id).collect();
-            due.sort_unstable();
-            expected.sort_unstable();
-            prop_assert_eq!(due, expected);
+            let first = |of: fn(&Schedule) -> Moment, most| {
+                let all = model.iter().map(|(id, schedule)| (of(schedule), *id));
+                let mut all: Vec<_> = all.filter(|&(moment, _)| moment <= at(now)).collect();
+                all.sort_unstable();
+                all.into_iter().take(most).map(|(_, id)| (id, ())).collect::<Vec<_>>()
+            };
+            prop_assert_eq!(registry.due(at(now)), first(|one| one.due, usize::MAX));
+            let unconfirmed = registry.unconfirmed(at(now), most);
+            prop_assert_eq!(unconfirmed, first(|one| one.unconfirmed, most));
         }
     }
 }

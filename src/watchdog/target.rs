@@ -19,14 +19,9 @@ pub(crate) trait Renew: Send + Sync + fmt::Debug {
     /// When the target is due. This method is called under the watchdog's mutex: it computes the
     /// result from the target's state, and calls neither the watchdog nor code of the application.
     fn schedule(&self) -> Schedule;
-    /// Since when a thread relies on it without a reply of Redis, for a target that the watchdog
-    /// confirms; `Moment::NEVER` for the others. Called under the watchdog's mutex, like
-    /// [`schedule`](Self::schedule).
-    fn unconfirmed_since(&self) -> Moment {
-        Moment::NEVER
-    }
-    /// The request that only confirms the target. `None` if no thread holds a lock by it any more.
-    fn confirmation(&self) -> Option<Renewal> {
+    /// The request that only confirms the target. `None` if no thread holds a lock by it any more,
+    /// or if it is confirmed after `latest`.
+    fn confirmation(&self, _latest: Moment) -> Option<Renewal> {
         None
     }
     /// What the watchdog has to do at `now`.

@@ -44,14 +44,14 @@ impl TestedWatchdog for Shared {
 
     fn next_due(&self) -> Moment {
         let state = self.state.lock();
-        state.registry.next_step().unwrap_or(Moment::NEVER)
+        state.registry.next_due().unwrap_or(Moment::NEVER)
     }
 
     fn is_settled(&self) -> bool {
         let state = self.state.lock();
         let now = Moment::now();
         let orphans = state.orphans.iter().map(|orphan| orphan.due);
-        let mut due = orphans.chain(state.registry.next_due());
+        let mut due = orphans.chain(self.first_due(&state));
         // During a pass of the thread, the moment is zero.
         state.phase != super::Phase::Open || state.asleep_until > now && due.all(|due| due > now)
     }

@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use parking_lot::Mutex;
 
 use super::*;
@@ -5,7 +7,7 @@ use crate::base::owner::OwnerId;
 use crate::config::LockClientBuilder;
 use crate::deployment::Urls;
 use crate::error::LostReason;
-use crate::protocol::{Plain, Protocol, Verdict};
+use crate::protocol::{Plain, Protocol, Read, Verdict};
 use crate::request::RedisClient;
 use crate::topology::Topology;
 
@@ -18,7 +20,7 @@ fn at(millis: u64) -> Moment {
 fn schedule(due: Moment) -> Schedule {
     Schedule {
         due,
-        confirm: Moment::NEVER,
+        unconfirmed: Moment::NEVER,
         ends: Moment::NEVER,
         lease: Some(Duration::from_millis(64)),
         retry: Duration::from_millis(2),
@@ -73,29 +75,43 @@ impl Renew for Nested {
     fn skip(&self, _: Duration) {}
 }
 
-#[test]
-fn a_schedule_that_changes_during_a_renewal_is_kept() {
-    let config = LockClientBuilder::new(Urls::One("redis://127.0.0.1:1".into()));
+/// The thread, and no server that it reaches.
+fn thread(shared: &Arc<Shared>) -> thread::WatchdogThread {
+    thread_of(shared, Urls::One("redis://127.0.0.1:1".into()))
+}
+
+fn thread_of(shared: &Arc<Shared>, urls: Urls) -> thread::WatchdogThread {
+    let config = LockClientBuilder::new(urls);
     let config = config.validate().unwrap();
     let topology = Topology::new(&config, None).unwrap();
     let redis = RedisClient::new(&config, Arc::new(topology));
     let observer = Arc::<Observer>::default();
     let batch_client = BatchClient::new(Arc::new(redis), Arc::clone(&observer));
+    let timeout = Duration::from_secs(1);
+    thread::WatchdogThread::new(Arc::clone(shared), batch_client, observer, timeout)
+}
+
+fn renewal() -> Renewal {
+    renewal_of("lock", &Plain)
+}
+
+fn renewal_of(name: &str, protocol: &dyn Protocol) -> Renewal {
+    let key = LockKey::new("", name);
+    let owner = OwnerId::new("client");
+    Renewal {
+        call: protocol.renew(&key, &owner, 64, None),
+        key,
+        millis: 64,
+        count: None,
+        hold: None,
+        limited: None,
+    }
+}
+
+#[test]
+fn a_schedule_that_changes_during_a_renewal_is_kept() {
     let shared = Arc::<Shared>::default();
-    let thread =
-        thread::WatchdogThread::new(Arc::clone(&shared), batch_client, observer, Duration::ZERO);
-    let renewal = || {
-        let key = LockKey::new("", "lock");
-        let owner = OwnerId::new("client");
-        Renewal {
-            call: Plain.renew(&key, &owner, 64, None),
-            key,
-            millis: 64,
-            count: None,
-            hold: None,
-            limited: None,
-        }
-    };
+    let thread = thread(&shared);
     type Pass = fn(&thread::WatchdogThread, &[&thread::RenewalRequest]);
     let passes: [(&str, Pass); 3] = [
         ("step", |thread, asked| {
@@ -125,4 +141,111 @@ fn a_schedule_that_changes_during_a_renewal_is_kept() {
         assert_eq!(registry.next_due(), Some(sooner), "{what}");
         registry.remove(ID);
     }
+}
+
+/// A lock that a thread has held for a minute without a reply of Redis.
+#[derive(Debug)]
+struct Held {
+    since: Moment,
+    key: LockKey,
+    /// How often the watchdog called it.
+    calls: AtomicUsize,
+}
+
+impl Renew for Held {
+    fn schedule(&self) -> Schedule {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        Schedule {
+            unconfirmed: self.since,
+            ..schedule(Moment::NEVER)
+        }
+    }
+    fn confirmation(&self, _: Moment) -> Option<Renewal> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        Some(renewal())
+    }
+    fn next_step(&self, _: Moment) -> Step {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        Step::Wait
+    }
+    fn renewed(&self, _: Moment, _: &Renewal) {}
+    fn not_renewed(&self, _: &Renewal, _: &str) {}
+    fn lost(&self, _: LostReason) {}
+    fn end_idle_grant(&self) -> Option<Call> {
+        None
+    }
+    fn shut_down(self: Arc<Self>) -> Option<AtShutdown> {
+        None
+    }
+    fn key(&self) -> &LockKey {
+        &self.key
+    }
+    fn lease_ends(&self) -> Moment {
+        Moment::NEVER
+    }
+    #[cfg(feature = "testing")]
+    fn skip(&self, _: Duration) {}
+}
+
+fn held() -> Held {
+    Held {
+        since: Moment::now().before(Duration::from_secs(60)),
+        key: LockKey::new("", "lock"),
+        calls: AtomicUsize::new(0),
+    }
+}
+
+#[test]
+fn a_confirmation_is_for_locks_of_one_kind_and_one_slot() {
+    let urls = Urls::Cluster(vec!["redis://127.0.0.1:1".into()]);
+    let thread = thread_of(&Arc::default(), urls);
+    let first = renewal_of("{slot}:1", &Plain);
+    let mut call: Vec<thread::RenewalRequest> = vec![(ID, Arc::new(held()), first)];
+    let others: [(&str, &dyn Protocol, bool); 3] = [
+        ("{slot}:2", &Plain, true),
+        ("{slot}:2", &Read, false),
+        ("another slot", &Plain, false),
+    ];
+    for (name, protocol, has_place) in others {
+        let other = renewal_of(name, protocol);
+        assert_eq!(thread.has_place(&call, &other), has_place, "{name}");
+        assert!(thread.has_place(&[], &other));
+    }
+    call.resize(thread::BATCH, call[0].clone());
+    assert!(
+        !thread.has_place(&call, &renewal_of("{slot}:2", &Plain)),
+        "full"
+    );
+}
+
+/// However many are held. Each pass handles others, also if the server does not reply.
+#[test]
+fn a_pass_confirms_one_batch_and_calls_no_other_target() {
+    let shared = Arc::new(Shared {
+        confirm_every: Duration::from_secs(1),
+        ..Shared::default()
+    });
+    let mut thread = thread(&shared);
+    let targets: Vec<Arc<Held>> = (1..=10_000)
+        .map(|id| {
+            let target = Arc::new(held());
+            let mut state = shared.state.lock();
+            let schedule = target.schedule();
+            state
+                .registry
+                .insert(id, Arc::clone(&target) as _, schedule);
+            target
+        })
+        .collect();
+    for pass in 1..=4 {
+        shared.state.lock().confirm_from = Moment::ZERO;
+        let work = thread.next_work().unwrap();
+        thread.pass(work);
+        // The first call is that of the insertion. The others: its confirmation, and the schedule.
+        let calls = targets.iter().map(|one| one.calls.load(Ordering::SeqCst));
+        let called: Vec<usize> = calls.filter(|&calls| calls > 1).collect();
+        assert_eq!(called, vec![3; pass * thread::BATCH]);
+    }
+    let confirm_from = shared.state.lock().confirm_from;
+    assert!(confirm_from > Moment::now(), "no call within the interval");
 }

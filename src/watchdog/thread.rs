@@ -43,11 +43,8 @@ pub(super) struct WatchdogThread {
 /// A target and the renewal that it needs.
 pub(super) type RenewalRequest = (TargetId, Arc<dyn Renew>, Renewal);
 
-/// A target that needs no renewal, and since when it is not confirmed.
-pub(super) type Unconfirmed = (Moment, TargetId, Arc<dyn Renew>);
-
 /// What one pass of the loop has to do.
-struct Work {
+pub(super) struct Work {
     due: Vec<(TargetId, Arc<dyn Renew>)>,
     orphans: Vec<Orphan>,
     /// The deadline for its I/O.
@@ -83,11 +80,11 @@ impl WatchdogThread {
         }
     }
 
-    fn pass(&mut self, work: Work) {
+    pub(super) fn pass(&mut self, work: Work) {
         let _entered = Entered::by_own_thread(self.batch_client.clock());
-        let (renewals, unconfirmed) = self.collect_renewals(&work.due);
+        let renewals = self.collect_renewals(&work.due);
         self.renew(&renewals, work.until);
-        self.confirm(unconfirmed, work.until);
+        self.confirm(work.until);
         if work.until.is_past() {
             work.orphans
                 .into_iter()
@@ -107,7 +104,7 @@ impl WatchdogThread {
 
     /// Sleeps until there is something to do. Returns `None` when the client is dropped, and when
     /// all is released after a shutdown.
-    fn next_work(&self) -> Option<Work> {
+    pub(super) fn next_work(&self) -> Option<Work> {
         let mut state = self.shared.state.lock();
         state.orphans_in_pass = 0;
         loop {
@@ -133,7 +130,8 @@ impl WatchdogThread {
                 }
                 later
             });
-            if !due.is_empty() || !orphans.is_empty() {
+            let confirms = self.shared.next_confirmation(&state) <= now;
+            if confirms || !due.is_empty() || !orphans.is_empty() {
                 state.orphans_in_pass = orphans.len();
                 // Not asleep: an insertion during the pass needs no wake-up.
                 state.asleep_until = Moment::ZERO;
@@ -151,7 +149,7 @@ impl WatchdogThread {
                 });
             }
             let next = state.orphans.iter().map(|orphan| orphan.due);
-            let next = next.chain(state.registry.next_due()).min();
+            let next = next.chain(self.shared.first_due(&state)).min();
             state.asleep_until =
                 next.map_or(Moment::NEVER, |due| due.min(now.after(LONGEST_SLEEP)));
             if state.asleep_until == Moment::NEVER {
@@ -174,28 +172,23 @@ impl WatchdogThread {
         matches!(state.phase, Phase::Dropped | Phase::Ended)
     }
 
-    /// Handles each target that is due. Returns the renewals to send, and the targets that need
-    /// nothing but may be confirmed.
+    /// Handles each target that is due. Returns the renewals to send.
     pub(super) fn collect_renewals(
         &self,
         due: &[(TargetId, Arc<dyn Renew>)],
-    ) -> (Vec<RenewalRequest>, Vec<Unconfirmed>) {
+    ) -> Vec<RenewalRequest> {
         let now = Moment::now();
         let mut renewals = Vec::with_capacity(due.len());
-        let mut unconfirmed = Vec::new();
         for (id, target) in due {
             match guarded(|| target.next_step(now)) {
                 Some(Step::Renew(renewal)) => renewals.push((*id, Arc::clone(target), renewal)),
                 Some(Step::Release(call)) => self.release(*id, target, call),
-                Some(Step::Wait) => {
-                    let since = guarded(|| target.unconfirmed_since());
-                    unconfirmed.push((since.unwrap_or(Moment::NEVER), *id, Arc::clone(target)));
-                }
+                Some(Step::Wait) => self.reschedule(*id),
                 Some(Step::Forget) => drop(self.forget(*id)),
                 None => self.reschedule_later(*id),
             }
         }
-        (renewals, unconfirmed)
+        renewals
     }
 
     /// Removes a target that no thread uses, and releases it with the orphans.

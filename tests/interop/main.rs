@@ -7,6 +7,7 @@
 mod bench;
 mod checks;
 mod party;
+mod run_queue;
 mod scenarios;
 mod stage;
 mod support;

@@ -77,7 +77,9 @@ fn a_setting_out_of_bounds_is_refused() {
         setting(change(LockClient::builder("redis://127.0.0.1:1")).build())
     };
     assert_eq!(change(|b| b.pool_size(0)), "pool_size");
+    assert_eq!(change(|b| b.connections(0)), "connections");
     assert_eq!(change(|b| b.pool_size(1001)), "pool_size");
+    assert_eq!(change(|b| b.connections(1001)), "connections");
     for out in [Duration::ZERO, Duration::from_micros(999), Duration::MAX] {
         for (field, builder) in [
             (
@@ -255,7 +257,7 @@ fn a_program_whose_main_returns_an_error_prints_its_text() {
         .output()
         .expect("the test binary can be run again");
     let text = String::from_utf8_lossy(&program.stderr);
-    let begin = "Error: lock \"order:pay\": no clear reply from Redis at 127.0.0.1:1 within ";
+    let begin = "Error: \"order:pay\": no clear reply from Redis at 127.0.0.1:1 within ";
     let line = text.lines().find(|line| line.starts_with("Error: "));
     let line = line.unwrap_or_else(|| panic!("no error: {text}"));
     assert!(line.starts_with(begin), "{line}");

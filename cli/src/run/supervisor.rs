@@ -155,7 +155,7 @@ impl Supervisor<'_> {
                 } else {
                     CANNOT_SIGNAL
                 };
-                say(format!("lock {:?}: {why}; {fate}", self.held.name()));
+                say(format!("{:?}: {why}; {fate}", self.held.name()));
             }
             Step::Kill => {
                 if self.pass_on(Signal::SIGKILL) {

@@ -72,6 +72,11 @@ fn the_permits_are_shown_and_set() {
         2,
     );
 
+    ask(&server, &["permits", "$'two words'", "2"]).expect(0);
+    let quoted = client(&server).leased_semaphore("two words");
+    assert_eq!(quoted.permits().unwrap(), 2);
+    ask(&server, &["permits", r"$'caf\xe9'"]).expect_failure(64, &[r"$'caf\xe9' is not UTF-8"]);
+
     client(&server).reentrant_lock("lock").lock().unwrap();
     for number in [&["permits", "lock"][..], &["permits", "lock", "3"]] {
         ask(&server, number).expect_failure(64, &["lock is a lock"]);

@@ -32,7 +32,7 @@ impl GrantState {
         };
         Schedule {
             due: until,
-            confirm: Moment::NEVER,
+            unconfirmed: Moment::NEVER,
             ends,
             lease: None,
             retry: RETRY_IDLE,
@@ -46,7 +46,7 @@ impl GrantState {
             for other in self.leases().map(LeaseState::schedule) {
                 schedule = Schedule {
                     due: schedule.due.min(other.due),
-                    confirm: Moment::NEVER,
+                    unconfirmed: schedule.unconfirmed,
                     ends: schedule.ends.min(other.ends),
                     lease: schedule.lease.into_iter().chain(other.lease).min(),
                     retry: schedule.retry.min(other.retry),
@@ -78,9 +78,12 @@ impl GrantState {
         (action, ended)
     }
 
-    /// Since when the hold relies on the lock without a reply of Redis. A hold that began without a
+    /// Since when a hold relies on the lock without a reply of Redis. A hold that began without a
     /// request counts from when the watchdog sees it, so that a short one costs no confirmation.
     fn unconfirmed_since(&mut self) -> Moment {
+        if !matches!(self.usage, Usage::Held(..)) {
+            return Moment::NEVER;
+        }
         if self.seen.0 != self.number {
             self.seen = (self.number, Moment::now());
         }
@@ -168,20 +171,18 @@ impl Renew for Grant {
         let schedule = state.schedule_without_count();
         let due = schedule.due.min(state.write_count_at());
         state.watched_until = due;
-        Schedule { due, ..schedule }
-    }
-
-    fn unconfirmed_since(&self) -> Moment {
-        let mut state = self.state.lock();
-        match state.usage {
-            Usage::Held(..) => state.unconfirmed_since(),
-            Usage::Free | Usage::Idle(_) | Usage::Ended => Moment::NEVER,
+        let unconfirmed = state.unconfirmed_since();
+        Schedule {
+            due,
+            unconfirmed,
+            ..schedule
         }
     }
 
-    fn confirmation(&self) -> Option<Renewal> {
+    fn confirmation(&self, latest: Moment) -> Option<Renewal> {
+        let is_wanted = self.state.lock().unconfirmed_since() <= latest;
         // Without the count it only reads.
-        self.is_held().then(|| self.renewal(0, None))
+        is_wanted.then(|| self.renewal(0, None))
     }
 
     fn next_step(&self, now: Moment) -> Step {

@@ -73,8 +73,10 @@ fn a_lost_hold_is_unlocked_level_by_level() {
 fn a_confirmation_does_not_write_the_hold_count() {
     let hold = taken(LEASE, Renewals::Unlimited);
     hold.push(renewed()).unwrap();
-    let confirmation = hold.grant().confirmation().unwrap();
+    let confirmation = hold.grant().confirmation(Moment::now()).unwrap();
     assert_eq!((confirmation.millis, confirmation.count), (0, None));
+    let earlier = hold.grant().confirmation(Moment::ZERO);
+    assert!(earlier.is_none(), "it was confirmed later");
 }
 
 #[test]

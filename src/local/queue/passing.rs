@@ -16,13 +16,11 @@ impl Locks {
         }
         let now = Moment::now();
         let can_have = |waiter: &&Arc<Waiter>| {
-            let is_taken = |at| {
-                let entry = self.entries.get(&waiter.locks[at])?;
-                let is_available =
-                    entry.has_ticket_for(waiter.is_shared) && self.is_next(waiter, entry, now);
-                (!is_available).then_some(())
+            let is_for_another = |entry: &&Entry| {
+                !entry.has_ticket_for(waiter.is_shared) || !self.is_next(waiter, entry, now)
             };
-            waiter.obstacle(is_taken).is_none()
+            let obstacle = |at| self.entries.get(&waiter.locks[at]).filter(is_for_another);
+            waiter.obstacle(obstacle).is_none()
         };
         let next = entry.first_or_several().find(can_have);
         next.map(Arc::clone)
@@ -43,16 +41,12 @@ impl Locks {
         waiting: impl IntoIterator<Item = &'a Arc<Waiter>>,
         now: Moment,
     ) -> bool {
-        let is_taken = |lock| {
-            let entry: Option<&Entry> = self.entries.get(lock);
-            entry
-                .is_some_and(|entry| !entry.is_available())
-                .then_some(())
-        };
+        let is_taken = |entry: &&Entry| !entry.is_available();
+        let taken = |lock| self.entries.get(lock).filter(is_taken);
         let holds = |lock| self.has_ticket(lock, thread);
         waiting.into_iter().all(|other| {
             other.wants_several()
-                && other.obstacle(|at| is_taken(&other.locks[at])).is_some()
+                && other.obstacle(|at| taken(&other.locks[at])).is_some()
                 && (!other.keeps_place(now) || other.locks.iter().any(holds))
         })
     }

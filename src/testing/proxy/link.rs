@@ -30,6 +30,8 @@ pub(super) struct Link {
     expected: Mutex<VecDeque<Expected>>,
     /// Messages may come, which are not replies.
     listens: AtomicBool,
+    /// A reply was swallowed, so no later one passes: the client would take it for that reply.
+    is_silent: AtomicBool,
 }
 
 /// The replies to one request.
@@ -57,6 +59,7 @@ impl Link {
             server,
             expected: Mutex::default(),
             listens: AtomicBool::new(false),
+            is_silent: AtomicBool::new(false),
         }
     }
 
@@ -115,7 +118,10 @@ impl Link {
                 Fault::Delay(time) => sleep(*time, stop),
                 Fault::Latency(time) => sleep(delivery.came.after(*time).left(), stop),
                 Fault::HoldBack(gate) => gate.wait(stop),
-                Fault::SwallowRequest => continue,
+                Fault::SwallowRequest => {
+                    self.is_silent.store(true, Ordering::SeqCst);
+                    continue;
+                }
                 Fault::HalfRequest => {
                     let half = &delivery.bytes[..delivery.bytes.len() / 2];
                     let _ = self.server.write(half);
@@ -164,8 +170,12 @@ impl Link {
             }
             return;
         }
-        match self.fault_of(reply) {
-            Fault::SwallowReply => {}
+        let fault = self.fault_of(reply);
+        if self.is_silent.load(Ordering::SeqCst) {
+            return;
+        }
+        match fault {
+            Fault::SwallowReply => self.is_silent.store(true, Ordering::SeqCst),
             Fault::ResetBeforeReply => self.client.reset(),
             Fault::ResetInReply(length) => {
                 self.client.write(&reply[..length.min(reply.len())]);

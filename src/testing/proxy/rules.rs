@@ -89,7 +89,8 @@ pub enum Fault {
     /// It is sent to the server this long after it came. Requests that came together are sent
     /// together.
     Latency(Duration),
-    /// The server executes it, and the reply is dropped. The connection stays open.
+    /// The server executes it, and the reply is dropped. The connection stays open, and the server
+    /// executes later requests, but no later reply passes either: TCP loses no part of a stream.
     SwallowReply,
     /// The server executes it, then the client's connection is reset.
     ResetBeforeReply,
@@ -109,7 +110,8 @@ pub enum Fault {
     ReplaceReply(Vec<u8>),
     /// Half of it is sent to the server, then both sides are closed.
     HalfRequest,
-    /// It is not sent to the server. The connection stays open.
+    /// It is not sent to the server. The connection stays open, but no later reply passes, as after
+    /// [`SwallowReply`](Self::SwallowReply).
     SwallowRequest,
     /// It is sent to the server when the gate is opened, even if the client is gone by then. Later
     /// requests on its connection wait, too.

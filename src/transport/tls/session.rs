@@ -59,6 +59,34 @@ impl Session {
         }
     }
 
+    /// The records for all of `plain`, after what the session itself has to send.
+    pub(crate) fn encrypt(&mut self, mut plain: &[u8]) -> io::Result<Vec<u8>> {
+        let mut records = Vec::with_capacity(plain.len() + 64);
+        loop {
+            self.flush(&mut records)?;
+            if plain.is_empty() {
+                return Ok(records);
+            }
+            let taken = self.0.writer().write(plain)?;
+            plain = &plain[taken..];
+        }
+    }
+
+    /// Takes bytes from the server.
+    pub(crate) fn decrypt(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        loop {
+            self.receive(&mut bytes)?;
+            if bytes.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads text that was decrypted. An error of the kind `WouldBlock` if there is none.
+    pub(crate) fn decrypted(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.reader().read(buffer)
+    }
+
     fn flush(&mut self, socket: &mut impl Write) -> io::Result<()> {
         while self.0.wants_write() {
             if self.0.write_tls(socket)? == 0 {

@@ -1,6 +1,6 @@
 //! The commands of every kind of lock. The first two words are the kind and the name of the lock.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,9 +24,6 @@ pub const COMMANDS: &[(&str, Command)] = &[
 
 /// The longest wait for a loss.
 const LONGEST: Duration = Duration::from_secs(30);
-
-/// A sleep that is at least ten times longer shows that the process stood still.
-const TICK: Duration = Duration::from_millis(1);
 
 fn open(client: &LockClient, words: &[&str]) -> Result<Box<dyn Lock>> {
     let (kind, name) = (word(words, 0)?, word(words, 1)?);
@@ -115,48 +112,26 @@ fn contend(session: &mut Session, words: &[&str]) -> Result<String> {
 }
 
 /// THREADS MILLISECONDS HELD: threads acquire the lock again and again, and have it for HELD
-/// milliseconds. Returns how often, the longest wait, and how long this process stood still, in
-/// microseconds.
+/// milliseconds. Returns how often, and the longest wait in microseconds.
 fn waits(session: &mut Session, words: &[&str]) -> Result<String> {
     let client = &session.client;
     let [time, held] = [number(words, 3)?, number(words, 4)?].map(Duration::from_millis);
-    let (count, longest) = (AtomicU64::new(0), AtomicU64::new(0));
+    let longest = AtomicU64::new(0);
     let end = Instant::now() + time;
-    let is_over = AtomicBool::new(false);
-    let stood_still = thread::scope(|scope| {
-        let monitor = scope.spawn(|| stood_still(&is_over));
-        let waited = sum_of_threads(number(words, 2)?, || {
-            let lock = open(client, words)?;
-            while Instant::now() < end {
-                let start = Instant::now();
-                let guard = lock.acquire()?;
-                longest.fetch_max(micros(start.elapsed()), Ordering::Relaxed);
-                thread::sleep(held);
-                guard.unlock()?;
-                count.fetch_add(1, Ordering::Relaxed);
-            }
-            Ok(0)
-        });
-        is_over.store(true, Ordering::Relaxed);
-        let stood_still = monitor.join().map_err(|_| "the monitor panicked")?;
-        waited.map(|_| stood_still)
-    })?;
-    let [count, longest] = [count, longest].map(AtomicU64::into_inner);
-    Ok(format!("{count} {longest} {}", micros(stood_still)))
-}
-
-/// The sum of the times by which short sleeps of this process were much too long.
-fn stood_still(is_over: &AtomicBool) -> Duration {
-    let mut sum = Duration::ZERO;
-    while !is_over.load(Ordering::Relaxed) {
-        let start = Instant::now();
-        thread::sleep(TICK);
-        let late = start.elapsed().saturating_sub(TICK);
-        if late > TICK * 10 {
-            sum += late;
+    let count = sum_of_threads(number(words, 2)?, || {
+        let lock = open(client, words)?;
+        let mut count = 0;
+        while Instant::now() < end {
+            let start = Instant::now();
+            let guard = lock.acquire()?;
+            longest.fetch_max(micros(start.elapsed()), Ordering::Relaxed);
+            thread::sleep(held);
+            guard.unlock()?;
+            count += 1;
         }
-    }
-    sum
+        Ok(count)
+    })?;
+    Ok(format!("{count} {}", longest.into_inner()))
 }
 
 fn micros(time: Duration) -> u64 {

@@ -45,7 +45,7 @@ pub fn many_failovers(arguments: &[&str]) {
         count(
             deployment.servers(),
             1,
-            || client_for_failovers(of_sentinel(&deployment).pool_size(1)),
+            || client_for_failovers(of_sentinel(&deployment).connections(1)),
             fail_over,
         );
     } else {
@@ -56,7 +56,7 @@ pub fn many_failovers(arguments: &[&str]) {
         count(
             cluster.nodes(),
             cluster.nodes().len() / 2,
-            || client_for_failovers(of_cluster(&cluster).pool_size(1)),
+            || client_for_failovers(of_cluster(&cluster).connections(1)),
             fail_over,
         );
     }

@@ -33,7 +33,7 @@ fn settings(url: &str) -> LockClientBuilder {
 
 fn with_long_timeouts(builder: LockClientBuilder) -> LockClientBuilder {
     builder
-        .pool_size(u32::try_from(THREADS).expect("a few"))
+        .connections(u32::try_from(THREADS).expect("a few"))
         .watchdog_lease(SOON.get() * 6)
         .command_timeout(SOON.get())
 }

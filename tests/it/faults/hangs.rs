@@ -415,8 +415,8 @@ fn an_outage_is_logged_once_and_so_is_its_end() {
             for name in ["one", "two", "three", "four"] {
                 let lock = client.reentrant_lock(name);
                 scope.spawn(move || {
-                    // The first second, and two more timeouts of a busy machine.
-                    let wait = Duration::from_secs(1) + millis(400);
+                    // The first second, the longest pause between two attempts, and two timeouts.
+                    let wait = Duration::from_millis(1_700) + millis(200);
                     let result = lock.try_lock(wait, Lease::RENEWED);
                     assert!(matches!(result, Err(Error::Unavailable { .. })));
                 });

@@ -138,7 +138,7 @@ fn a_busy_pool_loses_no_lock(connections: u32) {
     let lease = LEASE.get() * 2;
     let client = builder(&server.url())
         .watchdog_lease(lease)
-        .pool_size(connections)
+        .connections(connections)
         .pool_timeout(millis(1))
         .build()
         .expect("the settings are valid");
@@ -207,7 +207,7 @@ fn an_exhausted_pool_loses_no_lock(connections: u32) {
     let delay = lease * 3;
     let client = builder(&proxy.url())
         .watchdog_lease(lease)
-        .pool_size(connections)
+        .connections(connections)
         .pool_timeout(delay * 2)
         .command_timeout(delay * 2)
         .build()

@@ -299,7 +299,7 @@ fn a_restart_with_the_data_affects_no_call() {
     let client = builder(&server.url())
         .watchdog_lease(LONG.get())
         .command_timeout(timeout)
-        .pool_size(POOL)
+        .connections(POOL)
         .build()
         .expect("the settings are valid");
     let lock = client.reentrant_lock(&unique("kept"));

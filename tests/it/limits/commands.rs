@@ -159,7 +159,7 @@ fn a_small_pool_serves_many_waiting_threads() {
     const WAITING: usize = 24;
     for size in [1, 2] {
         let server = Server::start();
-        let client = builder(&server.url()).pool_size(size).build().unwrap();
+        let client = builder(&server.url()).connections(size).build().unwrap();
         let other = crate::support::client(&server.url());
         // One name that another thread of this process holds, and one that another client holds.
         let (local, remote) = (

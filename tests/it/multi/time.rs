@@ -223,7 +223,7 @@ fn unknown_scripts_are_sent_by_source() {
 #[test]
 fn a_pool_of_one_connection_is_enough() {
     let server = Server::start();
-    let client = crate::support::builder(&server.url()).pool_size(1);
+    let client = crate::support::builder(&server.url()).connections(1);
     let client = client.build().unwrap();
     thread::scope(|scope| {
         for _ in 0..4 {

@@ -144,6 +144,7 @@ fn a_release_that_is_never_answered_is_executed() {
 fn renewals_whose_replies_are_lost_are_retried_in_time() {
     let proxied = ProxiedServer::new();
     let builder = proxied.builder(SLIP.get()).watchdog_lease(LEASE.get() * 3);
+    let builder = builder.confirm_every(Duration::ZERO);
     let client = builder.build().unwrap();
     let lock = client.read_write_lock("lock").read();
     let mut lose = false;

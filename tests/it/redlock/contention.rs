@@ -40,7 +40,7 @@ fn threads_of_one_process_get_the_lock_whichever_server_is_dead() {
 #[test]
 fn a_pool_may_be_smaller_than_the_number_of_threads() {
     let servers = Servers::start(5);
-    let small = |server: &Server| builder(&server.url()).pool_size(2).build().unwrap();
+    let small = |server: &Server| builder(&server.url()).connections(2).build().unwrap();
     let clients: Vec<_> = servers.0.iter().map(small).collect();
     within(SOON.get(), "400 pairs", || {
         thread::scope(|scope| {

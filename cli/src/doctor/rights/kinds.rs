@@ -80,11 +80,18 @@ pub(crate) fn kinds(answers: &[(&Right, Answer)], names: &super::Names) -> Optio
     if !answers.iter().any(tries_scripts) {
         return None;
     }
+    // Only a cluster is asked. One with shard channels counts their listeners alone.
+    let has_shards = answers
+        .iter()
+        .any(|(right, answer)| right.rule == "pubsub|shardnumsub" && *answer == Answer::Allowed);
     let (mut without, mut lacks, mut rules) = (Vec::new(), Vec::new(), Vec::new());
     for (right, answer) in answers {
         let When::Kinds(kinds) = right.when else {
             continue;
         };
+        if has_shards && right.rule == "pubsub|numsub" {
+            continue;
+        }
         if let Some((lack, rule)) = lack(right, *answer, names) {
             let new = kinds.iter().filter(|kind| !without.contains(*kind));
             without.extend(new.copied().collect::<Vec<_>>());

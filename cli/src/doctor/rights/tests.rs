@@ -157,6 +157,26 @@ fn what_some_kinds_lack_is_a_warning_that_names_them() {
 }
 
 #[test]
+fn a_cluster_with_shard_channels_counts_only_their_listeners() {
+    let find = |rule| RIGHTS.iter().find(|right| right.rule == rule).unwrap();
+    let missing = |in_cluster: &[Answer]| {
+        let of_shards = in_cluster
+            .iter()
+            .map(|answer| (find("pubsub|shardnumsub"), *answer));
+        let mut answers = vec![
+            (find("eval"), Answer::Allowed),
+            (find("pubsub|numsub"), Answer::NotTheCommand),
+        ];
+        answers.extend(of_shards);
+        kinds(&answers, &names()).is_some()
+    };
+    assert!(!missing(&[Answer::Allowed]));
+    assert!(missing(&[]));
+    assert!(missing(&[Answer::UnknownCommand]));
+    assert!(missing(&[Answer::NotTheCommand]));
+}
+
+#[test]
 fn locks_need_no_permission_to_look() {
     let given = [
         ("scan", Answer::NotTheCommand),

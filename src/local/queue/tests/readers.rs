@@ -87,10 +87,10 @@ fn a_grant_that_readers_share_is_confirmed_from_its_first_hold_on() {
     let queue = queue();
     let first = hold_as(&queue, 1, true);
     let (second, third) = (join(&queue, 2), join(&queue, 3));
-    let since = first.grant().unconfirmed_since();
+    let since = first.grant().schedule().unconfirmed;
     for hold in [&first, &second] {
         assert_eq!(unlock(&queue, &[hold], NO_LINGER), [Unlocked::Shared]);
-        assert_eq!(third.grant().unconfirmed_since(), since);
+        assert_eq!(third.grant().schedule().unconfirmed, since);
     }
 }
 

@@ -37,15 +37,12 @@ final class Locks {
             return Threads.sum(words[3], () -> increment(redisson, words, end));
         });
         // THREADS MILLISECONDS HELD: threads acquire the lock again and again, and have it for HELD
-        // milliseconds. The result is how often, the longest wait, and how long this process stood
-        // still, in microseconds.
+        // milliseconds. The result is how often, and the longest wait in microseconds.
         commands.put("waits", words -> {
             long end = Threads.after(words[3]);
             AtomicLong longest = new AtomicLong();
-            Stalls stalls = new Stalls();
-            stalls.start();
             long count = Threads.sum(words[2], () -> acquireAgain(redisson, words, end, longest));
-            return count + " " + longest.get() / 1000 + " " + stalls.end() / 1000;
+            return count + " " + longest.get() / 1000;
         });
         // N: the median time of a lock and unlock, in nanoseconds.
         commands.put("pairs", words -> {

@@ -1,0 +1,63 @@
+//! Requests that were sent together to one server, and how one is sent.
+
+use std::sync::Arc;
+
+use redis::RedisError;
+
+use crate::base::clock::Moment;
+use crate::base::list::List;
+use crate::script::Call;
+use crate::transport::exclusive::Checkout;
+use crate::transport::link::Sent;
+use crate::transport::server::Server;
+
+/// Requests to one server that were sent together. Dropping them abandons them.
+pub(super) struct Exchange {
+    pub(super) server: Arc<Server>,
+    pub(super) sent: Sent,
+    /// Their indices among the requests of the call.
+    pub(super) places: List<usize>,
+    /// The connection, if it is exclusive. The pool gets it back when the replies have arrived.
+    pub(super) own: Option<Checkout>,
+}
+
+impl Exchange {
+    /// Sends one call on a link that is open, without a wait. `None` if there is none.
+    pub(super) fn send(server: Arc<Server>, call: &Call, now: Moment) -> Option<Self> {
+        let link = server.links.open_link(1)?;
+        Some(Self {
+            sent: link.send(1, now, |out| out.call(call, false)),
+            server,
+            places: List::from_buf([0]),
+            own: None,
+        })
+    }
+
+    /// Appends one call to any open link, for another thread, which waits for the reply.
+    pub(super) fn append_for_other(server: Arc<Server>, call: &Call) -> Option<Self> {
+        let link = server.links.any_link(1)?;
+        Some(Self {
+            sent: link.append_for_other(1, |out| out.call(call, false)),
+            server,
+            places: List::from_buf([0]),
+            own: None,
+        })
+    }
+
+    /// Records a reply that arrived at this moment.
+    pub(super) fn replied(&self, at: Moment) {
+        self.server.replied(at, at.since(self.sent.sent_at));
+    }
+
+    /// Records that the link broke. Returns the error.
+    pub(super) fn broke(&self, error: RedisError) -> RedisError {
+        self.server
+            .failed(&error, self.sent.link().is_established());
+        // A connection that was cut while it was idle, or because of its name, says nothing of its
+        // server.
+        if error.is_timeout() || !self.sent.is_stale() {
+            self.server.unanswered(self.sent.sent_at);
+        }
+        error
+    }
+}

@@ -1,0 +1,135 @@
+//! Connections to one server that one thread uses at a time, for requests that block their
+//! connection, as WAIT does.
+//!
+//! `r2d2` opens them in the background, checks one that was idle before it is used, and bounds their
+//! number. Its threads start with the first use.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use r2d2::{ManageConnection, NopErrorHandler, PooledConnection};
+use redis::{ErrorKind, RedisError, RedisResult};
+
+use crate::base::clock::Moment;
+use crate::base::process::Process;
+use crate::transport::limits::Limits;
+use crate::transport::link::Link;
+use crate::transport::node::Node;
+
+/// The pool of one server.
+pub(crate) struct Exclusive {
+    node: Arc<Node>,
+    limits: Limits,
+    process: Process,
+    /// `None` until the first use. Its mutex protects: there is one pool.
+    pool: Mutex<Option<r2d2::Pool<Opener>>>,
+    /// Why the last opening or check failed.
+    failed: Arc<Mutex<Option<RedisError>>>,
+}
+
+/// A connection of the pool, which gets it back when this is dropped.
+pub(crate) type Checkout = PooledConnection<Opener>;
+
+impl Exclusive {
+    pub(crate) fn new(node: Arc<Node>, limits: Limits) -> Self {
+        Self {
+            node,
+            limits,
+            process: Process::current(),
+            pool: Mutex::new(None),
+            failed: Arc::default(),
+        }
+    }
+
+    /// A connection for this thread alone, within `time`. `None` as the error: all are in use.
+    pub(crate) fn get(&self, time: Duration) -> Result<Checkout, Option<RedisError>> {
+        let pool = self.pool().map_err(Some)?;
+        pool.get_timeout(time)
+            .map_err(|_| self.failed.lock().take())
+    }
+
+    fn pool(&self) -> RedisResult<r2d2::Pool<Opener>> {
+        let mut pool = self.pool.lock();
+        if let Some(pool) = &*pool {
+            return Ok(pool.clone());
+        }
+        let opener = Opener {
+            node: Arc::clone(&self.node),
+            limits: self.limits,
+            failed: Arc::clone(&self.failed),
+        };
+        // Starting its threads is the one thing that can fail, and there it panics.
+        let built = catch_unwind(AssertUnwindSafe(|| {
+            r2d2::Pool::builder()
+                .max_size(self.limits.pool_size)
+                .min_idle(Some(0))
+                .connection_timeout(self.limits.connect_timeout)
+                .error_handler(Box::new(NopErrorHandler))
+                .build_unchecked(opener)
+        }));
+        let built = built.map_err(|_| {
+            let cause = "the system starts no thread for the pool of connections";
+            RedisError::from((ErrorKind::Io, cause))
+        })?;
+        Ok(pool.insert(built).clone())
+    }
+}
+
+impl Drop for Exclusive {
+    fn drop(&mut self) {
+        if !self.process.is_current() {
+            // Its end would notify threads that the child does not have, under a mutex that may
+            // stay locked.
+            std::mem::forget(self.pool.get_mut().take());
+        }
+    }
+}
+
+impl fmt::Debug for Exclusive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exclusive").finish_non_exhaustive()
+    }
+}
+
+/// Opens and checks the connections.
+#[derive(Debug)]
+pub(crate) struct Opener {
+    node: Arc<Node>,
+    limits: Limits,
+    /// `r2d2` keeps the text alone.
+    failed: Arc<Mutex<Option<RedisError>>>,
+}
+
+impl Opener {
+    fn failed(&self, error: RedisError) -> RedisError {
+        *self.failed.lock() = Some(error.clone());
+        error
+    }
+}
+
+impl ManageConnection for Opener {
+    type Connection = Arc<Link>;
+    type Error = RedisError;
+
+    fn connect(&self) -> RedisResult<Arc<Link>> {
+        let opened = self.node.open(self.limits.connect_timeout);
+        let opened = opened.map_err(|error| self.failed(error))?;
+        Ok(Arc::new(opened.into_link()))
+    }
+
+    fn is_valid(&self, link: &mut Arc<Link>) -> RedisResult<()> {
+        let until = Moment::now().after(self.limits.command_timeout);
+        match link.is_alive(until) {
+            true => Ok(()),
+            false => Err((ErrorKind::Io, "an idle connection was closed").into()),
+        }
+    }
+
+    /// True if a request on it has no reply.
+    fn has_broken(&self, link: &mut Arc<Link>) -> bool {
+        !link.is_usable() || link.load() > 0
+    }
+}

@@ -1,0 +1,389 @@
+//! A link: a connection to one server that all threads of a client use at the same time.
+//!
+//! A thread appends its requests to the bytes of the link. If no thread writes, it writes all that
+//! is there, so requests of several threads leave together. Then it waits for its replies. If no
+//! thread reads, it reads: it takes all replies that have arrived, each in the order of the requests,
+//! and wakes their threads. Once it has its own, it gives the right to read to the thread whose
+//! reply is the next. Without waiting threads no thread reads.
+//!
+//! A write never waits. What the buffer of the system does not take is written by the thread that
+//! reads, or by the next thread that sends.
+//!
+//! A thread whose deadline passes abandons its requests. They stay in the order of the link, and the
+//! late replies say what became of them.
+//!
+//! [`Link::end`] ends a link after a failure: every request on it is then without a reply.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use std::{fmt, io, thread};
+
+use parking_lot::{Mutex, MutexGuard};
+use redis::{RedisError, RedisResult, Value};
+
+use crate::base::clock::Moment;
+use crate::script::Publish;
+use crate::transport::connection_name::ConnectionName;
+use crate::transport::received::Received;
+use crate::transport::socket::{Reading, SharedSocket};
+
+mod outgoing;
+mod reading;
+mod sent;
+mod ticket;
+
+use outgoing::Awaited;
+pub(crate) use outgoing::Outgoing;
+pub(crate) use sent::{Copy, Sent, wait_for_any};
+pub(crate) use ticket::Outcome;
+use ticket::Ticket;
+
+/// A link that was idle for longer is replaced by a new one. A firewall or a NAT may have dropped
+/// its connection without notice, and each discovery of that costs a whole timeout.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// A link on which a reply has arrived within this time is not checked.
+const ALIVE: Duration = Duration::from_millis(100);
+
+/// A buffer of an idle link is at most this long, in bytes.
+const LARGEST_BUFFER: usize = 16 << 10;
+
+pub(crate) struct Link {
+    socket: SharedSocket,
+    publish: Publish,
+    /// The requests without a reply. A thread that chooses the link adds its requests before it
+    /// sends them.
+    load: AtomicUsize,
+    /// It takes further requests.
+    is_usable: AtomicBool,
+    /// Its mutex protects: requests are written in the order in which their replies are awaited; one
+    /// thread writes; one thread reads while a thread waits.
+    state: Mutex<State>,
+    /// Locked by the thread that reads.
+    input: Mutex<Input>,
+}
+
+struct State {
+    /// What no thread has taken to write it.
+    unwritten: Vec<u8>,
+    /// Threads whose replies have arrived lately, and which have sent nothing since.
+    woken: usize,
+    /// Bytes on the network, of which a part is not written.
+    unsent: Vec<u8>,
+    is_writing: bool,
+    is_reading: bool,
+    awaited: VecDeque<Awaited>,
+    /// When the last reply arrived.
+    heard: Moment,
+    /// When a request was sent while no reply was awaited.
+    awaited_since: Moment,
+    /// A reply has arrived.
+    is_established: bool,
+    /// Is sent before the first request.
+    name: Option<Arc<ConnectionName>>,
+    /// The connection broke before the reply to its name: a server or a proxy may have closed it
+    /// because of that, which says nothing of the requests.
+    lost_its_name: bool,
+    /// Why no reply arrives any more.
+    end: Option<RedisError>,
+}
+
+struct Input {
+    received: Received,
+    reading: Reading,
+    /// Empty between reads.
+    replies: Vec<RedisResult<Value>>,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("socket", &self.socket)
+            .field("load", &self.load())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Link {
+    pub(crate) fn new(
+        (socket, reading): (SharedSocket, Reading),
+        received: Received,
+        name: Option<Arc<ConnectionName>>,
+        publish: Publish,
+    ) -> Self {
+        Self {
+            socket,
+            publish,
+            load: AtomicUsize::new(0),
+            is_usable: AtomicBool::new(true),
+            state: Mutex::new(State {
+                unwritten: Vec::new(),
+                woken: 0,
+                unsent: Vec::new(),
+                is_writing: false,
+                is_reading: false,
+                awaited: VecDeque::new(),
+                heard: Moment::now(),
+                awaited_since: Moment::ZERO,
+                is_established: false,
+                name,
+                lost_its_name: false,
+                end: None,
+            }),
+            input: Mutex::new(Input {
+                received,
+                reading,
+                replies: Vec::new(),
+            }),
+        }
+    }
+
+    pub(crate) fn load(&self) -> usize {
+        self.load.load(Ordering::Relaxed)
+    }
+
+    /// Chooses the link for this many requests, which the caller sends.
+    pub(crate) fn choose(&self, requests: usize) {
+        self.load.fetch_add(requests, Ordering::Relaxed);
+    }
+
+    /// Gives requests back that the caller does not send.
+    pub(crate) fn give_back(&self, requests: usize) {
+        self.load.fetch_sub(requests, Ordering::Relaxed);
+    }
+
+    /// True once a reply has arrived. Before that, a failure can mean that the server accepted the
+    /// connection and closed it because it has too many clients.
+    pub(crate) fn is_established(&self) -> bool {
+        self.state.lock().is_established
+    }
+
+    pub(crate) fn is_usable(&self) -> bool {
+        self.is_usable.load(Ordering::Relaxed)
+    }
+
+    /// Sends no further request on the link. Those that are under way get their replies.
+    pub(crate) fn retire(&self) {
+        self.is_usable.store(false, Ordering::Relaxed);
+    }
+
+    /// True if a reply has arrived lately.
+    pub(crate) fn is_fresh(&self) -> bool {
+        Moment::now().since(self.state.lock().heard) < FRESH
+    }
+
+    /// Sends `requests` requests now, at `sent_at`, which `pack` appends. The caller has
+    /// [chosen](Self::choose) the link for them, and waits for the replies: if no thread reads, it
+    /// reads from now on.
+    pub(crate) fn send(
+        self: &Arc<Self>,
+        requests: usize,
+        sent_at: Moment,
+        pack: impl FnOnce(&mut Outgoing<'_>),
+    ) -> Sent {
+        let state = self.state.lock();
+        let ticket = Ticket::new(requests, true);
+        let (state, mut sent) = self.append(state, (ticket, requests), sent_at, pack);
+        let mut state = self.write(state);
+        sent.reads = !state.is_reading && state.end.is_none();
+        state.is_reading |= sent.reads;
+        sent
+    }
+
+    /// As [`send`](Self::send), for another thread, which waits for the reply, and without a write:
+    /// the caller [writes](Self::flush) next.
+    pub(crate) fn append_for_other(
+        self: &Arc<Self>,
+        requests: usize,
+        pack: impl FnOnce(&mut Outgoing<'_>),
+    ) -> Sent {
+        let state = self.state.lock();
+        let ticket = Ticket::new(requests, false);
+        let (_, mut sent) = self.append(state, (ticket, requests), Moment::now(), pack);
+        sent.may_be_unread = true;
+        sent
+    }
+
+    /// Writes what was appended.
+    pub(crate) fn flush(&self) {
+        drop(self.write(self.state.lock()));
+    }
+
+    fn append<'l>(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'l, State>,
+        (ticket, requests): (Ticket, usize),
+        sent_at: Moment,
+        pack: impl FnOnce(&mut Outgoing<'_>),
+    ) -> (MutexGuard<'l, State>, Sent) {
+        let ticket = Arc::new(ticket);
+        if let Some(error) = &state.end {
+            for place in 0..requests {
+                ticket.end(place, Outcome::Broken(error.clone()));
+            }
+            self.give_back(requests);
+        } else {
+            if let Some(name) = state.name.take() {
+                state.unwritten.extend_from_slice(name.packed());
+                state.awaited.push_back(Awaited::Name(name));
+            }
+            state.woken = state.woken.saturating_sub(1);
+            if state.awaited.is_empty() {
+                state.awaited_since = sent_at;
+            }
+            let State {
+                unwritten, awaited, ..
+            } = &mut *state;
+            pack(&mut Outgoing {
+                publish: self.publish,
+                bytes: unwritten,
+                awaited,
+                ticket: &ticket,
+                added: 0,
+            });
+        }
+        let sent = Sent::new(Arc::clone(self), ticket, sent_at, state.is_established);
+        (state, sent)
+    }
+
+    /// Whether the server replies on the link: it did so just now, or does to a PING until this
+    /// moment. Retires the link otherwise.
+    pub(crate) fn is_alive(self: &Arc<Self>, until: Moment) -> bool {
+        if Moment::now().since(self.heard()) < ALIVE {
+            return true;
+        }
+        let ping = redis::cmd("PING").get_packed_command();
+        let is_alive = matches!(self.ask(&ping, until), Some(Outcome::Replied(..)));
+        if !is_alive {
+            self.retire();
+        }
+        is_alive
+    }
+
+    /// Sends one command and waits for its reply until this moment. `None` if there is none.
+    pub(crate) fn ask(self: &Arc<Self>, packed: &[u8], until: Moment) -> Option<Outcome> {
+        self.choose(1);
+        self.ask_chosen(packed, until)
+    }
+
+    /// As [`ask`](Self::ask), on a link that the caller has [chosen](Self::choose) for it.
+    pub(crate) fn ask_chosen(self: &Arc<Self>, packed: &[u8], until: Moment) -> Option<Outcome> {
+        let mut sent = self.send(1, Moment::now(), |out| out.command(packed));
+        sent.wait(until, Duration::MAX);
+        sent.finish().pop().flatten()
+    }
+
+    /// Sends a request whose reply no thread needs, unless the link has ended.
+    pub(crate) fn send_only(&self, pack: impl FnOnce(Publish, &mut Vec<u8>)) {
+        let mut state = self.state.lock();
+        if state.end.is_none() {
+            pack(self.publish, &mut state.unwritten);
+            state.awaited.push_back(Awaited::Nothing);
+            self.load.fetch_add(1, Ordering::Relaxed);
+            drop(self.write(state));
+        }
+    }
+
+    /// Writes what is there, if no other thread does, as far as the buffer of the system takes it.
+    fn write<'l>(&'l self, mut state: MutexGuard<'l, State>) -> MutexGuard<'l, State> {
+        if state.is_writing {
+            return state;
+        }
+        state.is_writing = true;
+        if state.woken > 0 {
+            // Threads that were woken together send together, if they run before the write.
+            MutexGuard::unlocked(&mut state, thread::yield_now);
+            state.woken = 0;
+        }
+        while state.end.is_none() && !(state.unwritten.is_empty() && state.unsent.is_empty()) {
+            let unwritten = std::mem::take(&mut state.unwritten);
+            let mut bytes = std::mem::take(&mut state.unsent);
+            let written = MutexGuard::unlocked(&mut state, || {
+                if bytes.is_empty() {
+                    bytes = self.socket.encrypt(unwritten)?;
+                } else if !unwritten.is_empty() {
+                    bytes.extend(self.socket.encrypt(unwritten)?);
+                }
+                self.socket.try_write(&bytes)
+            });
+            match written {
+                Ok(written) if written == bytes.len() => {
+                    // The room is used for the next request.
+                    if state.unwritten.capacity() == 0 && bytes.capacity() <= LARGEST_BUFFER {
+                        bytes.clear();
+                        state.unwritten = bytes;
+                    }
+                }
+                Ok(written) => {
+                    bytes.drain(..written);
+                    state.unsent = bytes;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    state.unsent = bytes;
+                    break;
+                }
+                Err(_) => {
+                    // Replies that have arrived are read, and then the end of the connection is.
+                    self.retire();
+                    self.socket.shut_down();
+                    break;
+                }
+            }
+        }
+        state.is_writing = false;
+        state
+    }
+
+    /// Ends the link: no reply arrives any more.
+    pub(crate) fn end(&self, error: &RedisError) {
+        self.retire();
+        self.socket.shut_down();
+        let awaited = {
+            let mut state = self.state.lock();
+            state.end.get_or_insert_with(|| error.clone());
+            (state.unwritten, state.unsent) = (Vec::new(), Vec::new());
+            std::mem::take(&mut state.awaited)
+        };
+        for awaited in awaited {
+            match awaited {
+                Awaited::Request(ticket, place) => {
+                    self.load.fetch_sub(1, Ordering::Relaxed);
+                    ticket.end(place, Outcome::Broken(error.clone()));
+                }
+                Awaited::Nothing => {
+                    self.load.fetch_sub(1, Ordering::Relaxed);
+                }
+                Awaited::Name(name) => {
+                    self.state.lock().lost_its_name = true;
+                    name.not_received(error);
+                }
+                Awaited::Asking(_) => {}
+            }
+        }
+    }
+
+    /// When the last reply arrived.
+    pub(crate) fn heard(&self) -> Moment {
+        self.state.lock().heard
+    }
+
+    /// Since when nothing has arrived while something is awaited.
+    fn silent_since(&self) -> Moment {
+        let state = self.state.lock();
+        state.heard.max(state.awaited_since)
+    }
+
+    fn lost_its_name(&self) -> bool {
+        self.state.lock().lost_its_name
+    }
+
+    /// True if something has arrived that no thread has read.
+    fn has_arrived(&self) -> bool {
+        self.socket.is_readable().unwrap_or(false)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! Reading a link: the thread with the right to read takes all replies that have arrived.
+
+use std::sync::atomic::Ordering;
+
+use redis::{ErrorKind, RedisResult};
+use rustix::event::PollFd;
+
+use super::outgoing::Awaited;
+use super::ticket::{Outcome, Ticket};
+use super::{Input, Link};
+use crate::base::clock::Moment;
+use crate::base::list::List;
+use crate::transport::connection_name::refuses_connection;
+
+impl Link {
+    /// Reads until the ticket is over or the deadline has passed. What has arrived by then is read,
+    /// however late this thread gets to it. Called by the thread with the right to read, which keeps
+    /// it.
+    pub(super) fn read_until(&self, ticket: &Ticket, deadline: impl Fn(Moment) -> Moment) {
+        let mut input = self.input.lock();
+        loop {
+            let read = match self.deliver(&mut input) {
+                Ok(_) if ticket.is_over() => return,
+                Ok(silent_since) => self.receive(&mut input, deadline(silent_since)),
+                Err(error) => Err(error),
+            };
+            match read {
+                Ok(()) => {}
+                Err(error) if error.is_timeout() => return,
+                Err(error) => return self.end(&error),
+            }
+        }
+    }
+
+    /// Reads what has arrived, without a wait.
+    pub(super) fn read_available(&self, ticket: &Ticket) {
+        self.read_until(ticket, |_| Moment::ZERO);
+    }
+
+    /// Gives the right to read to the thread whose reply is the next.
+    pub(super) fn hand_over(&self) {
+        let next = {
+            let mut state = self.state.lock();
+            let mut tickets = state.awaited.iter().filter_map(Awaited::ticket);
+            let next = tickets.find(|ticket| ticket.give_reading()).cloned();
+            state.is_reading = next.is_some();
+            next
+        };
+        if let Some(next) = next {
+            next.wake();
+        }
+    }
+
+    /// Reads what has arrived if no thread reads. Does not wait.
+    pub(super) fn read_if_unread(&self, ticket: &Ticket) {
+        if self.begin_reading() {
+            self.read_available(ticket);
+            self.hand_over();
+        }
+    }
+
+    /// Takes the right to read, if no thread has it.
+    pub(super) fn begin_reading(&self) -> bool {
+        let mut state = self.state.lock();
+        let begins = !state.is_reading && state.end.is_none();
+        state.is_reading |= begins;
+        begins
+    }
+
+    /// Waits until bytes arrive, and writes what is not written meanwhile.
+    pub(super) fn receive(&self, input: &mut Input, deadline: Moment) -> RedisResult<()> {
+        let is_blocked = !self.state.lock().unsent.is_empty();
+        if is_blocked {
+            self.socket.wait_for_room(deadline)?;
+            drop(self.write(self.state.lock()));
+            if !self.socket.is_readable()? && !deadline.is_past() {
+                return Ok(());
+            }
+        }
+        let Input {
+            received, reading, ..
+        } = input;
+        Ok(received.fill(|room| self.socket.read(reading, room, deadline))?)
+    }
+
+    /// Gives each reply that has arrived to its thread. Returns since when the link is silent.
+    pub(super) fn deliver(&self, input: &mut Input) -> RedisResult<Moment> {
+        let Input {
+            received, replies, ..
+        } = input;
+        let decoded = loop {
+            match received.next() {
+                Ok(Some(reply)) => replies.push(reply.extract_error()),
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        if replies.is_empty() {
+            decoded?;
+            return Ok(self.silent_since());
+        }
+        let now = Moment::now();
+        let mut awaited: List<Awaited> = List::new();
+        {
+            let mut state = self.state.lock();
+            state.heard = now;
+            state.woken = replies.len() - 1;
+            let is_first = !std::mem::replace(&mut state.is_established, true);
+            let refusal = replies[0].as_ref().err();
+            if let Some(refusal) = refusal.filter(|error| is_first && refuses_connection(error)) {
+                // It is the only reply, and no request is executed.
+                awaited.extend(state.awaited.drain(..));
+                let refusal = refusal.clone();
+                replies.resize(awaited.len(), Err(refusal));
+            } else {
+                let count = replies.len().min(state.awaited.len());
+                awaited.extend(state.awaited.drain(..count));
+            }
+        }
+        let is_unexpected = awaited.len() < replies.len();
+        let mut requests = 0;
+        for (awaited, reply) in awaited.into_iter().zip(replies.drain(..)) {
+            match awaited {
+                Awaited::Request(ticket, place) => {
+                    requests += 1;
+                    ticket.end(place, Outcome::Replied(reply, now));
+                }
+                Awaited::Asking(ticket) => ticket.asked(reply),
+                Awaited::Name(name) => name.received(reply),
+                Awaited::Nothing => requests += 1,
+            }
+        }
+        self.load.fetch_sub(requests, Ordering::Relaxed);
+        decoded?;
+        match is_unexpected {
+            true => Err((ErrorKind::Parse, "a reply without a request").into()),
+            false => Ok(now),
+        }
+    }
+
+    /// For a wait for several links.
+    pub(super) fn polled(&self) -> PollFd<'_> {
+        self.socket.polled()
+    }
+}

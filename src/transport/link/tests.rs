@@ -1,0 +1,348 @@
+//! Links whose peers reply late, in part, or not at all.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{JoinHandle, scope, spawn};
+
+use redis::ConnectionAddr;
+
+use super::*;
+use crate::transport::socket::Socket;
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// What the peer does next.
+enum Step {
+    /// Reads this many requests of the form `x\n`.
+    Read(usize),
+    Write(&'static [u8]),
+    Close,
+}
+
+struct Peer {
+    link: Arc<Link>,
+    steps: Sender<Step>,
+    thread: JoinHandle<()>,
+}
+
+fn play(stream: &mut TcpStream, step: Step) -> bool {
+    match step {
+        Step::Read(requests) => stream.read_exact(&mut vec![0; 2 * requests]).is_ok(),
+        Step::Write(bytes) => stream.write_all(bytes).is_ok(),
+        Step::Close => false,
+    }
+}
+
+impl Peer {
+    fn new() -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (steps, orders) = channel();
+        let thread = spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.set_nodelay(true).unwrap();
+            for step in orders {
+                if !play(&mut stream, step) {
+                    return;
+                }
+            }
+        });
+        let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
+        let socket = Socket::connect(&address, None, SOON).unwrap();
+        let link = Link::new(socket.share(), Received::default(), None, Publish::ToAll);
+        Self {
+            link: Arc::new(link),
+            steps,
+            thread,
+        }
+    }
+
+    fn does(&self, steps: impl IntoIterator<Item = Step>) {
+        let sent = steps.into_iter().try_for_each(|step| self.steps.send(step));
+        sent.expect("the peer runs");
+    }
+
+    fn send(&self) -> Sent {
+        self.link.choose(1);
+        self.link.send(1, Moment::now(), |out| out.command(b"x\n"))
+    }
+
+    fn finish(self) {
+        let Self {
+            link,
+            steps,
+            thread,
+        } = self;
+        drop((link, steps));
+        thread.join().unwrap();
+    }
+}
+
+fn soon() -> Moment {
+    Moment::now().after(SOON)
+}
+
+fn at_once() -> Moment {
+    Moment::now().after(Duration::from_millis(20))
+}
+
+/// The number in the reply.
+#[track_caller]
+fn reply(sent: &mut Sent) -> i64 {
+    match sent.finish().pop() {
+        Some(Some(Outcome::Replied(Ok(Value::Int(number)), _))) => number,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn each_thread_gets_its_own_reply() {
+    let peer = Peer::new();
+    let mut sent: Vec<Sent> = (0..3).map(|_| peer.send()).collect();
+    assert_eq!(peer.link.load(), 3);
+    scope(|scope| {
+        for (at, one) in (0..).zip(&mut sent) {
+            scope.spawn(move || {
+                one.wait(soon(), SOON);
+                assert_eq!(reply(one), at);
+            });
+        }
+        peer.does([
+            Step::Read(3),
+            Step::Write(b":0\r\n:"),
+            Step::Write(b"1\r\n:2\r\n"),
+        ]);
+    });
+    assert_eq!(peer.link.load(), 0);
+    peer.finish();
+}
+
+#[test]
+fn the_late_reply_to_an_abandoned_request_is_not_that_to_the_next() {
+    let peer = Peer::new();
+    let mut first = peer.send();
+    first.wait(at_once(), SOON);
+    assert!(first.finish().pop().unwrap().is_none());
+    let copy = first.copy(0);
+    assert!(copy.outcome().is_none());
+    let mut second = peer.send();
+    peer.does([Step::Read(2), Step::Write(b":1\r\n:2\r\n")]);
+    second.wait(soon(), SOON);
+    assert_eq!(reply(&mut second), 2);
+    let late = copy.outcome().expect("it has arrived");
+    assert!(
+        matches!(late, Outcome::Replied(Ok(Value::Int(1)), _)),
+        "{late:?}"
+    );
+    peer.finish();
+}
+
+#[test]
+fn a_late_reply_is_found_although_no_thread_reads() {
+    let peer = Peer::new();
+    let mut sent = peer.send();
+    sent.wait(at_once(), SOON);
+    let copy = sent.copy(0);
+    drop(sent);
+    peer.does([Step::Read(1), Step::Write(b":7\r\n")]);
+    let end = soon();
+    while copy.outcome().is_none() {
+        assert!(!end.is_past());
+        thread::yield_now();
+    }
+    peer.finish();
+}
+
+#[test]
+fn a_thread_that_gives_up_lets_another_one_read() {
+    let peer = Peer::new();
+    let (mut impatient, mut patient) = (peer.send(), peer.send());
+    scope(|scope| {
+        let waiting = scope.spawn(move || {
+            patient.wait(soon(), SOON);
+            reply(&mut patient)
+        });
+        // It reads, because it was the first.
+        impatient.wait(at_once(), SOON);
+        assert!(impatient.finish().pop().unwrap().is_none());
+        peer.does([Step::Read(2), Step::Write(b":1\r\n:2\r\n")]);
+        assert_eq!(waiting.join().unwrap(), 2);
+    });
+    peer.finish();
+}
+
+#[test]
+fn a_thread_that_does_not_wait_yet_is_not_to_read() {
+    let peer = Peer::new();
+    peer.link.choose(1);
+    let mut prepared = peer.link.append_for_other(1, |out| out.command(b"x\n"));
+    peer.link.flush();
+    let mut other = peer.send();
+    peer.does([Step::Read(2), Step::Write(b":1\r\n:2\r\n")]);
+    other.wait(soon(), SOON);
+    assert_eq!(reply(&mut other), 2);
+    prepared.wait(soon(), SOON);
+    assert_eq!(reply(&mut prepared), 1);
+    peer.finish();
+}
+
+#[test]
+fn a_prepared_request_alone_is_read_by_the_thread_that_waits() {
+    let peer = Peer::new();
+    peer.link.choose(1);
+    let mut prepared = peer.link.append_for_other(1, |out| out.command(b"x\n"));
+    peer.link.flush();
+    peer.does([Step::Read(1), Step::Write(b":1\r\n")]);
+    prepared.wait(soon(), SOON);
+    assert_eq!(reply(&mut prepared), 1);
+    peer.finish();
+}
+
+#[test]
+fn a_broken_link_leaves_no_thread_waiting() {
+    let peer = Peer::new();
+    let sent: Vec<Sent> = (0..3).map(|_| peer.send()).collect();
+    // In the middle of the second reply.
+    peer.does([Step::Read(3), Step::Write(b":0\r\n:"), Step::Close]);
+    scope(|scope| {
+        for (at, mut one) in sent.into_iter().enumerate() {
+            scope.spawn(move || {
+                one.wait(soon(), SOON);
+                let outcome = one.finish().pop().flatten();
+                let is_broken = matches!(outcome, Some(Outcome::Broken(_)));
+                assert_eq!(is_broken, at > 0, "{outcome:?}");
+            });
+        }
+    });
+    assert!(!peer.link.is_usable());
+    assert_eq!(peer.link.load(), 0);
+    let mut late = peer.send();
+    late.wait(soon(), SOON);
+    assert!(matches!(
+        late.finish().pop(),
+        Some(Some(Outcome::Broken(_)))
+    ));
+    peer.finish();
+}
+
+#[test]
+fn a_reply_without_a_request_ends_the_link() {
+    let peer = Peer::new();
+    let mut sent = peer.send();
+    peer.does([Step::Read(1), Step::Write(b":1\r\n:2\r\n")]);
+    sent.wait(soon(), SOON);
+    let mut next = peer.send();
+    next.wait(soon(), SOON);
+    let outcome = next.finish().pop().flatten();
+    let is_wrong = matches!(outcome, Some(Outcome::Replied(..)));
+    assert!(!is_wrong || !peer.link.is_usable(), "{outcome:?}");
+    peer.finish();
+}
+
+#[test]
+fn silence_ends_a_wait_and_progress_prolongs_it() {
+    let peer = Peer::new();
+    let mut first = peer.send();
+    let mut second = peer.send();
+    peer.does([Step::Read(2), Step::Write(b":1\r\n")]);
+    first.wait(soon(), SOON);
+    let heard = Moment::now();
+    let silence = Duration::from_millis(50);
+    second.wait(soon(), silence);
+    assert!(!second.is_over() && Moment::now().since(heard) < SOON / 2);
+    assert!(Moment::now().since(second.silent_since()) >= silence);
+    drop(second);
+    assert_eq!(reply(&mut first), 1);
+    peer.finish();
+}
+
+#[test]
+fn what_the_system_does_not_take_is_written_while_a_thread_waits() {
+    const LENGTH: usize = 16 << 20;
+    let peer = Peer::new();
+    peer.link.choose(1);
+    let long = vec![b'x'; LENGTH];
+    let mut sent = peer.link.send(1, Moment::now(), |out| out.command(&long));
+    let mut short = peer.send();
+    peer.does([
+        Step::Read(LENGTH / 2),
+        Step::Write(b":1\r\n"),
+        Step::Read(1),
+        Step::Write(b":2\r\n"),
+    ]);
+    scope(|scope| {
+        scope.spawn(|| short.wait(soon(), SOON));
+        sent.wait(soon(), SOON);
+    });
+    assert_eq!((reply(&mut sent), reply(&mut short)), (1, 2));
+    peer.finish();
+}
+
+/// One of the links is read by another thread.
+#[test]
+fn a_wait_for_several_links_is_woken_by_the_thread_that_reads_one() {
+    let (one, two) = (Peer::new(), Peer::new());
+    let mut reader = one.send();
+    let (mut first, mut second) = (one.send(), two.send());
+    scope(|scope| {
+        let reading = scope.spawn(move || {
+            reader.wait(soon(), SOON);
+            reply(&mut reader)
+        });
+        one.does([Step::Read(2), Step::Write(b":1\r\n:2\r\n")]);
+        while !first.is_over() {
+            wait_for_any([&mut first, &mut second].into_iter(), soon()).unwrap();
+        }
+        assert_eq!(reading.join().unwrap(), 1);
+    });
+    two.does([Step::Read(1), Step::Write(b":3\r\n")]);
+    while !second.is_over() {
+        wait_for_any([&mut first, &mut second].into_iter(), soon()).unwrap();
+    }
+    assert_eq!((reply(&mut first), reply(&mut second)), (2, 3));
+    one.finish();
+    two.finish();
+}
+
+#[test]
+fn many_threads_get_their_own_replies() {
+    let server = redis_test::server::RedisServer::new();
+    let port = match server.client_addr() {
+        ConnectionAddr::Tcp(_, port) => *port,
+        other => panic!("{other}"),
+    };
+    let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
+    let end = soon();
+    let socket = loop {
+        match Socket::connect(&address, None, SOON) {
+            Ok(socket) => break socket,
+            Err(error) => assert!(!end.is_past(), "{error}"),
+        }
+    };
+    let link = Link::new(socket.share(), Received::default(), None, Publish::ToAll);
+    let link = Arc::new(link);
+    scope(|scope| {
+        for thread in 0..16 {
+            let link = &link;
+            scope.spawn(move || {
+                for at in 0..500 {
+                    let text = format!("{thread}:{at}");
+                    let echo = redis::cmd("ECHO").arg(&text).get_packed_command();
+                    // Some give up, and their replies are late.
+                    let until = match at % 7 {
+                        0 => Moment::now(),
+                        _ => soon(),
+                    };
+                    match link.ask(&echo, until) {
+                        Some(Outcome::Replied(Ok(Value::BulkString(echoed)), _)) => {
+                            assert_eq!(echoed, text.as_bytes());
+                        }
+                        other => assert!(other.is_none() && at % 7 == 0, "{other:?}"),
+                    }
+                }
+            });
+        }
+    });
+    assert!(link.is_usable());
+}

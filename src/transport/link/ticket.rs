@@ -1,0 +1,238 @@
+//! What a thread waits for on a link: the replies to the requests that it sent together.
+
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
+use redis::{RedisError, RedisResult, Value};
+
+use crate::base::clock::Moment;
+use crate::base::list::List;
+
+/// What became of a request.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    /// A reply or an error reply, and when it arrived.
+    Replied(RedisResult<Value>, Moment),
+    /// The link broke before the reply.
+    Broken(RedisError),
+}
+
+/// Shared by the thread that waits, and by the one that reads the replies.
+///
+/// | state | event | next |
+/// |---|---|---|
+/// | will wait | its thread begins to wait | waits |
+/// | waits | all outcomes are known | over |
+/// | waits | the thread that reads has its own replies | reads |
+/// | waits, reads | the deadline of the thread passes | abandoned; outcomes are still recorded |
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    /// Its mutex protects: the right to read is given to a thread that takes it, or gives it on.
+    /// Locked inside of the link's state.
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    outcomes: List<Option<Outcome>>,
+    /// The number of outcomes that are not known.
+    pending: usize,
+    /// Why ASKING was refused, for the request after it.
+    refusal: Option<RedisError>,
+    /// The thread has the right to read.
+    reads: bool,
+    /// The thread waits: it has not abandoned the requests, and takes the right to read.
+    waits: bool,
+    /// Wakes a thread that waits for several links.
+    bell: Option<Arc<Bell>>,
+}
+
+/// What ended a [sleep](Ticket::sleep).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Woken {
+    Over,
+    /// This thread has to read now.
+    Reads,
+    ByDeadline,
+}
+
+impl Ticket {
+    /// A ticket of a thread that `waits`, or will wait.
+    pub(super) fn new(requests: usize, waits: bool) -> Self {
+        Self {
+            state: Mutex::new(State {
+                outcomes: (0..requests).map(|_| None).collect(),
+                pending: requests,
+                refusal: None,
+                reads: false,
+                waits,
+                bell: None,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.state.lock().pending == 0
+    }
+
+    pub(super) fn begin_wait(&self) {
+        self.state.lock().waits = true;
+    }
+
+    /// Sleeps until all outcomes are known, until this thread has to read, or until the deadline.
+    pub(super) fn sleep(&self, deadline: Moment) -> Woken {
+        let mut state = self.state.lock();
+        state.bell = None;
+        loop {
+            if state.pending == 0 {
+                return Woken::Over;
+            }
+            if state.reads {
+                return Woken::Reads;
+            }
+            let left = deadline.left();
+            if left.is_zero() {
+                return Woken::ByDeadline;
+            }
+            self.changed.wait_for(&mut state, left.min(LONGEST));
+        }
+    }
+
+    /// Makes this bell ring instead of the sleep end. True if there is something to do at once.
+    pub(super) fn ring(&self, bell: &Arc<Bell>) -> bool {
+        let mut state = self.state.lock();
+        state.bell = Some(Arc::clone(bell));
+        state.pending == 0 || state.reads
+    }
+
+    /// Gives the right to read to the thread, if it still waits. The caller
+    /// [wakes](Self::wake) it then.
+    pub(super) fn give_reading(&self) -> bool {
+        let mut state = self.state.lock();
+        let is_given = state.pending > 0 && state.waits;
+        state.reads |= is_given;
+        is_given
+    }
+
+    /// Whether the thread has the right to read, which it then has no longer.
+    pub(super) fn take_reading(&self) -> bool {
+        std::mem::take(&mut self.state.lock().reads)
+    }
+
+    pub(super) fn wake(&self) {
+        let bell = self.state.lock().bell.clone();
+        self.ring_or_notify(bell);
+    }
+
+    fn ring_or_notify(&self, bell: Option<Arc<Bell>>) {
+        match bell {
+            Some(bell) => bell.ring(),
+            None => {
+                self.changed.notify_one();
+            }
+        }
+    }
+
+    /// The reply to the ASKING before a request.
+    pub(super) fn asked(&self, reply: RedisResult<Value>) {
+        self.state.lock().refusal = reply.err();
+    }
+
+    /// Records the outcome of the request at this place. Wakes the thread after the last one.
+    pub(super) fn end(&self, place: usize, outcome: Outcome) {
+        let bell = {
+            let mut state = self.state.lock();
+            // If the server refused ASKING, that error is the reason.
+            let outcome = match (outcome, state.refusal.take()) {
+                (Outcome::Replied(Err(_), at), Some(refusal)) => Outcome::Replied(Err(refusal), at),
+                (outcome, _) => outcome,
+            };
+            state.outcomes[place] = Some(outcome);
+            state.pending -= 1;
+            if state.pending > 0 || !state.waits {
+                return;
+            }
+            state.bell.clone()
+        };
+        self.ring_or_notify(bell);
+    }
+
+    /// The outcome of the request at this place, if it is known.
+    pub(super) fn outcome(&self, place: usize) -> Option<Outcome> {
+        self.state.lock().outcomes.get(place).cloned().flatten()
+    }
+
+    /// Takes the reply to a single request, if it is there and is no error reply.
+    pub(super) fn take_reply(&self) -> Option<(Value, Moment)> {
+        let mut state = self.state.lock();
+        match state.outcomes.first_mut()?.take() {
+            Some(Outcome::Replied(Ok(reply), at)) => Some((reply, at)),
+            other => {
+                state.outcomes[0] = other;
+                None
+            }
+        }
+    }
+
+    /// Takes the outcomes that are known. The thread waits for no other. True if it has the right to
+    /// read, which it gives on.
+    pub(super) fn abandon(&self) -> (List<Option<Outcome>>, bool) {
+        let mut state = self.state.lock();
+        state.waits = false;
+        let reads = std::mem::take(&mut state.reads);
+        if state.pending == 0 {
+            return (std::mem::take(&mut state.outcomes), reads);
+        }
+        let known = state.outcomes.iter().cloned().collect();
+        (known, reads)
+    }
+}
+
+/// `Condvar` cannot wait for any length of time.
+const LONGEST: std::time::Duration = std::time::Duration::from_secs(3600);
+
+/// Ends the wait of a thread for several sockets.
+#[derive(Debug)]
+pub(crate) struct Bell(UdpSocket);
+
+thread_local! {
+    static BELL: std::cell::OnceCell<Arc<Bell>> = const { std::cell::OnceCell::new() };
+}
+
+impl Bell {
+    /// That of this thread, or a new one while the thread ends.
+    pub(crate) fn of_this_thread() -> io::Result<Arc<Self>> {
+        let known = BELL.try_with(|bell| bell.get().cloned()).ok().flatten();
+        if let Some(bell) = known {
+            return Ok(bell);
+        }
+        let new = Arc::new(Self::new()?);
+        let _ = BELL.try_with(|bell| bell.set(Arc::clone(&new)));
+        Ok(new)
+    }
+
+    fn new() -> io::Result<Self> {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        socket.connect(socket.local_addr()?)?;
+        socket.set_nonblocking(true)?;
+        Ok(Self(socket))
+    }
+
+    fn ring(&self) {
+        // If its buffer is full, it rings already.
+        let _ = self.0.send(&[1]);
+    }
+
+    /// Takes note that it rang.
+    pub(crate) fn silence(&self) {
+        while self.0.recv(&mut [0; 8]).is_ok() {}
+    }
+
+    pub(crate) fn socket(&self) -> &UdpSocket {
+        &self.0
+    }
+}

@@ -1,0 +1,200 @@
+//! The links to one server: a few that all callers share, and one of the watchdog.
+//!
+//! A caller takes an idle link and has it for itself. If all are busy, and there may be more, it
+//! opens another one. Otherwise it shares the one with the fewest requests. So a few threads do not
+//! wait for each other, and many threads need a few connections.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use redis::RedisResult;
+
+use crate::base::clock::Moment;
+use crate::base::wait::wait_until;
+use crate::transport::link::Link;
+use crate::transport::node::Node;
+
+/// Whose link is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Caller,
+    /// Callers cannot delay renewals.
+    Watchdog,
+}
+
+#[derive(Debug)]
+pub(crate) struct Links {
+    most: usize,
+    /// Its mutex protects: there are never more usable links than `most`, those that are being
+    /// opened included; two callers do not take the same idle link.
+    state: Mutex<State>,
+    /// An opening has succeeded or failed.
+    opened: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    links: Vec<Arc<Link>>,
+    opening: usize,
+    watchdog: Option<Arc<Link>>,
+}
+
+impl State {
+    /// The link to use, without opening one: an idle one, or else the one with the fewest requests
+    /// if no further one may be opened or if the caller `shares`. The links that are not used any
+    /// more are `closed` by the caller, without the mutex.
+    fn choose(
+        &mut self,
+        requests: usize,
+        (most, shares): (usize, bool),
+        closed: &mut Vec<Arc<Link>>,
+    ) -> Option<Arc<Link>> {
+        closed.extend(self.links.extract_if(.., |link| !link.is_usable()));
+        loop {
+            let (at, load) = self.least_loaded()?;
+            if load == 0 && !self.links[at].is_fresh() {
+                let link = self.links.remove(at);
+                link.retire();
+                closed.push(link);
+                continue;
+            }
+            let may_open = self.links.len() + self.opening < most;
+            if load > 0 && may_open && !shares {
+                return None;
+            }
+            let link = &self.links[at];
+            link.choose(requests);
+            return Some(Arc::clone(link));
+        }
+    }
+
+    /// The first idle link, or else the one with the fewest requests.
+    fn least_loaded(&self) -> Option<(usize, usize)> {
+        let mut least: Option<(usize, usize)> = None;
+        for (at, link) in self.links.iter().enumerate() {
+            let load = link.load();
+            if least.is_none_or(|(_, least)| load < least) {
+                least = Some((at, load));
+            }
+            if load == 0 {
+                break;
+            }
+        }
+        least
+    }
+}
+
+impl Links {
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            most,
+            state: Mutex::default(),
+            opened: Condvar::new(),
+        }
+    }
+
+    /// A link on which the caller sends `requests` requests now, without opening one. `None` if one
+    /// has to be opened.
+    pub(crate) fn open_link(&self, requests: usize) -> Option<Arc<Link>> {
+        let mut closed = Vec::new();
+        let mut state = self.state.lock();
+        state.choose(requests, (self.most, false), &mut closed)
+    }
+
+    /// As [`open_link`](Self::open_link), but shares a busy link rather than that one is opened.
+    pub(crate) fn any_link(&self, requests: usize) -> Option<Arc<Link>> {
+        let mut closed = Vec::new();
+        let mut state = self.state.lock();
+        state.choose(requests, (self.most, true), &mut closed)
+    }
+
+    /// A link on which the caller sends `requests` requests now. Opens one if necessary, within
+    /// `time`. If that fails, a busy one is shared.
+    pub(crate) fn link(
+        &self,
+        node: &Node,
+        purpose: Purpose,
+        requests: usize,
+        time: impl FnOnce() -> Duration,
+    ) -> RedisResult<Arc<Link>> {
+        if purpose == Purpose::Watchdog {
+            return self.watchdog_link(node, requests, time);
+        }
+        if let Some(link) = self.open_link(requests) {
+            return Ok(link);
+        }
+        let until = Moment::now().after(time());
+        let mut closed = Vec::new();
+        loop {
+            let mut state = self.state.lock();
+            if let Some(link) = state.choose(requests, (self.most, false), &mut closed) {
+                return Ok(link);
+            }
+            if state.links.len() + state.opening < self.most {
+                state.opening += 1;
+                drop(state);
+                return self.open(node, requests, until);
+            }
+            // Other callers are opening all links that there may be.
+            let opening = state.opening;
+            let has_changed = |state: &State| state.opening != opening || !state.links.is_empty();
+            if !wait_until(&self.opened, &mut state, until, has_changed) {
+                return Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
+            }
+        }
+    }
+
+    fn open(&self, node: &Node, requests: usize, until: Moment) -> RedisResult<Arc<Link>> {
+        let opened = node.open(until.left()).map(|new| Arc::new(new.into_link()));
+        let mut closed = Vec::new();
+        let mut state = self.state.lock();
+        state.opening -= 1;
+        let link = match opened {
+            Ok(new) => {
+                new.choose(requests);
+                state.links.push(Arc::clone(&new));
+                Ok(new)
+            }
+            // The server may accept no more clients, and serve the open links.
+            Err(error) => {
+                let shared = state.choose(requests, (self.most, true), &mut closed);
+                shared.ok_or(error)
+            }
+        };
+        drop(state);
+        self.opened.notify_all();
+        link
+    }
+
+    /// The link of the watchdog, which no other thread uses.
+    fn watchdog_link(
+        &self,
+        node: &Node,
+        requests: usize,
+        time: impl FnOnce() -> Duration,
+    ) -> RedisResult<Arc<Link>> {
+        let idle = self.state.lock().watchdog.clone();
+        // A request on it without a reply is one that the watchdog does not wait for any longer.
+        let is_idle = |link: &Arc<Link>| link.is_usable() && link.load() == 0 && link.is_fresh();
+        let usable = idle.filter(is_idle);
+        let link = match usable {
+            Some(link) => link,
+            None => {
+                let new = Arc::new(node.open(time())?.into_link());
+                let outdated = self.state.lock().watchdog.replace(Arc::clone(&new));
+                drop(outdated);
+                new
+            }
+        };
+        link.choose(requests);
+        Ok(link)
+    }
+
+    /// Uses no link of a caller that is open now for another request. That of the watchdog is used
+    /// until it fails: a server that has changed its password still serves it.
+    pub(crate) fn retire_all(&self) {
+        let retired = std::mem::take(&mut self.state.lock().links);
+        retired.iter().for_each(|link| link.retire());
+    }
+}
