@@ -46,7 +46,7 @@ fn main() {
         || cpu_time_of(|| (0..CPU_PAIRS).for_each(|_| pair(&lock))),
         || cpu_time_of(|| (0..CPU_PAIRS).for_each(|_| raw.pair("pair:floor"))),
     );
-    table.comparison(&what, &pairs, Bound::AtMost(1.15));
+    table.comparison(&what, &pairs, Bound::AtMost(1.10));
 
     lock.lock().expect("free");
     let what = "nested lock and unlock, to a pair of scripts";

@@ -2,17 +2,22 @@
 //! a part of it.
 #![allow(dead_code, missing_docs, unused_imports)]
 
+pub mod apart;
 pub mod clock;
 pub mod commands;
 pub mod contention;
 pub mod empty_section;
+pub mod perf;
 pub mod raw_calls;
 pub mod raw_client;
+pub mod raw_pairs;
 pub mod raw_waiter;
 pub mod renewal_cost;
 pub mod server;
+pub mod side;
 pub mod table;
 pub mod usage;
+pub mod used;
 pub mod worker;
 pub mod worker_group;
 

@@ -20,15 +20,16 @@ pub const CLIENT_CORE: &str = "1";
 
 /// Pins this process and its future children to one core; the server has the other.
 pub fn pin_clients() {
-    pin(CLIENT_CORE);
+    pin_to(CLIENT_CORE);
 }
 
 /// Pins future children to the servers' core, until the clients are pinned.
 pub fn pin_servers() {
-    pin(SERVER_CORE);
+    pin_to(SERVER_CORE);
 }
 
-fn pin(core: &str) {
+/// Pins this process to a core, unless that is turned off.
+pub fn pin_to(core: &str) {
     if pins() {
         let process = std::process::id().to_string();
         let _ = run_quietly(Command::new("taskset").args(["-a", "-c", "-p", core, &process]));

@@ -21,6 +21,7 @@ mod check;
 mod client;
 mod condition;
 mod fair;
+mod link;
 mod local;
 mod permits;
 mod planted;

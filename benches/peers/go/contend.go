@@ -116,7 +116,12 @@ func (r *report) add(other report) {
 }
 
 func (r *report) words() string {
-	words := []string{fmt.Sprint(r.holds, r.inside, r.gaveUp, r.longest)}
+	return r.withWaits(fmt.Sprint(r.holds, r.inside, r.gaveUp, r.longest))
+}
+
+// withWaits adds a word for each bucket.
+func (r *report) withWaits(numbers string) string {
+	words := []string{numbers}
 	for bucket, count := range r.waits {
 		words = append(words, fmt.Sprintf("%d:%d", bucket, count))
 	}

@@ -66,6 +66,8 @@ func (d *driver) run(words []string) (string, error) {
 		return d.pairs(words[1], number(words[2]))
 	case "contend":
 		return d.contend(words[1:])
+	case "apart":
+		return d.apart(words[1:])
 	case "take":
 		d.taken = d.library.NewMutex(words[1])
 		insist(d.taken)

@@ -20,11 +20,13 @@ let taken;
 const now = () => Number(process.hrtime.bigint());
 
 // Repeats a call that gave up.
-async function insist(name) {
+async function insist(name, all = { gaveUp: 0 }) {
   for (;;) {
     try {
       return await redlock.acquire([name], LEASE);
-    } catch {}
+    } catch {
+      all.gaveUp++;
+    }
   }
 }
 
@@ -54,6 +56,17 @@ const commands = {
     await Promise.all(Array.from({ length: Number(workers) }, () => work(load, all)));
     const waits = [...all.waits].map(([bucket, count]) => `${bucket}:${count}`);
     return [all.holds, all.inside, all.gaveUp, all.longest, ...waits];
+  },
+
+  // Each worker has a name of its own.
+  async apart(prefix, workers, start, end) {
+    const all = { holds: 0, inside: 0, gaveUp: 0, longest: 0, waits: new Map() };
+    const work = (_, worker) =>
+      pairsUntil(`${prefix}:${worker}`, Number(start), Number(end), all);
+    const inside = await Promise.all(Array.from({ length: Number(workers) }, work));
+    const ends = [Math.min(...inside), Math.max(...inside)];
+    const times = [...all.waits].map(([bucket, count]) => `${bucket}:${count}`);
+    return [all.holds, all.inside, all.gaveUp, all.longest, ...ends, ...times];
   },
 
   async take(name) {
@@ -90,6 +103,27 @@ const commands = {
     return [];
   },
 };
+
+// Locks and unlocks until the window ends. The first pair opens connections. Returns the pairs that
+// ended inside.
+async function pairsUntil(name, start, end, all) {
+  let inside = 0;
+  for (let isFirst = true; isFirst || now() < end; isFirst = false) {
+    const called = now();
+    await (await insist(name, all)).release();
+    all.holds++;
+    if (isFirst) {
+      await sleep((start - now()) / 1e6);
+      continue;
+    }
+    waited(all, now() - called);
+    if (now() < end) {
+      inside++;
+      all.inside++;
+    }
+  }
+  return inside;
+}
 
 async function work(load, all) {
   const file = openSync(load.path, "r+");

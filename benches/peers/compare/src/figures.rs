@@ -1,6 +1,6 @@
 //! The figures that are compared, in one list for the tables and for what is said about them.
 
-use crate::results::{Contended, Figures, Held, Results, median, quantile};
+use crate::results::{Apart, Contended, Figures, Held, Results, median, quantile};
 
 type Value = Box<dyn Fn(&Figures) -> Option<f64>>;
 
@@ -39,6 +39,7 @@ pub fn all(results: &Results) -> Vec<Figure> {
     ] {
         contended(&mut figures, name, workload);
     }
+    apart(&mut figures);
     hand_over(&mut figures);
     held(&mut figures, results.run.locks);
     figures
@@ -88,6 +89,42 @@ fn contended(figures: &mut Vec<Figure>, name: &'static str, workload: &'static s
     }
 }
 
+fn apart(figures: &mut Vec<Figure>) {
+    let workload = "64 workers, a name each";
+    let of = |value: fn(&Apart) -> f64| -> Value {
+        Box::new(move |peer| peer.apart.as_ref().map(value))
+    };
+    figures.push(Figure {
+        workload: workload.to_owned(),
+        what: "pairs per second",
+        value: of(Apart::rate),
+        text: grouped,
+        is_higher_better: true,
+    });
+    let mut add = |what, text, value| {
+        figures.push(lower(workload.to_owned(), what, text, of(value)));
+    };
+    add("median of a pair", time, |all| all.time(0.5));
+    add("99 %", time, |all| all.time(0.99));
+    add("99.9 %", time, |all| all.time(0.999));
+    add("longest", time, |all| all.longest_ns as f64);
+    add("CPU of the client for a pair", time, |all| {
+        all.each(all.client_cpu_seconds)
+    });
+    add("CPU of the server for a pair", time, |all| {
+        all.each(all.server_cpu_seconds)
+    });
+    add("commands", tenths, |all| all.commands_per_pair);
+    add("calls that gave up", grouped, |all| all.gave_up as f64);
+    figures.push(Figure {
+        workload: workload.to_owned(),
+        what: "slowest to fastest worker",
+        value: of(|all| median(&all.evenness)),
+        text: |share| format!("{share:.2}"),
+        is_higher_better: true,
+    });
+}
+
 fn hand_over(figures: &mut Vec<Figure>) {
     for (what, share) in [("median", 0.5), ("95 %", 0.95), ("longest", 1.0)] {
         let of = move |peer: &Figures| {
@@ -135,7 +172,7 @@ fn lower(workload: String, what: &'static str, text: fn(f64) -> String, value: V
 }
 
 /// Nanoseconds with three digits and a unit.
-fn time(nanos: f64) -> String {
+pub fn time(nanos: f64) -> String {
     let micros = nanos / 1e3;
     let (number, unit) = match micros {
         _ if micros < 1e3 => (micros, "us"),

@@ -46,6 +46,9 @@ pub struct Figures {
     pub pair: Pair,
     /// Workloads by name: `empty`, `busy`, `processes`.
     pub contended: BTreeMap<String, Contended>,
+    /// Nothing in figures from before this workload.
+    #[serde(default)]
+    pub apart: Option<Apart>,
     pub hand_over: Option<HandOver>,
     pub held: Held,
 }
@@ -76,6 +79,24 @@ pub struct Contended {
     pub shares: Vec<f64>,
 }
 
+/// Many workers with a name each.
+#[derive(Serialize, Deserialize, Default, Clone)]
+pub struct Apart {
+    /// Pairs per second, in each window.
+    pub rates: Vec<f64>,
+    /// Of a pair: a lock and an unlock.
+    pub times: Histogram,
+    pub longest_ns: u64,
+    /// The pairs of the slowest worker to those of the fastest, in each window.
+    pub evenness: Vec<f64>,
+    pub pairs: u64,
+    /// Calls that ended without the lock.
+    pub gave_up: u64,
+    pub client_cpu_seconds: f64,
+    pub server_cpu_seconds: f64,
+    pub commands_per_pair: f64,
+}
+
 /// An unlock in one process, to the return of a lock in another.
 #[derive(Serialize, Deserialize, Default, Clone)]
 pub struct HandOver {
@@ -102,6 +123,22 @@ impl Contended {
     pub fn wait(&self, share: f64) -> f64 {
         // A bucket can reach beyond the longest wait.
         self.waits.quantile(share).min(self.longest_ns as f64)
+    }
+}
+
+impl Apart {
+    pub fn rate(&self) -> f64 {
+        median(&self.rates)
+    }
+
+    /// The time of a pair, in nanoseconds, that this share of all does not exceed.
+    pub fn time(&self, share: f64) -> f64 {
+        self.times.quantile(share).min(self.longest_ns as f64)
+    }
+
+    /// An amount of CPU time for each pair, in nanoseconds.
+    pub fn each(&self, seconds: f64) -> f64 {
+        seconds * 1e9 / self.pairs.max(1) as f64
     }
 }
 

@@ -1,6 +1,7 @@
 //! Draws the plots of the documentation. They have no background, and their colours follow the
 //! page: light or dark.
 
+mod apart;
 mod bars;
 mod commands;
 mod contention;
@@ -41,6 +42,7 @@ fn main() -> Result<()> {
     let results = results::read(&args.figures)?;
     contention::draw(&results, &file("contention.svg"))?;
     waits::draw(&results, &file("waits.svg"))?;
+    apart::draw(&results, &file("apart.svg"))?;
     commands::draw(&results, &file("commands.svg"))?;
     lease::draw(&lease::read(&args.trace)?, &file("lease.svg"))?;
     Ok(())

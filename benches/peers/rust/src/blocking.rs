@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use crate::apart::{self, Apart};
 use crate::clock::{now, until};
 use crate::section::{Counter, Load, Report, words};
 use crate::{Driver, Result};
@@ -72,6 +73,27 @@ fn work(lock: &mut impl Lock, load: &Load) -> Result<Report> {
     Ok(report)
 }
 
+/// Locks and unlocks until the window ends. The first pair opens connections.
+fn pairs(lock: &mut impl Lock, load: &Apart) -> Result<Report> {
+    let mut report = Report::default();
+    let mut called = None;
+    while called.is_none() || !load.is_over() {
+        while lock.lock().is_err() {
+            report.gave_up += 1;
+        }
+        lock.unlock()?;
+        match called {
+            None => {
+                report.holds += 1;
+                thread::sleep(until(load.start));
+            }
+            Some(called) => load.add_pair(&mut report, called),
+        }
+        called = Some(now());
+    }
+    Ok(report)
+}
+
 impl<P: Peer> Driver for Threads<P> {
     fn pairs(&mut self, name: &str, pairs: usize) -> Result<String> {
         let mut lock = self.peer.lock(name);
@@ -95,6 +117,21 @@ impl<P: Peer> Driver for Threads<P> {
                 all.add(thread.join().map_err(|_| "a thread panicked")??);
             }
             Ok(all.words())
+        })
+    }
+
+    fn apart(&mut self, load: Apart) -> Result<String> {
+        let (peer, load) = (&self.peer, &load);
+        thread::scope(|scope| {
+            let work = |worker| move || pairs(&mut peer.lock(&load.name(worker)), load);
+            let threads: Vec<_> = (0..load.workers)
+                .map(|worker| scope.spawn(work(worker)))
+                .collect();
+            let mut reports = Vec::new();
+            for thread in threads {
+                reports.push(thread.join().map_err(|_| "a thread panicked")??);
+            }
+            Ok(apart::words(reports))
         })
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Arguments: the library, and the URL of Redis. `benches/peers/README.md` describes the commands.
 
+mod apart;
 mod blocking;
 mod clock;
 mod distributed_lock;
@@ -15,6 +16,7 @@ use std::env;
 use std::error::Error;
 use std::io::{self, BufRead, Write};
 
+use apart::Apart;
 use section::Load;
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -23,6 +25,7 @@ pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 trait Driver {
     fn pairs(&mut self, name: &str, pairs: usize) -> Result<String>;
     fn contend(&mut self, load: Load) -> Result<String>;
+    fn apart(&mut self, load: Apart) -> Result<String>;
     fn take(&mut self, name: &str) -> Result<()>;
     fn give(&mut self, after_micros: u64) -> Result<String>;
     fn enter(&mut self, name: &str) -> Result<String>;
@@ -60,6 +63,7 @@ fn run(driver: &mut dyn Driver, line: &str) -> Result<String> {
     match words.as_slice() {
         ["pairs", name, pairs] => driver.pairs(name, pairs.parse()?),
         ["contend", load @ ..] => driver.contend(Load::parse(load)?),
+        ["apart", load @ ..] => driver.apart(Apart::parse(load)?),
         ["take", name] => driver.take(name).map(none),
         ["give", micros] => driver.give(micros.parse()?),
         ["enter", name] => driver.enter(name),

@@ -95,14 +95,23 @@ impl Report {
 
     /// HOLDS INSIDE GAVE_UP LONGEST BUCKET:COUNT...
     pub fn words(&self) -> String {
-        let mut words = format!(
-            "{} {} {} {}",
-            self.holds, self.inside, self.gave_up, self.longest
-        );
+        let Self {
+            holds,
+            inside,
+            gave_up,
+            ..
+        } = self;
+        let (longest, waits) = self.waits();
+        format!("{holds} {inside} {gave_up} {longest}{waits}")
+    }
+
+    /// The longest wait, and a word for each bucket, with a space before it.
+    pub fn waits(&self) -> (u64, String) {
+        let mut words = String::new();
         for (bucket, count) in &self.waits {
             let _ = write!(words, " {bucket}:{count}");
         }
-        words
+        (self.longest, words)
     }
 }
 

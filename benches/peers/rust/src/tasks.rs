@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::time::sleep;
 
+use crate::apart::{self, Apart};
 use crate::clock::{now, until};
 use crate::section::{Counter, Load, Report, words};
 use crate::{Driver, Result};
@@ -98,6 +99,27 @@ async fn work(mut lock: impl Lock, load: Arc<Load>) -> Result<Report> {
     Ok(report)
 }
 
+/// Locks and unlocks until the window ends. The first pair opens connections.
+async fn pairs(mut lock: impl Lock, load: Arc<Apart>) -> Result<Report> {
+    let mut report = Report::default();
+    let mut called = None;
+    while called.is_none() || !load.is_over() {
+        while lock.lock().await.is_err() {
+            report.gave_up += 1;
+        }
+        lock.unlock().await?;
+        match called {
+            None => {
+                report.holds += 1;
+                sleep(until(load.start)).await;
+            }
+            Some(called) => load.add_pair(&mut report, called),
+        }
+        called = Some(now());
+    }
+    Ok(report)
+}
+
 impl<P: Peer> Driver for Tasks<P> {
     fn pairs(&mut self, name: &str, pairs: usize) -> Result<String> {
         let mut lock = self.peer.lock(name);
@@ -123,6 +145,22 @@ impl<P: Peer> Driver for Tasks<P> {
                 all.add(task.await??);
             }
             Ok(all.words())
+        })
+    }
+
+    fn apart(&mut self, load: Apart) -> Result<String> {
+        let (peer, load) = (Arc::clone(&self.peer), Arc::new(load));
+        self.run(async move {
+            let work = |worker| {
+                let lock = peer.lock(&load.name(worker));
+                tokio::spawn(pairs(lock, Arc::clone(&load)))
+            };
+            let tasks: Vec<_> = (0..load.workers).map(work).collect();
+            let mut reports = Vec::new();
+            for task in tasks {
+                reports.push(task.await??);
+            }
+            Ok(apart::words(reports))
         })
     }
 

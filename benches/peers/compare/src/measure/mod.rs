@@ -1,5 +1,6 @@
 //! The workloads, and how they are measured: the same rules for all peers.
 
+mod apart;
 mod contended;
 mod hand_over;
 mod held;
@@ -54,6 +55,7 @@ fn no_figures(peer: &Peer) -> Result<Figures> {
         settings: peer.settings.to_owned(),
         pair: Pair::default(),
         contended: Default::default(),
+        apart: None,
         hand_over: None,
         held: Held::default(),
     })
@@ -69,6 +71,7 @@ pub fn run(peers: &[&'static Peer], scale: &Scale) -> Result<Results> {
 
     pairs::measure(&mut sides, &server)?;
     contended::measure(&mut sides, &server, scale)?;
+    apart::measure(&mut sides, &server, scale)?;
     hand_over::measure(&mut sides, scale)?;
     // Each of them needs its own processes.
     let mut peers: Vec<_> = sides

@@ -52,6 +52,8 @@ final class Main {
                 return pairs(words[1], Integer.parseInt(words[2]));
             case "contend":
                 return contend(new Load(words));
+            case "apart":
+                return apart(new Apart(words));
             case "take":
                 taken = redisson.getLock(words[1]);
                 taken.lock();
@@ -88,6 +90,24 @@ final class Main {
             times.add(String.valueOf(System.nanoTime() - start));
         }
         return times.stream().collect(Collectors.joining(" "));
+    }
+
+    private String apart(Apart load) throws Exception {
+        ExecutorService pool = Executors.newFixedThreadPool(load.workers);
+        try {
+            List<Future<Report>> futures = new ArrayList<>();
+            for (int worker = 0; worker < load.workers; worker++) {
+                RLock lock = redisson.getLock(load.prefix + ":" + worker);
+                futures.add(pool.submit(() -> load.work(lock)));
+            }
+            List<Report> reports = new ArrayList<>();
+            for (Future<Report> future : futures) {
+                reports.add(future.get());
+            }
+            return Apart.words(reports);
+        } finally {
+            pool.shutdown();
+        }
     }
 
     private String contend(Load load) throws Exception {

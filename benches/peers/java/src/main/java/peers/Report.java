@@ -26,7 +26,16 @@ final class Report {
 
     /** HOLDS INSIDE GAVE_UP LONGEST BUCKET:COUNT... No call gives up. */
     String words() {
-        StringBuilder words = new StringBuilder(holds + " " + inside + " 0 " + longest);
+        return holds + " " + inside + " 0 " + longest + waits();
+    }
+
+    long longest() {
+        return longest;
+    }
+
+    /** A word for each bucket, with a space before it. */
+    String waits() {
+        StringBuilder words = new StringBuilder();
         waits.forEach((bucket, count) -> words.append(" " + bucket + ":" + count));
         return words.toString();
     }
