@@ -164,20 +164,23 @@ impl Core {
         }
     }
 
-    /// For `lock`: no limit while another owner has the lock, ten command timeouts without a reply.
-    pub(crate) fn budget_to_lock(&self) -> CallBudget<'static> {
-        self.budget_with_wait(Duration::MAX)
-    }
-
-    /// For calls that wait at most this long: Redis has that time to reply, and at least one
-    /// command timeout.
-    pub(crate) fn budget_with_wait(&self, wait: Duration) -> CallBudget<'static> {
-        self.begin_call(|| CallBudget::with_wait(wait, self.command_timeout))
-    }
-
-    /// For calls that wait until an interrupt is raised.
-    pub(crate) fn budget_until_interrupted<'c>(&self, interrupt: &'c Interrupt) -> CallBudget<'c> {
-        self.begin_call(|| CallBudget::until_interrupted(interrupt))
+    /// For calls that wait for other owners at most this long, and until the interrupt is raised.
+    ///
+    /// | time | interrupt | how long Redis has to reply |
+    /// |---|---|---|
+    /// | set | set or not | that time, at least one command timeout, at most ten |
+    /// | not set | not set | ten command timeouts |
+    /// | not set | set | until the interrupt is raised |
+    pub(crate) fn budget_to_wait<'c>(
+        &self,
+        wait: Option<Duration>,
+        interrupt: Option<&'c Interrupt>,
+    ) -> CallBudget<'c> {
+        self.begin_call(|| match (wait, interrupt) {
+            (None, Some(interrupt)) => CallBudget::until_interrupted(interrupt),
+            _ => CallBudget::with_wait(wait.unwrap_or(Duration::MAX), self.command_timeout)
+                .with_interrupt(interrupt),
+        })
     }
 
     /// For `unlock`: three command timeouts, enough for two lost replies.

@@ -102,15 +102,12 @@ impl<'c> CallBudget<'c> {
     /// Waits for the lock and for replies without a limit, until `interrupt` is raised.
     pub(crate) fn until_interrupted(interrupt: &'c Interrupt) -> Self {
         let never = Moment::NEVER;
-        Self::new(Moment::now(), never, never, Duration::ZERO).with_interrupt(interrupt)
+        Self::new(Moment::now(), never, never, Duration::ZERO).with_interrupt(Some(interrupt))
     }
 
     /// This budget, which also ends when `interrupt` is raised.
-    pub(crate) fn with_interrupt(self, interrupt: &'c Interrupt) -> Self {
-        Self {
-            interrupt: Some(interrupt),
-            ..self
-        }
+    pub(crate) fn with_interrupt(self, interrupt: Option<&'c Interrupt>) -> Self {
+        Self { interrupt, ..self }
     }
 
     /// This budget of a call of the client with this clock.
@@ -277,12 +274,6 @@ impl<'c> CallBudget<'c> {
     pub(crate) fn take_message(&self) -> bool {
         let parked = self.parked.get();
         parked.is_some_and(|parked| parked.parker.take_message())
-    }
-
-    /// True if [`take_message`](Self::take_message) would return true.
-    pub(crate) fn has_message(&self) -> bool {
-        let parked = self.parked.get();
-        parked.is_some_and(|parked| parked.parker.has_message())
     }
 
     /// Forgets an earlier wake-up, so that it does not end the next sleep. True if there was one.

@@ -56,11 +56,6 @@ impl Unparker {
 pub(crate) struct Parker(Arc<WakeUp>);
 
 impl Parker {
-    /// True if a message has arrived that was not taken.
-    pub(crate) fn has_message(&self) -> bool {
-        self.0.has_message.load(Ordering::Relaxed)
-    }
-
     /// True if a message has arrived since the last call.
     pub(crate) fn take_message(&self) -> bool {
         self.0.has_message.swap(false, Ordering::Relaxed)

@@ -12,7 +12,7 @@ use crate::base::list::List;
 use crate::core::Core;
 use crate::error::Result;
 use crate::protocol::{Verdict, verdicts};
-use crate::request::{Request, lost_copies};
+use crate::request::{NoReply, Reply, Request, lost_copies};
 use crate::script::Call;
 
 /// A call about one grant.
@@ -75,40 +75,25 @@ pub(super) fn request_each(
     let groups = group(places, is_like);
     let joined = |group: &List<usize>| {
         let first = &requests[group[0]];
-        let calls = group[1..].iter().map(|&at| &requests[at].call);
+        let others = &group[1..];
+        let calls = others.iter().map(|&at| &requests[at].call);
+        let call = calls.fold(first.call.clone(), Call::join);
         Request {
-            others: group[1..].iter().map(|&at| requests[at].key).collect(),
-            ..Request::new(
-                &first.core.redis,
-                first.key,
-                calls.fold(first.call.clone(), Call::join),
-            )
+            others: others.iter().map(|&at| requests[at].key).collect(),
+            ..Request::new(&first.core.redis, first.key, call)
         }
     };
     let joined: List<Request<'_>> = groups.iter().map(joined).collect();
     let replies = needed.request(&joined, is_done, |_| None, budget);
-    let mut by_place: List<Option<Result<GrantReply>>> = requests.iter().map(|_| None).collect();
+    let mut results: List<Option<Result<GrantReply>>> = requests.iter().map(|_| None).collect();
     for ((group, request), reply) in groups.iter().zip(&joined).zip(replies) {
-        let copies = lost_copies(&reply);
-        let (is_ambiguous, reached_another_server) =
-            (copies.is_ambiguous(), copies.reached_another_server());
-        let verdicts = reply.map_err(|no_reply| no_reply.error).and_then(|reply| {
-            let verdicts = verdicts(&reply.reply, group.len());
-            let verdicts = verdicts.map_err(|error| request.refusal(error))?;
-            Ok((verdicts, reply.asked))
-        });
-        match verdicts {
-            Ok((verdicts, asked)) => {
-                for (&at, verdict) in group.iter().zip(verdicts) {
-                    by_place[at] = Some(Ok(GrantReply {
-                        verdict,
-                        asked,
-                        is_ambiguous,
-                        reached_another_server,
-                    }));
+        match grant_replies(request, reply, group.len()) {
+            Ok(replies) => {
+                for (&at, reply) in group.iter().zip(replies) {
+                    results[at] = Some(Ok(reply));
                 }
             }
-            Err(error) => by_place[group[0]] = Some(Err(error)),
+            Err(error) => results[group[0]] = Some(Err(error)),
         }
     }
     let result = |(GrantRequest { core, key, .. }, result): (&_, Option<_>)| {
@@ -117,7 +102,26 @@ pub(super) fn request_each(
             Err(core.redis.unavailable(key, budget, cause.into()))
         })
     };
-    requests.iter().zip(by_place).map(result).collect()
+    requests.iter().zip(results).map(result).collect()
+}
+
+/// The replies to this many calls that were sent as one request.
+fn grant_replies(
+    request: &Request<'_>,
+    reply: Result<Reply, NoReply>,
+    calls: usize,
+) -> Result<impl Iterator<Item = GrantReply>> {
+    let copies = lost_copies(&reply);
+    let is_ambiguous = copies.is_ambiguous();
+    let reached_another_server = copies.reached_another_server();
+    let Reply { reply, asked, .. } = reply.map_err(|no_reply| no_reply.error)?;
+    let verdicts = verdicts(&reply, calls).map_err(|error| request.refusal(error))?;
+    Ok(verdicts.into_iter().map(move |verdict| GrantReply {
+        verdict,
+        asked,
+        is_ambiguous,
+        reached_another_server,
+    }))
 }
 
 /// True if Redis had all grants, and executed the request.

@@ -140,24 +140,18 @@ pub(crate) fn combine(
     results: impl ExactSizeIterator<Item = Result<()>>,
     needed: usize,
 ) -> Result<()> {
-    let failures_allowed = results.len().saturating_sub(needed);
-    let errors: Vec<Error> = results.filter_map(Result::err).collect();
-    if errors.len() <= failures_allowed {
+    let allowed = results.len().saturating_sub(needed);
+    let is_loss = |error: &Error| matches!(error, Error::Lost { .. });
+    let errors = results.filter_map(Result::err);
+    let (losses, others): (Vec<Error>, Vec<Error>) = errors.partition(is_loss);
+    if losses.len() + others.len() <= allowed {
         return Ok(());
     }
-    let (losses, others): (Vec<Error>, Vec<Error>) = errors
-        .into_iter()
-        .partition(|error| matches!(error, Error::Lost { .. }));
-    let is_lost = losses.len() > failures_allowed;
-    let (first, second) = if is_lost {
-        (losses, others)
-    } else {
-        (others, losses)
+    let (first, second) = match losses.len() > allowed {
+        true => (losses, others),
+        false => (others, losses),
     };
-    match first.into_iter().chain(second).next() {
-        Some(error) => Err(error),
-        None => Ok(()),
-    }
+    first.into_iter().chain(second).next().map_or(Ok(()), Err)
 }
 
 /// The client with the longest command timeout. It sets the deadlines of a call to several clients.

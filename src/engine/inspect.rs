@@ -27,17 +27,11 @@ impl Parts {
     /// servers have the lock; of several names, the longest lease of any.
     pub(crate) fn remaining_lease(&self) -> Result<Option<Duration>> {
         let budget = self.check_open()?.budget_for_a_reply();
-        let requests: List<Request<'_>> = self
-            .list
-            .iter()
-            .map(|part| {
-                Request::new(
-                    &part.core.redis,
-                    &part.key,
-                    part.protocol.inspect(&part.key),
-                )
-            })
-            .collect();
+        let requests = self.list.iter().map(|part| {
+            let call = part.protocol.inspect(&part.key);
+            Request::new(&part.core.redis, &part.key, call)
+        });
+        let requests: List<Request<'_>> = requests.collect();
         let replies = self.needed.request(&requests, |_| true, |_| None, &budget);
         let (mut lefts, mut failures) = (Vec::new(), Vec::new());
         for (request, reply) in requests.iter().zip(replies) {

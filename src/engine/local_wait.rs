@@ -2,33 +2,29 @@
 
 use std::sync::Arc;
 
-use super::parts::{Missing, Parts};
+use super::parts::{LockCall, Missing};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
+use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::base::owner::ThreadId;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::local::{Claim, LocalQueue, LockId, Waiter, Wanted};
+use crate::local::{Claim, LockId, Waiter, Wanted};
 
 /// Waits behind the other threads of this process. Returns the tickets, or `None` if the wait ends
 /// first. This thread does not hold the `missing` parts.
 ///
 /// The thread sleeps until it gets the tickets, until it is interrupted, or until the earliest
-/// deadline. If the threads with the tickets have had no reply since `heard` or earlier, it is not
-/// known whether the lock is free. Then, after its own deadline, a waiting thread still waits for
-/// that reply, for at most one command timeout. It gets the tickets if the lock is free and they
-/// are passed on to it.
-pub(super) fn wait_for_claim(
-    parts: &Parts,
-    core: &Core,
-    missing: &[Missing<'_>],
-    budget: &CallBudget,
-    heard: Moment,
-) -> Result<Option<Claim>> {
-    let queue: &Arc<LocalQueue> = &core.queue;
+/// deadline. If the threads with the tickets have had no reply since this wait began or earlier, it
+/// is not known whether the lock is free. Then, after its own deadline, a waiting thread still
+/// waits for that reply, for at most one command timeout. It gets the tickets if the lock is free
+/// and they are passed on to it.
+pub(super) fn wait_for_claim(call: LockCall<'_>, missing: &[Missing<'_>]) -> Result<Option<Claim>> {
+    let (parts, budget) = (call.parts, call.budget);
+    let (queue, begun) = (&call.core.queue, Moment::now());
     let locks: List<LockId> = missing.iter().map(|(part, _)| part.id.clone()).collect();
-    if budget.is_wait_over() && queue.outstanding_replies(&locks, heard).is_none() {
+    if budget.is_wait_over() && queue.outstanding_replies(&locks, begun).is_none() {
         return Ok(None);
     }
     let wanted = Wanted {
@@ -42,53 +38,92 @@ pub(super) fn wait_for_claim(
     if let Some(claim) = queue.enqueue(&waiter) {
         return Ok(Some(claim));
     }
-    // Set when the wait for the lock is over while the reply is outstanding.
-    let mut reply_deadline = None;
+    let mut wait = LocalWait {
+        call,
+        begun,
+        locks,
+        waiter,
+        reply_deadline: None,
+    };
     loop {
-        if budget.is_wait_over() && reply_deadline.is_none() {
-            // Before the checks below, so that a reply after them wakes this thread.
-            queue.await_reply(&waiter);
-            let time = Moment::now().after(core.command_timeout);
-            reply_deadline = Some(budget.call_deadline().min(time));
+        if let Some(end) = wait.claim_or_end() {
+            return Ok(end);
         }
-        // Tickets or a reply that arrived while this thread could not run count, even after the
-        // deadline.
-        if !budget.is_interrupted() {
-            if let Some(claim) = queue.claim_of(&waiter) {
-                // Its wake-up may still be pending, and would end a later sleep.
-                budget.take_wake_up();
-                return Ok(Some(claim));
-            }
-            // A ticket that no thread has, and that this one does not get, is no outstanding reply.
-            let is_outstanding = || queue.outstanding_replies(&locks, heard) > Some(0);
-            if budget.is_wait_over() && !is_outstanding() {
-                return Ok(queue.leave(&waiter));
-            }
-        }
-        let unanswered = queue.unanswered_since(&locks);
-        budget.set_unanswered_since(unanswered);
-        let given_up = budget
-            .check_interrupt(parts.name())
-            .and_then(|()| match reply_deadline {
-                // A grant that too few replicas confirmed is a reply.
-                Some(end) if end.is_past() || queue.confirmed_replicas(&locks).is_some() => {
-                    Err(no_reply_error(core, parts, &locks, budget))
-                }
-                Some(_) => Ok(()),
-                None => check_reply_deadline(core, parts, &locks, unanswered, budget),
-            });
-        if let Err(error) = given_up {
-            if let Some(claim) = queue.leave(&waiter) {
+        if let Err(error) = wait.check() {
+            if let Some(claim) = queue.leave(&wait.waiter) {
                 give_up(claim, missing);
             }
             return Err(error);
         }
-        let longest = waiter.longest_sleep(Moment::now());
-        match reply_deadline {
-            Some(end) => budget.park(longest.min(end.left())),
-            None => budget.wait(longest.min(budget.reply_deadline().left())),
+        wait.sleep();
+        queue.look_again(&wait.waiter);
+    }
+}
+
+/// The wait of one thread for its tickets.
+struct LocalWait<'a> {
+    call: LockCall<'a>,
+    begun: Moment,
+    locks: List<LockId>,
+    waiter: Arc<Waiter>,
+    /// Set when the wait for the lock is over while the reply is outstanding.
+    reply_deadline: Option<Moment>,
+}
+
+impl LocalWait<'_> {
+    /// The tickets, or `Some(None)` if the wait is over; `None` if it goes on.
+    fn claim_or_end(&mut self) -> Option<Option<Claim>> {
+        let LockCall { core, budget, .. } = self.call;
+        let queue = &core.queue;
+        if budget.is_wait_over() && self.reply_deadline.is_none() {
+            // Before the checks below, so that a reply after them wakes this thread.
+            queue.await_reply(&self.waiter);
+            let time = Moment::now().after(core.command_timeout);
+            self.reply_deadline = Some(budget.call_deadline().min(time));
+        }
+        if budget.is_interrupted() {
+            return None;
+        }
+        // Tickets or a reply that arrived while this thread could not run count, even after the
+        // deadline.
+        if let Some(claim) = queue.claim_of(&self.waiter) {
+            // Its wake-up may still be pending, and would end a later sleep.
+            budget.take_wake_up();
+            return Some(Some(claim));
+        }
+        // A ticket that no thread has, and that this one does not get, is no outstanding reply.
+        let is_outstanding = || queue.outstanding_replies(&self.locks, self.begun) > Some(0);
+        (budget.is_wait_over() && !is_outstanding()).then(|| queue.leave(&self.waiter))
+    }
+
+    /// Fails if the call is interrupted, or if the threads with the tickets have had no reply for
+    /// too long.
+    fn check(&self) -> Result<()> {
+        let (call, locks) = (self.call, &self.locks);
+        let queue = &call.core.queue;
+        let unanswered = queue.unanswered_since(locks);
+        call.budget.set_unanswered_since(unanswered);
+        call.budget.check_interrupt(call.parts.name())?;
+        let is_over = match self.reply_deadline {
+            // A grant that too few replicas confirmed is a reply.
+            Some(end) => end.is_past() || queue.confirmed_replicas(locks).is_some(),
+            None => unanswered.is_some() && call.budget.reply_deadline().is_past(),
         };
-        queue.look_again(&waiter);
+        match is_over {
+            true => Err(no_reply(call, locks)),
+            false => Ok(()),
+        }
+    }
+
+    fn sleep(&self) {
+        let longest = self.waiter.longest_sleep(Moment::now());
+        match self.reply_deadline {
+            Some(end) => self.call.budget.park(longest.min(end.left())),
+            None => {
+                let left = self.call.budget.reply_deadline().left();
+                self.call.budget.wait(longest.min(left))
+            }
+        };
     }
 }
 
@@ -101,31 +136,25 @@ pub(super) fn give_up(claim: Claim, missing: &[Missing<'_>]) {
     }
 }
 
-/// Fails if Redis has not replied before the reply deadline, to this thread or to the threads with
-/// the tickets.
-pub(super) fn check_reply_deadline(
-    core: &Core,
-    parts: &Parts,
-    locks: &[LockId],
-    since: Option<Moment>,
-    budget: &CallBudget,
-) -> Result<()> {
-    if since.is_some() && budget.reply_deadline().is_past() {
-        return Err(no_reply_error(core, parts, locks, budget));
-    }
-    Ok(())
+/// The error if the requests of the threads with these tickets had no reply, or only a grant that
+/// too few replicas confirmed.
+pub(super) fn no_reply(call: LockCall<'_>, locks: &[LockId]) -> Error {
+    let first = &call.parts.list[0];
+    let confirmed = call.core.queue.confirmed_replicas(locks);
+    no_reply_error(&first.core, &first.key, confirmed, call.budget)
 }
 
-/// The error if the requests of the threads with the tickets had no reply, or only a grant that too
-/// few replicas confirmed.
-fn no_reply_error(core: &Core, parts: &Parts, locks: &[LockId], budget: &CallBudget) -> Error {
-    let Some(first) = parts.list.first() else {
-        return parts.not_held();
-    };
-    let redis = &first.core.redis;
-    if let Some(confirmed) = core.queue.confirmed_replicas(locks) {
-        return redis.too_few_replicas(&first.key, confirmed);
+/// The error of a thread that waits for the reply to another thread of this process. `confirmed` is
+/// set if that was a grant that only so few replicas confirmed.
+pub(super) fn no_reply_error(
+    core: &Core,
+    key: &LockKey,
+    confirmed: Option<u32>,
+    budget: &CallBudget,
+) -> Error {
+    if let Some(confirmed) = confirmed {
+        return core.redis.too_few_replicas(key, confirmed);
     }
     let cause = "timed out while another thread of this process was waiting for Redis";
-    redis.unavailable(&first.key, budget, cause.into())
+    core.redis.unavailable(key, budget, cause.into())
 }

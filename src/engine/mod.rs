@@ -18,7 +18,7 @@
 //! | `permits` | reads and changes the number of permits of a semaphore |
 //! | `inspect` | reads the state of a lock whichever owner holds it, and frees it |
 //! | `number/` | kinds without a holder: semaphores and latches |
-//! | `wait` | for kinds without a holder: repeats a request until it succeeds, and listens |
+//! | `wait` | the loop of every call that waits, and its sleeps: listens, polls |
 
 mod acquire;
 mod condition;

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::held::{Needed, are_of_this_process, begin_calls, distinct, slowest};
+use super::wait::Channel;
 use crate::base::call_budget::CallBudget;
 use crate::base::key::LockKey;
 use crate::base::list::List;
@@ -50,6 +51,11 @@ impl Part {
         self.core.queue.hold_of(&self.id, who)
     }
 
+    /// The channel that announces releases of the lock.
+    pub(super) fn channel(&self) -> Channel<'_> {
+        Channel::of(&self.core, &self.key)
+    }
+
     /// The server that has the lock, if the client knows it, or else the deployment. No I/O.
     pub(crate) fn node(&self) -> Arc<str> {
         self.core.node(&self.key)
@@ -58,6 +64,15 @@ impl Part {
 
 /// A part that this thread does not hold, and the terms of its first level.
 pub(super) type Missing<'a> = (&'a Part, Terms);
+
+/// One call that acquires a lock.
+#[derive(Clone, Copy)]
+pub(super) struct LockCall<'a> {
+    pub(super) parts: &'a Parts,
+    /// The client whose timeouts set the deadlines of the call.
+    pub(super) core: &'a Core,
+    pub(super) budget: &'a CallBudget<'a>,
+}
 
 /// A lock of one part, of several names, or of one name at several servers.
 #[derive(Clone)]
@@ -213,6 +228,14 @@ impl Parts {
     pub(super) fn to_acquire<'c>(&'c self, budget: CallBudget<'c>) -> CallBudget<'c> {
         self.until_shutdown(budget)
             .reporting(self.name(), long_wait)
+    }
+
+    pub(super) fn call<'a>(&'a self, core: &'a Core, budget: &'a CallBudget<'a>) -> LockCall<'a> {
+        LockCall {
+            parts: self,
+            core,
+            budget,
+        }
     }
 
     /// Makes shutdowns of the clients wait for this call.

@@ -76,8 +76,8 @@ pub(super) fn suspend(core: &Arc<Core>, hold: &Arc<Hold>) -> Result<()> {
 
 /// Unlocks a level of each of these holds. A release without a reply goes on in the background.
 /// `budget` is made only if Redis is asked.
-fn release_levels(
-    levels: &[Level<'_>],
+fn release_levels<'a>(
+    levels: &[Level<'a>],
     needed: Needed,
     budget: impl FnOnce() -> CallBudget<'static>,
 ) -> Result<()> {
@@ -90,49 +90,27 @@ fn release_levels(
         .iter()
         .map(|&(core, hold, level)| (hold, level, core.linger));
     let unlocked = first.queue.unlock(&requested.collect::<List<_>>());
-    // Which of them Redis is asked about.
-    let mut are_released: List<bool> = List::new();
     let mut releases: List<GrantRequest<'_>> = List::new();
-    for (&(core, hold, _), &unlocked) in levels.iter().zip(&unlocked) {
-        let grant = hold.grant();
-        match unlocked {
-            Unlocked::NotHeld | Unlocked::Lost { .. } => {}
-            Unlocked::Inner => note_count(core, hold),
-            Unlocked::HandedOver | Unlocked::Idle => {
-                reschedule_if_earlier(core, &grant);
-            }
-            Unlocked::Shared => {
-                note_count(core, hold);
-                reschedule_if_earlier(core, &grant);
-            }
-            // First, so that no renewal follows the release.
-            Unlocked::Last => core.watchdog.forget(grant.id()),
+    let mut release = |(&(core, hold, _), &unlocked): (&Level<'a>, &Unlocked)| {
+        tell_watchdog(core, hold, unlocked);
+        let is_asked = must_release(hold, unlocked);
+        if is_asked {
+            let (key, call) = (hold.key(), hold.grant().end_call());
+            releases.push(GrantRequest { core, key, call });
         }
-        let is_released = must_release(hold, unlocked);
-        are_released.push(is_released);
-        if is_released {
-            releases.push(GrantRequest {
-                core,
-                key: hold.key(),
-                call: hold.grant().end_call(),
-            });
-        }
-    }
+        is_asked
+    };
+    let are_asked: List<bool> = levels.iter().zip(&unlocked).map(&mut release).collect();
     let budget = (!releases.is_empty()).then(budget);
     let request = |budget| request_each(&releases, needed, budget);
     let mut replies = budget.as_ref().map(request).unwrap_or_default().into_iter();
     let mut ended: List<(&Arc<Hold>, Option<Released>)> = List::new();
-    let results = levels.iter().zip(unlocked).zip(are_released).map(
-        |((&(core, hold, _), unlocked), is_released)| {
-            let reply = is_released.then(|| replies.next()).flatten();
-            finish(
-                (core, hold),
-                unlocked,
-                reply.zip(budget.as_ref()),
-                &mut ended,
-            )
-        },
-    );
+    let unlocked = levels.iter().zip(unlocked).zip(are_asked);
+    let results = unlocked.map(|((&(core, hold, _), unlocked), is_asked)| {
+        let reply = is_asked.then(|| replies.next()).flatten();
+        let reply = reply.zip(budget.as_ref());
+        finish((core, hold), unlocked, reply, &mut ended)
+    });
     let results: List<(Result<()>, Report)> = results.collect();
     if !ended.is_empty() {
         first.queue.close(&ended);
@@ -144,6 +122,22 @@ fn release_levels(
     }
     let needed = needed.of(results.len());
     combine(results.into_iter().map(|(result, _)| result), needed)
+}
+
+/// Before the request: tells the watchdog what became of the grant.
+fn tell_watchdog(core: &Core, hold: &Hold, unlocked: Unlocked) {
+    let grant = hold.grant();
+    match unlocked {
+        Unlocked::NotHeld | Unlocked::Lost { .. } => {}
+        Unlocked::Inner => note_count(core, hold),
+        Unlocked::HandedOver | Unlocked::Idle => reschedule_if_earlier(core, &grant),
+        Unlocked::Shared => {
+            note_count(core, hold);
+            reschedule_if_earlier(core, &grant);
+        }
+        // First, so that no renewal follows the release.
+        Unlocked::Last => core.watchdog.forget(grant.id()),
+    }
 }
 
 /// True if Redis has to release the lock.
@@ -172,10 +166,8 @@ fn finish<'a>(
     match (unlocked, reply) {
         (Unlocked::NotHeld, _) => {
             let lost = hold.loss_reason().map(|reason| hold.lost_error(reason));
-            (
-                Err(lost.unwrap_or_else(|| hold.not_held())),
-                Report::Nothing,
-            )
+            let error = lost.unwrap_or_else(|| hold.not_held());
+            (Err(error), Report::Nothing)
         }
         (Unlocked::Last, Some((reply, budget))) => {
             let (result, report) = released(core, hold, reply, budget);
@@ -188,11 +180,9 @@ fn finish<'a>(
                 ended.push((hold, None));
             }
             // After a request without a reply, the lock ends with its lease.
-            let was_there = matches!(reply, Some((Ok(reply), _)) if reply.verdict.is_done());
-            let report = if was_there {
-                Report::ReleasedLate
-            } else {
-                Report::Nothing
+            let report = match reply {
+                Some((Ok(reply), _)) if reply.verdict.is_done() => Report::ReleasedLate,
+                _ => Report::Nothing,
             };
             (Err(hold.lost_error(reason)), report)
         }
@@ -227,11 +217,9 @@ fn released(
     match reply.verdict {
         Verdict::Done { listeners } => {
             let own = u32::from(core.subscriber.is_live(hold.key()));
-            let released = Released {
-                asked: reply.asked,
-                listeners: listeners.saturating_sub(own),
-            };
-            (Ok(Some(released)), Report::Released)
+            let listeners = listeners.saturating_sub(own);
+            let asked = reply.asked;
+            (Ok(Some(Released { asked, listeners })), Report::Released)
         }
         // Either an earlier copy has released the lock, or the lock was lost before.
         Verdict::Lost(_) if reply.reached_another_server => {

@@ -92,7 +92,8 @@ pub(super) struct Unused<'a> {
     owner: OwnerId,
     /// When its lease is over.
     ends: Moment,
-    lost_copies: LostCopies,
+    /// Copies of the acquire that Redis may still execute.
+    pub(super) lost_copies: LostCopies,
 }
 
 impl<'a> Unused<'a> {
@@ -102,14 +103,6 @@ impl<'a> Unused<'a> {
             owner,
             ends,
             lost_copies: LostCopies::default(),
-        }
-    }
-
-    /// Adds copies of the acquire that Redis may still execute.
-    pub(super) fn with_lost_copies(self, lost_copies: LostCopies) -> Self {
-        Self {
-            lost_copies,
-            ..self
         }
     }
 
@@ -134,15 +127,9 @@ pub(super) fn release_unused(unused: Vec<Unused<'_>>, needed: Needed, budget: &C
     let results = needed.request(&requests, |_| true, |_| None, budget);
     drop(requests);
     for (grant, result) in unused.into_iter().zip(results) {
-        let Unused {
-            parts,
-            owner,
-            ends,
-            lost_copies,
-        } = grant;
-        if result.is_err() || lost_copies.is_ambiguous() {
-            release_orphans(&parts, &owner, ends);
+        if result.is_err() || grant.lost_copies.is_ambiguous() {
+            release_orphans(&grant.parts, &grant.owner, grant.ends);
         }
-        compensate(&parts, &owner, lost_copies);
+        compensate(&grant.parts, &grant.owner, grant.lost_copies);
     }
 }

@@ -1,216 +1,219 @@
-//! Waits until a key allows what a thread wants: repeats a request, and sleeps in between until a
-//! message announces a change. For kinds without a holder, such as semaphores and latches.
+//! The loop of every call that waits for other clients, and its sleeps.
 //!
-//! Threads of one client that wait for the same key are served in the order in which they came.
-//! Only the first of them sends requests and listens. While the channel is subscribed, it sends a
-//! request only after a message, when the time that the last reply named is over, and once in half
-//! a minute, because another program can change the key without a message.
+//! A sleep ends by a message, by the next poll, at the end of the call's wait, by an interrupt, or
+//! by a shutdown. A wake-up between two sleeps ends the next one. So no message is missed that
+//! arrives after the channel was subscribed, even while the thread sends a request.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::backoff::{Backoff, jitter};
+use crate::base::backoff::Backoff;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::core::Core;
 use crate::error::Result;
-use crate::local::{Position, Queued};
+use crate::request::Prepared;
 use crate::subscriber::Listener;
 
 /// Pauses between requests while no subscription can announce a change.
-const FIRST_POLL: Duration = Duration::from_millis(20);
+pub(super) const FIRST_POLL: Duration = Duration::from_millis(20);
 const LONGEST_POLL: Duration = Duration::from_secs(1);
 
-/// About how often a request is sent although no message has arrived.
-const SAFETY_POLL: Duration = Duration::from_secs(30);
-
-/// The result of one request.
-#[derive(Debug)]
-pub(crate) enum Step<T> {
-    /// The thread has what it wants.
-    Done(T),
-    /// All threads that waited for the key before the request have what they want.
-    DoneForAll,
-    /// It is not available now. It may be after a message, or after this time.
-    Wait(Option<Duration>),
+/// Repeats `round` until it has a result. Fails if the call is interrupted after a round without
+/// one.
+pub(super) fn wait_until<T>(
+    budget: &CallBudget,
+    name: &str,
+    mut round: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    loop {
+        if let Some(result) = round()? {
+            return Ok(result);
+        }
+        budget.check_interrupt(name)?;
+    }
 }
 
-/// The result of a wait.
-#[derive(Debug)]
-pub(crate) enum Waited<T> {
-    Done(T),
-    DoneForAll,
-    /// The budget ended first.
-    Over,
+/// The pauses of most calls: they double up to the longest.
+pub(super) fn polls() -> Backoff {
+    Backoff::new(FIRST_POLL, LONGEST_POLL)
 }
 
-/// What one thread waits for.
+/// Where a thread listens. Two are equal if they have the same key in memory.
 #[derive(Clone, Copy)]
-pub(crate) struct Wait<'a> {
-    pub(crate) core: &'a Core,
-    pub(crate) key: &'a LockKey,
-    /// How many permits the thread wants; 0 if that has no meaning.
-    pub(crate) wanted: u32,
-    pub(crate) budget: &'a CallBudget<'a>,
+pub(super) struct Channel<'a> {
+    pub(super) core: &'a Core,
+    pub(super) key: &'a LockKey,
+    /// Only messages with this word wake the thread.
+    pub(super) word: Option<&'a str>,
+}
+
+/// Where one call listens, and for how long it sleeps between its rounds.
+pub(super) struct Wait<'a> {
+    budget: &'a CallBudget<'a>,
+    polls: Backoff,
+    listeners: Vec<(Channel<'a>, Listener)>,
 }
 
 impl<'a> Wait<'a> {
-    /// Sends `request` until it has what the thread wants, or until the budget ends. Its argument
-    /// is the number of permits that must be left over for threads of this client that have waited
-    /// longer. The request is given up after the reply deadline of the budget.
-    ///
-    /// If no thread of this client waits for the key, the first request is sent at once. Even after
-    /// its wait, a thread sends a last request, so a wait of zero is one request.
-    pub(crate) fn run<T>(
-        self,
-        mut request: impl FnMut(u64) -> Result<Step<T>>,
-    ) -> Result<Waited<T>> {
-        let Self {
-            core,
-            key,
-            wanted,
+    /// Without a subscription, the call sends a request after each of these `polls`.
+    pub(super) fn new(budget: &'a CallBudget<'a>, polls: Backoff) -> Self {
+        Self {
             budget,
-        } = self;
-        budget.check_interrupt(key.name())?;
-        let mut refused = None;
-        let mut listener = None;
-        if !core.waiting.has(key) {
-            // With a subscription before the first request, none is needed after subscribing.
-            listener = core
-                .subscriber
-                .listen_if_live(key, None, || budget.unparker());
-            match self.request(&mut request, 0, Moment::now())? {
-                Step::Wait(time) => refused = Some(time),
-                done => return Ok(done.into()),
-            }
-            if budget.is_wait_over() {
-                return Ok(Waited::Over);
-            }
-        } else if budget.is_wait_over() {
-            let ahead = core.waiting.wanted(key);
-            return Ok(self.request(&mut request, ahead, Moment::now())?.into());
-        }
-        let queued = core.waiting.enter(key, wanted, budget.unparker());
-        if queued.position() != Position::First {
-            refused = None;
-            listener = None;
-            if let Some(waited) = self.await_first(&queued, &mut request)? {
-                return Ok(waited);
-            }
-        }
-        let mut polls = Backoff::new(FIRST_POLL, LONGEST_POLL);
-        loop {
-            let time = match refused.take() {
-                Some(time) => time,
-                None => {
-                    if listener.is_none() {
-                        listener = core
-                            .subscriber
-                            .listen_if_live(key, None, || budget.unparker());
-                    }
-                    let (since, waiting) = queued.begin_request(Moment::now());
-                    let step = self.request(&mut request, 0, since)?;
-                    queued.replied();
-                    match step {
-                        Step::Wait(time) => time,
-                        Step::DoneForAll => {
-                            queued.done_for(waiting);
-                            return Ok(Waited::DoneForAll);
-                        }
-                        done => return Ok(done.into()),
-                    }
-                }
-            };
-            if budget.is_wait_over() {
-                return Ok(Waited::Over);
-            }
-            let poll = match self.listen(&mut listener) {
-                true => jitter(SAFETY_POLL),
-                false => polls.next(),
-            };
-            let is_woken = budget.wait(time.map_or(poll, |time| time.min(poll)));
-            let counters = &core.observer.counters;
-            match is_woken {
-                true => counters.wakeups_by_message.add(1),
-                false => counters.wakeups_by_timeout.add(1),
-            }
-            budget.check_interrupt(key.name())?;
+            polls,
+            listeners: Vec::new(),
         }
     }
 
-    /// Sends one request. The time without a reply counts from `since`.
-    fn request<T>(
-        self,
-        request: &mut impl FnMut(u64) -> Result<Step<T>>,
-        ahead: u64,
-        since: Moment,
-    ) -> Result<Step<T>> {
-        self.budget.set_unanswered_since(Some(since));
-        request(ahead)
-    }
-
-    /// Sleeps until this thread is the first one in its queue: then `None`.
-    fn await_first<T>(
-        self,
-        queued: &Queued<'_>,
-        request: &mut impl FnMut(u64) -> Result<Step<T>>,
-    ) -> Result<Option<Waited<T>>> {
-        let Self {
-            core, key, budget, ..
-        } = self;
-        loop {
-            let (ahead, unanswered_since) = match queued.position() {
-                Position::First => {
-                    // The wake-up must not end the next sleep.
-                    budget.take_wake_up();
-                    budget.check_interrupt(key.name())?;
-                    return Ok(None);
-                }
-                Position::Done => return Ok(Some(Waited::DoneForAll)),
-                Position::Behind {
-                    ahead,
-                    unanswered_since,
-                } => (ahead, unanswered_since),
-            };
-            budget.check_interrupt(key.name())?;
-            if budget.is_wait_over() {
-                // What the first thread was told may be older than this wait.
-                return Ok(Some(self.request(request, ahead, Moment::now())?.into()));
-            }
-            budget.set_unanswered_since(unanswered_since);
-            if unanswered_since.is_some() && budget.reply_deadline().is_past() {
-                if let Some(confirmed) = core.waiting.confirmed_replicas(key) {
-                    return Err(core.redis.too_few_replicas(key, confirmed));
-                }
-                let cause = "timed out while another thread of this process was waiting for Redis";
-                return Err(core.redis.unavailable(key, budget, cause.into()));
-            }
-            budget.wait(budget.reply_deadline().left());
+    /// Listens to this channel, too, if it is subscribed already. With a subscription before the
+    /// first request, no second request is needed after subscribing.
+    pub(super) fn listen_if_live(&mut self, channel: Channel<'a>) {
+        if self.listener(channel).is_none() {
+            let Channel { core, key, word } = channel;
+            let unparker = || self.budget.unparker();
+            let listener = core.subscriber.listen_if_live(key, word, unparker);
+            self.listeners
+                .extend(listener.map(|listener| (channel, listener)));
         }
     }
 
-    /// Listens at the server that has the key. True if the channel is subscribed.
-    fn listen(self, listener: &mut Option<Listener>) -> bool {
-        let Self {
-            core, key, budget, ..
-        } = self;
-        let in_place = listener
-            .take()
-            .filter(|listener| core.subscriber.is_in_place(listener, key));
-        let listening = listener.insert(in_place.unwrap_or_else(|| {
-            let left = budget.wait_left();
-            core.subscriber.listen(key, None, budget.unparker(), left)
-        }));
-        listening.is_live()
+    /// Listens to these channels, and to no others. Returns how many of them are subscribed.
+    pub(super) fn listen(&mut self, channels: &[Channel<'a>]) -> usize {
+        self.listeners.retain(|(channel, listener)| {
+            let is_wanted = channels.iter().any(|wanted| wanted.is(*channel));
+            is_wanted && channel.core.subscriber.is_in_place(listener, channel.key)
+        });
+        for &channel in channels {
+            if self.listener(channel).is_none() {
+                let Channel { core, key, word } = channel;
+                let (unparker, left) = (self.budget.unparker(), self.budget.wait_left());
+                let listener = core.subscriber.listen(key, word, unparker, left);
+                self.listeners.push((channel, listener));
+            }
+        }
+        let live = self.listeners.iter();
+        live.filter(|(_, listener)| listener.is_live()).count()
+    }
+
+    pub(super) fn stop_listening(&mut self) {
+        self.listeners.clear();
+    }
+
+    /// Lets the subscriber thread send this request when a message arrives on the channel.
+    pub(super) fn prepare(&self, channel: Channel<'_>, request: &Arc<Prepared>) {
+        if let Some(listener) = self.listener(channel) {
+            listener.prepare(Arc::clone(request));
+        }
+    }
+
+    fn listener(&self, channel: Channel<'_>) -> Option<&Listener> {
+        let mut listeners = self.listeners.iter();
+        let found = listeners.find(|(listened, _)| listened.is(channel));
+        found.map(|(_, listener)| listener)
+    }
+
+    /// Sleeps until a wake-up, at most for `longest`. Without the subscriptions, at most
+    /// until the next poll: then only a request notices a change. True if the thread was woken.
+    pub(super) fn sleep(&mut self, is_live: bool, longest: Duration) -> bool {
+        let poll = if is_live { longest } else { self.polls.next() };
+        self.budget.wait(longest.min(poll))
+    }
+
+    /// As [`sleep`](Self::sleep), and counts the end of the sleep.
+    pub(super) fn sleep_counted(&mut self, core: &Core, is_live: bool, longest: Duration) -> bool {
+        let is_woken = self.sleep(is_live, longest);
+        let counters = &core.observer.counters;
+        match is_woken {
+            true => counters.wakeups_by_message.add(1),
+            false => counters.wakeups_by_timeout.add(1),
+        }
+        is_woken
+    }
+
+    /// Sleeps until this moment, although messages arrive.
+    pub(super) fn sleep_deaf(&self, until: Moment) {
+        while !until.is_past() && !self.budget.is_interrupted() {
+            self.budget.park(until.left());
+        }
+    }
+
+    /// Pauses after a request that the servers granted, but that does not count. No other client
+    /// holds the lock, and the message of its release would end the pause.
+    pub(super) fn pause(&mut self) {
+        self.stop_listening();
+        let longest = self.budget.reply_deadline().left();
+        self.sleep(false, longest);
     }
 }
 
-impl<T> From<Step<T>> for Waited<T> {
-    fn from(step: Step<T>) -> Self {
-        match step {
-            Step::Done(value) => Self::Done(value),
-            Step::DoneForAll => Self::DoneForAll,
-            Step::Wait(_) => Self::Over,
+impl<'a> Channel<'a> {
+    /// Each message wakes the thread.
+    pub(super) fn of(core: &'a Core, key: &'a LockKey) -> Self {
+        let word = None;
+        Self { core, key, word }
+    }
+
+    fn is(self, other: Channel<'_>) -> bool {
+        std::ptr::eq(self.key, other.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::interrupt::Interrupt;
+    use crate::error::Error;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn budget() -> CallBudget<'static> {
+        CallBudget::with_wait(Duration::MAX, Duration::from_secs(1))
+    }
+
+    #[test]
+    fn a_wake_up_between_two_sleeps_ends_the_next_one() {
+        let budget = budget();
+        let mut wait = Wait::new(&budget, polls());
+        for is_live in [true, false] {
+            budget.unparker().unpark();
+            assert!(wait.sleep(is_live, Duration::MAX));
         }
+    }
+
+    #[test]
+    fn polls_become_rare_only_while_there_is_no_subscription() {
+        let budget = budget();
+        let mut wait = Wait::new(&budget, Backoff::new(MS, MS * 4));
+        assert!(!wait.sleep(true, MS), "no message");
+        assert!(!wait.sleep(false, Duration::MAX), "it polls");
+        assert_eq!(wait.polls.next(), MS * 2);
+    }
+
+    #[test]
+    fn a_deaf_sleep_lasts_although_messages_arrive() {
+        let budget = budget();
+        let wait = Wait::new(&budget, polls());
+        let until = Moment::now().after(MS * 2);
+        budget.unparker().unpark_by_message();
+        wait.sleep_deaf(until);
+        assert!(until.is_past());
+    }
+
+    #[test]
+    fn an_interrupt_ends_the_loop_after_a_round_without_a_result() {
+        let interrupt = Interrupt::new();
+        let budget = budget().with_interrupt(Some(&interrupt));
+        let mut rounds = 0;
+        let mut round = |result| {
+            rounds += 1;
+            interrupt.interrupt();
+            Ok(result)
+        };
+        let result = wait_until(&budget, "a", || round(Some(())));
+        assert_eq!(result.unwrap(), (), "a result counts");
+        let result = wait_until(&budget, "a", || round(None));
+        assert!(matches!(result, Err(Error::Interrupted { .. })));
+        assert_eq!(rounds, 2);
     }
 }

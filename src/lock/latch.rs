@@ -133,7 +133,7 @@ impl CountDownLatch {
     /// [Those of every method](Self#errors). [`Error::Unavailable`](crate::Error::Unavailable) if a
     /// request has had no reply for ten command timeouts.
     pub fn wait(&self) -> Result<()> {
-        self.0.wait()
+        self.0.wait(None, None).map(drop)
     }
 
     /// Waits until the count is zero, for at most `time`. Returns whether it is zero.
@@ -146,7 +146,7 @@ impl CountDownLatch {
     /// more; but after ten command timeouts without any reply.
     #[must_use = "false means that the count is not zero"]
     pub fn wait_for(&self, time: Duration) -> Result<bool> {
-        self.0.wait_for(time)
+        self.0.wait(Some(time), None)
     }
 
     /// Waits until the count is zero or `interrupt` is raised.
@@ -157,7 +157,7 @@ impl CountDownLatch {
     /// It waits for replies until the interrupt is raised, so it never returns
     /// [`Error::Unavailable`](crate::Error::Unavailable).
     pub fn wait_interruptibly(&self, interrupt: &Interrupt) -> Result<()> {
-        self.0.wait_interruptibly(interrupt)
+        self.0.wait(None, Some(interrupt)).map(drop)
     }
 
     /// Waits until the count is zero, for at most `time`. Returns whether it is zero. The wait ends
@@ -169,7 +169,7 @@ impl CountDownLatch {
     /// [`wait_for`](Self::wait_for).
     #[must_use = "false means that the count is not zero"]
     pub fn wait_for_interruptibly(&self, time: Duration, interrupt: &Interrupt) -> Result<bool> {
-        self.0.wait_for_interruptibly(time, interrupt)
+        self.0.wait(Some(time), Some(interrupt))
     }
 }
 

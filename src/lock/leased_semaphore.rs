@@ -126,7 +126,9 @@ impl LeasedSemaphore {
     ///
     /// Those of [`acquire`](Self::acquire), and [`Error::Config`] for a lease outside its bounds.
     pub fn acquire_with(&self, lease: Lease) -> Result<PermitGuard> {
-        self.0.lock_with(lease).and_then(|held| self.guard(held))
+        self.0
+            .lock_with(lease, None)
+            .and_then(|held| self.guard(held))
     }
 
     /// Acquires a permit with `lease` if one becomes available within `wait`; `None` if not.
@@ -139,7 +141,7 @@ impl LeasedSemaphore {
     /// without any reply.
     #[must_use = "None means that no permit was acquired"]
     pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<PermitGuard>> {
-        let held = self.0.try_lock(wait, lease)?;
+        let held = self.0.try_lock(wait, lease, None)?;
         held.map(|held| self.guard(held)).transpose()
     }
 
@@ -164,7 +166,7 @@ impl LeasedSemaphore {
         lease: Lease,
         interrupt: &Interrupt,
     ) -> Result<PermitGuard> {
-        let held = self.0.lock_interruptibly(lease, interrupt)?;
+        let held = self.0.lock_with(lease, Some(interrupt))?;
         self.guard(held)
     }
 
@@ -182,7 +184,7 @@ impl LeasedSemaphore {
         lease: Lease,
         interrupt: &Interrupt,
     ) -> Result<Option<PermitGuard>> {
-        let held = self.0.try_lock_interruptibly(wait, lease, interrupt)?;
+        let held = self.0.try_lock(wait, lease, Some(interrupt))?;
         held.map(|held| self.guard(held)).transpose()
     }
 

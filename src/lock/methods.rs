@@ -25,7 +25,7 @@ macro_rules! lock_by_handle {
             ///
             /// Those of [`Lock::lock`](crate::Lock::lock).
             pub fn lock(&self) -> Result<()> {
-                self.0.lock_with(Lease::RENEWED).map(drop)
+                self.0.lock_with(Lease::RENEWED, None).map(drop)
             }
 
             /// Acquires the lock with `lease` and waits while another owner holds it.
@@ -34,7 +34,7 @@ macro_rules! lock_by_handle {
             ///
             /// Those of [`Lock::lock`](crate::Lock::lock).
             pub fn lock_with(&self, lease: Lease) -> Result<()> {
-                self.0.lock_with(lease).map(drop)
+                self.0.lock_with(lease, None).map(drop)
             }
 
             /// Acquires the lock with `lease` if it becomes free within `wait`; false if another
@@ -46,7 +46,7 @@ macro_rules! lock_by_handle {
             /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
             #[must_use = "false means that the lock is not held"]
             pub fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool> {
-                Ok(self.0.try_lock(wait, lease)?.is_some())
+                Ok(self.0.try_lock(wait, lease, None)?.is_some())
             }
 
             /// Acquires the lock with `lease` and waits while another owner holds it, until
@@ -56,7 +56,7 @@ macro_rules! lock_by_handle {
             ///
             /// Those of [`Lock::lock_interruptibly`](crate::Lock::lock_interruptibly).
             pub fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<()> {
-                self.0.lock_interruptibly(lease, interrupt).map(drop)
+                self.0.lock_with(lease, Some(interrupt)).map(drop)
             }
 
             /// Acquires the lock with `lease` if it becomes free within `wait`; false if another
@@ -74,7 +74,7 @@ macro_rules! lock_by_handle {
                 lease: Lease,
                 interrupt: &Interrupt,
             ) -> Result<bool> {
-                let held = self.0.try_lock_interruptibly(wait, lease, interrupt)?;
+                let held = self.0.try_lock(wait, lease, Some(interrupt))?;
                 Ok(held.is_some())
             }
 
@@ -106,7 +106,10 @@ macro_rules! lock_by_handle {
             ///
             /// Those of [`Lock::lock`](crate::Lock::lock).
             pub fn acquire_with(&self, lease: Lease) -> Result<$guard> {
-                Ok($wrap(LockGuard::of(&self.0, self.0.lock_with(lease)?)))
+                Ok($wrap(LockGuard::of(
+                    &self.0,
+                    self.0.lock_with(lease, None)?,
+                )))
             }
 
             /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if another
@@ -117,7 +120,7 @@ macro_rules! lock_by_handle {
             /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
             #[must_use = "None means that the lock is not held"]
             pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<$guard>> {
-                let held = self.0.try_lock(wait, lease)?;
+                let held = self.0.try_lock(wait, lease, None)?;
                 Ok(held.map(|held| $wrap(LockGuard::of(&self.0, held))))
             }
 
@@ -143,7 +146,7 @@ macro_rules! lock_by_handle {
                 lease: Lease,
                 interrupt: &Interrupt,
             ) -> Result<$guard> {
-                let held = self.0.lock_interruptibly(lease, interrupt)?;
+                let held = self.0.lock_with(lease, Some(interrupt))?;
                 Ok($wrap(LockGuard::of(&self.0, held)))
             }
 
@@ -161,7 +164,7 @@ macro_rules! lock_by_handle {
                 lease: Lease,
                 interrupt: &Interrupt,
             ) -> Result<Option<$guard>> {
-                let held = self.0.try_lock_interruptibly(wait, lease, interrupt)?;
+                let held = self.0.try_lock(wait, lease, Some(interrupt))?;
                 Ok(held.map(|held| $wrap(LockGuard::of(&self.0, held))))
             }
 

@@ -139,7 +139,7 @@ impl Semaphore {
     /// request, if `permits` is too large. [`Error::Unavailable`](crate::Error::Unavailable) if a
     /// request has had no reply for ten command timeouts.
     pub fn acquire(&self, permits: u32) -> Result<()> {
-        self.0.acquire(permits)
+        self.0.acquire(permits, None, None).map(drop)
     }
 
     /// Takes `permits` permits, all of them or none, if that many are free within `wait`. Returns
@@ -156,7 +156,7 @@ impl Semaphore {
     /// more; but after ten command timeouts without any reply.
     #[must_use = "false means that no permit was taken"]
     pub fn try_acquire(&self, permits: u32, wait: Duration) -> Result<bool> {
-        self.0.try_acquire(permits, wait)
+        self.0.acquire(permits, Some(wait), None)
     }
 
     /// Takes `permits` permits, all of them or none, and waits until that many are free or
@@ -170,7 +170,7 @@ impl Semaphore {
     /// It waits for replies until the interrupt is raised, so it never returns
     /// [`Error::Unavailable`](crate::Error::Unavailable).
     pub fn acquire_interruptibly(&self, permits: u32, interrupt: &Interrupt) -> Result<()> {
-        self.0.acquire_interruptibly(permits, interrupt)
+        self.0.acquire(permits, None, Some(interrupt)).map(drop)
     }
 
     /// Takes `permits` permits, all of them or none, if that many are free within `wait`. Returns
@@ -189,7 +189,7 @@ impl Semaphore {
         wait: Duration,
         interrupt: &Interrupt,
     ) -> Result<bool> {
-        self.0.try_acquire_interruptibly(permits, wait, interrupt)
+        self.0.acquire(permits, Some(wait), Some(interrupt))
     }
 
     /// Returns `permits` permits, and wakes threads that wait for some. Does not check who took

@@ -1,14 +1,14 @@
-//! The waits between the requests for a lock of which all parts are needed.
+//! The rounds of requests for a lock of which all parts are needed.
 
 use std::time::Duration;
 
-use super::request::{HeldByOther, Request};
-use super::turn::count_wake_up;
+use super::acquisition::{Acquisition, HeldByOther, Replies};
 use crate::base::backoff::jitter;
 use crate::base::clock::Moment;
 use crate::engine::held::{Needed, joined};
 use crate::engine::parts::Part;
 use crate::engine::undo::release_unused;
+use crate::engine::wait::wait_until;
 use crate::error::{Error, LostReason, Result};
 use crate::request::Prepared;
 
@@ -17,83 +17,94 @@ use crate::request::Prepared;
 /// together.
 const KEPT: Duration = Duration::from_millis(50);
 
-impl<'a> Request<'a> {
+impl<'a> Acquisition<'a> {
     /// Requests all parts until they are granted, or the budget ends: then false.
     pub(super) fn acquire_all(&mut self) -> Result<bool> {
-        let budget = self.budget;
-        self.listeners.listen_if_live(self.units[0].parts[0]);
-        let mut pause = self.leave_to_others();
-        loop {
+        self.wait.listen_if_live(self.units[0].parts[0].channel());
+        self.leave_to_others();
+        wait_until(self.call.budget, self.call.parts.name(), || {
             self.begin_round()?;
-            let mut replies = self.request();
-            self.end_pause(pause.take(), &replies);
-            if self.granted().count() == self.units.len() {
-                return Ok(true);
-            }
-            let unused = std::mem::take(&mut replies.unused);
-            if !unused.is_empty() {
-                let timeout = self.units[0].parts[0].core.command_timeout;
-                release_unused(unused, Needed::All, &budget.for_cleanup(timeout));
-            }
-            if !replies.failures.is_empty() {
-                let is_final = |error: &Error| !matches!(error, Error::Unavailable { .. });
-                let is_over = budget.reply_deadline().is_past() || budget.is_interrupted();
-                if self.units.len() == 1 || is_over || replies.failures.iter().any(is_final) {
-                    return Err(joined(self.parts.label(), replies.failures, budget));
-                }
-                // One server does not reply. Meanwhile the locks of the others are free.
-                self.undo();
-                self.silent = replies.silent;
-                continue;
-            }
-            let is_over = budget.is_wait_over() || budget.reply_deadline().is_past();
-            if let Some(confirmed) = replies.unreplicated {
-                self.undo();
-                let first = self.units[0].parts[0];
-                if is_over {
-                    return Err(first.core.redis.too_few_replicas(&first.key, confirmed));
-                }
-                self.claim.unreplicated(confirmed);
-                // No other client holds the lock, and the release above would wake a listener.
-                self.listeners.clear();
-                budget.wait(self.polls.next().min(budget.reply_deadline().left()));
-                budget.check_interrupt(self.parts.name())?;
-                continue;
-            }
-            if replies.is_too_late {
-                if is_over {
-                    return Err(self.too_late_error());
-                }
-                continue;
-            }
-            let Some(held) = replies.held.pop() else {
-                if self.units.iter().all(|unit| unit.granted.is_some()) {
-                    // The lease of a part has ended while this thread waited for the others.
-                    self.undo();
-                }
-                continue;
-            };
-            self.claim.replied();
-            if let Some(within) = self.within {
-                // Nothing but the loss of that hold excludes this thread.
-                within.lose(LostReason::Taken);
-                return Err(within.loss_error(LostReason::Taken));
-            }
-            if budget.is_wait_over() {
-                return match held.is_own {
-                    true => Err(self.too_late_error()),
-                    false => Ok(false),
-                };
-            }
-            self.await_release(held);
-            budget.check_interrupt(self.parts.name())?;
+            let replies = self.request();
+            self.end_round(replies)
+        })
+    }
+
+    /// Decides what follows a round, and waits for the next one: then `None`.
+    fn end_round(&mut self, mut replies: Replies<'a>) -> Result<Option<bool>> {
+        if self.granted().count() == self.units.len() {
+            return Ok(Some(true));
         }
+        let unused = std::mem::take(&mut replies.unused);
+        if !unused.is_empty() {
+            let timeout = self.units[0].parts[0].core.command_timeout;
+            release_unused(unused, Needed::All, &self.call.budget.for_cleanup(timeout));
+        }
+        if !replies.failures.is_empty() {
+            return self.after_failures(replies);
+        }
+        let is_over =
+            self.call.budget.is_wait_over() || self.call.budget.reply_deadline().is_past();
+        if let Some(confirmed) = replies.unreplicated {
+            return self.after_unreplicated(confirmed, is_over);
+        }
+        if replies.is_too_late && is_over {
+            return Err(self.too_late_error());
+        }
+        match replies.held.pop() {
+            Some(held) if !replies.is_too_late => return self.after_refusal(held),
+            // The lease of a part has ended while this thread waited for the others.
+            None if self.units.iter().all(|unit| unit.granted.is_some()) => self.undo(),
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    fn after_failures(&mut self, replies: Replies<'a>) -> Result<Option<bool>> {
+        let budget = self.call.budget;
+        let is_final = |error: &Error| !matches!(error, Error::Unavailable { .. });
+        let is_over = budget.reply_deadline().is_past() || budget.is_interrupted();
+        if self.units.len() == 1 || is_over || replies.failures.iter().any(is_final) {
+            return Err(joined(self.call.parts.label(), replies.failures, budget));
+        }
+        // One server does not reply. Meanwhile the locks of the others are free.
+        self.undo();
+        self.silent = replies.silent;
+        Ok(None)
+    }
+
+    /// Pauses after a grant that only this many replicas confirmed.
+    fn after_unreplicated(&mut self, confirmed: u32, is_over: bool) -> Result<Option<bool>> {
+        self.undo();
+        let first = self.units[0].parts[0];
+        if is_over {
+            return Err(first.core.redis.too_few_replicas(&first.key, confirmed));
+        }
+        self.claim.unreplicated(confirmed);
+        self.wait.pause();
+        Ok(None)
+    }
+
+    fn after_refusal(&mut self, held: HeldByOther<'a>) -> Result<Option<bool>> {
+        self.claim.replied();
+        if let Some(within) = self.within {
+            // Nothing but the loss of that hold excludes this thread.
+            within.lose(LostReason::Taken);
+            return Err(within.loss_error(LostReason::Taken));
+        }
+        if self.call.budget.is_wait_over() {
+            return match held.is_own {
+                true => Err(self.too_late_error()),
+                false => Ok(Some(false)),
+            };
+        }
+        self.await_release(held);
+        Ok(None)
     }
 
     /// Waits until the lock that another owner holds may be free. Parts that are granted are kept
     /// for a short time only.
-    fn await_release(&mut self, held: HeldByOther) {
-        let part = self.part(held);
+    fn await_release(&mut self, held: HeldByOther<'a>) {
+        let part = held.part;
         let left = held.left + part.core.wait_jitter();
         if self.granted().next().is_some() {
             let lease = Duration::from_millis(self.units[0].terms.millis);
@@ -108,16 +119,27 @@ impl<'a> Request<'a> {
         let end_of_hold = self.rival.end_of_hold();
         match end_of_hold.filter(|_| self.units.len() == 1) {
             Some(end) if now < end.start => {
-                self.wait_for_message(part, left.min(end.start.since(now)))
+                self.wait_for_message(part, left.min(end.start.since(now)));
             }
             // The lock is requested again at once.
-            Some(end) if now < end.end => self.hear(self.budget.take_wake_up()),
-            _ => self.wait_for_message(part, left),
-        };
+            Some(end) if now < end.end => self.after_wake_up(self.call.budget.take_wake_up()),
+            _ => {
+                self.wait_for_message(part, left);
+            }
+        }
+    }
+
+    /// Sleeps until a message announces a release, at most for `left`. True if one did.
+    fn wait_for_message(&mut self, part: &'a Part, left: Duration) -> bool {
+        let is_live = self.wait.listen(&[part.channel()]) > 0;
+        self.prepare(part);
+        let is_woken = self.wait.sleep_counted(&part.core, is_live, left);
+        self.after_wake_up(is_woken);
+        is_woken
     }
 
     /// Prepares the next request, which the subscriber thread sends when a message arrives.
-    fn prepare(&mut self, part: &Part) {
+    fn prepare(&mut self, part: &'a Part) {
         // With several requests, or after a pause, this thread sends them itself.
         if self.units.len() > 1 || self.after_release.is_some() {
             return;
@@ -125,34 +147,21 @@ impl<'a> Request<'a> {
         let (core, unit) = (&part.core, &self.units[0]);
         let owner = part.new_owner();
         // Other threads may begin to wait behind this one.
-        self.wanted_holds = self.wanted_holds.max(2);
+        self.expected_holds = self.expected_holds.max(2);
         let call = unit.call(&owner, &self.wish(true));
         self.is_known_to_wait = true;
         let request = Prepared::new(&core.redis, &part.key, call);
-        self.listeners.prepare(part, &request);
+        self.wait.prepare(part.channel(), &request);
         self.prepared = Some((owner, request));
     }
 
-    /// Sleeps until a message announces a release, at most for `left`. True if one did.
-    fn wait_for_message(&mut self, part: &'a Part, left: Duration) -> bool {
-        let is_live = self.listeners.listen(&[part]) > 0;
-        // Without a confirmed subscription, only the next request notices a release.
-        let poll = self.polls.next();
-        let pause = if is_live { left } else { left.min(poll) };
-        self.prepare(part);
-        let is_woken = self.budget.wait(pause);
-        count_wake_up(&part.core, is_woken);
-        self.hear(is_woken)
-    }
-
-    /// Notes a message that has announced a release. Returns whether this thread was woken.
-    fn hear(&mut self, is_woken: bool) -> bool {
-        if self.budget.take_message() {
+    /// Notes a message that has announced a release, and lets other clients go first after it.
+    fn after_wake_up(&mut self, is_woken: bool) {
+        if self.call.budget.take_message() {
             self.rival.released(Moment::now());
         }
         if is_woken {
             self.let_others_go_first();
         }
-        is_woken
     }
 }

@@ -1,29 +1,30 @@
 //! Begins the holds of what this thread has got: from Redis, from another thread, or idle grants.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::request::{Request, UnitGrant};
+use super::acquisition::Acquisition;
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
 use crate::core::Core;
+use crate::engine::group::{GrantRequest, request_each};
 use crate::engine::held::{HeldPart, Needed, note_count, reschedule_if_earlier};
-use crate::engine::parts::{Missing, Part, Parts};
-use crate::engine::undo::{Unused, release_unused};
+use crate::engine::parts::{LockCall, Missing, Part, Parts};
 use crate::error::LostReason;
 use crate::lease::Terms;
-use crate::local::{CameWith, Claim, Grant, Granted, Hold, Quorum};
+use crate::local::{CameWith, Claim, Grant, Hold, Quorum};
 
 /// The tickets are gone, because a grant that came with them was lost.
-pub(super) struct Gone;
+pub(super) struct TicketsLost;
 
 /// Takes what came with the tickets: holds that another thread has handed over, or idle grants.
 /// `None` if the lock has to be requested.
 pub(super) fn take_without_request(
-    parts: &Parts,
+    call: LockCall<'_>,
     missing: &[Missing<'_>],
     claim: &mut Claim,
-    budget: &CallBudget,
-) -> Result<Option<List<HeldPart>>, Gone> {
+) -> Result<Option<List<HeldPart>>, TicketsLost> {
+    let LockCall { parts, budget, .. } = call;
     let terms: List<Terms> = missing.iter().map(|&(_, terms)| terms).collect();
     let needed = parts.needed.of(missing.len());
     let (holds, is_handed_over) = match claim.take(&terms, needed, parts.kind()) {
@@ -35,7 +36,7 @@ pub(super) fn take_without_request(
             release_idle(grants.iter().filter_map(of_part), budget);
             return Ok(None);
         }
-        CameWith::Loss => return Err(Gone),
+        CameWith::Loss => return Err(TicketsLost),
     };
     let mut held = List::new();
     for hold in holds {
@@ -69,93 +70,70 @@ fn part_of<'a>(missing: &[Missing<'a>], grant: &Arc<Grant>) -> Option<&'a Part> 
     parts.find(|part| part.id == *grant.lock())
 }
 
-/// Releases grants of this client that this call does not use. They may be of another kind.
+/// Releases grants of this process that this call does not use. They may be of another kind. What
+/// gets no reply is released in the background.
 fn release_idle<'a>(
     grants: impl Iterator<Item = (&'a Arc<Core>, &'a Arc<Grant>)>,
     budget: &CallBudget,
 ) {
-    let idle = grants.map(|(core, grant)| {
+    let mut timeout = Duration::ZERO;
+    let (mut requests, mut ends) = (List::new(), List::new());
+    for (core, grant) in grants {
         core.watchdog.forget(grant.id());
-        let part = Part {
-            core: Arc::clone(core),
-            key: grant.key().clone(),
-            protocol: grant.protocol(),
-            id: grant.lock().clone(),
-        };
-        (part, grant)
-    });
-    let idle: List<(Part, &Arc<Grant>)> = idle.collect();
-    let timeout = idle.iter().map(|(part, _)| part.core.command_timeout).max();
-    let unused = idle
-        .iter()
-        .map(|(part, grant)| Unused::new(&[part], grant.owner().clone(), grant.lease_ends()));
-    let unused = unused.collect();
-    release_unused(
-        unused,
-        Needed::All,
-        &budget.remaining(timeout.unwrap_or_default()),
-    );
+        timeout = timeout.max(core.command_timeout);
+        ends.push(grant.lease_ends());
+        let (key, call) = (grant.key(), grant.release_call());
+        requests.push(GrantRequest { core, key, call });
+    }
+    let replies = request_each(&requests, Needed::All, &budget.remaining(timeout));
+    for ((GrantRequest { core, key, call }, ends), reply) in
+        requests.into_iter().zip(ends).zip(replies)
+    {
+        if reply.is_err() {
+            core.watchdog.release_orphan(key.clone(), call, ends);
+        }
+    }
 }
 
-impl Request<'_> {
+impl Acquisition<'_> {
     /// Begins the holds of what is granted.
     pub(super) fn keep(self) -> List<HeldPart> {
         let mut held = List::new();
         for unit in self.units {
-            let Some(UnitGrant {
-                owner,
-                asked,
-                replied,
-                tokens,
-                others_wait,
-            }) = unit.granted
-            else {
+            let Some(granted) = unit.granted else {
                 continue;
             };
             for part in unit.parts {
-                let granted = Granted {
-                    owner: owner.clone(),
-                    asked,
-                    replied,
-                    terms: unit.terms,
-                    tokens: tokens.clone(),
-                    others_wait,
-                };
                 let core = &part.core;
                 let place = (part.id.clone(), part.key.clone(), part.protocol);
-                let hold = core.queue.begin_hold(place, granted, &core.observer);
+                let hold = core
+                    .queue
+                    .begin_hold(place, granted.clone(), &core.observer);
                 core.observer.counters.acquisitions.add(1);
-                held.push(first_level(core, hold, self.budget));
+                held.push(first_level(core, hold, self.call.budget));
             }
         }
         // A hold that is not exclusive leaves the ticket to the next thread.
-        let exclusive = if self.parts.is_exclusive() {
+        let exclusive = if self.call.parts.is_exclusive() {
             &held[..]
         } else {
             &[]
         };
         self.claim.keep(exclusive.iter().map(|part| &part.hold));
-        let refused = held.iter().filter_map(|part| {
-            let grant = part.hold.grant();
-            let is_watched = part
-                .core
-                .watchdog
-                .watch(grant.id(), Arc::clone(&grant) as _);
-            (!is_watched).then_some((&part.core, grant))
-        });
-        let refused: Vec<(&Arc<Core>, Arc<Grant>)> = refused.collect();
-        join(self.parts, &held);
-        if !refused.is_empty() {
-            // The client was shut down during the request. Other threads may share the grant
-            // already.
-            for (_, grant) in &refused {
-                grant.lose(LostReason::ShutDown);
+        let mut refused: Vec<(&Arc<Core>, Arc<Grant>)> = Vec::new();
+        for HeldPart { core, hold, .. } in &held {
+            let grant = hold.grant();
+            if !core.watchdog.watch(grant.id(), Arc::clone(&grant) as _) {
+                refused.push((core, grant));
             }
-            release_idle(
-                refused.iter().map(|(core, grant)| (*core, grant)),
-                self.budget,
-            );
         }
+        join(self.call.parts, &held);
+        // The client was shut down during the request. Other threads may share the grant already.
+        for (_, grant) in &refused {
+            grant.lose(LostReason::ShutDown);
+        }
+        let refused = refused.iter().map(|(core, grant)| (*core, grant));
+        release_idle(refused, self.call.budget);
         held
     }
 }
@@ -180,8 +158,6 @@ fn join(parts: &Parts, held: &[HeldPart]) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::base::clock::Moment;
     use crate::base::owner::ThreadId;
@@ -189,7 +165,7 @@ mod tests {
     use crate::deployment::Urls;
     use crate::error::Error;
     use crate::lease::Lease;
-    use crate::local::{Unlocks, Waiter, Wanted};
+    use crate::local::{Granted, Unlocks, Waiter, Wanted};
     use crate::protocol::{Plain, Read};
 
     /// The watchdog may have read the schedule before the thread had the hold.
@@ -229,7 +205,8 @@ mod tests {
             .unlock(&[(&hold, Unlocks::Newest, Duration::ZERO)]);
         let mut claim = core.queue.claim_of(&other).unwrap();
         let missing = [(part, terms)];
-        let Ok(Some(held)) = take_without_request(&parts, &missing, &mut claim, &budget) else {
+        let call = parts.call(&core, &budget);
+        let Ok(Some(held)) = take_without_request(call, &missing, &mut claim) else {
             panic!("it was handed over");
         };
         assert!(!held[0].hold.grant().begin_note(), "there is a note");
@@ -258,12 +235,14 @@ mod tests {
         assert!(core.queue.enqueue(&other).is_none(), "it waits");
 
         let missing = [(&parts.list[0], terms)];
-        let mut request = Request::new(&parts, &missing, entered.claim.unwrap(), &budget);
+        let call = parts.call(&core, &budget);
+        let mut request = Acquisition::new(call, &missing, entered.claim.unwrap());
         let now = Moment::now();
-        request.units[0].granted = Some(UnitGrant {
+        request.units[0].granted = Some(Granted {
             owner: parts.list[0].new_owner(),
             asked: now,
             replied: now,
+            terms,
             tokens: 0..0,
             others_wait: false,
         });

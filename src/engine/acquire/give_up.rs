@@ -1,6 +1,6 @@
 //! Tells Redis that a thread does not wait any more.
 
-use super::request::{Request, Unit};
+use super::acquisition::{Acquisition, Unit};
 use crate::base::call_budget::GRACE;
 use crate::base::clock::Moment;
 use crate::base::list::List;
@@ -26,7 +26,7 @@ impl Unit<'_> {
     }
 }
 
-impl Request<'_> {
+impl Acquisition<'_> {
     /// Tells Redis that this client does not wait any more. Before the tickets are passed on, so
     /// that it cannot affect the wait of the next thread, which makes itself known again.
     ///
@@ -57,8 +57,8 @@ impl Request<'_> {
         if requests.is_empty() {
             return;
         }
-        let left = self.budget.call_deadline().after(GRACE).left();
-        let budget = self.budget.remaining(left.min(GRACE));
+        let left = self.call.budget.call_deadline().after(GRACE).left();
+        let budget = self.call.budget.remaining(left.min(GRACE));
         // Unlike a request to all, one to a majority is not repeated.
         let once = Needed::Majority(requests.len());
         let results = once.request(&requests, |_| true, |_| None, &budget);

@@ -4,14 +4,15 @@
 //! acquired. Otherwise the round releases what was granted, and waits until other owners release
 //! the lock.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::request::{HeldByOther, Replies, Request};
-use super::turn::count_wake_up;
+use super::acquisition::{Acquisition, HeldByOther, Replies};
 use crate::base::backoff::{Backoff, jitter};
 use crate::base::clock::Moment;
 use crate::engine::held::joined;
 use crate::engine::parts::Part;
+use crate::engine::wait::{Channel, Wait, wait_until};
 use crate::error::{Error, Result};
 
 /// Pauses between rounds in which too few servers reply. There is none before the second round.
@@ -27,166 +28,187 @@ const LONGEST_BACKOFF: Duration = Duration::from_millis(50);
 /// counts as a holder.
 const MAX_BACKOFFS: u32 = 4;
 
-/// Pauses between rounds while no subscription can announce a release.
+/// The pause between rounds while no subscription can announce a release.
 const POLL: Duration = Duration::from_millis(250);
-const LONGEST_POLL: Duration = Duration::from_secs(2);
 
-/// The result of one round.
-enum MajorityOutcome {
-    Acquired,
-    /// No owner has a majority: several clients got some servers each.
-    Split,
-    /// Other owners hold a majority, for at least the time `left`.
-    HeldByOthers {
-        held: Vec<HeldByOther>,
-        left: Duration,
-        /// Some servers granted the lock to this thread, in this round or before.
-        split: bool,
-    },
-    /// Too few servers replied.
-    Unanswered(Error),
+/// Pauses between rounds while another owner that has no majority may be a client that tries, too.
+const FIRST_RETRY: Duration = Duration::from_millis(500);
+const LONGEST_RETRY: Duration = Duration::from_secs(2);
+
+/// The rounds of one acquisition.
+struct Rounds<'r, 'a> {
+    acquisition: &'r mut Acquisition<'a>,
+    pauses: Backoff,
+    retries: Backoff,
+    /// The number of pauses after rounds without a decision.
+    backoffs: u32,
+    /// For all rounds in a row without enough replies.
+    reply_deadline: Option<Moment>,
+    /// While the servers are split, no client holds the lock. So also a call without a wait tries
+    /// until one client has it, or until this moment.
+    decided_by: Moment,
+    /// The units that were granted to this thread while another owner held a majority. This thread
+    /// does not listen there: clients that wait would wake each other with their releases.
+    minority_grants: BTreeSet<usize>,
 }
 
-impl<'a> Request<'a> {
+impl Acquisition<'_> {
     /// Requests the lock until a majority grants it, or the budget ends: then false.
     pub(super) fn acquire_majority(&mut self) -> Result<bool> {
-        let budget = self.budget;
-        let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).with_immediate_retry();
-        let mut polls = Backoff::new(POLL * 2, LONGEST_POLL);
-        let mut backoffs = 0;
-        // For all rounds in a row without enough replies.
-        let mut reply_deadline = None;
-        // While the servers are split, no client holds the lock. So also a call without a wait
-        // tries until one client has it.
-        let decided_by = budget.call_deadline();
-        let mut pause = self.leave_to_others();
-        loop {
-            self.begin_round()?;
-            let end = *reply_deadline.get_or_insert_with(|| budget.reply_deadline());
-            let asked = Moment::now();
-            let replies = self.request();
-            self.end_pause(pause.take(), &replies);
-            let outcome = self.decide(replies)?;
-            let took = Moment::now().since(asked);
-            if !matches!(outcome, MajorityOutcome::Unanswered(_)) {
-                self.claim.replied();
-                reply_deadline = None;
-            }
-            let is_undecided = match outcome {
-                MajorityOutcome::Split => true,
-                MajorityOutcome::HeldByOthers { split, .. } => split && backoffs < MAX_BACKOFFS,
-                _ => false,
-            };
-            match outcome {
-                MajorityOutcome::Acquired => return Ok(true),
-                MajorityOutcome::Unanswered(error) => {
-                    // This round's own releases would wake the listeners, and end the pause.
-                    self.listeners.clear();
-                    budget.park(pauses.next().min(end.left()));
-                    if end.is_past() && !budget.is_interrupted() {
-                        return Err(error);
-                    }
-                }
-                _ if budget.is_wait_over() && (!is_undecided || decided_by.is_past()) => {
-                    return Ok(false);
-                }
-                _ if is_undecided => {
-                    self.back_off(backoff_time(backoffs, took), decided_by);
-                    backoffs += 1;
-                }
-                MajorityOutcome::Split => {}
-                MajorityOutcome::HeldByOthers { held, left, split } => {
-                    let left = if split {
-                        // The other owners may be clients that try, too.
-                        left.min(jitter(polls.next()))
-                    } else {
-                        polls.reset();
-                        backoffs = 0;
-                        left
-                    };
-                    self.await_majority(&held, left);
-                    if split {
-                        // One release may have woken several clients.
-                        self.back_off(backoff_time(0, Duration::ZERO), decided_by);
-                    }
-                }
-            }
-            budget.check_interrupt(self.parts.name())?;
+        let (budget, name) = (self.call.budget, self.call.parts.name());
+        self.wait = Wait::new(budget, Backoff::new(POLL, POLL));
+        self.leave_to_others();
+        let mut rounds = Rounds {
+            pauses: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).with_immediate_retry(),
+            retries: Backoff::new(FIRST_RETRY, LONGEST_RETRY),
+            backoffs: 0,
+            reply_deadline: None,
+            decided_by: budget.call_deadline(),
+            minority_grants: BTreeSet::new(),
+            acquisition: self,
+        };
+        wait_until(budget, name, || rounds.round())
+    }
+}
+
+impl<'a> Rounds<'_, 'a> {
+    /// Requests the lock once. Waits for the next round if there is no decision: then `None`.
+    fn round(&mut self) -> Result<Option<bool>> {
+        let acquisition = &mut *self.acquisition;
+        let budget = acquisition.call.budget;
+        let deadline = acquisition.begin_round()?;
+        let reply_deadline = *self.reply_deadline.get_or_insert(deadline);
+        let asked = Moment::now();
+        let replies = acquisition.request();
+        let (needed, servers) = (acquisition.needed(), acquisition.units.len());
+        let is_refusal = |error: &&Error| !matches!(error, Error::Unavailable { .. });
+        if replies.failures.iter().filter(is_refusal).count() + needed > servers {
+            let label = acquisition.call.parts.label();
+            return Err(joined(label, replies.failures, budget));
         }
+        let granted: Vec<usize> = acquisition.granted().collect();
+        if granted.len() < needed {
+            acquisition.undo();
+        }
+        if granted.len() + replies.held.len() < needed {
+            return self.after_no_majority_replied(replies, reply_deadline);
+        }
+        acquisition.claim.replied();
+        self.reply_deadline = None;
+        if granted.len() >= needed {
+            return Ok(Some(true));
+        }
+        let took = Moment::now().since(asked);
+        self.after_refusal(granted, replies.held, took)
     }
 
-    /// Decides what follows a round. Releases what a minority granted.
-    fn decide(&mut self, replies: Replies<'a>) -> Result<MajorityOutcome> {
-        let (needed, servers) = (self.needed(), self.units.len());
-        let granted: Vec<usize> = self.granted().collect();
-        let refusals = |error: &&Error| !matches!(error, Error::Unavailable { .. });
-        if replies.failures.iter().filter(refusals).count() + needed > servers {
-            return Err(joined(self.parts.label(), replies.failures, self.budget));
+    /// Pauses after a round in which too few servers replied.
+    fn after_no_majority_replied(
+        &mut self,
+        replies: Replies<'a>,
+        reply_deadline: Moment,
+    ) -> Result<Option<bool>> {
+        let acquisition = &mut *self.acquisition;
+        let budget = acquisition.call.budget;
+        // This round's own releases would wake the listeners, and end the pause.
+        acquisition.wait.stop_listening();
+        budget.park(self.pauses.next().min(reply_deadline.left()));
+        if !reply_deadline.is_past() || budget.is_interrupted() {
+            return Ok(None);
         }
-        if granted.len() >= needed {
-            return Ok(MajorityOutcome::Acquired);
+        Err(if replies.is_too_late {
+            acquisition.too_late_error()
+        } else {
+            joined(acquisition.call.parts.label(), replies.failures, budget)
+        })
+    }
+
+    /// Waits after a round in which other owners have too many of the servers: `held`.
+    fn after_refusal(
+        &mut self,
+        granted: Vec<usize>,
+        held: Vec<HeldByOther<'a>>,
+        took: Duration,
+    ) -> Result<Option<bool>> {
+        // No owner has a majority: several clients got some servers each.
+        let is_split = !granted.is_empty() && held.len() < self.acquisition.needed();
+        let held = if is_split {
+            held
+        } else {
+            self.holders(granted, held)
+        };
+        let has_minority = !self.minority_grants.is_empty();
+        let is_undecided = is_split || has_minority && self.backoffs < MAX_BACKOFFS;
+        let is_over = self.acquisition.call.budget.is_wait_over();
+        if is_over && (!is_undecided || self.decided_by.is_past()) {
+            return Ok(Some(false));
         }
-        self.undo();
-        if granted.len() + replies.held.len() < needed {
-            let error = if replies.is_too_late {
-                self.too_late_error()
-            } else {
-                joined(self.parts.label(), replies.failures, self.budget)
-            };
-            return Ok(MajorityOutcome::Unanswered(error));
+        if is_undecided {
+            self.back_off(backoff_time(self.backoffs, took));
+            self.backoffs += 1;
+        } else {
+            self.await_release(&held);
         }
-        if !granted.is_empty() && replies.held.len() < needed {
-            return Ok(MajorityOutcome::Split);
-        }
-        let is_competitor = |held: &HeldByOther| self.minority_grants.contains(&held.unit);
+        Ok(None)
+    }
+
+    /// The holders of a majority, by what is left of their leases, after a round that granted a
+    /// minority or nothing to this thread.
+    fn holders(&mut self, granted: Vec<usize>, held: Vec<HeldByOther<'a>>) -> Vec<HeldByOther<'a>> {
+        let is_competitor = |held: &HeldByOther<'_>| self.minority_grants.contains(&held.unit);
         let (by_competitors, mut held): (Vec<_>, Vec<_>) =
-            replies.held.into_iter().partition(is_competitor);
-        if held.len() < needed {
+            held.into_iter().partition(is_competitor);
+        if held.len() < self.acquisition.needed() {
             // Another owner has acquired a majority since.
             held.extend(by_competitors);
             self.minority_grants.clear();
         }
         self.minority_grants.extend(granted);
         held.sort_unstable_by_key(|held| held.left);
-        let missing = needed - self.minority_grants.len();
-        Ok(MajorityOutcome::HeldByOthers {
-            left: held.get(missing - 1).map_or(POLL, |held| held.left),
-            split: !self.minority_grants.is_empty(),
-            held,
-        })
+        held
     }
 
-    /// Sleeps until a message announces a release, at most for what is `left` of the lease. Listens
-    /// where other owners hold the lock. If these servers are a majority, no release is missed,
-    /// because two majorities have a server in common.
-    fn await_majority(&mut self, held: &[HeldByOther], left: Duration) {
-        let parts: Vec<&'a Part> = held
-            .iter()
-            .map(|&held| self.part(held))
-            .filter(|part| !part.core.redis.is_unresponsive(&part.key))
-            .collect();
-        let is_live = self.listeners.listen(&parts) >= self.needed();
-        let core = &self.units[0].parts[0].core;
-        let pause = if is_live {
-            left + core.wait_jitter()
+    /// Sleeps until a message announces a release, or until this thread may get a majority because
+    /// leases end. Listens where other owners hold the lock. If these servers are a majority, no
+    /// release is missed, because two majorities have a server in common.
+    fn await_release(&mut self, held: &[HeldByOther<'a>]) {
+        let needed = self.acquisition.needed();
+        let Acquisition { units, wait, .. } = &mut *self.acquisition;
+        let core = &units[0].parts[0].core;
+        let last = (needed - 1).checked_sub(self.minority_grants.len());
+        let last = last.and_then(|at| held.get(at));
+        let mut left = last.map_or(POLL, |held| held.left);
+        let has_minority = !self.minority_grants.is_empty();
+        if has_minority {
+            // The other owners may be clients that try, too.
+            left = left.min(jitter(self.retries.next()));
         } else {
-            left.min(POLL)
-        };
-        count_wake_up(core, self.budget.wait(pause));
+            self.retries.reset();
+            self.backoffs = 0;
+        }
+        let parts = held.iter().map(|held| held.part);
+        let channels: Vec<Channel<'a>> = parts
+            .filter(|part| !part.core.redis.is_unresponsive(&part.key))
+            .map(Part::channel)
+            .collect();
+        let is_live = wait.listen(&channels) >= needed;
+        wait.sleep_counted(core, is_live, left + core.wait_jitter());
+        if has_minority {
+            // One release may have woken several clients.
+            self.back_off(backoff_time(0, Duration::ZERO));
+        }
     }
 
     /// Sleeps for `pause`. Messages do not end it: this thread's own releases sent some of them.
-    fn back_off(&self, pause: Duration, decided_by: Moment) {
-        let budget = self.budget;
+    fn back_off(&self, pause: Duration) {
+        let Acquisition { call, wait, .. } = &*self.acquisition;
+        let budget = call.budget;
         let left = if budget.is_wait_over() {
-            decided_by.left()
+            self.decided_by.left()
         } else {
             budget.wait_left()
         };
-        let end = Moment::now().after(pause.min(left));
-        while !end.is_past() && !budget.is_interrupted() {
-            budget.park(end.left());
-        }
+        wait.sleep_deaf(Moment::now().after(pause.min(left)));
     }
 }
 

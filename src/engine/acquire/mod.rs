@@ -6,22 +6,24 @@
 //! | `permit` | locks whose holds do not exclude each other: permits of semaphores |
 //! | `own` | further levels of what this thread holds already |
 //! | `begin` | begins holds: handed over, idle, or granted by Redis |
-//! | `request` | one round of requests: sends all, and evaluates the replies |
+//! | `acquisition` | what is requested and granted, and what is known of the other owners |
+//! | `request` | sends the requests of one round |
+//! | `replies` | evaluates the replies of one round |
 //! | `give_up` | tells Redis that the thread does not wait any more |
 //! | `rival` | recognizes a client that never leaves the lock to others |
-//! | `turn` | the steps of every round; leaves the lock to other clients after a release |
-//! | `all`, `majority` | the waits between rounds, if all parts or a majority are needed |
+//! | `turn` | the first steps of a round; leaves the lock to other clients after a release |
+//! | `all`, `majority` | what follows a round, if all parts or a majority are needed |
 //! | `observed` | the spans of waits and holds; counts failures |
-//! | `listeners` | where a waiting thread listens for releases |
 
+mod acquisition;
 mod all;
 mod begin;
 mod give_up;
-mod listeners;
 mod majority;
 mod observed;
 mod own;
 mod permit;
+mod replies;
 mod request;
 mod rival;
 mod turn;
@@ -30,10 +32,8 @@ use std::time::Duration;
 
 use super::held::{HeldPart, Needed};
 use super::local_wait::{give_up, wait_for_claim};
-use super::parts::{Missing, Parts};
+use super::parts::{LockCall, Missing, Parts};
 use super::release::release_all;
-use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::base::list::List;
 use crate::base::owner::ThreadId;
@@ -41,112 +41,71 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::lease::{Lease, Terms};
 use crate::local::{Claim, Hold};
-use begin::{Gone, take_without_request};
+use acquisition::Acquisition;
+use begin::{TicketsLost, take_without_request};
 use own::{Own, add_levels, check_other, check_own};
 use permit::acquire_permit;
-use request::Request;
 
 impl Parts {
-    /// Acquires the lock, or a further level of it.
-    pub(crate) fn lock_with(&self, lease: Lease) -> Result<List<HeldPart>> {
-        let core = self.check_process()?;
-        let budget = self.to_acquire(core.budget_to_lock());
-        self.observed(
-            core,
-            |held| Some(held),
-            || self.until_acquired(core, lease, &budget),
-        )
-    }
-
-    fn until_acquired(
-        &self,
-        core: &Core,
-        lease: Lease,
-        budget: &CallBudget,
-    ) -> Result<List<HeldPart>> {
-        loop {
-            if let Some(held) = acquire(self, core, lease, budget)? {
-                return Ok(held);
-            }
-        }
-    }
-
-    /// Acquires the lock, or a further level of it; `None` if `wait` ends first.
-    pub(crate) fn try_lock(&self, wait: Duration, lease: Lease) -> Result<Option<List<HeldPart>>> {
-        let core = self.check_process()?;
-        let budget = self.to_acquire(core.budget_with_wait(wait));
-        self.observed(core, Option::as_deref, || {
-            acquire(self, core, lease, &budget)
-        })
-    }
-
-    /// Acquires the lock, or a further level of it; fails if it is interrupted.
-    pub(crate) fn lock_interruptibly(
+    /// Acquires the lock, or a further level of it. Fails if the interrupt is raised.
+    pub(crate) fn lock_with(
         &self,
         lease: Lease,
-        interrupt: &Interrupt,
+        interrupt: Option<&Interrupt>,
     ) -> Result<List<HeldPart>> {
         let core = self.check_process()?;
-        let budget = self.to_acquire(core.budget_until_interrupted(interrupt));
-        self.observed(
-            core,
-            |held| Some(held),
-            || self.until_acquired(core, lease, &budget),
-        )
+        let budget = &self.to_acquire(core.budget_to_wait(None, interrupt));
+        let call = self.call(core, budget);
+        let acquired = || until_acquired(|| acquire(call, lease));
+        self.observed(core, |held| Some(held), acquired)
     }
 
-    /// Acquires the lock, or a further level of it; `None` if `wait` ends first. Fails if it is
-    /// interrupted.
-    pub(crate) fn try_lock_interruptibly(
+    /// Acquires the lock, or a further level of it; `None` if `wait` ends first. Fails if the
+    /// interrupt is raised.
+    pub(crate) fn try_lock(
         &self,
         wait: Duration,
         lease: Lease,
-        interrupt: &Interrupt,
+        interrupt: Option<&Interrupt>,
     ) -> Result<Option<List<HeldPart>>> {
         let core = self.check_process()?;
-        let budget = core.budget_with_wait(wait).with_interrupt(interrupt);
-        let budget = self.to_acquire(budget);
-        self.observed(core, Option::as_deref, || {
-            acquire(self, core, lease, &budget)
-        })
+        let budget = &self.to_acquire(core.budget_to_wait(Some(wait), interrupt));
+        let call = self.call(core, budget);
+        self.observed(core, Option::as_deref, || acquire(call, lease))
     }
-}
 
-impl Parts {
     /// Acquires a lock that this thread does not hold, with these terms, for `core`, the client of
     /// its first part.
     pub(super) fn lock_with_terms(&self, core: &Core, terms: Terms) -> Result<List<HeldPart>> {
-        let budget = self.to_acquire(core.budget_to_lock());
+        let budget = &self.to_acquire(core.budget_to_wait(None, None));
+        let call = self.call(core, budget);
         let missing: List<Missing<'_>> = self.list.iter().map(|part| (part, terms)).collect();
-        self.observed(
-            core,
-            |held| Some(held),
-            || {
-                loop {
-                    let locks = self.list.iter().map(|part| &part.id);
-                    let who = (ThreadId::current(), self.is_shared());
-                    let claim = core.queue.enter(locks, who, budget.started()).claim;
-                    let claim = (claim, None);
-                    if let Some(held) = acquire_missing(self, core, &missing, claim, &budget)? {
-                        return Ok(held);
-                    }
-                }
-            },
-        )
+        let acquire = || {
+            let locks = self.list.iter().map(|part| &part.id);
+            let who = (ThreadId::current(), self.is_shared());
+            let claim = core.queue.enter(locks, who, budget.started()).claim;
+            acquire_missing(call, &missing, (claim, None))
+        };
+        self.observed(core, |held| Some(held), || until_acquired(acquire))
+    }
+}
+
+/// Repeats a call that has no deadline until it has acquired the lock.
+fn until_acquired(acquire: impl Fn() -> Result<Option<List<HeldPart>>>) -> Result<List<HeldPart>> {
+    loop {
+        if let Some(held) = acquire()? {
+            return Ok(held);
+        }
     }
 }
 
 /// Acquires a lock, or a further level of it; `None` if the budget ends first. Fails after a
 /// shutdown, which ends the budget.
-fn acquire(
-    parts: &Parts,
-    core: &Core,
-    lease: Lease,
-    budget: &CallBudget,
-) -> Result<Option<List<HeldPart>>> {
+fn acquire(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPart>>> {
+    let (parts, core, budget) = (call.parts, call.core, call.budget);
     budget.check_interrupt(parts.name())?;
     if !parts.is_exclusive() {
-        return acquire_permit(parts, core, lease, budget);
+        return acquire_permit(call, lease);
     }
     if parts.list.len() > 1 {
         budget.share_grace();
@@ -166,13 +125,13 @@ fn acquire(
     if own.is_empty() {
         let within = entered.other.as_deref();
         check_other(parts, within)?;
-        return acquire_missing(parts, core, &missing, (entered.claim, within), budget);
+        return acquire_missing(call, &missing, (entered.claim, within));
     }
     check_own(parts, &mut own)?;
     let mut held = List::new();
     // A hold on a majority does not acquire further servers.
     if !missing.is_empty() && parts.needed == Needed::All {
-        match acquire_missing(parts, core, &missing, (entered.claim, None), budget)? {
+        match acquire_missing(call, &missing, (entered.claim, None))? {
             Some(acquired) => held = acquired,
             None => return Ok(None),
         }
@@ -189,16 +148,15 @@ fn acquire(
 /// to the next waiting threads of this process. `within` is the exclusive hold of this thread on
 /// the lock of which it acquires a shared one.
 fn acquire_missing(
-    parts: &Parts,
-    core: &Core,
+    call: LockCall<'_>,
     missing: &[Missing<'_>],
     (mut claim, within): (Option<Claim>, Option<&Hold>),
-    budget: &CallBudget,
 ) -> Result<Option<List<HeldPart>>> {
+    let LockCall { parts, budget, .. } = call;
     loop {
         let mut claim = match claim.take() {
             Some(claim) => claim,
-            None => match wait_for_claim(parts, core, missing, budget, Moment::now())? {
+            None => match wait_for_claim(call, missing)? {
                 Some(claim) => claim,
                 None => return Ok(None),
             },
@@ -210,25 +168,25 @@ fn acquire_missing(
         // The watchdog has the grants that are taken, so a shutdown ends them. Only idle grants
         // that this thread ends, and has to release in Redis, need a call.
         let _ending = claim.may_end_grants().then(|| parts.begin_calls());
-        match take_without_request(parts, missing, &mut claim, budget) {
+        match take_without_request(call, missing, &mut claim) {
             Ok(None) => {}
             Ok(held) => return Ok(held),
             // The next round waits in the local queue.
-            Err(Gone) => continue,
+            Err(TicketsLost) => continue,
         }
         let _calls = parts.begin_calls();
         budget.check_interrupt(parts.name())?;
-        let mut request = Request::new(parts, missing, claim, budget);
-        request.within = within;
+        let mut acquisition = Acquisition::new(call, missing, claim);
+        acquisition.within = within;
         let is_granted = match parts.needed {
-            Needed::All => request.acquire_all(),
-            Needed::Majority(_) => request.acquire_majority(),
+            Needed::All => acquisition.acquire_all(),
+            Needed::Majority(_) => acquisition.acquire_majority(),
         };
         if let Ok(true) = is_granted {
-            return Ok(Some(request.keep()));
+            return Ok(Some(acquisition.keep()));
         }
-        request.undo();
-        request.give_up();
+        acquisition.undo();
+        acquisition.give_up();
         return is_granted.map(|_| None);
     }
 }

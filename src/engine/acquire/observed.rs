@@ -8,32 +8,14 @@ use crate::local::Hold;
 use crate::observe::{Outcome, are_spans_enabled, tell, wait};
 
 impl Parts {
-    /// Makes a call that acquires the lock, and counts its failure. `held` is what the call has
-    /// acquired; `None` if it has not acquired the lock.
+    /// Makes a call that acquires the lock, within a span, and counts its failure. Then begins the
+    /// spans of the new holds. `held` is what the call has acquired; `None` if it has not acquired
+    /// the lock.
     pub(super) fn observed<T>(
         &self,
         core: &Core,
         held: fn(&T) -> Option<&[HeldPart]>,
-        call: impl Fn() -> Result<T>,
-    ) -> Result<T> {
-        let result = if are_spans_enabled() {
-            self.spanned(held, &call)
-        } else {
-            call()
-        };
-        let has_acquired = |value: &T| Outcome::of_wait(&held(value).is_some());
-        let outcome = Outcome::of(&result, has_acquired);
-        core.observer.count_failure(outcome);
-        result
-    }
-
-    /// Makes a call within the span of a wait. Then begins the spans of the new holds, which are
-    /// not within that of the wait.
-    #[cold]
-    fn spanned<T>(
-        &self,
-        held: fn(&T) -> Option<&[HeldPart]>,
-        call: &dyn Fn() -> Result<T>,
+        call: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         let is_new = |part: &&HeldPart| part.level == Hold::FIRST_LEVEL;
         let outcome = |value: &T| match held(value) {
@@ -41,12 +23,17 @@ impl Parts {
             Some(_) => Outcome::Reentered,
             None => Outcome::Timeout,
         };
-        let result = wait(self.name(), self.type_name(), call, outcome)?;
-        for part in held(&result).into_iter().flatten().filter(is_new) {
-            let node = part.core.node(part.hold.key());
-            part.hold.begin_span(self.type_name(), &node);
+        let result = wait(self.name(), self.type_name(), call, outcome);
+        core.observer.count_failure(Outcome::of(&result, outcome));
+        if are_spans_enabled() {
+            // The spans of the new holds are not within that of the wait.
+            let held = result.iter().filter_map(held).flatten();
+            for part in held.filter(is_new) {
+                let node = part.core.node(part.hold.key());
+                part.hold.begin_span(self.type_name(), &node);
+            }
         }
-        Ok(result)
+        result
     }
 }
 

@@ -67,27 +67,21 @@ pub(super) fn add_levels(
     budget: &CallBudget,
     held: &mut List<HeldPart>,
 ) -> Result<()> {
-    let levels: List<(HeldPart, Terms)> = own
-        .iter()
-        .map(|(part, terms, hold)| {
-            let part = HeldPart {
-                core: Arc::clone(&part.core),
-                hold: Arc::clone(hold),
-                level: Hold::FIRST_LEVEL,
-            };
-            (part, *terms)
-        })
-        .collect();
+    let level = |(part, terms, hold): &Own<'_>| {
+        let core = Arc::clone(&part.core);
+        let (hold, level) = (Arc::clone(hold), Hold::FIRST_LEVEL);
+        (HeldPart { core, hold, level }, *terms)
+    };
+    let levels: List<(HeldPart, Terms)> = own.iter().map(level).collect();
     extend_short(parts, &levels, budget)?;
     // This thread may have waited for other parts, and a lease may have run out meanwhile.
     let has_waited = !held.is_empty();
     let mut failure = None;
     let mut added = 0;
     for (part, terms) in levels {
-        let check = if has_waited {
-            part.hold.check()
-        } else {
-            Ok(())
+        let check = match has_waited {
+            true => part.hold.check(),
+            false => Ok(()),
         };
         match check.and_then(|()| part.hold.push(terms)) {
             Ok(level) => {

@@ -2,12 +2,10 @@
 //! has a grant and a hold of its own, which keep no ticket.
 
 use super::acquire_missing;
-use super::request::Request;
-use crate::base::call_budget::CallBudget;
+use super::acquisition::Acquisition;
 use crate::base::list::List;
-use crate::core::Core;
 use crate::engine::held::HeldPart;
-use crate::engine::parts::{Missing, Parts};
+use crate::engine::parts::{LockCall, Missing};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 
@@ -17,12 +15,8 @@ use crate::lease::Lease;
 /// same time. The ticket is the right to wait: one thread of the client listens for permits, and
 /// those behind it wait in the local queue. A thread that waits is not passed by a thread that
 /// comes later and waits, too.
-pub(super) fn acquire_permit(
-    parts: &Parts,
-    core: &Core,
-    lease: Lease,
-    budget: &CallBudget,
-) -> Result<Option<List<HeldPart>>> {
+pub(super) fn acquire_permit(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPart>>> {
+    let (parts, core, budget) = (call.parts, call.core, call.budget);
     let terms = lease.terms(core.watchdog_lease)?;
     let missing: List<Missing<'_>> = parts.list.iter().map(|part| (part, terms)).collect();
     let claim = parts.list.first().and_then(|part| {
@@ -33,12 +27,13 @@ pub(super) fn acquire_permit(
         let at_once = budget.without_wait();
         let _calls = parts.begin_calls();
         budget.check_interrupt(parts.name())?;
-        let mut request = Request::new(parts, &missing, claim, &at_once);
-        let is_granted = request.acquire_all();
+        let call = parts.call(core, &at_once);
+        let mut acquisition = Acquisition::new(call, &missing, claim);
+        let is_granted = acquisition.acquire_all();
         if let Ok(true) = is_granted {
-            return Ok(Some(request.keep()));
+            return Ok(Some(acquisition.keep()));
         }
-        request.undo();
+        acquisition.undo();
         let has_time = !budget.is_wait_over()
             && !at_once.call_deadline().is_past()
             && !at_once.reply_deadline().is_past();
@@ -49,5 +44,5 @@ pub(super) fn acquire_permit(
             result => return result.map(|_| None),
         }
     }
-    acquire_missing(parts, core, &missing, (None, None), budget)
+    acquire_missing(call, &missing, (None, None))
 }

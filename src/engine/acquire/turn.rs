@@ -1,49 +1,51 @@
-//! The steps that every round of requests shares.
+//! The first steps of an acquisition and of each of its rounds: leaves the lock to other clients
+//! after a release, and counts the time without a reply.
 
-use super::request::{Replies, Request};
-use crate::core::Core;
-use crate::engine::local_wait::check_reply_deadline;
+use super::acquisition::{Acquisition, Replies};
+use crate::base::clock::Moment;
+use crate::engine::local_wait::no_reply;
 use crate::error::Result;
 
-impl Request<'_> {
-    /// Begins a round of requests. Fails if there was no reply for too long.
-    pub(super) fn begin_round(&mut self) -> Result<()> {
-        let (since, wanted_holds) = self.claim.begin_request();
-        self.wanted_holds = wanted_holds;
-        let unanswered = Some(since);
-        self.budget.set_unanswered_since(unanswered);
-        let core: &Core = &self.units[0].parts[0].core;
-        let locks = self.claim.locks();
-        check_reply_deadline(core, self.parts, locks, unanswered, self.budget)
+impl Acquisition<'_> {
+    /// Begins a round of requests. Returns when the replies must have arrived. Fails if there was
+    /// no reply for too long.
+    pub(super) fn begin_round(&mut self) -> Result<Moment> {
+        let (since, expected_holds) = self.claim.begin_request();
+        self.expected_holds = expected_holds;
+        self.call.budget.set_unanswered_since(Some(since));
+        let deadline = self.call.budget.reply_deadline();
+        match deadline.is_past() {
+            true => Err(no_reply(self.call, self.claim.locks())),
+            false => Ok(deadline),
+        }
     }
 
     /// If this client has released the lock while other clients listened: waits until one of them
-    /// releases it, or could have acquired it. Returns whether a release was heard; `None` without
-    /// a wait.
-    pub(super) fn leave_to_others(&mut self) -> Option<bool> {
-        let pause = self.claim.take_pause()?;
-        if self.budget.is_wait_over() || pause.until.is_past() {
-            return None;
+    /// releases it, or could have acquired it.
+    pub(super) fn leave_to_others(&mut self) {
+        let Some(pause) = self.claim.take_pause() else {
+            return;
+        };
+        if self.call.budget.is_wait_over() || pause.until.is_past() {
+            return;
         }
         self.after_release = pause.extra;
-        while !pause.deaf_until.is_past() && !self.budget.is_interrupted() {
-            self.budget.wait(pause.deaf_until.left());
-            if self.budget.is_wait_over() {
-                return None;
-            }
+        let wait_until = Moment::now().after(self.call.budget.wait_left());
+        self.wait.sleep_deaf(pause.deaf_until.min(wait_until));
+        if self.call.budget.is_wait_over() {
+            return;
         }
-        self.budget.take_wake_up();
-        let is_heard = self.budget.wait(pause.until.left());
+        self.call.budget.take_wake_up();
+        let is_heard = self.call.budget.wait(pause.until.left());
         if is_heard {
             self.let_others_go_first();
         }
-        Some(is_heard)
+        self.pause = Some(is_heard);
     }
 
-    /// After the first round: records whether another client used the pause, if there was one, in
-    /// which a release was heard or not.
-    pub(super) fn end_pause(&self, is_heard: Option<bool>, replies: &Replies<'_>) {
-        if let Some(is_heard) = is_heard {
+    /// After the first round: records whether another client used the pause, if there was one.
+    pub(super) fn end_pause(&mut self, replies: &Replies<'_>) {
+        if let Some(is_heard) = self.pause.take() {
             self.claim.end_pause(is_heard || !replies.held.is_empty());
         }
     }
@@ -51,16 +53,7 @@ impl Request<'_> {
     /// After the first release since this client's own: waits a little, if several clients compete.
     pub(super) fn let_others_go_first(&mut self) {
         if let Some(extra) = self.after_release.take() {
-            self.budget.wait(extra);
+            self.call.budget.wait(extra);
         }
-    }
-}
-
-pub(super) fn count_wake_up(core: &Core, by_message: bool) {
-    let counters = &core.observer.counters;
-    if by_message {
-        counters.wakeups_by_message.add(1);
-    } else {
-        counters.wakeups_by_timeout.add(1);
     }
 }

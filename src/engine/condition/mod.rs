@@ -19,7 +19,7 @@ use crate::error::{Error, LostReason, Result};
 use crate::local::Hold;
 use crate::observe::{self, Outcome};
 use crate::protocol::{ConditionKeys, Ended, Intent, Notified, Verdict, verdicts};
-use waiting::{Waiting, Woken};
+use waiting::{WaiterNames, Waiting, Woken};
 
 impl Parts {
     /// Unlocks all levels of this thread, waits for a notification for at most `wait`, and acquires
@@ -45,16 +45,12 @@ impl Parts {
     ) -> Result<bool> {
         let keys = ConditionKeys::new(&part.key, condition)?;
         let core = &part.core;
-        let budget = core.budget_with_wait(wait);
-        let budget = match interrupt {
-            Some(interrupt) => budget.with_interrupt(interrupt),
-            None => budget,
-        };
-        let budget = self.until_shutdown(budget);
+        let budget = self.until_shutdown(core.budget_to_wait(Some(wait), interrupt));
         // Until the place has ended.
         let _calls = self.begin_calls();
         budget.check_interrupt(self.name())?;
-        let mut waiting = Waiting::begin(part, keys, hold, &budget)?;
+        let names = WaiterNames::new(core, keys);
+        let mut waiting = Waiting::begin(part, &names, hold, &budget)?;
         if let Err(error @ Error::Lost { .. }) = suspend(core, hold) {
             waiting.end(Intent::Pass);
             return Err(error);

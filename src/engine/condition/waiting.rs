@@ -4,27 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::lose;
-use crate::base::backoff::Backoff;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner::OwnerId;
 use crate::core::Core;
 use crate::engine::parts::Part;
+use crate::engine::wait::{Channel, Wait, polls, wait_until};
 use crate::error::Result;
 use crate::local::{Hold, Place, PlaceEnd};
 use crate::protocol::{ConditionKeys, Ended, Intent, Verdict, ended, verdicts};
 use crate::request::{LostCopies, NoReply};
-use crate::subscriber::Listener;
+use crate::script::Call;
 
 /// How long a place lasts without a renewal: the lease of the client's locks, but within these
 /// bounds. So a process that dies loses its place within seconds.
 const SHORTEST_PLACE: Duration = Duration::from_secs(1);
 const LONGEST_PLACE: Duration = Duration::from_secs(10);
-
-/// Pauses between requests while no subscription can announce a notification.
-const FIRST_POLL: Duration = Duration::from_millis(20);
-const LONGEST_POLL: Duration = Duration::from_secs(1);
 
 /// Why a thread does not wait for a notification any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,19 +33,91 @@ pub(super) enum Woken {
     Interrupted,
 }
 
-/// A thread that waits on a condition.
-pub(super) struct Waiting<'a> {
-    core: &'a Arc<Core>,
+/// How Redis knows a waiter.
+pub(super) struct WaiterNames {
     keys: ConditionKeys,
-    budget: &'a CallBudget<'a>,
     /// The lock, with the channel on which this client hears of notifications.
     key: LockKey,
     id: OwnerId,
+    /// How long its place lasts without a renewal.
     lasts: Duration,
+}
+
+impl WaiterNames {
+    pub(super) fn new(core: &Core, keys: ConditionKeys) -> Self {
+        Self {
+            key: keys.heard_by(&core.owner_prefix),
+            id: OwnerId::new(&core.owner_prefix),
+            lasts: core.watchdog_lease.clamp(SHORTEST_PLACE, LONGEST_PLACE),
+            keys,
+        }
+    }
+
+    /// The channel of the client. Messages name the waiter by a word.
+    fn channel<'a>(&'a self, core: &'a Core) -> Channel<'a> {
+        let word = self.id.as_str().split_once(':').map(|(_, number)| number);
+        Channel {
+            core,
+            key: &self.key,
+            word,
+        }
+    }
+
+    /// Puts the waiter into the queue. Its thread has this hold. Returns a moment before the
+    /// request was sent, and the copies that Redis may still execute.
+    fn begin(&self, part: &Part, hold: &Hold) -> Result<(Moment, LostCopies)> {
+        let redis = &part.core.redis;
+        let call = self.keys.wait(hold.grant().owner(), &self.id, self.lasts);
+        let request = redis.request(&part.key, call, &part.core.budget_to_unlock());
+        let (error, lost_copies) = match request {
+            Ok(reply) => match verdicts(&reply.reply, 1).as_deref() {
+                Ok([Verdict::Lost(reason)]) => (lose(part, hold, *reason), reply.lost_copies),
+                Ok(_) => return Ok((reply.asked, reply.lost_copies)),
+                Err(error) => (redis.refusal(&part.key, error.clone()), reply.lost_copies),
+            },
+            Err(NoReply { error, lost_copies }) => (error, lost_copies),
+        };
+        if lost_copies.is_ambiguous() {
+            let end = self.keys.end(&self.id, Intent::Pass);
+            lost_copies.compensate(&end);
+            self.end_later(&part.core, end);
+        }
+        Err(error)
+    }
+
+    /// A place that the watchdog renews. `is_waiting` is false once its thread need not wait for a
+    /// notification.
+    fn watch(
+        &self,
+        core: &Core,
+        is_waiting: bool,
+        asked: Moment,
+        budget: &CallBudget,
+    ) -> Arc<Place> {
+        let renewal = self.keys.renew(&self.id, self.lasts, is_waiting);
+        let (key, unparker) = (self.key.clone(), budget.unparker().clone());
+        let place = Arc::new(Place::new(key, renewal, self.lasts, asked, unparker));
+        // After a shutdown no renewal is needed: the thread does not wait.
+        let _ = core.watchdog.watch(place.id(), Arc::clone(&place) as _);
+        place
+    }
+
+    /// Lets the watchdog end the place by this call, until it has ended by itself.
+    fn end_later(&self, core: &Core, end: Call) {
+        let until = Moment::now().after(self.lasts);
+        core.watchdog.release_orphan(self.key.clone(), end, until);
+    }
+}
+
+/// A thread that waits on a condition.
+pub(super) struct Waiting<'a> {
+    core: &'a Core,
+    names: &'a WaiterNames,
+    budget: &'a CallBudget<'a>,
+    wait: Wait<'a>,
     place: Arc<Place>,
     /// Copies of the first request that Redis may still execute.
     lost_copies: LostCopies,
-    listener: Option<Listener>,
     /// Redis or a message said that it need not wait: a request to end its place may take the
     /// notification, however late.
     is_notified: bool,
@@ -59,81 +127,25 @@ impl<'a> Waiting<'a> {
     /// Puts this thread into the queue. It holds the lock.
     pub(super) fn begin(
         part: &'a Part,
-        keys: ConditionKeys,
+        names: &'a WaiterNames,
         hold: &Hold,
         budget: &'a CallBudget<'a>,
     ) -> Result<Self> {
-        let core = &part.core;
-        let id = OwnerId::new(&core.owner_prefix);
-        let lasts = core.watchdog_lease.clamp(SHORTEST_PLACE, LONGEST_PLACE);
-        let call = keys.wait(hold.grant().owner(), &id, lasts);
-        let request = core
-            .redis
-            .request(&part.key, call, &core.budget_to_unlock());
-        let (begun, lost_copies) = match request {
-            Ok(reply) => {
-                let begun = match verdicts(&reply.reply, 1).as_deref() {
-                    Ok([Verdict::Lost(reason)]) => Err(lose(part, hold, *reason)),
-                    Ok(_) => Ok(reply.asked),
-                    Err(error) => Err(core.redis.refusal(&part.key, error.clone())),
-                };
-                (begun, reply.lost_copies)
-            }
-            Err(NoReply { error, lost_copies }) => (Err(error), lost_copies),
-        };
-        let asked = match begun {
-            Ok(asked) => asked,
-            Err(error) => {
-                if lost_copies.is_ambiguous() {
-                    let end = keys.end(&id, Intent::Pass);
-                    lost_copies.compensate(&end);
-                    let until = Moment::now().after(lasts);
-                    core.watchdog.release_orphan(part.key.clone(), end, until);
-                }
-                return Err(error);
-            }
-        };
-        let key = keys.heard_by(&core.owner_prefix);
-        let renewal = keys.renew(&id, lasts, true);
-        let unparker = budget.unparker();
-        let place = Place::new(key.clone(), renewal, lasts, asked, unparker.clone());
-        let place = Arc::new(place);
-        // After a shutdown no renewal is needed: this thread does not wait.
-        let _ = core.watchdog.watch(place.id(), Arc::clone(&place) as _);
-        let mut waiting = Self {
+        let core = &*part.core;
+        let (asked, lost_copies) = names.begin(part, hold)?;
+        let place = names.watch(core, true, asked, budget);
+        let mut wait = Wait::new(budget, polls());
+        // With a subscription before the release, no message is missed.
+        wait.listen_if_live(names.channel(core));
+        Ok(Self {
             core,
-            keys,
+            names,
             budget,
-            key,
-            id,
-            lasts,
+            wait,
             place,
             lost_copies,
-            listener: None,
             is_notified: false,
-        };
-        // With a subscription before the release, no message is missed.
-        let (key, number) = (&waiting.key, waiting.number());
-        waiting.listener = core.subscriber.listen_if_live(key, number, || unparker);
-        Ok(waiting)
-    }
-
-    /// The word by which messages name this waiter.
-    fn number(&self) -> Option<&str> {
-        self.id.as_str().split_once(':').map(|(_, number)| number)
-    }
-
-    /// Listens for notifications. True if the channel is subscribed.
-    fn listen(&mut self) -> bool {
-        let subscriber = &self.core.subscriber;
-        let is_in_place = |listener: &Listener| subscriber.is_in_place(listener, &self.key);
-        if !self.listener.as_ref().is_some_and(is_in_place) {
-            self.listener = None;
-            let (unparker, left) = (self.budget.unparker(), self.budget.wait_left());
-            let listener = subscriber.listen(&self.key, self.number(), unparker, left);
-            self.listener = Some(listener);
-        }
-        self.listener.as_ref().is_some_and(Listener::is_live)
+        })
     }
 
     /// Sleeps until this thread need not wait for a notification any more. From then on, its place
@@ -142,46 +154,41 @@ impl<'a> Waiting<'a> {
         let woken = self.wait_for_notification();
         self.is_notified = woken == Woken::Notified;
         self.core.watchdog.forget(self.place.id());
-        self.listener = None;
-        let renewal = self.keys.renew(&self.id, self.lasts, false);
-        let (confirmed, unparker) = (self.place.confirmed(), self.budget.unparker().clone());
-        let place = Place::new(self.key.clone(), renewal, self.lasts, confirmed, unparker);
-        self.place = Arc::new(place);
-        let watchdog = &self.core.watchdog;
-        let _ = watchdog.watch(self.place.id(), Arc::clone(&self.place) as _);
+        self.wait.stop_listening();
+        let confirmed = self.place.confirmed();
+        self.place = self.names.watch(self.core, false, confirmed, self.budget);
         woken
     }
 
     fn wait_for_notification(&mut self) -> Woken {
-        let mut polls = Backoff::new(FIRST_POLL, LONGEST_POLL);
-        loop {
-            if self.budget.take_message() {
-                return Woken::Notified;
-            }
-            if let Some(end) = self.place.end() {
-                return match end {
-                    PlaceEnd::Told => Woken::Notified,
-                    PlaceEnd::Unconfirmed => Woken::Unconfirmed,
-                };
-            }
-            if self.budget.is_interrupted() {
-                return Woken::Interrupted;
-            }
-            if self.budget.is_wait_over() {
-                return Woken::TimedOut;
-            }
-            let is_live = self.listen();
-            let poll = polls.next();
-            let pause = if is_live { Duration::MAX } else { poll };
-            let is_woken = self.budget.wait(pause);
-            let is_clear = self.place.is_over()
-                || self.budget.has_message()
-                || self.budget.is_interrupted()
-                || self.budget.is_wait_over();
-            if (is_woken || !is_live) && !is_clear {
-                // A subscription has begun or has ended, so a message may have been missed.
+        let budget = self.budget;
+        let channel = self.names.channel(self.core);
+        // A subscription has begun or has ended, so a message may have been missed.
+        let mut may_have_missed = false;
+        let woken = wait_until(budget, channel.key.name(), || {
+            let woken = self.woken();
+            if woken.is_none() && std::mem::take(&mut may_have_missed) {
                 self.confirm();
+            } else if woken.is_none() {
+                let is_live = self.wait.listen(&[channel]) > 0;
+                may_have_missed = self.wait.sleep(is_live, Duration::MAX) || !is_live;
             }
+            Ok(woken)
+        });
+        // A notification counts even if there is an interrupt, too.
+        woken.unwrap_or_else(|_| self.woken().unwrap_or(Woken::Interrupted))
+    }
+
+    /// Why this thread need not wait; `None` if it has to.
+    fn woken(&self) -> Option<Woken> {
+        if self.budget.take_message() {
+            return Some(Woken::Notified);
+        }
+        match self.place.end() {
+            Some(PlaceEnd::Told) => Some(Woken::Notified),
+            Some(PlaceEnd::Unconfirmed) => Some(Woken::Unconfirmed),
+            None if self.budget.is_interrupted() => Some(Woken::Interrupted),
+            None => self.budget.is_wait_over().then_some(Woken::TimedOut),
         }
     }
 
@@ -190,7 +197,7 @@ impl<'a> Waiting<'a> {
         let core = self.core;
         let call = self.place.call().clone();
         let budget = core.budget_for_a_reply();
-        let Ok(reply) = core.redis.request(&self.key, call, &budget) else {
+        let Ok(reply) = core.redis.request(&self.names.key, call, &budget) else {
             return;
         };
         match verdicts(&reply.reply, 1).as_deref() {
@@ -207,20 +214,17 @@ impl<'a> Waiting<'a> {
     /// in the background, when its thread does not wait any more. A notification of the meantime is
     /// passed on.
     pub(super) fn end(self, intent: Intent) -> Option<Ended> {
-        let core = self.core;
+        let (core, names) = (self.core, self.names);
         core.watchdog.forget(self.place.id());
-        let end = self.keys.end(&self.id, intent);
-        let pass = self.keys.end(&self.id, Intent::Pass);
+        let end = names.keys.end(&names.id, intent);
+        let pass = names.keys.end(&names.id, Intent::Pass);
         let budget = core.budget_for_a_reply();
-        let reply = core.redis.request(&self.key, end.clone(), &budget);
+        let reply = core.redis.request(&names.key, end.clone(), &budget);
         let ended = reply.ok().and_then(|reply| ended(&reply.reply).ok());
         // A late copy makes a place whose thread does not wait.
         self.lost_copies.compensate(&pass);
         if ended.is_none() {
-            let orphan = if self.is_notified { end } else { pass };
-            let until = Moment::now().after(self.lasts);
-            core.watchdog
-                .release_orphan(self.key.clone(), orphan, until);
+            names.end_later(core, if self.is_notified { end } else { pass });
         }
         ended
     }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use super::waiting::Step;
 use super::{IfUnclear, Number, refused};
 use crate::base::call_budget::CallBudget;
 use crate::base::interrupt::Interrupt;
-use crate::engine::wait::{Step, Wait, Waited};
 use crate::error::Result;
 use crate::observe::{self, Outcome};
 use crate::protocol::{RequestCopy, number};
@@ -41,51 +41,21 @@ impl Number {
         Ok(u64::try_from(count).unwrap_or_default())
     }
 
-    /// Waits until the count is zero.
-    pub(crate) fn wait(&self) -> Result<()> {
-        let budget = self.check_open()?.budget_to_lock();
-        self.wait_within(budget).map(drop)
-    }
-
-    /// Waits until the count is zero, at most for `time`. Returns whether it is zero.
-    pub(crate) fn wait_for(&self, time: Duration) -> Result<bool> {
-        let budget = self.check_open()?.budget_with_wait(time);
-        self.wait_within(budget)
-    }
-
-    /// Waits until the count is zero; fails if it is interrupted.
-    pub(crate) fn wait_interruptibly(&self, interrupt: &Interrupt) -> Result<()> {
-        let budget = self.check_open()?.budget_until_interrupted(interrupt);
-        self.wait_within(budget).map(drop)
-    }
-
-    /// Waits until the count is zero, at most for `time`; fails if it is interrupted.
-    pub(crate) fn wait_for_interruptibly(
+    /// Waits until the count is zero, at most for `time`, if that is set. Returns whether it is
+    /// zero. Fails if the interrupt is raised.
+    pub(crate) fn wait(
         &self,
-        time: Duration,
-        interrupt: &Interrupt,
+        time: Option<Duration>,
+        interrupt: Option<&Interrupt>,
     ) -> Result<bool> {
-        let budget = self.check_open()?.budget_with_wait(time);
-        self.wait_within(budget.with_interrupt(interrupt))
-    }
-
-    fn wait_within(&self, budget: CallBudget<'_>) -> Result<bool> {
-        let budget = &budget.until_shutdown(&self.core.shutdown);
-        let wait = Wait {
-            core: &self.core,
-            key: &self.key,
-            wanted: 0,
-            budget,
+        let budget = &self.budget_to_wait(time, interrupt)?;
+        let request = |_| {
+            Ok(match self.count_within(budget)? {
+                0 => Step::DoneForAll,
+                _ => Step::Wait(None),
+            })
         };
-        let call = || {
-            let waited = wait.run::<()>(|_| {
-                Ok(match self.count_within(budget)? {
-                    0 => Step::DoneForAll,
-                    _ => Step::Wait(None),
-                })
-            })?;
-            Ok(matches!(waited, Waited::DoneForAll))
-        };
+        let call = || self.request_until_done(0, budget, request);
         observe::wait(self.name(), "latch", call, Outcome::of_wait)
     }
 }

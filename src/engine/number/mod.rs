@@ -6,9 +6,11 @@
 //! | `mod` | the number; requests that Redis executes at most once |
 //! | `semaphore` | takes and adds permits |
 //! | `latch` | counts down, and waits for zero |
+//! | `waiting` | waits until the number allows what a thread wants |
 
 mod latch;
 mod semaphore;
+mod waiting;
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -18,12 +20,13 @@ use redis::{RedisResult, Value};
 
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
+use crate::base::interrupt::Interrupt;
 use crate::base::key::{Family, LockKey};
 use crate::base::lanes::RequestId;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::protocol::{NumberKey, RequestCopy, number, records};
-use crate::request::{LostCopies, NoReply, Request, request_batch};
+use crate::request::{LostCopies, NoReply, Reply, Request, request_batch};
 use crate::script::Call;
 
 /// For how long a request is repeated, by its caller and then by the watchdog. Redis keeps its
@@ -51,6 +54,17 @@ struct Clear<'a, T> {
     is_repeated: bool,
     /// The number of replicas that have the change, if they are too few.
     unreplicated: Option<u32>,
+}
+
+impl<'a, T> Clear<'a, T> {
+    fn new(id: RequestId<'a>, value: T, reply: &Reply) -> Self {
+        Self {
+            id,
+            value,
+            is_repeated: reply.lost_copies.is_ambiguous(),
+            unreplicated: reply.unreplicated,
+        }
+    }
 }
 
 /// What becomes of a request without a clear reply.
@@ -98,6 +112,17 @@ impl Number {
         Ok(&self.core)
     }
 
+    /// The budget of a call that waits. Fails like [`check_open`](Self::check_open).
+    fn budget_to_wait<'c>(
+        &'c self,
+        wait: Option<Duration>,
+        interrupt: Option<&'c Interrupt>,
+    ) -> Result<CallBudget<'c>> {
+        let core = self.check_open()?;
+        let budget = core.budget_to_wait(wait, interrupt);
+        Ok(budget.until_shutdown(&core.shutdown))
+    }
+
     fn key(&self) -> NumberKey<'_> {
         NumberKey {
             key: &self.key,
@@ -129,66 +154,69 @@ impl Number {
         if_unclear: IfUnclear,
         budget: &CallBudget,
     ) -> Result<Clear<'_, T>> {
-        let redis = &self.core.redis;
         let _call = self.core.watchdog.begin_call();
         // Other processes may wait for what is repeated.
         if if_unclear != IfUnclear::Repeat {
             self.core.check_not_shut_down(self.name())?;
         }
         loop {
-            let id = self.core.lanes.next();
+            let (id, limit) = (self.core.lanes.next(), Moment::now().after(REPEATED));
             let copy = |is_repeated| {
                 call(RequestCopy {
                     id: &id,
                     is_repeated,
                 })
             };
-            let request = Request::new(redis, &self.key, copy(false));
-            let (deadline, limit) = (budget.reply_deadline(), Moment::now().after(REPEATED));
-            let replies = request_batch(
-                &[request],
-                |_| Some(copy(true)),
-                deadline.min(limit),
-                budget,
-            );
-            let (error, lost_copies, mut is_unclear) = match replies.into_iter().next() {
-                Some(Ok(reply)) => match decode(&reply.reply) {
-                    Ok(value) => {
-                        return Ok(Clear {
-                            id,
-                            value,
-                            is_repeated: reply.lost_copies.is_ambiguous(),
-                            unreplicated: reply.unreplicated,
-                        });
-                    }
-                    Err(error) => (redis.refusal(&self.key, error), reply.lost_copies, true),
-                },
-                Some(Err(NoReply { error, lost_copies })) => {
+            let deadline = budget.reply_deadline();
+            let sent = self.send(copy, deadline.min(limit), budget);
+            let sent = sent.map(|reply| (decode(&reply.reply), reply));
+            let (error, lost_copies, is_unclear) = match sent {
+                Ok((Ok(value), reply)) => return Ok(Clear::new(id, value, &reply)),
+                Ok((Err(error), reply)) => {
+                    let error = self.core.redis.refusal(&self.key, error);
+                    (error, reply.lost_copies, true)
+                }
+                Err(NoReply { error, lost_copies }) => {
                     let is_unclear = lost_copies.is_ambiguous();
                     (error, lost_copies, is_unclear)
                 }
-                None => return Err(redis.unavailable(&self.key, budget, "no reply".into())),
             };
-            // What was never sent is repeated, too: the caller need not know the difference.
             let is_late = matches!(error, Error::Unavailable { .. });
-            is_unclear |= is_late && if_unclear == IfUnclear::Repeat;
-            if is_unclear {
+            // What was never sent is repeated, too: the caller need not know the difference.
+            if is_unclear || is_late && if_unclear == IfUnclear::Repeat {
                 let repeated = copy(true);
                 let is_repeated = self.clean_up(id, repeated, lost_copies, if_unclear, limit);
-                if if_unclear != IfUnclear::Undo {
-                    let error = self.unclear(error, budget);
-                    return Err(match if_unclear {
-                        IfUnclear::Repeat => error.of_release(is_repeated),
-                        _ => error,
-                    });
+                match if_unclear {
+                    IfUnclear::Undo => {}
+                    IfUnclear::Cancel => return Err(self.unclear(error, budget)),
+                    IfUnclear::Repeat => {
+                        return Err(self.unclear(error, budget).of_release(is_repeated));
+                    }
                 }
             }
-            // The caller has more time than one request may take.
-            let is_cut = limit < deadline && is_late;
-            if !is_cut {
+            // The caller may have more time than one request may take.
+            if !is_late || deadline <= limit {
                 return Err(error);
             }
         }
+    }
+
+    /// Sends one request and its copies, until there is a reply or this moment.
+    fn send(
+        &self,
+        copy: impl Fn(bool) -> Call,
+        until: Moment,
+        budget: &CallBudget,
+    ) -> Result<Reply, NoReply> {
+        let redis = &self.core.redis;
+        let request = Request::new(redis, &self.key, copy(false));
+        let replies = request_batch(&[request], |_| Some(copy(true)), until, budget);
+        replies.into_iter().next().unwrap_or_else(|| {
+            Err(NoReply {
+                error: redis.unavailable(&self.key, budget, "no reply".into()),
+                lost_copies: LostCopies::default(),
+            })
+        })
     }
 
     /// The error of a request that Redis may have executed, although it refused the last copy.

@@ -2,21 +2,16 @@
 
 use std::time::Duration;
 
+use super::waiting::Step;
 use super::{IfUnclear, Number, refused};
-use crate::base::backoff::Backoff;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::base::lanes::RequestId;
-use crate::engine::wait::{Step, Wait, Waited};
+use crate::engine::wait::{FIRST_POLL, polls, wait_until};
 use crate::error::{Error, Result};
 use crate::observe::{self, Outcome};
 use crate::protocol::{RequestCopy, number};
-
-/// Pauses between requests while too few replicas confirm them. The first is also that after a
-/// refusal that may be out of date.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Number {
     pub(crate) fn try_set_permits(&self, permits: u32) -> Result<bool> {
@@ -24,68 +19,37 @@ impl Number {
         self.set(|copy| self.key().set_permits(copy, permits))
     }
 
-    /// Takes permits, and waits for them.
-    pub(crate) fn acquire(&self, permits: u32) -> Result<()> {
-        let budget = self.check_open()?.budget_to_lock();
-        self.acquire_within(permits, budget).map(drop)
-    }
-
-    /// Takes permits if that many are free within `wait`. Returns whether it took them.
-    pub(crate) fn try_acquire(&self, permits: u32, wait: Duration) -> Result<bool> {
-        let budget = self.check_open()?.budget_with_wait(wait);
-        self.acquire_within(permits, budget)
-    }
-
-    /// Takes permits, and waits for them; fails if it is interrupted.
-    pub(crate) fn acquire_interruptibly(&self, permits: u32, interrupt: &Interrupt) -> Result<()> {
-        let budget = self.check_open()?.budget_until_interrupted(interrupt);
-        self.acquire_within(permits, budget).map(drop)
-    }
-
-    /// Takes permits if that many are free within `wait`; fails if it is interrupted.
-    pub(crate) fn try_acquire_interruptibly(
+    /// Takes permits if that many are free within `wait`, if that is set. Returns whether it took
+    /// them. Fails if the interrupt is raised.
+    pub(crate) fn acquire(
         &self,
         permits: u32,
-        wait: Duration,
-        interrupt: &Interrupt,
+        wait: Option<Duration>,
+        interrupt: Option<&Interrupt>,
     ) -> Result<bool> {
-        let budget = self.check_open()?.budget_with_wait(wait);
-        self.acquire_within(permits, budget.with_interrupt(interrupt))
-    }
-
-    fn acquire_within(&self, permits: u32, budget: CallBudget<'_>) -> Result<bool> {
-        let budget = &budget.until_shutdown(&self.core.shutdown);
+        let budget = &self.budget_to_wait(wait, interrupt)?;
         check(permits)?;
         if permits == 0 {
             budget.check_interrupt(self.name())?;
             return Ok(true);
         }
-        let wait = Wait {
-            core: &self.core,
-            key: &self.key,
-            wanted: permits,
-            budget,
-        };
-        let call = || wait.run(|ahead| self.take(permits, ahead, budget));
-        let outcome = |waited: &_| match waited {
-            Waited::Done(()) => Outcome::Acquired,
-            Waited::DoneForAll | Waited::Over => Outcome::Timeout,
-        };
-        let waited = observe::wait(self.name(), "semaphore", call, outcome);
-        let observer = &self.core.observer;
-        observer.count_failure(Outcome::of(&waited, outcome));
-        Ok(matches!(waited?, Waited::Done(())))
+        let call =
+            || self.request_until_done(permits, budget, |ahead| self.take(permits, ahead, budget));
+        let waited = observe::wait(self.name(), "semaphore", call, Outcome::of_wait);
+        let outcome = Outcome::of(&waited, Outcome::of_wait);
+        self.core.observer.count_failure(outcome);
+        waited
     }
 
     /// One request for permits, of which `left_over` more must be free. Repeated while too few
     /// replicas confirm it.
-    fn take(&self, permits: u32, left_over: u64, budget: &CallBudget) -> Result<Step<()>> {
+    fn take(&self, permits: u32, left_over: u64, budget: &CallBudget) -> Result<Step> {
         let redis = &self.core.redis;
         // Until permits that do not count are given back.
         let _call = self.core.watchdog.begin_call();
-        let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        let mut pauses = polls();
         let mut unreplicated = self.core.waiting.confirmed_replicas(&self.key);
-        loop {
+        wait_until(budget, self.name(), || {
             let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, left_over);
             let clear = self.request_once(call, number::<u32>, IfUnclear::Undo, budget);
             let clear = clear.map_err(|error| match (&error, unreplicated) {
@@ -95,12 +59,12 @@ impl Number {
                 _ => error,
             })?;
             let Some(confirmed) = clear.unreplicated else {
-                return Ok(match clear.value {
+                return Ok(Some(match clear.value {
                     // The refusal may be that of a lost copy, from before a release whose message
                     // ended a pause of the request.
-                    0 => Step::Wait(clear.is_repeated.then_some(FIRST_PAUSE)),
-                    _ => Step::Done(()),
-                });
+                    0 => Step::Wait(clear.is_repeated.then_some(FIRST_POLL)),
+                    _ => Step::Done,
+                }));
             };
             self.give_back(clear.id, budget);
             if budget.is_wait_over() || budget.reply_deadline().is_past() {
@@ -110,8 +74,8 @@ impl Number {
             let waiting = &self.core.waiting;
             waiting.unreplicated(&self.key, budget.unparker(), confirmed);
             budget.wait(pauses.next().min(budget.reply_deadline().left()));
-            budget.check_interrupt(self.name())?;
-        }
+            Ok(None)
+        })
     }
 
     /// Undoes a request that has taken permits.

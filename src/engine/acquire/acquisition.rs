@@ -1,0 +1,180 @@
+//! The state of one call that acquires the missing parts of a lock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::rival::Rival;
+use crate::base::clock::Moment;
+use crate::base::list::List;
+use crate::base::owner::OwnerId;
+use crate::engine::group::group;
+use crate::engine::held::Needed;
+use crate::engine::parts::{LockCall, Missing, Part};
+use crate::engine::undo::{Unused, end_of, release_unused, undo_lost_copies};
+use crate::engine::wait::{Wait, polls};
+use crate::error::Error;
+use crate::lease::{Terms, drift};
+use crate::local::{Claim, Granted, Hold};
+use crate::protocol::Wish;
+use crate::request::Prepared;
+use crate::script::Call;
+
+/// One call that acquires the missing parts of a lock.
+pub(super) struct Acquisition<'a> {
+    pub(super) call: LockCall<'a>,
+    pub(super) units: List<Unit<'a>>,
+    pub(super) claim: Claim,
+    pub(super) wait: Wait<'a>,
+    /// Set until the first reply, if the thread left the lock to other clients before its first
+    /// request: whether it heard a release.
+    pub(super) pause: Option<bool>,
+    /// How long this thread waits after the next release before it requests the lock. Set if this
+    /// client has released the lock while several other clients listened.
+    pub(super) after_release: Option<Duration>,
+    /// The units that did not reply to the last requests. They are requested before the others.
+    pub(super) silent: List<usize>,
+    /// The number of holds that are expected to share the grant.
+    pub(super) expected_holds: usize,
+    pub(super) rival: Rival,
+    /// The next request, which the subscriber thread may have sent already, and its owner id.
+    pub(super) prepared: Option<(OwnerId, Arc<Prepared>)>,
+    /// Until when granted parts are kept while this thread waits for the others.
+    pub(super) kept_until: Option<Moment>,
+    /// The exclusive hold of this thread, if it acquires a shared one of the same lock.
+    pub(super) within: Option<&'a Hold>,
+    /// Redis may know that this client waits.
+    pub(super) is_known_to_wait: bool,
+    /// The log says that no release can end this wait.
+    pub(super) is_logged: bool,
+    /// The owner of the last grant that had ended when its reply arrived.
+    pub(super) late: Option<OwnerId>,
+}
+
+/// The parts that share one request, which grants all of them or none.
+pub(super) struct Unit<'a> {
+    pub(super) parts: List<&'a Part>,
+    pub(super) terms: Terms,
+    pub(super) granted: Option<Granted>,
+    /// The names of the requests by which Redis may know that this thread waits.
+    pub(super) waits_as: Option<OwnerId>,
+    /// The last request had no reply.
+    pub(super) is_unanswered: bool,
+}
+
+/// A lock that another owner holds.
+pub(super) struct HeldByOther<'a> {
+    pub(super) unit: usize,
+    pub(super) part: &'a Part,
+    /// What is left of the lease.
+    pub(super) left: Duration,
+    /// Redis still has what it granted to this call too late.
+    pub(super) is_own: bool,
+}
+
+/// The replies of all servers to one round of requests.
+#[derive(Default)]
+pub(super) struct Replies<'a> {
+    pub(super) held: Vec<HeldByOther<'a>>,
+    pub(super) failures: Vec<Error>,
+    /// The units without a reply.
+    pub(super) silent: List<usize>,
+    /// Set if too few replicas confirmed a grant: how many did.
+    pub(super) unreplicated: Option<u32>,
+    /// The grants that too few replicas confirmed. They are to be released.
+    pub(super) unused: Vec<Unused<'a>>,
+    /// A grant had ended when its reply arrived.
+    pub(super) is_too_late: bool,
+}
+
+impl<'a> Acquisition<'a> {
+    pub(super) fn new(call: LockCall<'a>, missing: &[Missing<'a>], claim: Claim) -> Self {
+        let places = missing.iter().map(|(part, _)| (&part.core, &part.key));
+        let groups = group(places, |_, at| {
+            call.parts.needed == Needed::All && missing[at].0.protocol.is_joinable()
+        });
+        let unit = |members: List<usize>| Unit {
+            terms: missing[members[0]].1,
+            parts: members.into_iter().map(|at| missing[at].0).collect(),
+            granted: None,
+            waits_as: None,
+            is_unanswered: false,
+        };
+        let units = groups.into_iter().map(unit).collect();
+        Self {
+            call,
+            wait: Wait::new(call.budget, polls()),
+            units,
+            claim,
+            pause: None,
+            after_release: None,
+            silent: List::new(),
+            kept_until: None,
+            expected_holds: 1,
+            prepared: None,
+            rival: Rival::default(),
+            within: None,
+            is_known_to_wait: false,
+            is_logged: false,
+            late: None,
+        }
+    }
+
+    /// The number of units that must be granted.
+    pub(super) fn needed(&self) -> usize {
+        self.call.parts.needed.of(self.units.len())
+    }
+
+    /// The units that are granted, and whose leases have not ended.
+    pub(super) fn granted(&self) -> impl Iterator<Item = usize> {
+        let now = Moment::now();
+        let lasts = move |granted: &Granted| !is_over(granted, now);
+        let is_granted = move |unit: &Unit<'_>| unit.granted.as_ref().is_some_and(lasts);
+        let units = self.units.iter().enumerate();
+        units.filter_map(move |(at, unit)| is_granted(unit).then_some(at))
+    }
+
+    /// Releases what is granted. What gets no reply is released in the background.
+    pub(super) fn undo(&mut self) {
+        self.kept_until = None;
+        if let Some((owner, prepared)) = self.prepared.take() {
+            let unit = &mut self.units[0];
+            undo_lost_copies(&unit.parts, &owner, unit.terms, prepared.abandon());
+            unit.may_wait_as(&owner);
+        }
+        let mut unused = Vec::new();
+        let mut timeout = Duration::ZERO;
+        for unit in &mut self.units {
+            if let Some(grant) = unit.granted.take() {
+                timeout = timeout.max(unit.parts[0].core.command_timeout);
+                unused.push(Unused::new(&unit.parts, grant.owner, end_of(unit.terms)));
+            }
+        }
+        let LockCall { parts, budget, .. } = self.call;
+        match parts.needed {
+            Needed::All => release_unused(unused, Needed::All, &budget.remaining(timeout)),
+            needed => release_unused(unused, needed, budget),
+        }
+    }
+
+    /// The error of a call whose grants all arrived after the end of their lease.
+    pub(super) fn too_late_error(&self) -> Error {
+        let Part { core, key, .. } = self.units[0].parts[0];
+        let cause = "every reply arrived after the lease that it granted had ended";
+        core.redis.unavailable(key, self.call.budget, cause.into())
+    }
+}
+
+impl Unit<'_> {
+    /// The call that acquires the unit for `owner`.
+    pub(super) fn call(&self, owner: &OwnerId, wish: &Wish) -> Call {
+        let keys: List<_> = self.parts.iter().map(|part| &part.key).collect();
+        let protocol = self.parts[0].protocol;
+        protocol.acquire(&keys, owner, self.terms.millis, wish)
+    }
+}
+
+/// True if the lease of a grant is over.
+pub(super) fn is_over(granted: &Granted, now: Moment) -> bool {
+    let lease = Duration::from_millis(granted.terms.millis);
+    granted.asked.after(lease - drift(lease)) <= now
+}

@@ -1,0 +1,136 @@
+//! Evaluates the replies to one round of requests.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use super::acquisition::{Acquisition, HeldByOther, Replies, is_over};
+use super::observed::log_that_there_are_none;
+use crate::base::clock::Moment;
+use crate::base::owner::OwnerId;
+use crate::engine::parts::Part;
+use crate::engine::undo::{
+    Unused, end_of, owner_of_grant, release_orphans, undo_lost_copies, undo_unclear_grant,
+};
+use crate::error::{Error, Result};
+use crate::local::Granted;
+use crate::protocol::AcquireReply;
+use crate::request::{NoReply, Reply};
+
+/// What is left of the lease of a lock without an expiry: it can be deleted without a message.
+const UNKNOWN_LEASE: Duration = Duration::from_secs(1);
+
+impl<'a> Acquisition<'a> {
+    /// Evaluates the reply to a request whose last copy was sent for `owner`.
+    pub(super) fn evaluate(
+        &mut self,
+        at: usize,
+        owner: OwnerId,
+        result: Result<Reply, NoReply>,
+        replies: &mut Replies<'a>,
+    ) {
+        let unit = &mut self.units[at];
+        unit.is_unanswered = result.as_ref().is_err_and(may_arrive_later);
+        let (parts, terms) = (&unit.parts, unit.terms);
+        let reply = match result {
+            Ok(reply) => reply,
+            Err(NoReply { error, lost_copies }) => {
+                undo_lost_copies(parts, &owner, terms, lost_copies);
+                replies.failures.push(error);
+                replies.silent.push(at);
+                unit.may_wait_as(&owner);
+                return;
+            }
+        };
+        match parts[0].protocol.acquired(&reply.reply) {
+            Ok(AcquireReply::Held {
+                at: part,
+                millis,
+                owner: holder,
+            }) => {
+                let part = parts[part.min(parts.len() - 1)];
+                let left = millis.map_or(UNKNOWN_LEASE, Duration::from_millis);
+                let held = self.refused((at, part), &owner, left, holder, reply);
+                replies.held.push(held);
+            }
+            Ok(AcquireReply::Granted(_)) if reply.unreplicated.is_some() => {
+                parts[0].core.observer.counters.unreplicated.add(1);
+                replies.unreplicated = reply.unreplicated;
+                let mut unused = Unused::new(parts, owner, end_of(terms));
+                unused.lost_copies = reply.lost_copies;
+                replies.unused.push(unused);
+            }
+            Ok(AcquireReply::Granted(tokens)) => {
+                replies.is_too_late |= !self.granted_to(at, &owner, tokens, reply);
+            }
+            Err(error) => {
+                undo_unclear_grant(parts, &owner, terms, reply.lost_copies);
+                let refusal = parts[0].core.redis.refusal(&parts[0].key, error);
+                replies.failures.push(refusal);
+            }
+        }
+    }
+
+    /// Evaluates the refusal of a request: `holder` holds this part of the unit.
+    fn refused(
+        &mut self,
+        (at, part): (usize, &'a Part),
+        owner: &OwnerId,
+        left: Duration,
+        holder: String,
+        reply: Reply,
+    ) -> HeldByOther<'a> {
+        let unit = &mut self.units[at];
+        let (first, budget) = (unit.parts[0], self.call.budget);
+        undo_lost_copies(&unit.parts, owner, unit.terms, reply.lost_copies);
+        unit.may_wait_as(owner);
+        if first.protocol.is_exclusive() {
+            self.rival.holds(&holder);
+        }
+        if first.protocol.has_no_owner(&reply.reply)
+            && !budget.is_wait_over()
+            && !std::mem::replace(&mut self.is_logged, true)
+        {
+            log_that_there_are_none(first);
+        }
+        let is_own = self.late.as_ref().map(OwnerId::as_str) == Some(&holder);
+        budget.note_holder(holder);
+        HeldByOther {
+            unit: at,
+            part,
+            left,
+            is_own,
+        }
+    }
+
+    /// Notes that a unit is granted. False if its lease was over before the reply arrived.
+    fn granted_to(&mut self, at: usize, owner: &OwnerId, tokens: Range<u64>, reply: Reply) -> bool {
+        let unit = &mut self.units[at];
+        let (parts, terms) = (&unit.parts, unit.terms);
+        let grant = Granted {
+            others_wait: parts[0].protocol.others_wait(&reply.reply),
+            owner: owner_of_grant(parts, owner, reply.lost_copies),
+            asked: reply.asked,
+            replied: Moment::now(),
+            terms,
+            tokens,
+        };
+        let is_late = is_over(&grant, grant.replied);
+        if is_late {
+            // It may have expired in Redis.
+            release_orphans(parts, &grant.owner, end_of(terms));
+            self.late = Some(grant.owner);
+        } else {
+            unit.granted = Some(grant);
+        }
+        !is_late
+    }
+}
+
+/// True if Redis may execute a copy of the request later.
+fn may_arrive_later(none: &NoReply) -> bool {
+    none.lost_copies.is_ambiguous()
+        || matches!(
+            none.error,
+            Error::Unavailable { .. } | Error::Interrupted { .. } | Error::ShutDown { .. }
+        )
+}
