@@ -175,8 +175,8 @@ impl<'r, 'q> Attempt<'r, 'q> {
     }
 
     /// Evaluates what has come of an exchange.
-    fn finish(&mut self, mut exchange: Exchange) {
-        let outcomes = exchange.sent.finish();
+    fn finish(&mut self, exchange: Exchange) {
+        let outcomes = exchange.sent.outcomes();
         let mut taken = List::new();
         let mut failure: Option<RedisError> = None;
         for (index, outcome) in outcomes.into_iter().enumerate() {
@@ -224,7 +224,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
             exchange.sent.link().retire();
         }
         let server = &exchange.server;
-        server.failed(&error, true);
+        server.failed(&error, true, exchange.sent.sent_at);
         let state = &mut self.requests[place];
         if action == RetryAction::SendSource && !state.by_source {
             (state.by_source, state.needs_source) = (true, true);
@@ -256,12 +256,13 @@ impl<'r, 'q> Attempt<'r, 'q> {
             exchange.sent.link().retire();
         }
         // A call with little time left says nothing of the server, nor does a server that replies
-        // to other requests first.
-        if silence >= BRIEFLY.min(timeout) {
+        // to other requests first, or whose reply no thread has read yet.
+        if silence >= BRIEFLY.min(timeout) && !exchange.sent.has_arrived() {
             exchange.server.unanswered(exchange.sent.sent_at);
             // A server that is late where others were faster may be as good as they are.
             if self.enough.is_none() {
-                exchange.server.failed(&error, true);
+                let since = exchange.sent.sent_at;
+                exchange.server.failed(&error, true, since);
             }
         }
         error
@@ -288,7 +289,8 @@ impl<'r, 'q> Attempt<'r, 'q> {
                 }
             }
             Err(error) => {
-                exchange.server.failed(&error, true);
+                let since = exchange.sent.sent_at;
+                exchange.server.failed(&error, true, since);
                 // It is unknown whether the replicas have these.
                 for &(place, _) in taken {
                     let request = &mut self.requests[place];

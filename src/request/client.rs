@@ -30,7 +30,7 @@ pub(crate) struct RedisClient {
     pub(super) pool_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) command_timeout: Duration,
-    pub(super) min_replicas: Option<(u32, Duration)>,
+    pub(crate) min_replicas: Option<(u32, Duration)>,
     /// Whether look-ups succeed, while no server of the deployment is known.
     look_ups: Health,
     pub(crate) clock: ClientClock,

@@ -37,7 +37,7 @@ impl Exchange {
     pub(super) fn append_for_other(server: Arc<Server>, call: &Call) -> Option<Self> {
         let link = server.links.any_link(1)?;
         Some(Self {
-            sent: link.append_for_other(1, |out| out.call(call, false)),
+            sent: link.append(1, Moment::now(), |out| out.call(call, false)),
             server,
             places: List::from_buf([0]),
             own: None,
@@ -51,8 +51,8 @@ impl Exchange {
 
     /// Records that the link broke. Returns the error.
     pub(super) fn broke(&self, error: RedisError) -> RedisError {
-        self.server
-            .failed(&error, self.sent.link().is_established());
+        let established = self.sent.link().is_established();
+        self.server.failed(&error, established, self.sent.sent_at);
         // A connection that was cut while it was idle, or because of its name, says nothing of its
         // server.
         if error.is_timeout() || !self.sent.is_stale() {

@@ -39,7 +39,7 @@ impl RedisClient {
     fn send_ping(&self, server: &Arc<Server>, until: Moment) -> RedisResult<Sent> {
         let time = || self.connect_timeout.min(until.left());
         let link = server.links.link(&server.node, Purpose::Caller, 1, time);
-        let link = link.map_err(|error| failed(server, error, false))?;
+        let link = link.map_err(|error| failed(server, error, false, Moment::now()))?;
         let ping = redis::cmd("PING").get_packed_command();
         Ok(link.send(1, Moment::now(), |out| out.command(&ping)))
     }
@@ -49,7 +49,7 @@ impl RedisClient {
     fn await_pong(&self, server: &Arc<Server>, mut sent: Sent, until: Moment) -> RedisResult<()> {
         for is_last in [false, true] {
             sent.wait(until, self.command_timeout);
-            let outcome = sent.finish().pop().flatten();
+            let outcome = sent.outcomes().pop().flatten();
             match outcome {
                 Some(Outcome::Replied(Ok(_), at)) => {
                     server.replied(at, at.since(sent.sent_at));
@@ -61,7 +61,8 @@ impl RedisClient {
                 outcome => {
                     let error = reply_of(outcome).err();
                     let established = sent.link().is_established();
-                    return error.map_or(Ok(()), |error| Err(failed(server, error, established)));
+                    let fail = |error| Err(failed(server, error, established, sent.sent_at));
+                    return error.map_or(Ok(()), fail);
                 }
             }
         }
@@ -97,8 +98,8 @@ impl RedisClient {
 }
 
 /// Records that a server did not reply.
-fn failed(server: &Server, error: RedisError, established: bool) -> RedisError {
-    server.failed(&error, established);
+fn failed(server: &Server, error: RedisError, established: bool, since: Moment) -> RedisError {
+    server.failed(&error, established, since);
     if !RetryAction::is_reply(&error) {
         server.unanswered(Moment::now());
     }

@@ -14,6 +14,7 @@ use crate::base::list::List;
 use crate::transport::exclusive::Checkout;
 use crate::transport::link::Link;
 use crate::transport::links::Purpose;
+use crate::transport::server::Server;
 
 /// On what a group of requests is sent.
 enum Carrier {
@@ -73,17 +74,17 @@ impl Attempt<'_, '_> {
             return None;
         }
         let requests = group.places.len();
-        let link = group.server.links.open_link(requests)?;
         let mut states = group.places.iter().map(|&place| &self.requests[place]);
-        if states.all(|state| state.call().is_repeatable()) {
-            return Some(link);
-        }
+        let is_repeatable = states.all(|state| state.call().is_repeatable());
         let timeout = self.client(group.places[0]).command_timeout;
-        let is_alive = link.is_alive(self.until.min(Moment::now().after(timeout)));
-        if !is_alive {
+        loop {
+            let link = group.server.links.open_link(requests)?;
+            let until = self.until.min(Moment::now().after(timeout));
+            if is_repeatable || link.is_alive(until) {
+                return Some(link);
+            }
             link.give_back(requests);
         }
-        is_alive.then_some(link)
     }
 
     /// Opens a connection for the first of `untried` groups. `None` as the error: all exclusive
@@ -100,19 +101,29 @@ impl Attempt<'_, '_> {
         let server = &group.server;
         if self.is_exclusive(group) {
             let time = time(client.pool_timeout);
-            return server.exclusive.get(time).map(Carrier::Own);
+            let own = server.exclusive.get(time);
+            return own.map(Carrier::Own).inspect_err(|error| {
+                if let Some(error) = error {
+                    self.not_opened(server, error, time);
+                }
+            });
         }
         let (purpose, requests) = (self.purpose, group.places.len());
         let time = time(client.connect_timeout);
         let link = server.links.link(&server.node, purpose, requests, || time);
         link.map(Carrier::Link).map_err(|error| {
-            server.failed(&error, false);
-            // In less time even a healthy server may not be reached.
-            if !error.is_timeout() || time >= BRIEFLY {
-                server.unanswered(self.began);
-            }
+            self.not_opened(server, &error, time);
             Some(error)
         })
+    }
+
+    /// Records that no connection could be opened within `time`.
+    fn not_opened(&self, server: &Server, error: &RedisError, time: Duration) {
+        server.failed(error, false, Moment::now());
+        // In less time even a healthy server may not be reached.
+        if !error.is_timeout() || time >= BRIEFLY {
+            server.unanswered(self.began);
+        }
     }
 
     fn not_connected(&mut self, group: &Group, error: Option<RedisError>) {

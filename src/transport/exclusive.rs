@@ -1,8 +1,8 @@
 //! Connections to one server that one thread uses at a time, for requests that block their
 //! connection, as WAIT does.
 //!
-//! `r2d2` opens them in the background, checks one that was idle before it is used, and bounds their
-//! number. Its threads start with the first use.
+//! `r2d2` opens them in the background, checks each before it is used, and bounds their number. Its
+//! threads start with the first use.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,8 +26,16 @@ pub(crate) struct Exclusive {
     process: Process,
     /// `None` until the first use. Its mutex protects: there is one pool.
     pool: Mutex<Option<r2d2::Pool<Opener>>>,
-    /// Why the last opening or check failed.
-    failed: Arc<Mutex<Option<RedisError>>>,
+    known: Arc<Mutex<Known>>,
+}
+
+/// What the opener has to know, and what it found. `r2d2` keeps only the text of an error.
+#[derive(Debug, Default)]
+struct Known {
+    /// When an opening failed last, and why.
+    failed: Option<(Moment, RedisError)>,
+    /// Connections that were opened before are not used again.
+    retired_at: Moment,
 }
 
 /// A connection of the pool, which gets it back when this is dropped.
@@ -40,15 +48,26 @@ impl Exclusive {
             limits,
             process: Process::current(),
             pool: Mutex::new(None),
-            failed: Arc::default(),
+            known: Arc::default(),
         }
     }
 
-    /// A connection for this thread alone, within `time`. `None` as the error: all are in use.
+    /// A connection for this thread alone, within `time`. Without one, returns why an opening failed
+    /// in that time, or `None` if all connections are in use.
     pub(crate) fn get(&self, time: Duration) -> Result<Checkout, Option<RedisError>> {
+        let began = Moment::now();
         let pool = self.pool().map_err(Some)?;
-        pool.get_timeout(time)
-            .map_err(|_| self.failed.lock().take())
+        pool.get_timeout(time).map_err(|_| {
+            let failed = self.known.lock().failed.clone();
+            let (_, error) = failed.filter(|(at, _)| *at >= began)?;
+            Some(error)
+        })
+    }
+
+    /// Uses no connection that was opened before this moment for another request.
+    pub(crate) fn retire_all(&self, before: Moment) {
+        let mut known = self.known.lock();
+        known.retired_at = known.retired_at.max(before);
     }
 
     fn pool(&self) -> RedisResult<r2d2::Pool<Opener>> {
@@ -59,7 +78,7 @@ impl Exclusive {
         let opener = Opener {
             node: Arc::clone(&self.node),
             limits: self.limits,
-            failed: Arc::clone(&self.failed),
+            known: Arc::clone(&self.known),
         };
         // Starting its threads is the one thing that can fail, and there it panics.
         let built = catch_unwind(AssertUnwindSafe(|| {
@@ -99,15 +118,7 @@ impl fmt::Debug for Exclusive {
 pub(crate) struct Opener {
     node: Arc<Node>,
     limits: Limits,
-    /// `r2d2` keeps the text alone.
-    failed: Arc<Mutex<Option<RedisError>>>,
-}
-
-impl Opener {
-    fn failed(&self, error: RedisError) -> RedisError {
-        *self.failed.lock() = Some(error.clone());
-        error
-    }
+    known: Arc<Mutex<Known>>,
 }
 
 impl ManageConnection for Opener {
@@ -116,16 +127,20 @@ impl ManageConnection for Opener {
 
     fn connect(&self) -> RedisResult<Arc<Link>> {
         let opened = self.node.open(self.limits.connect_timeout);
-        let opened = opened.map_err(|error| self.failed(error))?;
-        Ok(Arc::new(opened.into_link()))
+        let opened = opened.inspect_err(|error| {
+            self.known.lock().failed = Some((Moment::now(), error.clone()));
+        });
+        Ok(Arc::new(opened?.into_link()))
     }
 
+    /// Checks without a request, which `r2d2` would not limit in time: the connection is not known to
+    /// be of no use, and the server has not closed it.
     fn is_valid(&self, link: &mut Arc<Link>) -> RedisResult<()> {
-        let until = Moment::now().after(self.limits.command_timeout);
-        match link.is_alive(until) {
-            true => Ok(()),
-            false => Err((ErrorKind::Io, "an idle connection was closed").into()),
+        let is_old = link.opened_at() <= self.known.lock().retired_at;
+        if is_old || !link.is_fresh() || link.has_arrived() {
+            return Err((ErrorKind::Io, "an idle connection is of no use").into());
         }
+        Ok(())
     }
 
     /// True if a request on it has no reply.

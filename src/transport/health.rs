@@ -27,6 +27,8 @@ pub(crate) struct Health(Mutex<State>);
 #[derive(Debug)]
 struct State {
     trust: Trust,
+    /// When the topology said last that the locks are on this server.
+    confirmed_at: Moment,
     /// The pauses of the circuit breaker.
     backoff: Backoff,
     /// The current pause. Zero: the last request had a reply.
@@ -59,6 +61,7 @@ impl Default for State {
     fn default() -> Self {
         Self {
             trust: Trust::Full,
+            confirmed_at: Moment::ZERO,
             backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             pause: Duration::ZERO,
             until: Moment::ZERO,
@@ -94,7 +97,8 @@ impl Health {
 
     /// The topology says that the locks are on this server.
     pub(crate) fn confirm(&self) {
-        self.0.lock().trust = Trust::Full;
+        let mut state = self.0.lock();
+        (state.trust, state.confirmed_at) = (Trust::Full, Moment::now());
     }
 
     /// Whether the last request had no reply.
@@ -134,12 +138,15 @@ impl Health {
     }
 
     /// Records what a failure says of the route to the server. It is about `all` connections, or
-    /// about one that could not be opened.
-    pub(crate) fn failed(&self, error: &RedisError, all: bool) {
+    /// about one that could not be opened. What failed began at `since`: a server that was confirmed
+    /// later is trusted.
+    pub(crate) fn failed(&self, error: &RedisError, all: bool, since: Moment) {
         if RetryAction::on(error).invalidates_route(error) {
             let trust = if all { Trust::Broken } else { Trust::Unreached };
             let mut state = self.0.lock();
-            state.trust = state.trust.max(trust);
+            if since >= state.confirmed_at {
+                state.trust = state.trust.max(trust);
+            }
         }
     }
 
@@ -229,13 +236,15 @@ mod tests {
     fn a_connection_that_cannot_be_opened_says_nothing_of_the_open_ones() {
         let health = Health::default();
         let cut = RedisError::from(std::io::Error::from(std::io::ErrorKind::ConnectionRefused));
-        health.failed(&cut, false);
+        health.failed(&cut, false, Moment::now());
         assert!(health.is_suspect() && health.may_be_used());
-        health.failed(&cut, true);
+        health.failed(&cut, true, Moment::now());
         assert!(!health.may_be_used());
-        health.failed(&cut, false);
+        health.failed(&cut, false, Moment::now());
         assert!(!health.may_be_used(), "until the server is confirmed");
+        let before = Moment::now();
         health.confirm();
+        health.failed(&cut, true, before.before(Duration::from_nanos(1)));
         assert!(!health.is_suspect() && health.may_be_used());
     }
 

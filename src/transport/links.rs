@@ -12,6 +12,7 @@ use redis::RedisResult;
 
 use crate::base::clock::Moment;
 use crate::base::wait::wait_until;
+use crate::transport::limits::Limits;
 use crate::transport::link::Link;
 use crate::transport::node::Node;
 
@@ -25,8 +26,8 @@ pub(crate) enum Purpose {
 
 #[derive(Debug)]
 pub(crate) struct Links {
-    most: usize,
-    /// Its mutex protects: there are never more usable links than `most`, those that are being
+    limits: Limits,
+    /// Its mutex protects: there are never more usable links than the limit, those that are being
     /// opened included; two callers do not take the same idle link.
     state: Mutex<State>,
     /// An opening has succeeded or failed.
@@ -47,26 +48,37 @@ impl State {
     fn choose(
         &mut self,
         requests: usize,
-        (most, shares): (usize, bool),
+        limits: &Limits,
+        shares: bool,
         closed: &mut Vec<Arc<Link>>,
     ) -> Option<Arc<Link>> {
         closed.extend(self.links.extract_if(.., |link| !link.is_usable()));
         loop {
             let (at, load) = self.least_loaded()?;
-            if load == 0 && !self.links[at].is_fresh() {
+            let link = &self.links[at];
+            let is_dead = match load {
+                0 => !link.is_fresh(),
+                _ => link.is_silent(limits.command_timeout),
+            };
+            if is_dead {
                 let link = self.links.remove(at);
                 link.retire();
                 closed.push(link);
                 continue;
             }
-            let may_open = self.links.len() + self.opening < most;
-            if load > 0 && may_open && !shares {
+            if load > 0 && self.may_open(limits) && !shares {
                 return None;
             }
-            let link = &self.links[at];
             link.choose(requests);
             return Some(Arc::clone(link));
         }
+    }
+
+    /// One link is opened after the other, except the first ones, and meanwhile the busy ones are
+    /// shared: a server that accepts no connection delays few calls.
+    fn may_open(&self, limits: &Limits) -> bool {
+        let is_first = self.opening == 0 || self.links.is_empty();
+        is_first && self.links.len() + self.opening < limits.connections
     }
 
     /// The first idle link, or else the one with the fewest requests.
@@ -86,9 +98,9 @@ impl State {
 }
 
 impl Links {
-    pub(crate) fn new(most: usize) -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         Self {
-            most,
+            limits,
             state: Mutex::default(),
             opened: Condvar::new(),
         }
@@ -97,16 +109,25 @@ impl Links {
     /// A link on which the caller sends `requests` requests now, without opening one. `None` if one
     /// has to be opened.
     pub(crate) fn open_link(&self, requests: usize) -> Option<Arc<Link>> {
-        let mut closed = Vec::new();
-        let mut state = self.state.lock();
-        state.choose(requests, (self.most, false), &mut closed)
+        self.choose(requests, false)
     }
 
-    /// As [`open_link`](Self::open_link), but shares a busy link rather than that one is opened.
+    /// A link on which the caller sends `requests` requests now: a busy one if there is no idle one.
+    /// `None` if none is open.
     pub(crate) fn any_link(&self, requests: usize) -> Option<Arc<Link>> {
+        self.choose(requests, true)
+    }
+
+    fn choose(&self, requests: usize, shares: bool) -> Option<Arc<Link>> {
         let mut closed = Vec::new();
         let mut state = self.state.lock();
-        state.choose(requests, (self.most, true), &mut closed)
+        state.choose(requests, &self.limits, shares, &mut closed)
+    }
+
+    /// Reads late replies that no thread waits for, so that their links are idle again.
+    fn read_late_replies(&self) {
+        let links = self.state.lock().links.clone();
+        links.iter().for_each(|link| link.read_if_unread());
     }
 
     /// A link on which the caller sends `requests` requests now. Opens one if necessary, within
@@ -124,14 +145,15 @@ impl Links {
         if let Some(link) = self.open_link(requests) {
             return Ok(link);
         }
+        self.read_late_replies();
         let until = Moment::now().after(time());
         let mut closed = Vec::new();
         loop {
             let mut state = self.state.lock();
-            if let Some(link) = state.choose(requests, (self.most, false), &mut closed) {
+            if let Some(link) = state.choose(requests, &self.limits, false, &mut closed) {
                 return Ok(link);
             }
-            if state.links.len() + state.opening < self.most {
+            if state.may_open(&self.limits) {
                 state.opening += 1;
                 drop(state);
                 return self.open(node, requests, until);
@@ -158,7 +180,7 @@ impl Links {
             }
             // The server may accept no more clients, and serve the open links.
             Err(error) => {
-                let shared = state.choose(requests, (self.most, true), &mut closed);
+                let shared = state.choose(requests, &self.limits, true, &mut closed);
                 shared.ok_or(error)
             }
         };
@@ -191,10 +213,13 @@ impl Links {
         Ok(link)
     }
 
-    /// Uses no link of a caller that is open now for another request. That of the watchdog is used
-    /// until it fails: a server that has changed its password still serves it.
-    pub(crate) fn retire_all(&self) {
-        let retired = std::mem::take(&mut self.state.lock().links);
+    /// Uses no link of a caller that was opened before this moment for another request. That of the
+    /// watchdog is used until it fails: a server that has changed its password still serves it.
+    pub(crate) fn retire_all(&self, before: Moment) {
+        let mut state = self.state.lock();
+        let is_old = |link: &mut Arc<Link>| link.opened_at() <= before;
+        let retired: Vec<Arc<Link>> = state.links.extract_if(.., is_old).collect();
+        drop(state);
         retired.iter().for_each(|link| link.retire());
     }
 }

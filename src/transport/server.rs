@@ -47,13 +47,17 @@ impl Server {
     /// says why none is of use (READONLY, NOAUTH, WRONGPASS). A connection that could not be
     /// opened says nothing of those that are open: the system may have no file descriptor left,
     /// and the server may accept no more clients.
-    pub(crate) fn failed(&self, error: &RedisError, established: bool) {
+    ///
+    /// What failed began at `since`. Of many threads that notice one failure, the first one retires
+    /// the links; those that were opened meanwhile are kept.
+    pub(crate) fn failed(&self, error: &RedisError, established: bool, since: Moment) {
         let is_about_all = established || RetryAction::is_reply(error);
         let action = RetryAction::on(error);
         if is_about_all && action.drops_all_connections() && !error.is_timeout() {
-            self.links.retire_all();
+            self.links.retire_all(since);
+            self.exclusive.retire_all(since);
         }
-        self.health.failed(error, is_about_all);
+        self.health.failed(error, is_about_all, since);
     }
 }
 
@@ -76,7 +80,7 @@ impl Servers {
     pub(crate) fn server(&self, address: ConnectionAddr) -> Arc<Server> {
         let node = Arc::new(Node::new(address, Arc::clone(&self.login)));
         Arc::new(Server {
-            links: Links::new(self.limits.connections),
+            links: Links::new(self.limits),
             exclusive: Exclusive::new(Arc::clone(&node), self.limits),
             node,
             health: Health::default(),

@@ -140,8 +140,10 @@ impl<'a> Acquisition<'a> {
 
     /// Prepares the next request, which the subscriber thread sends when a message arrives.
     fn prepare(&mut self, part: &'a Part) {
-        // With several requests, or after a pause, this thread sends them itself.
-        if self.units.len() > 1 || self.after_release.is_some() {
+        // With several requests, after a pause, or with replicas that have to confirm the lock, this
+        // thread sends them itself.
+        let confirms = part.core.redis.min_replicas.is_some();
+        if self.units.len() > 1 || self.after_release.is_some() || confirms {
             return;
         }
         let (core, unit) = (&part.core, &self.units[0]);

@@ -25,7 +25,7 @@ use redis::{RedisError, RedisResult, Value};
 
 use crate::base::clock::Moment;
 use crate::script::Publish;
-use crate::transport::connection_name::ConnectionName;
+use crate::transport::connection_name::{ConnectionName, refuses_connection};
 use crate::transport::received::Received;
 use crate::transport::socket::{Reading, SharedSocket};
 
@@ -61,6 +61,7 @@ pub(crate) struct Link {
     /// Its mutex protects: requests are written in the order in which their replies are awaited; one
     /// thread writes; one thread reads while a thread waits.
     state: Mutex<State>,
+    opened_at: Moment,
     /// Locked by the thread that reads.
     input: Mutex<Input>,
 }
@@ -73,6 +74,8 @@ struct State {
     /// Bytes on the network, of which a part is not written.
     unsent: Vec<u8>,
     is_writing: bool,
+    /// The number of bytes that a thread writes now.
+    in_write: usize,
     is_reading: bool,
     awaited: VecDeque<Awaited>,
     /// When the last reply arrived.
@@ -88,6 +91,29 @@ struct State {
     lost_its_name: bool,
     /// Why no reply arrives any more.
     end: Option<RedisError>,
+}
+
+impl State {
+    /// Prepares for a request.
+    fn begin(&mut self, now: Moment) {
+        if self.awaited.is_empty() {
+            self.awaited_since = now;
+        }
+        if let Some(name) = self.name.take() {
+            self.unwritten.extend_from_slice(name.packed());
+            self.awaited.push_back(Awaited::Name(name));
+        }
+    }
+
+    /// True if this first reply says that the server refuses the connection.
+    fn is_refused_by(&self, error: &RedisError) -> bool {
+        !self.is_established && refuses_connection(error)
+    }
+
+    /// A write has not taken all bytes, or may not take them.
+    fn is_blocked(&self) -> bool {
+        !self.unsent.is_empty() || self.in_write > LARGEST_BUFFER
+    }
 }
 
 struct Input {
@@ -123,6 +149,7 @@ impl Link {
                 woken: 0,
                 unsent: Vec::new(),
                 is_writing: false,
+                in_write: 0,
                 is_reading: false,
                 awaited: VecDeque::new(),
                 heard: Moment::now(),
@@ -132,6 +159,7 @@ impl Link {
                 lost_its_name: false,
                 end: None,
             }),
+            opened_at: Moment::now(),
             input: Mutex::new(Input {
                 received,
                 reading,
@@ -164,6 +192,15 @@ impl Link {
         self.is_usable.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn opened_at(&self) -> Moment {
+        self.opened_at
+    }
+
+    /// True if nothing has arrived for this time although a reply is awaited.
+    pub(crate) fn is_silent(&self, time: Duration) -> bool {
+        self.load() > 0 && Moment::now().since(self.silent_since()) >= time && !self.has_arrived()
+    }
+
     /// Sends no further request on the link. Those that are under way get their replies.
     pub(crate) fn retire(&self) {
         self.is_usable.store(false, Ordering::Relaxed);
@@ -175,64 +212,35 @@ impl Link {
     }
 
     /// Sends `requests` requests now, at `sent_at`, which `pack` appends. The caller has
-    /// [chosen](Self::choose) the link for them, and waits for the replies: if no thread reads, it
-    /// reads from now on.
+    /// [chosen](Self::choose) the link for them.
     pub(crate) fn send(
         self: &Arc<Self>,
         requests: usize,
         sent_at: Moment,
         pack: impl FnOnce(&mut Outgoing<'_>),
     ) -> Sent {
-        let state = self.state.lock();
-        let ticket = Ticket::new(requests, true);
-        let (state, mut sent) = self.append(state, (ticket, requests), sent_at, pack);
-        let mut state = self.write(state);
-        sent.reads = !state.is_reading && state.end.is_none();
-        state.is_reading |= sent.reads;
+        let sent = self.append(requests, sent_at, pack);
+        self.flush();
         sent
     }
 
-    /// As [`send`](Self::send), for another thread, which waits for the reply, and without a write:
-    /// the caller [writes](Self::flush) next.
-    pub(crate) fn append_for_other(
+    /// Appends `requests` requests at `sent_at`. The caller [writes](Self::flush) them next.
+    pub(crate) fn append(
         self: &Arc<Self>,
         requests: usize,
-        pack: impl FnOnce(&mut Outgoing<'_>),
-    ) -> Sent {
-        let state = self.state.lock();
-        let ticket = Ticket::new(requests, false);
-        let (_, mut sent) = self.append(state, (ticket, requests), Moment::now(), pack);
-        sent.may_be_unread = true;
-        sent
-    }
-
-    /// Writes what was appended.
-    pub(crate) fn flush(&self) {
-        drop(self.write(self.state.lock()));
-    }
-
-    fn append<'l>(
-        self: &Arc<Self>,
-        mut state: MutexGuard<'l, State>,
-        (ticket, requests): (Ticket, usize),
         sent_at: Moment,
         pack: impl FnOnce(&mut Outgoing<'_>),
-    ) -> (MutexGuard<'l, State>, Sent) {
-        let ticket = Arc::new(ticket);
+    ) -> Sent {
+        let ticket = Arc::new(Ticket::new(requests));
+        let mut state = self.state.lock();
         if let Some(error) = &state.end {
             for place in 0..requests {
                 ticket.end(place, Outcome::Broken(error.clone()));
             }
             self.give_back(requests);
         } else {
-            if let Some(name) = state.name.take() {
-                state.unwritten.extend_from_slice(name.packed());
-                state.awaited.push_back(Awaited::Name(name));
-            }
+            state.begin(sent_at);
             state.woken = state.woken.saturating_sub(1);
-            if state.awaited.is_empty() {
-                state.awaited_since = sent_at;
-            }
             let State {
                 unwritten, awaited, ..
             } = &mut *state;
@@ -244,8 +252,14 @@ impl Link {
                 added: 0,
             });
         }
-        let sent = Sent::new(Arc::clone(self), ticket, sent_at, state.is_established);
-        (state, sent)
+        let is_reused = state.is_established;
+        drop(state);
+        Sent::new(Arc::clone(self), ticket, sent_at, is_reused)
+    }
+
+    /// Writes what was appended.
+    pub(crate) fn flush(&self) {
+        drop(self.write(self.state.lock()));
     }
 
     /// Whether the server replies on the link: it did so just now, or does to a PING until this
@@ -272,13 +286,14 @@ impl Link {
     pub(crate) fn ask_chosen(self: &Arc<Self>, packed: &[u8], until: Moment) -> Option<Outcome> {
         let mut sent = self.send(1, Moment::now(), |out| out.command(packed));
         sent.wait(until, Duration::MAX);
-        sent.finish().pop().flatten()
+        sent.outcomes().pop().flatten()
     }
 
     /// Sends a request whose reply no thread needs, unless the link has ended.
     pub(crate) fn send_only(&self, pack: impl FnOnce(Publish, &mut Vec<u8>)) {
         let mut state = self.state.lock();
         if state.end.is_none() {
+            state.begin(Moment::now());
             pack(self.publish, &mut state.unwritten);
             state.awaited.push_back(Awaited::Nothing);
             self.load.fetch_add(1, Ordering::Relaxed);
@@ -300,6 +315,7 @@ impl Link {
         while state.end.is_none() && !(state.unwritten.is_empty() && state.unsent.is_empty()) {
             let unwritten = std::mem::take(&mut state.unwritten);
             let mut bytes = std::mem::take(&mut state.unsent);
+            state.in_write = bytes.len() + unwritten.len();
             let written = MutexGuard::unlocked(&mut state, || {
                 if bytes.is_empty() {
                     bytes = self.socket.encrypt(unwritten)?;
@@ -332,7 +348,10 @@ impl Link {
                 }
             }
         }
-        state.is_writing = false;
+        (state.is_writing, state.in_write) = (false, 0);
+        if state.end.is_some() {
+            (state.unwritten, state.unsent) = (Vec::new(), Vec::new());
+        }
         state
     }
 
@@ -379,8 +398,8 @@ impl Link {
         self.state.lock().lost_its_name
     }
 
-    /// True if something has arrived that no thread has read.
-    fn has_arrived(&self) -> bool {
+    /// True if something has arrived that no thread has read, or the connection has ended.
+    pub(crate) fn has_arrived(&self) -> bool {
         self.socket.is_readable().unwrap_or(false)
     }
 }

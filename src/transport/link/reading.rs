@@ -10,17 +10,16 @@ use super::ticket::{Outcome, Ticket};
 use super::{Input, Link};
 use crate::base::clock::Moment;
 use crate::base::list::List;
-use crate::transport::connection_name::refuses_connection;
 
 impl Link {
     /// Reads until the ticket is over or the deadline has passed. What has arrived by then is read,
     /// however late this thread gets to it. Called by the thread with the right to read, which keeps
     /// it.
-    pub(super) fn read_until(&self, ticket: &Ticket, deadline: impl Fn(Moment) -> Moment) {
+    pub(super) fn read_until(&self, ticket: Option<&Ticket>, deadline: impl Fn(Moment) -> Moment) {
         let mut input = self.input.lock();
         loop {
             let read = match self.deliver(&mut input) {
-                Ok(_) if ticket.is_over() => return,
+                Ok(_) if ticket.is_some_and(Ticket::is_over) => return,
                 Ok(silent_since) => self.receive(&mut input, deadline(silent_since)),
                 Err(error) => Err(error),
             };
@@ -34,7 +33,7 @@ impl Link {
 
     /// Reads what has arrived, without a wait.
     pub(super) fn read_available(&self, ticket: &Ticket) {
-        self.read_until(ticket, |_| Moment::ZERO);
+        self.read_until(Some(ticket), |_| Moment::ZERO);
     }
 
     /// Gives the right to read to the thread whose reply is the next.
@@ -52,9 +51,9 @@ impl Link {
     }
 
     /// Reads what has arrived if no thread reads. Does not wait.
-    pub(super) fn read_if_unread(&self, ticket: &Ticket) {
-        if self.begin_reading() {
-            self.read_available(ticket);
+    pub(crate) fn read_if_unread(&self) {
+        if self.load() > 0 && self.begin_reading() {
+            self.read_until(None, |_| Moment::ZERO);
             self.hand_over();
         }
     }
@@ -69,7 +68,7 @@ impl Link {
 
     /// Waits until bytes arrive, and writes what is not written meanwhile.
     pub(super) fn receive(&self, input: &mut Input, deadline: Moment) -> RedisResult<()> {
-        let is_blocked = !self.state.lock().unsent.is_empty();
+        let is_blocked = self.state.lock().is_blocked();
         if is_blocked {
             self.socket.wait_for_room(deadline)?;
             drop(self.write(self.state.lock()));
@@ -105,14 +104,16 @@ impl Link {
             let mut state = self.state.lock();
             state.heard = now;
             state.woken = replies.len() - 1;
-            let is_first = !std::mem::replace(&mut state.is_established, true);
             let refusal = replies[0].as_ref().err();
-            if let Some(refusal) = refusal.filter(|error| is_first && refuses_connection(error)) {
+            if let Some(refusal) = refusal.filter(|error| state.is_refused_by(error)) {
                 // It is the only reply, and no request is executed.
-                awaited.extend(state.awaited.drain(..));
+                self.retire();
+                let requests = state.awaited.drain(..);
+                awaited.extend(requests.filter(|one| !matches!(one, Awaited::Name(_))));
                 let refusal = refusal.clone();
                 replies.resize(awaited.len(), Err(refusal));
             } else {
+                state.is_established = true;
                 let count = replies.len().min(state.awaited.len());
                 awaited.extend(state.awaited.drain(..count));
             }

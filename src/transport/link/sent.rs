@@ -17,7 +17,7 @@ use crate::transport::socket::wait;
 /// that reads has no processor.
 const LATE: Duration = Duration::from_millis(100);
 
-/// Requests on a link. Dropping them abandons them.
+/// Requests on a link. Their replies are recorded until this and all copies are dropped.
 pub(crate) struct Sent {
     link: Arc<Link>,
     ticket: Arc<Ticket>,
@@ -25,11 +25,8 @@ pub(crate) struct Sent {
     pub(crate) sent_at: Moment,
     /// A reply had arrived on the link before.
     pub(crate) is_reused: bool,
-    /// This thread has the right to read.
-    pub(super) reads: bool,
-    /// Perhaps no thread reads the link.
-    pub(super) may_be_unread: bool,
-    is_finished: bool,
+    /// This thread has the right to read. It has it only while it waits.
+    reads: bool,
 }
 
 /// A request whose reply no thread waits for any longer.
@@ -45,7 +42,7 @@ impl Copy {
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         let outcome = self.ticket.outcome(self.place);
         outcome.or_else(|| {
-            self.link.read_if_unread(&self.ticket);
+            self.link.read_if_unread();
             self.ticket.outcome(self.place)
         })
     }
@@ -70,8 +67,6 @@ impl Sent {
             sent_at,
             is_reused,
             reads: false,
-            may_be_unread: false,
-            is_finished: false,
         }
     }
 
@@ -92,47 +87,57 @@ impl Sent {
     /// `silence`. What has arrived by then is read.
     pub(crate) fn wait(&mut self, until: Moment, silence: Duration) {
         let deadline = |silent_since: Moment| until.min(silent_since.after(silence));
+        self.begin_wait();
         let mut end = Moment::ZERO;
-        if std::mem::take(&mut self.may_be_unread) {
-            self.ticket.begin_wait();
-            self.reads |= self.link.begin_reading();
-        }
         loop {
             if self.reads {
-                return self.link.read_until(&self.ticket, deadline);
+                self.link.read_until(Some(&self.ticket), deadline);
+                break;
             }
             match self
                 .ticket
                 .sleep(end.max(deadline(self.link.silent_since())))
             {
-                Woken::Over => return,
+                Woken::Over => break,
                 Woken::Reads => self.reads = self.ticket.take_reading(),
                 Woken::ByDeadline if !deadline(self.link.silent_since()).is_past() => {}
                 Woken::ByDeadline => {
                     if end != Moment::ZERO || !self.link.has_arrived() {
-                        return;
+                        break;
                     }
                     end = Moment::now().after(LATE);
                 }
             }
         }
+        self.end_wait();
     }
 
-    /// The reply to a single request, if it is there and is no error reply. Finishes the wait then.
-    pub(crate) fn take_reply(&mut self) -> Option<(Value, Moment)> {
-        let reply = self.ticket.take_reply()?;
-        self.finish();
-        Some(reply)
+    fn begin_wait(&mut self) {
+        self.ticket.begin_wait();
+        self.reads = self.link.begin_reading();
     }
 
-    /// The outcomes that are known. The others are not waited for any longer.
-    pub(crate) fn finish(&mut self) -> List<Option<Outcome>> {
-        self.is_finished = true;
-        let (outcomes, has_got_reading) = self.ticket.abandon();
+    /// Gives the right to read to another thread that waits.
+    fn end_wait(&mut self) {
+        let has_got_reading = self.ticket.end_wait();
         if std::mem::take(&mut self.reads) || has_got_reading {
             self.link.hand_over();
         }
-        outcomes
+    }
+
+    /// The reply to a single request, if it is there and is no error reply.
+    pub(crate) fn take_reply(&self) -> Option<(Value, Moment)> {
+        self.ticket.take_reply()
+    }
+
+    /// The outcomes that are known.
+    pub(crate) fn outcomes(&self) -> List<Option<Outcome>> {
+        self.ticket.outcomes()
+    }
+
+    /// True if something has arrived that no thread has read.
+    pub(crate) fn has_arrived(&self) -> bool {
+        self.link.has_arrived()
     }
 
     /// The request at this place, which has no outcome yet.
@@ -150,23 +155,15 @@ impl Sent {
         self.is_reused || self.link.lost_its_name()
     }
 
-    /// Prepares a wait for several links. True if there is something to do at once.
+    /// Begins a wait for several links. True if there is something to do at once.
     fn begin_poll(&mut self, bell: &Arc<Bell>) -> bool {
-        if std::mem::take(&mut self.may_be_unread) {
-            self.ticket.begin_wait();
+        self.begin_wait();
+        if self.reads {
+            // TLS may have decrypted more than the thread that read before has taken.
+            self.link.read_available(&self.ticket);
+            return self.is_over();
         }
-        if !self.reads {
-            self.reads = self.link.begin_reading() || self.ticket.take_reading();
-        }
-        !self.reads && self.ticket.ring(bell)
-    }
-}
-
-impl Drop for Sent {
-    fn drop(&mut self) {
-        if !self.is_finished {
-            self.finish();
-        }
+        self.ticket.ring(bell)
     }
 }
 
@@ -183,25 +180,23 @@ pub(crate) fn wait_for_any<'s>(
         is_ready |= one.begin_poll(&bell);
     }
     let deadline = if is_ready { Moment::ZERO } else { deadline };
-    let readable: List<bool> = {
-        let readers = open.iter().filter(|one| one.reads);
-        let mut polled: List<PollFd<'_>> = readers.map(|one| one.link.polled()).collect();
-        polled.push(PollFd::new(bell.socket(), PollFlags::IN));
-        wait(&mut polled, deadline)?;
-        polled.iter().map(|one| !one.revents().is_empty()).collect()
-    };
+    let readable = readable(&open, &bell, deadline);
     bell.silence();
-    for (one, _) in open
-        .iter_mut()
-        .filter(|one| one.reads)
-        .zip(readable)
-        .filter(|(_, is)| *is)
-    {
-        one.link.read_available(&one.ticket);
+    if let Ok(readable) = &readable {
+        let readers = open.iter().filter(|one| one.reads).zip(readable);
+        for (one, _) in readers.filter(|(_, is_readable)| **is_readable) {
+            one.link.read_available(&one.ticket);
+        }
     }
-    for one in open.iter_mut().filter(|one| one.reads && one.is_over()) {
-        one.reads = false;
-        one.link.hand_over();
-    }
-    Ok(())
+    open.iter_mut().for_each(|one| one.end_wait());
+    readable.map(drop)
+}
+
+/// Waits until something arrives on one of the links that this thread reads, or the bell rings.
+fn readable(open: &[&mut Sent], bell: &Bell, deadline: Moment) -> RedisResult<List<bool>> {
+    let readers = open.iter().filter(|one| one.reads);
+    let mut polled: List<PollFd<'_>> = readers.map(|one| one.link.polled()).collect();
+    polled.push(PollFd::new(bell.socket(), PollFlags::IN));
+    wait(&mut polled, deadline)?;
+    Ok(polled.iter().map(|one| !one.revents().is_empty()).collect())
 }

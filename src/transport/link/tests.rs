@@ -36,6 +36,14 @@ fn play(stream: &mut TcpStream, step: Step) -> bool {
 
 impl Peer {
     fn new() -> Self {
+        Self::with(None)
+    }
+
+    fn named() -> Self {
+        Self::with(Some(Arc::new(ConnectionName::new("leasehold:id:host:1"))))
+    }
+
+    fn with(name: Option<Arc<ConnectionName>>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let (steps, orders) = channel();
@@ -50,7 +58,7 @@ impl Peer {
         });
         let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
         let socket = Socket::connect(&address, None, SOON).unwrap();
-        let link = Link::new(socket.share(), Received::default(), None, Publish::ToAll);
+        let link = Link::new(socket.share(), Received::default(), name, Publish::ToAll);
         Self {
             link: Arc::new(link),
             steps,
@@ -90,7 +98,7 @@ fn at_once() -> Moment {
 /// The number in the reply.
 #[track_caller]
 fn reply(sent: &mut Sent) -> i64 {
-    match sent.finish().pop() {
+    match sent.outcomes().pop() {
         Some(Some(Outcome::Replied(Ok(Value::Int(number)), _))) => number,
         other => panic!("{other:?}"),
     }
@@ -123,7 +131,7 @@ fn the_late_reply_to_an_abandoned_request_is_not_that_to_the_next() {
     let peer = Peer::new();
     let mut first = peer.send();
     first.wait(at_once(), SOON);
-    assert!(first.finish().pop().unwrap().is_none());
+    assert!(first.outcomes().pop().unwrap().is_none());
     let copy = first.copy(0);
     assert!(copy.outcome().is_none());
     let mut second = peer.send();
@@ -165,7 +173,7 @@ fn a_thread_that_gives_up_lets_another_one_read() {
         });
         // It reads, because it was the first.
         impatient.wait(at_once(), SOON);
-        assert!(impatient.finish().pop().unwrap().is_none());
+        assert!(impatient.outcomes().pop().unwrap().is_none());
         peer.does([Step::Read(2), Step::Write(b":1\r\n:2\r\n")]);
         assert_eq!(waiting.join().unwrap(), 2);
     });
@@ -176,7 +184,9 @@ fn a_thread_that_gives_up_lets_another_one_read() {
 fn a_thread_that_does_not_wait_yet_is_not_to_read() {
     let peer = Peer::new();
     peer.link.choose(1);
-    let mut prepared = peer.link.append_for_other(1, |out| out.command(b"x\n"));
+    let mut prepared = peer
+        .link
+        .append(1, Moment::now(), |out| out.command(b"x\n"));
     peer.link.flush();
     let mut other = peer.send();
     peer.does([Step::Read(2), Step::Write(b":1\r\n:2\r\n")]);
@@ -187,11 +197,39 @@ fn a_thread_that_does_not_wait_yet_is_not_to_read() {
     peer.finish();
 }
 
+/// It may open a connection to another server first.
+#[test]
+fn a_thread_that_has_sent_and_waits_later_keeps_no_other_thread() {
+    let peer = Peer::new();
+    let mut busy = peer.send();
+    let mut other = peer.send();
+    peer.does([Step::Read(2), Step::Write(b":1\r\n:2\r\n")]);
+    other.wait(soon(), SOON);
+    assert_eq!(reply(&mut other), 2);
+    busy.wait(soon(), SOON);
+    assert_eq!(reply(&mut busy), 1);
+    peer.finish();
+}
+
+#[test]
+fn the_time_before_the_first_request_is_no_silence() {
+    let peer = Peer::named();
+    let silence = Duration::from_millis(100);
+    thread::sleep(silence * 2);
+    let mut sent = peer.send();
+    let since = Moment::now();
+    sent.wait(soon(), silence);
+    assert!(!sent.is_over() && Moment::now().since(since) >= silence);
+    peer.finish();
+}
+
 #[test]
 fn a_prepared_request_alone_is_read_by_the_thread_that_waits() {
     let peer = Peer::new();
     peer.link.choose(1);
-    let mut prepared = peer.link.append_for_other(1, |out| out.command(b"x\n"));
+    let mut prepared = peer
+        .link
+        .append(1, Moment::now(), |out| out.command(b"x\n"));
     peer.link.flush();
     peer.does([Step::Read(1), Step::Write(b":1\r\n")]);
     prepared.wait(soon(), SOON);
@@ -209,7 +247,7 @@ fn a_broken_link_leaves_no_thread_waiting() {
         for (at, mut one) in sent.into_iter().enumerate() {
             scope.spawn(move || {
                 one.wait(soon(), SOON);
-                let outcome = one.finish().pop().flatten();
+                let outcome = one.outcomes().pop().flatten();
                 let is_broken = matches!(outcome, Some(Outcome::Broken(_)));
                 assert_eq!(is_broken, at > 0, "{outcome:?}");
             });
@@ -220,7 +258,7 @@ fn a_broken_link_leaves_no_thread_waiting() {
     let mut late = peer.send();
     late.wait(soon(), SOON);
     assert!(matches!(
-        late.finish().pop(),
+        late.outcomes().pop(),
         Some(Some(Outcome::Broken(_)))
     ));
     peer.finish();
@@ -234,7 +272,7 @@ fn a_reply_without_a_request_ends_the_link() {
     sent.wait(soon(), SOON);
     let mut next = peer.send();
     next.wait(soon(), SOON);
-    let outcome = next.finish().pop().flatten();
+    let outcome = next.outcomes().pop().flatten();
     let is_wrong = matches!(outcome, Some(Outcome::Replied(..)));
     assert!(!is_wrong || !peer.link.is_usable(), "{outcome:?}");
     peer.finish();

@@ -23,10 +23,10 @@ pub(crate) enum Outcome {
 ///
 /// | state | event | next |
 /// |---|---|---|
-/// | will wait | its thread begins to wait | waits |
-/// | waits | all outcomes are known | over |
-/// | waits | the thread that reads has its own replies | reads |
-/// | waits, reads | the deadline of the thread passes | abandoned; outcomes are still recorded |
+/// | sent | its thread begins to wait | waits |
+/// | waits | the thread that read has its own replies | reads |
+/// | waits, reads | all outcomes are known, or the deadline passes | sent; it gives the right to read on |
+/// | any | a reply arrives, or the link breaks | the same; the outcome is recorded |
 #[derive(Debug)]
 pub(crate) struct Ticket {
     /// Its mutex protects: the right to read is given to a thread that takes it, or gives it on.
@@ -44,7 +44,7 @@ struct State {
     refusal: Option<RedisError>,
     /// The thread has the right to read.
     reads: bool,
-    /// The thread waits: it has not abandoned the requests, and takes the right to read.
+    /// The thread waits, and takes the right to read.
     waits: bool,
     /// Wakes a thread that waits for several links.
     bell: Option<Arc<Bell>>,
@@ -60,15 +60,14 @@ pub(super) enum Woken {
 }
 
 impl Ticket {
-    /// A ticket of a thread that `waits`, or will wait.
-    pub(super) fn new(requests: usize, waits: bool) -> Self {
+    pub(super) fn new(requests: usize) -> Self {
         Self {
             state: Mutex::new(State {
                 outcomes: (0..requests).map(|_| None).collect(),
                 pending: requests,
                 refusal: None,
                 reads: false,
-                waits,
+                waits: false,
                 bell: None,
             }),
             changed: Condvar::new(),
@@ -83,10 +82,17 @@ impl Ticket {
         self.state.lock().waits = true;
     }
 
+    /// True if the thread has been given the right to read meanwhile, which it then has no longer.
+    pub(super) fn end_wait(&self) -> bool {
+        let mut state = self.state.lock();
+        state.waits = false;
+        state.bell = None;
+        std::mem::take(&mut state.reads)
+    }
+
     /// Sleeps until all outcomes are known, until this thread has to read, or until the deadline.
     pub(super) fn sleep(&self, deadline: Moment) -> Woken {
         let mut state = self.state.lock();
-        state.bell = None;
         loop {
             if state.pending == 0 {
                 return Woken::Over;
@@ -178,17 +184,13 @@ impl Ticket {
         }
     }
 
-    /// Takes the outcomes that are known. The thread waits for no other. True if it has the right to
-    /// read, which it gives on.
-    pub(super) fn abandon(&self) -> (List<Option<Outcome>>, bool) {
+    /// Takes the outcomes that are known.
+    pub(super) fn outcomes(&self) -> List<Option<Outcome>> {
         let mut state = self.state.lock();
-        state.waits = false;
-        let reads = std::mem::take(&mut state.reads);
-        if state.pending == 0 {
-            return (std::mem::take(&mut state.outcomes), reads);
+        match state.pending {
+            0 => std::mem::take(&mut state.outcomes),
+            _ => state.outcomes.iter().cloned().collect(),
         }
-        let known = state.outcomes.iter().cloned().collect();
-        (known, reads)
     }
 }
 

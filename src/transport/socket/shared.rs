@@ -65,7 +65,10 @@ impl SharedSocket {
 
     /// Writes what the buffer of the system takes now. Does not wait.
     pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let flags = SendFlags::DONTWAIT;
+        // There the socket itself has this option.
+        #[cfg(not(target_vendor = "apple"))]
+        let flags = flags | SendFlags::NOSIGNAL;
         loop {
             match send(&self.socket, bytes, flags) {
                 Ok(written) => return Ok(written),
