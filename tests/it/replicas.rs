@@ -164,6 +164,27 @@ fn a_short_timeout_for_replicas_does_not_flood_the_server() {
 }
 
 #[test]
+fn a_lock_that_is_granted_after_a_message_is_confirmed_too() {
+    let server = Server::start();
+    let holder = client(&server.url()).reentrant_lock("lock");
+    let guard = holder.acquire().unwrap();
+    let client = requiring(1, &server.url()).build().unwrap();
+    let lock = client.reentrant_lock("lock");
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| lock.try_lock(millis(2_000), Lease::RENEWED));
+        eventually("it to listen", || {
+            let mut listeners = redis::cmd("PUBSUB");
+            listeners.arg("NUMSUB").arg("redisson_lock__channel:{lock}");
+            let (_, count): (String, u32) = server.ask(&listeners);
+            count > 0
+        });
+        guard.unlock().unwrap();
+        confirmed(waiter.join().unwrap(), 1, &server);
+    });
+    assert!(client.stats().unreplicated > 0);
+}
+
+#[test]
 fn a_replica_that_resumes_in_time_is_enough() {
     let deployment = Replicated::start(1);
     let client = requiring(1, &deployment.url()).command_timeout(SOON.get());
