@@ -114,9 +114,16 @@ impl<'a> Wait<'a> {
     }
 
     /// Sleeps until a wake-up, at most for `longest`. Without the subscriptions, at most
-    /// until the next poll: then only a request notices a change. True if the thread was woken.
+    /// until the next poll: then only a request notices a change. The reply to a subscription wakes
+    /// the thread, so until then it polls rarely: when thousands of threads begin to wait, their
+    /// requests would delay those replies. True if the thread was woken.
     pub(super) fn sleep(&mut self, is_live: bool, longest: Duration) -> bool {
-        let poll = if is_live { longest } else { self.polls.next() };
+        let mut listeners = self.listeners.iter();
+        let poll = match is_live {
+            true => longest,
+            false if listeners.any(|(_, listener)| listener.is_coming()) => LONGEST_POLL,
+            false => self.polls.next(),
+        };
         self.budget.wait(longest.min(poll))
     }
 

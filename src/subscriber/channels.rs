@@ -120,6 +120,13 @@ impl Channels {
         entry.is_some_and(|entry| entry.state == Subscription::Live)
     }
 
+    /// True if the server has not replied to the subscription yet. Its reply wakes the listeners.
+    pub(crate) fn is_coming(&self, channel: &str) -> bool {
+        let entry = self.channels.get(channel);
+        let coming = [Subscription::Wanted, Subscription::Requested];
+        entry.is_some_and(|entry| coming.contains(&entry.state))
+    }
+
     /// Returns channels to subscribe, at most [`BATCH`]. Each is confirmed, refused or moved next,
     /// or the connection fails.
     pub(crate) fn take_wanted(&mut self) -> Vec<Arc<str>> {

@@ -48,6 +48,11 @@ impl SubscriberConnection {
         self.shared.state.lock().channels.is_live(channel)
     }
 
+    pub(super) fn is_coming(&self, channel: &str) -> bool {
+        let state = self.shared.state.lock();
+        state.running && state.channels.is_coming(channel)
+    }
+
     /// True if `unparker` is registered for the channel. False once the channel has moved to
     /// another server.
     pub(super) fn has(&self, channel: &str, unparker: &Unparker) -> bool {

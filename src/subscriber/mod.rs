@@ -244,6 +244,12 @@ impl Listener {
             .as_ref()
             .is_some_and(|connection| connection.is_live(&self.channel))
     }
+
+    /// True if the server has not replied to the subscription yet. Its reply wakes the thread.
+    pub(crate) fn is_coming(&self) -> bool {
+        let connection = self.connection.as_ref();
+        connection.is_some_and(|connection| connection.is_coming(&self.channel))
+    }
 }
 
 impl Drop for Listener {
