@@ -109,8 +109,8 @@ impl<'r, 'q> Attempt<'r, 'q> {
     /// Waits for replies until this deadline, at most until each exchange [ends](Self::ends).
     fn wait(&self, open: &mut List<Exchange>, deadline: Moment) {
         if let [one] = &mut open[..] {
-            let silence = self.client(one.places[0]).command_timeout;
-            one.sent.wait(deadline.min(self.until), silence);
+            let timeout = self.client(one.places[0]).command_timeout;
+            one.sent.wait(deadline.min(self.until), timeout);
             return;
         }
         let ends = open.iter().map(|exchange| self.ends(exchange, deadline));
@@ -127,9 +127,9 @@ impl<'r, 'q> Attempt<'r, 'q> {
     /// command timeout in which nothing arrives. A server that replies to other requests first is
     /// given its time.
     fn ends(&self, exchange: &Exchange, deadline: Moment) -> Moment {
-        let silence = self.client(exchange.places[0]).command_timeout;
-        let silent = exchange.sent.silent_since().after(silence);
-        silent.min(deadline).min(self.until)
+        let timeout = self.client(exchange.places[0]).command_timeout;
+        let unanswered = exchange.sent.unanswered_since().after(timeout);
+        unanswered.min(deadline).min(self.until)
     }
 
     pub(super) fn client(&self, place: usize) -> &'q RedisClient {
@@ -250,14 +250,14 @@ impl<'r, 'q> Attempt<'r, 'q> {
     /// The time for the replies of an exchange is over.
     fn timed_out(&self, exchange: &Exchange) -> RedisError {
         let error = RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
-        let silence = Moment::now().since(exchange.sent.silent_since());
+        let unanswered = Moment::now().since(exchange.sent.unanswered_since());
         let timeout = self.client(exchange.places[0]).command_timeout;
-        if silence >= timeout {
+        if unanswered >= timeout {
             exchange.sent.link().retire();
         }
         // A call with little time left says nothing of the server, nor does a server that replies
         // to other requests first, or whose reply no thread has read yet.
-        if silence >= BRIEFLY.min(timeout) && !exchange.sent.has_arrived() {
+        if unanswered >= BRIEFLY.min(timeout) && !exchange.sent.has_arrived() {
             exchange.server.unanswered(exchange.sent.sent_at);
             // A server that is late where others were faster may be as good as they are.
             if self.enough.is_none() {
@@ -268,8 +268,8 @@ impl<'r, 'q> Attempt<'r, 'q> {
         error
     }
 
-    /// Notes a request without a reply, which may still be executed. The `copy` is on a link that is
-    /// in use.
+    /// Notes a request without a reply, which may still be executed. The `copy` is on a link that
+    /// is in use.
     fn lost(&mut self, exchange: &Exchange, place: usize, copy: Option<Copy>, error: RedisError) {
         let request = &mut self.requests[place];
         let call = request.call().clone();

@@ -84,7 +84,7 @@ pub(crate) fn request_batch(
 ) -> List<Result<Reply, NoReply>> {
     let mut under_way = None;
     if let [request] = requests {
-        match exchange(request, reply_by) {
+        match straight(request, reply_by) {
             Ok(reply) => return List::from_buf([Ok(reply)]),
             Err(exchange) => under_way = exchange.map(|exchange| *exchange),
         }
@@ -125,7 +125,7 @@ pub(crate) fn request_batch(
 /// Sends a request on an open link, unless it is sent already, and waits for its reply. This is the
 /// way of nearly all requests. Anything but a good reply is left to [`Attempt`]: the error is the
 /// exchange, if the request was sent.
-fn exchange(request: &Request<'_>, until: Moment) -> Result<Reply, Option<Box<Exchange>>> {
+fn straight(request: &Request<'_>, until: Moment) -> Result<Reply, Option<Box<Exchange>>> {
     let Request {
         client, lock, call, ..
     } = request;

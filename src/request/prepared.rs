@@ -57,7 +57,8 @@ impl Prepared {
         &self.call
     }
 
-    /// After a message: sends the request if a link is open. Does not wait for one. The caller drops the result when it has woken the thread.
+    /// After a message: sends the request if a link is open. Does not wait for one. The caller
+    /// drops the result when it has woken the thread.
     pub(crate) fn send(&self) -> Entered {
         let entered = Entered::by_own_thread(&self.clock);
         let mut state = self.state.lock();

@@ -87,9 +87,9 @@ impl LostCopies {
         self.reached_another_server |= first.is_some_and(|first| first.name() != server.name());
     }
 
-    /// Sends `call` after every lost copy, on the same connection, and without a wait. A server that
-    /// executes the copy late executes `call` right after it. A copy whose late reply says that it
-    /// did nothing is not followed.
+    /// Sends `call` after every lost copy, on the same connection, and without a wait. A server
+    /// that executes the copy late executes `call` right after it. A copy whose late reply says
+    /// that it did nothing is not followed.
     pub(crate) fn compensate(mut self, call: &Call) {
         self.settle();
         for lost in self.followed {

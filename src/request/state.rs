@@ -109,8 +109,8 @@ pub(super) struct RequestState<'q> {
     pub(super) lost_copies: LostCopies,
     /// Too few replicas have the lock: this many.
     pub(super) unreplicated: Option<u32>,
-    /// The connection of the last copy had been idle, and was cut then or with that copy on it, or it
-    /// was cut before the reply to its name.
+    /// The connection of the last copy had been idle, and was cut then or with that copy on it, or
+    /// it was cut before the reply to its name.
     pub(super) is_stale: bool,
     /// It was sent again because of that, since the last pause.
     pub(super) is_resent: bool,

@@ -37,8 +37,8 @@ impl ConnectionName {
         &self.packed
     }
 
-    /// True if the next connection gets no name: the server has refused it, and may log each refusal,
-    /// or a connection was closed before the reply to it.
+    /// True if the next connection gets no name: the server has refused it, and may log each
+    /// refusal, or a connection was closed before the reply to it.
     pub(crate) fn is_paused(&self) -> bool {
         !self.paused_until.lock().is_past()
     }

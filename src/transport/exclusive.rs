@@ -52,8 +52,8 @@ impl Exclusive {
         }
     }
 
-    /// A connection for this thread alone, within `time`. Without one, returns why an opening failed
-    /// in that time, or `None` if all connections are in use.
+    /// A connection for this thread alone, within `time`. Without one, returns why an opening
+    /// failed in that time, or `None` if all connections are in use.
     pub(crate) fn get(&self, time: Duration) -> Result<Checkout, Option<RedisError>> {
         let began = Moment::now();
         let pool = self.pool().map_err(Some)?;
@@ -133,8 +133,8 @@ impl ManageConnection for Opener {
         Ok(Arc::new(opened?.into_link()))
     }
 
-    /// Checks without a request, which `r2d2` would not limit in time: the connection is not known to
-    /// be of no use, and the server has not closed it.
+    /// Checks without a request, which `r2d2` would not limit in time: the connection is not known
+    /// to be of no use, and the server has not closed it.
     fn is_valid(&self, link: &mut Arc<Link>) -> RedisResult<()> {
         let is_old = link.opened_at() <= self.known.lock().retired_at;
         if is_old || !link.is_fresh() || link.has_arrived() {

@@ -138,8 +138,8 @@ impl Health {
     }
 
     /// Records what a failure says of the route to the server. It is about `all` connections, or
-    /// about one that could not be opened. What failed began at `since`: a server that was confirmed
-    /// later is trusted.
+    /// about one that could not be opened. What failed began at `since`: a server that was
+    /// confirmed later is trusted.
     pub(crate) fn failed(&self, error: &RedisError, all: bool, since: Moment) {
         if RetryAction::on(error).invalidates_route(error) {
             let trust = if all { Trust::Broken } else { Trust::Unreached };
@@ -156,8 +156,8 @@ impl Health {
         self.0.lock().pause_again(Moment::now());
     }
 
-    /// Records that a request from `since` got no reply in its time, or could not be sent. Returns for how long there was no reply, if this
-    /// has to be reported: once in each outage.
+    /// Records that a request from `since` got no reply in its time, or could not be sent. Returns
+    /// for how long there was no reply, if this has to be reported: once in each outage.
     pub(crate) fn unanswered(&self, since: Moment) -> Option<Duration> {
         let mut state = self.0.lock();
         let now = Moment::now();

@@ -58,7 +58,7 @@ impl State {
             let link = &self.links[at];
             let is_dead = match load {
                 0 => !link.is_fresh(),
-                _ => link.is_silent(limits.command_timeout),
+                _ => link.is_unanswered_for(limits.command_timeout),
             };
             if is_dead {
                 let link = self.links.remove(at);
@@ -112,8 +112,8 @@ impl Links {
         self.choose(requests, false)
     }
 
-    /// A link on which the caller sends `requests` requests now: a busy one if there is no idle one.
-    /// `None` if none is open.
+    /// A link on which the caller sends `requests` requests now: a busy one if there is no idle
+    /// one. `None` if none is open.
     pub(crate) fn any_link(&self, requests: usize) -> Option<Arc<Link>> {
         self.choose(requests, true)
     }

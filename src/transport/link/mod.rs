@@ -2,15 +2,15 @@
 //!
 //! A thread appends its requests to the bytes of the link. If no thread writes, it writes all that
 //! is there, so requests of several threads leave together. Then it waits for its replies. If no
-//! thread reads, it reads: it takes all replies that have arrived, each in the order of the requests,
-//! and wakes their threads. Once it has its own, it gives the right to read to the thread whose
-//! reply is the next. Without waiting threads no thread reads.
+//! thread reads, it reads: it takes all replies that have arrived, each in the order of the
+//! requests, and wakes their threads. Once it has its own, it gives the right to read to the thread
+//! whose reply is the next. Without waiting threads no thread reads.
 //!
 //! A write never waits. What the buffer of the system does not take is written by the thread that
 //! reads, or by the next thread that sends.
 //!
-//! A thread whose deadline passes abandons its requests. They stay in the order of the link, and the
-//! late replies say what became of them.
+//! A thread whose deadline passes abandons its requests. They stay in the order of the link, and
+//! the late replies say what became of them.
 //!
 //! [`Link::end`] ends a link after a failure: every request on it is then without a reply.
 
@@ -30,15 +30,15 @@ use crate::transport::received::Received;
 use crate::transport::socket::{Reading, SharedSocket};
 
 mod outgoing;
+mod pending;
 mod reading;
 mod sent;
-mod ticket;
 
 use outgoing::Awaited;
 pub(crate) use outgoing::Outgoing;
+pub(crate) use pending::Outcome;
+use pending::Pending;
 pub(crate) use sent::{Copy, Sent, wait_for_any};
-pub(crate) use ticket::Outcome;
-use ticket::Ticket;
 
 /// A link that was idle for longer is replaced by a new one. A firewall or a NAT may have dropped
 /// its connection without notice, and each discovery of that costs a whole timeout.
@@ -58,8 +58,8 @@ pub(crate) struct Link {
     load: AtomicUsize,
     /// It takes further requests.
     is_usable: AtomicBool,
-    /// Its mutex protects: requests are written in the order in which their replies are awaited; one
-    /// thread writes; one thread reads while a thread waits.
+    /// Its mutex protects: requests are written in the order in which their replies are awaited;
+    /// one thread writes; one thread reads while a thread waits.
     state: Mutex<State>,
     opened_at: Moment,
     /// Locked by the thread that reads.
@@ -67,7 +67,7 @@ pub(crate) struct Link {
 }
 
 struct State {
-    /// What no thread has taken to write it.
+    /// Bytes that no thread writes yet.
     unwritten: Vec<u8>,
     /// Threads whose replies have arrived lately, and which have sent nothing since.
     woken: usize,
@@ -197,8 +197,10 @@ impl Link {
     }
 
     /// True if nothing has arrived for this time although a reply is awaited.
-    pub(crate) fn is_silent(&self, time: Duration) -> bool {
-        self.load() > 0 && Moment::now().since(self.silent_since()) >= time && !self.has_arrived()
+    pub(crate) fn is_unanswered_for(&self, time: Duration) -> bool {
+        self.load() > 0
+            && Moment::now().since(self.unanswered_since()) >= time
+            && !self.has_arrived()
     }
 
     /// Sends no further request on the link. Those that are under way get their replies.
@@ -231,11 +233,11 @@ impl Link {
         sent_at: Moment,
         pack: impl FnOnce(&mut Outgoing<'_>),
     ) -> Sent {
-        let ticket = Arc::new(Ticket::new(requests));
+        let pending = Arc::new(Pending::new(requests));
         let mut state = self.state.lock();
         if let Some(error) = &state.end {
             for place in 0..requests {
-                ticket.end(place, Outcome::Broken(error.clone()));
+                pending.end(place, Outcome::Broken(error.clone()));
             }
             self.give_back(requests);
         } else {
@@ -248,13 +250,13 @@ impl Link {
                 publish: self.publish,
                 bytes: unwritten,
                 awaited,
-                ticket: &ticket,
+                pending: &pending,
                 added: 0,
             });
         }
         let is_reused = state.is_established;
         drop(state);
-        Sent::new(Arc::clone(self), ticket, sent_at, is_reused)
+        Sent::new(Arc::clone(self), pending, sent_at, is_reused)
     }
 
     /// Writes what was appended.
@@ -282,7 +284,8 @@ impl Link {
         self.ask_chosen(packed, until)
     }
 
-    /// As [`ask`](Self::ask), on a link that the caller has [chosen](Self::choose) for it.
+    /// Sends one command on a link that the caller has [chosen](Self::choose) for it, and waits for
+    /// its reply until this moment. `None` if there is none.
     pub(crate) fn ask_chosen(self: &Arc<Self>, packed: &[u8], until: Moment) -> Option<Outcome> {
         let mut sent = self.send(1, Moment::now(), |out| out.command(packed));
         sent.wait(until, Duration::MAX);
@@ -367,9 +370,9 @@ impl Link {
         };
         for awaited in awaited {
             match awaited {
-                Awaited::Request(ticket, place) => {
+                Awaited::Request(pending, place) => {
                     self.load.fetch_sub(1, Ordering::Relaxed);
-                    ticket.end(place, Outcome::Broken(error.clone()));
+                    pending.end(place, Outcome::Broken(error.clone()));
                 }
                 Awaited::Nothing => {
                     self.load.fetch_sub(1, Ordering::Relaxed);
@@ -389,7 +392,7 @@ impl Link {
     }
 
     /// Since when nothing has arrived while something is awaited.
-    fn silent_since(&self) -> Moment {
+    fn unanswered_since(&self) -> Moment {
         let state = self.state.lock();
         state.heard.max(state.awaited_since)
     }

@@ -3,15 +3,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::ticket::Ticket;
+use super::pending::Pending;
 use crate::script::{Call, Publish};
 use crate::transport::connection_name::ConnectionName;
 
-/// Whose the next reply is.
+/// What a reply is to.
 pub(super) enum Awaited {
-    Request(Arc<Ticket>, usize),
-    /// ASKING, before the request of this ticket.
-    Asking(Arc<Ticket>),
+    Request(Arc<Pending>, usize),
+    /// ASKING, before the request of this pending.
+    Asking(Arc<Pending>),
     Name(Arc<ConnectionName>),
     /// No thread needs it.
     Nothing,
@@ -22,14 +22,14 @@ pub(crate) struct Outgoing<'l> {
     pub(super) publish: Publish,
     pub(super) bytes: &'l mut Vec<u8>,
     pub(super) awaited: &'l mut VecDeque<Awaited>,
-    pub(super) ticket: &'l Arc<Ticket>,
+    pub(super) pending: &'l Arc<Pending>,
     pub(super) added: usize,
 }
 
 impl Awaited {
-    pub(super) fn ticket(&self) -> Option<&Arc<Ticket>> {
+    pub(super) fn pending(&self) -> Option<&Arc<Pending>> {
         match self {
-            Self::Request(ticket, _) | Self::Asking(ticket) => Some(ticket),
+            Self::Request(pending, _) | Self::Asking(pending) => Some(pending),
             Self::Name(_) | Self::Nothing => None,
         }
     }
@@ -40,7 +40,7 @@ impl Outgoing<'_> {
     pub(crate) fn asking(&mut self) {
         self.bytes.extend(redis::cmd("ASKING").get_packed_command());
         self.awaited
-            .push_back(Awaited::Asking(Arc::clone(self.ticket)));
+            .push_back(Awaited::Asking(Arc::clone(self.pending)));
     }
 
     /// Appends the call of a script, by its hash or by its source.
@@ -59,7 +59,7 @@ impl Outgoing<'_> {
     }
 
     fn request(&mut self) {
-        let request = Awaited::Request(Arc::clone(self.ticket), self.added);
+        let request = Awaited::Request(Arc::clone(self.pending), self.added);
         self.awaited.push_back(request);
         self.added += 1;
     }

@@ -6,21 +6,25 @@ use redis::{ErrorKind, RedisResult};
 use rustix::event::PollFd;
 
 use super::outgoing::Awaited;
-use super::ticket::{Outcome, Ticket};
+use super::pending::{Outcome, Pending};
 use super::{Input, Link};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 
 impl Link {
-    /// Reads until the ticket is over or the deadline has passed. What has arrived by then is read,
-    /// however late this thread gets to it. Called by the thread with the right to read, which keeps
-    /// it.
-    pub(super) fn read_until(&self, ticket: Option<&Ticket>, deadline: impl Fn(Moment) -> Moment) {
+    /// Reads until the pending is over or the deadline has passed. What has arrived by then is
+    /// read, however late this thread gets to it. Called by the thread with the right to read,
+    /// which keeps it.
+    pub(super) fn read_until(
+        &self,
+        pending: Option<&Pending>,
+        deadline: impl Fn(Moment) -> Moment,
+    ) {
         let mut input = self.input.lock();
         loop {
             let read = match self.deliver(&mut input) {
-                Ok(_) if ticket.is_some_and(Ticket::is_over) => return,
-                Ok(silent_since) => self.receive(&mut input, deadline(silent_since)),
+                Ok(_) if pending.is_some_and(Pending::is_over) => return,
+                Ok(unanswered_since) => self.receive(&mut input, deadline(unanswered_since)),
                 Err(error) => Err(error),
             };
             match read {
@@ -32,16 +36,16 @@ impl Link {
     }
 
     /// Reads what has arrived, without a wait.
-    pub(super) fn read_available(&self, ticket: &Ticket) {
-        self.read_until(Some(ticket), |_| Moment::ZERO);
+    pub(super) fn read_available(&self, pending: &Pending) {
+        self.read_until(Some(pending), |_| Moment::ZERO);
     }
 
     /// Gives the right to read to the thread whose reply is the next.
     pub(super) fn hand_over(&self) {
         let next = {
             let mut state = self.state.lock();
-            let mut tickets = state.awaited.iter().filter_map(Awaited::ticket);
-            let next = tickets.find(|ticket| ticket.give_reading()).cloned();
+            let mut pendings = state.awaited.iter().filter_map(Awaited::pending);
+            let next = pendings.find(|pending| pending.give_reading()).cloned();
             state.is_reading = next.is_some();
             next
         };
@@ -82,7 +86,8 @@ impl Link {
         Ok(received.fill(|room| self.socket.read(reading, room, deadline))?)
     }
 
-    /// Gives each reply that has arrived to its thread. Returns since when the link is silent.
+    /// Gives each reply that has arrived to its thread. Returns since when
+    /// nothing has arrived.
     pub(super) fn deliver(&self, input: &mut Input) -> RedisResult<Moment> {
         let Input {
             received, replies, ..
@@ -96,7 +101,7 @@ impl Link {
         };
         if replies.is_empty() {
             decoded?;
-            return Ok(self.silent_since());
+            return Ok(self.unanswered_since());
         }
         let now = Moment::now();
         let mut awaited: List<Awaited> = List::new();
@@ -122,11 +127,11 @@ impl Link {
         let mut requests = 0;
         for (awaited, reply) in awaited.into_iter().zip(replies.drain(..)) {
             match awaited {
-                Awaited::Request(ticket, place) => {
+                Awaited::Request(pending, place) => {
                     requests += 1;
-                    ticket.end(place, Outcome::Replied(reply, now));
+                    pending.end(place, Outcome::Replied(reply, now));
                 }
-                Awaited::Asking(ticket) => ticket.asked(reply),
+                Awaited::Asking(pending) => pending.asked(reply),
                 Awaited::Name(name) => name.received(reply),
                 Awaited::Nothing => requests += 1,
             }

@@ -7,20 +7,20 @@ use redis::{RedisResult, Value};
 use rustix::event::{PollFd, PollFlags};
 
 use super::Link;
-use super::ticket::{Bell, Outcome, Ticket, Woken};
+use super::pending::{Outcome, Pending, Waker, Woken};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::script::Publish;
 use crate::transport::socket::wait;
 
-/// How much longer a thread waits whose replies have arrived, but are not given to it yet: the thread
-/// that reads has no processor.
+/// How much longer a thread waits whose replies have arrived, but are not given to it yet: the
+/// thread that reads has no processor.
 const LATE: Duration = Duration::from_millis(100);
 
 /// Requests on a link. Their replies are recorded until this and all copies are dropped.
 pub(crate) struct Sent {
     link: Arc<Link>,
-    ticket: Arc<Ticket>,
+    pending: Arc<Pending>,
     /// Before they were sent.
     pub(crate) sent_at: Moment,
     /// A reply had arrived on the link before.
@@ -33,17 +33,17 @@ pub(crate) struct Sent {
 #[derive(Clone, Debug)]
 pub(crate) struct Copy {
     link: Arc<Link>,
-    ticket: Arc<Ticket>,
+    pending: Arc<Pending>,
     place: usize,
 }
 
 impl Copy {
     /// What became of the request by now.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
-        let outcome = self.ticket.outcome(self.place);
+        let outcome = self.pending.outcome(self.place);
         outcome.or_else(|| {
             self.link.read_if_unread();
-            self.ticket.outcome(self.place)
+            self.pending.outcome(self.place)
         })
     }
 
@@ -57,13 +57,13 @@ impl Copy {
 impl Sent {
     pub(super) fn new(
         link: Arc<Link>,
-        ticket: Arc<Ticket>,
+        pending: Arc<Pending>,
         sent_at: Moment,
         is_reused: bool,
     ) -> Self {
         Self {
             link,
-            ticket,
+            pending,
             sent_at,
             is_reused,
             reads: false,
@@ -75,32 +75,32 @@ impl Sent {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.ticket.is_over()
+        self.pending.is_over()
     }
 
     /// Since when nothing has arrived on the link while something is awaited.
-    pub(crate) fn silent_since(&self) -> Moment {
-        self.link.silent_since()
+    pub(crate) fn unanswered_since(&self) -> Moment {
+        self.link.unanswered_since()
     }
 
-    /// Waits for all replies: until this moment, and as long as no silence of the link lasts for
-    /// `silence`. What has arrived by then is read.
-    pub(crate) fn wait(&mut self, until: Moment, silence: Duration) {
-        let deadline = |silent_since: Moment| until.min(silent_since.after(silence));
+    /// Waits for all replies until this moment, or until nothing has arrived on the link for
+    /// `timeout`. What has arrived by then is read.
+    pub(crate) fn wait(&mut self, until: Moment, timeout: Duration) {
+        let deadline = |unanswered_since: Moment| until.min(unanswered_since.after(timeout));
         self.begin_wait();
         let mut end = Moment::ZERO;
         loop {
             if self.reads {
-                self.link.read_until(Some(&self.ticket), deadline);
+                self.link.read_until(Some(&self.pending), deadline);
                 break;
             }
             match self
-                .ticket
-                .sleep(end.max(deadline(self.link.silent_since())))
+                .pending
+                .sleep(end.max(deadline(self.link.unanswered_since())))
             {
                 Woken::Over => break,
-                Woken::Reads => self.reads = self.ticket.take_reading(),
-                Woken::ByDeadline if !deadline(self.link.silent_since()).is_past() => {}
+                Woken::Reads => self.reads = self.pending.take_reading(),
+                Woken::ByDeadline if !deadline(self.link.unanswered_since()).is_past() => {}
                 Woken::ByDeadline => {
                     if end != Moment::ZERO || !self.link.has_arrived() {
                         break;
@@ -113,13 +113,13 @@ impl Sent {
     }
 
     fn begin_wait(&mut self) {
-        self.ticket.begin_wait();
+        self.pending.begin_wait();
         self.reads = self.link.begin_reading();
     }
 
     /// Gives the right to read to another thread that waits.
     fn end_wait(&mut self) {
-        let has_got_reading = self.ticket.end_wait();
+        let has_got_reading = self.pending.end_wait();
         if std::mem::take(&mut self.reads) || has_got_reading {
             self.link.hand_over();
         }
@@ -127,12 +127,12 @@ impl Sent {
 
     /// The reply to a single request, if it is there and is no error reply.
     pub(crate) fn take_reply(&self) -> Option<(Value, Moment)> {
-        self.ticket.take_reply()
+        self.pending.take_reply()
     }
 
     /// The outcomes that are known.
     pub(crate) fn outcomes(&self) -> List<Option<Outcome>> {
-        self.ticket.outcomes()
+        self.pending.outcomes()
     }
 
     /// True if something has arrived that no thread has read.
@@ -144,59 +144,60 @@ impl Sent {
     pub(crate) fn copy(&self, place: usize) -> Copy {
         Copy {
             link: Arc::clone(&self.link),
-            ticket: Arc::clone(&self.ticket),
+            pending: Arc::clone(&self.pending),
             place,
         }
     }
 
-    /// True if the link broke because it had been idle, or because of its name: that says nothing of
-    /// its server.
+    /// True if the link broke because it had been idle, or because of its name: that says nothing
+    /// of its server.
     pub(crate) fn is_stale(&self) -> bool {
         self.is_reused || self.link.lost_its_name()
     }
 
-    /// Begins a wait for several links. True if there is something to do at once.
-    fn begin_poll(&mut self, bell: &Arc<Bell>) -> bool {
+    /// Begins a wait for several links. True if it need not sleep.
+    fn begin_poll(&mut self, waker: &Arc<Waker>) -> bool {
         self.begin_wait();
         if self.reads {
             // TLS may have decrypted more than the thread that read before has taken.
-            self.link.read_available(&self.ticket);
+            self.link.read_available(&self.pending);
             return self.is_over();
         }
-        self.ticket.ring(bell)
+        self.pending.set_waker(waker)
     }
 }
 
-/// Waits until a reply may have arrived for one of these, or the deadline has passed, and takes what
-/// has arrived.
+/// Waits until a reply may have arrived for one of these, or the deadline has passed, and takes
+/// what has arrived.
 pub(crate) fn wait_for_any<'s>(
     sent: impl Iterator<Item = &'s mut Sent>,
     deadline: Moment,
 ) -> RedisResult<()> {
-    let bell = Bell::of_this_thread()?;
+    let waker = Waker::of_this_thread()?;
     let mut open: List<&mut Sent> = sent.filter(|one| !one.is_over()).collect();
     let mut is_ready = false;
     for one in &mut open {
-        is_ready |= one.begin_poll(&bell);
+        is_ready |= one.begin_poll(&waker);
     }
     let deadline = if is_ready { Moment::ZERO } else { deadline };
-    let readable = readable(&open, &bell, deadline);
-    bell.silence();
+    let readable = readable(&open, &waker, deadline);
+    waker.clear();
     if let Ok(readable) = &readable {
         let readers = open.iter().filter(|one| one.reads).zip(readable);
         for (one, _) in readers.filter(|(_, is_readable)| **is_readable) {
-            one.link.read_available(&one.ticket);
+            one.link.read_available(&one.pending);
         }
     }
     open.iter_mut().for_each(|one| one.end_wait());
     readable.map(drop)
 }
 
-/// Waits until something arrives on one of the links that this thread reads, or the bell rings.
-fn readable(open: &[&mut Sent], bell: &Bell, deadline: Moment) -> RedisResult<List<bool>> {
+/// Waits until something arrives on one of the links that this thread reads, or another thread
+/// wakes this one.
+fn readable(open: &[&mut Sent], waker: &Waker, deadline: Moment) -> RedisResult<List<bool>> {
     let readers = open.iter().filter(|one| one.reads);
     let mut polled: List<PollFd<'_>> = readers.map(|one| one.link.polled()).collect();
-    polled.push(PollFd::new(bell.socket(), PollFlags::IN));
+    polled.push(PollFd::new(waker.socket(), PollFlags::IN));
     wait(&mut polled, deadline)?;
     Ok(polled.iter().map(|one| !one.revents().is_empty()).collect())
 }

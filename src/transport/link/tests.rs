@@ -212,14 +212,14 @@ fn a_thread_that_has_sent_and_waits_later_keeps_no_other_thread() {
 }
 
 #[test]
-fn the_time_before_the_first_request_is_no_silence() {
+fn the_time_before_the_first_request_does_not_count() {
     let peer = Peer::named();
-    let silence = Duration::from_millis(100);
-    thread::sleep(silence * 2);
+    let timeout = Duration::from_millis(100);
+    thread::sleep(timeout * 2);
     let mut sent = peer.send();
     let since = Moment::now();
-    sent.wait(soon(), silence);
-    assert!(!sent.is_over() && Moment::now().since(since) >= silence);
+    sent.wait(soon(), timeout);
+    assert!(!sent.is_over() && Moment::now().since(since) >= timeout);
     peer.finish();
 }
 
@@ -279,17 +279,17 @@ fn a_reply_without_a_request_ends_the_link() {
 }
 
 #[test]
-fn silence_ends_a_wait_and_progress_prolongs_it() {
+fn a_link_without_replies_ends_a_wait_and_progress_prolongs_it() {
     let peer = Peer::new();
     let mut first = peer.send();
     let mut second = peer.send();
     peer.does([Step::Read(2), Step::Write(b":1\r\n")]);
     first.wait(soon(), SOON);
     let heard = Moment::now();
-    let silence = Duration::from_millis(50);
-    second.wait(soon(), silence);
+    let timeout = Duration::from_millis(50);
+    second.wait(soon(), timeout);
     assert!(!second.is_over() && Moment::now().since(heard) < SOON / 2);
-    assert!(Moment::now().since(second.silent_since()) >= silence);
+    assert!(Moment::now().since(second.unanswered_since()) >= timeout);
     drop(second);
     assert_eq!(reply(&mut first), 1);
     peer.finish();

@@ -78,8 +78,8 @@ impl SharedSocket {
         }
     }
 
-    /// Appends what arrives until the deadline to `plain`, at least a byte. After the deadline, only
-    /// what has arrived already. Only one thread calls this at a time.
+    /// Appends what arrives until the deadline to `plain`, at least a byte. After the deadline,
+    /// only what has arrived already. Only one thread calls this at a time.
     pub(crate) fn read(
         &self,
         reading: &mut Reading,

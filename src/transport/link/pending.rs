@@ -28,7 +28,7 @@ pub(crate) enum Outcome {
 /// | waits, reads | all outcomes are known, or the deadline passes | sent; it gives the right to read on |
 /// | any | a reply arrives, or the link breaks | the same; the outcome is recorded |
 #[derive(Debug)]
-pub(crate) struct Ticket {
+pub(crate) struct Pending {
     /// Its mutex protects: the right to read is given to a thread that takes it, or gives it on.
     /// Locked inside of the link's state.
     state: Mutex<State>,
@@ -39,7 +39,7 @@ pub(crate) struct Ticket {
 struct State {
     outcomes: List<Option<Outcome>>,
     /// The number of outcomes that are not known.
-    pending: usize,
+    missing: usize,
     /// Why ASKING was refused, for the request after it.
     refusal: Option<RedisError>,
     /// The thread has the right to read.
@@ -47,10 +47,10 @@ struct State {
     /// The thread waits, and takes the right to read.
     waits: bool,
     /// Wakes a thread that waits for several links.
-    bell: Option<Arc<Bell>>,
+    waker: Option<Arc<Waker>>,
 }
 
-/// What ended a [sleep](Ticket::sleep).
+/// What ended a [sleep](Pending::sleep).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
     Over,
@@ -59,23 +59,23 @@ pub(super) enum Woken {
     ByDeadline,
 }
 
-impl Ticket {
+impl Pending {
     pub(super) fn new(requests: usize) -> Self {
         Self {
             state: Mutex::new(State {
                 outcomes: (0..requests).map(|_| None).collect(),
-                pending: requests,
+                missing: requests,
                 refusal: None,
                 reads: false,
                 waits: false,
-                bell: None,
+                waker: None,
             }),
             changed: Condvar::new(),
         }
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.state.lock().pending == 0
+        self.state.lock().missing == 0
     }
 
     pub(super) fn begin_wait(&self) {
@@ -86,7 +86,7 @@ impl Ticket {
     pub(super) fn end_wait(&self) -> bool {
         let mut state = self.state.lock();
         state.waits = false;
-        state.bell = None;
+        state.waker = None;
         std::mem::take(&mut state.reads)
     }
 
@@ -94,7 +94,7 @@ impl Ticket {
     pub(super) fn sleep(&self, deadline: Moment) -> Woken {
         let mut state = self.state.lock();
         loop {
-            if state.pending == 0 {
+            if state.missing == 0 {
                 return Woken::Over;
             }
             if state.reads {
@@ -108,18 +108,19 @@ impl Ticket {
         }
     }
 
-    /// Makes this bell ring instead of the sleep end. True if there is something to do at once.
-    pub(super) fn ring(&self, bell: &Arc<Bell>) -> bool {
+    /// Sets what wakes the thread instead of the end of a sleep. True if all outcomes are known, or
+    /// if the thread has to read.
+    pub(super) fn set_waker(&self, waker: &Arc<Waker>) -> bool {
         let mut state = self.state.lock();
-        state.bell = Some(Arc::clone(bell));
-        state.pending == 0 || state.reads
+        state.waker = Some(Arc::clone(waker));
+        state.missing == 0 || state.reads
     }
 
     /// Gives the right to read to the thread, if it still waits. The caller
     /// [wakes](Self::wake) it then.
     pub(super) fn give_reading(&self) -> bool {
         let mut state = self.state.lock();
-        let is_given = state.pending > 0 && state.waits;
+        let is_given = state.missing > 0 && state.waits;
         state.reads |= is_given;
         is_given
     }
@@ -130,13 +131,13 @@ impl Ticket {
     }
 
     pub(super) fn wake(&self) {
-        let bell = self.state.lock().bell.clone();
-        self.ring_or_notify(bell);
+        let waker = self.state.lock().waker.clone();
+        self.wake_by(waker);
     }
 
-    fn ring_or_notify(&self, bell: Option<Arc<Bell>>) {
-        match bell {
-            Some(bell) => bell.ring(),
+    fn wake_by(&self, waker: Option<Arc<Waker>>) {
+        match waker {
+            Some(waker) => waker.wake(),
             None => {
                 self.changed.notify_one();
             }
@@ -150,7 +151,7 @@ impl Ticket {
 
     /// Records the outcome of the request at this place. Wakes the thread after the last one.
     pub(super) fn end(&self, place: usize, outcome: Outcome) {
-        let bell = {
+        let waker = {
             let mut state = self.state.lock();
             // If the server refused ASKING, that error is the reason.
             let outcome = match (outcome, state.refusal.take()) {
@@ -158,13 +159,13 @@ impl Ticket {
                 (outcome, _) => outcome,
             };
             state.outcomes[place] = Some(outcome);
-            state.pending -= 1;
-            if state.pending > 0 || !state.waits {
+            state.missing -= 1;
+            if state.missing > 0 || !state.waits {
                 return;
             }
-            state.bell.clone()
+            state.waker.clone()
         };
-        self.ring_or_notify(bell);
+        self.wake_by(waker);
     }
 
     /// The outcome of the request at this place, if it is known.
@@ -187,7 +188,7 @@ impl Ticket {
     /// Takes the outcomes that are known.
     pub(super) fn outcomes(&self) -> List<Option<Outcome>> {
         let mut state = self.state.lock();
-        match state.pending {
+        match state.missing {
             0 => std::mem::take(&mut state.outcomes),
             _ => state.outcomes.iter().cloned().collect(),
         }
@@ -199,21 +200,21 @@ const LONGEST: std::time::Duration = std::time::Duration::from_secs(3600);
 
 /// Ends the wait of a thread for several sockets.
 #[derive(Debug)]
-pub(crate) struct Bell(UdpSocket);
+pub(crate) struct Waker(UdpSocket);
 
 thread_local! {
-    static BELL: std::cell::OnceCell<Arc<Bell>> = const { std::cell::OnceCell::new() };
+    static BELL: std::cell::OnceCell<Arc<Waker>> = const { std::cell::OnceCell::new() };
 }
 
-impl Bell {
+impl Waker {
     /// That of this thread, or a new one while the thread ends.
     pub(crate) fn of_this_thread() -> io::Result<Arc<Self>> {
-        let known = BELL.try_with(|bell| bell.get().cloned()).ok().flatten();
-        if let Some(bell) = known {
-            return Ok(bell);
+        let known = BELL.try_with(|waker| waker.get().cloned()).ok().flatten();
+        if let Some(waker) = known {
+            return Ok(waker);
         }
         let new = Arc::new(Self::new()?);
-        let _ = BELL.try_with(|bell| bell.set(Arc::clone(&new)));
+        let _ = BELL.try_with(|waker| waker.set(Arc::clone(&new)));
         Ok(new)
     }
 
@@ -224,13 +225,13 @@ impl Bell {
         Ok(Self(socket))
     }
 
-    fn ring(&self) {
-        // If its buffer is full, it rings already.
+    fn wake(&self) {
+        // If its buffer is full, the thread is woken already.
         let _ = self.0.send(&[1]);
     }
 
-    /// Takes note that it rang.
-    pub(crate) fn silence(&self) {
+    /// Takes the signals out, so that the next wait does not end by them.
+    pub(crate) fn clear(&self) {
         while self.0.recv(&mut [0; 8]).is_ok() {}
     }
 
