@@ -33,9 +33,10 @@ impl Exchange {
         })
     }
 
-    /// Appends one call to any open link, for another thread, which waits for the reply.
+    /// Appends one call to a link that is open, for another thread, which waits for the reply. `None` if a
+    /// link has to be opened: a busy one may be slow.
     pub(super) fn append_for_other(server: Arc<Server>, call: &Call) -> Option<Self> {
-        let link = server.links.any_link(1)?;
+        let link = server.links.open_link(1)?;
         Some(Self {
             sent: link.append(1, Moment::now(), |out| out.call(call, false)),
             server,

@@ -109,19 +109,9 @@ impl Links {
     /// A link on which the caller sends `requests` requests now, without opening one. `None` if one
     /// has to be opened.
     pub(crate) fn open_link(&self, requests: usize) -> Option<Arc<Link>> {
-        self.choose(requests, false)
-    }
-
-    /// A link on which the caller sends `requests` requests now: a busy one if there is no idle
-    /// one. `None` if none is open.
-    pub(crate) fn any_link(&self, requests: usize) -> Option<Arc<Link>> {
-        self.choose(requests, true)
-    }
-
-    fn choose(&self, requests: usize, shares: bool) -> Option<Arc<Link>> {
         let mut closed = Vec::new();
         let mut state = self.state.lock();
-        state.choose(requests, &self.limits, shares, &mut closed)
+        state.choose(requests, &self.limits, false, &mut closed)
     }
 
     /// Reads late replies that no thread waits for, so that their links are idle again.

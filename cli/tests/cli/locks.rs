@@ -44,7 +44,12 @@ pub fn hold(client: &LockClient, name: &str) -> LockGuard {
 
 /// The same as a Redlock, on all of these servers.
 pub fn hold_everywhere(servers: &Independent, name: &str) -> LockGuard {
-    let clients: Vec<LockClient> = servers.servers().iter().map(client).collect();
+    // A holder that learns of the loss of one part releases the others.
+    let unconfirmed = |server: &Server| {
+        let builder = LockClient::builder(&*server.url()).confirm_every(Duration::ZERO);
+        builder.build().expect("the settings are valid")
+    };
+    let clients: Vec<LockClient> = servers.servers().iter().map(unconfirmed).collect();
     let lock = RedLock::new(&clients, name);
     let guard = lock.try_acquire(Duration::ZERO, Lease::fixed(MINUTE));
     guard.expect("an answer").expect("a free lock")
