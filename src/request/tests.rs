@@ -12,9 +12,9 @@ use super::attempt::Attempt;
 use super::client::RedisClient;
 use super::exchange::Exchange;
 use super::state::{Failure, Request, RequestState};
-use crate::LockClient;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
+use crate::config::LockClientBuilder;
 use crate::script;
 use crate::topology::Topology;
 use crate::transport::links::Purpose;
@@ -33,7 +33,7 @@ fn outcome_of_a_late(reply: &'static [u8]) -> Option<Result<Value, Failure>> {
         let rest = std::io::copy(&mut stream, &mut std::io::sink());
         (read, rest.unwrap_or(0))
     });
-    let builder = LockClient::builder(&*format!("redis://127.0.0.1:{port}"));
+    let builder = LockClientBuilder::from(&*format!("redis://127.0.0.1:{port}"));
     let config = builder.validate().unwrap();
     let topology = Arc::new(Topology::new(&config, None).unwrap());
     let client = RedisClient::new(&config, Arc::clone(&topology));

@@ -95,7 +95,11 @@ fn connections_to_a_master_and_to_primaries_have_names() {
 fn the_names_can_be_turned_off() {
     let server = Server::start();
     let client = builder(&server.url()).name_connections(false);
-    let client = client.build().unwrap();
+    // A confirmation has another connection.
+    let client = client
+        .confirm_every(std::time::Duration::ZERO)
+        .build()
+        .unwrap();
     let guard = client.reentrant_lock("k").acquire().unwrap();
     assert_eq!(names(&server), [""]);
     guard.unlock().unwrap();

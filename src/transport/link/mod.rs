@@ -15,12 +15,12 @@
 //! [`Link::end`] ends a link after a failure: every request on it is then without a reply.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use std::{fmt, io, thread};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use redis::{RedisError, RedisResult, Value};
 
 use crate::base::clock::Moment;
@@ -33,6 +33,7 @@ mod outgoing;
 mod pending;
 mod reading;
 mod sent;
+mod writing;
 
 use outgoing::Awaited;
 pub(crate) use outgoing::Outgoing;
@@ -259,11 +260,6 @@ impl Link {
         Sent::new(Arc::clone(self), pending, sent_at, is_reused)
     }
 
-    /// Writes what was appended.
-    pub(crate) fn flush(&self) {
-        drop(self.write(self.state.lock()));
-    }
-
     /// Whether the server replies on the link: it did so just now, or does to a PING until this
     /// moment. Retires the link otherwise.
     pub(crate) fn is_alive(self: &Arc<Self>, until: Moment) -> bool {
@@ -302,60 +298,6 @@ impl Link {
             self.load.fetch_add(1, Ordering::Relaxed);
             drop(self.write(state));
         }
-    }
-
-    /// Writes what is there, if no other thread does, as far as the buffer of the system takes it.
-    fn write<'l>(&'l self, mut state: MutexGuard<'l, State>) -> MutexGuard<'l, State> {
-        if state.is_writing {
-            return state;
-        }
-        state.is_writing = true;
-        if state.woken > 0 {
-            // Threads that were woken together send together, if they run before the write.
-            MutexGuard::unlocked(&mut state, thread::yield_now);
-            state.woken = 0;
-        }
-        while state.end.is_none() && !(state.unwritten.is_empty() && state.unsent.is_empty()) {
-            let unwritten = std::mem::take(&mut state.unwritten);
-            let mut bytes = std::mem::take(&mut state.unsent);
-            state.in_write = bytes.len() + unwritten.len();
-            let written = MutexGuard::unlocked(&mut state, || {
-                if bytes.is_empty() {
-                    bytes = self.socket.encrypt(unwritten)?;
-                } else if !unwritten.is_empty() {
-                    bytes.extend(self.socket.encrypt(unwritten)?);
-                }
-                self.socket.try_write(&bytes)
-            });
-            match written {
-                Ok(written) if written == bytes.len() => {
-                    // The room is used for the next request.
-                    if state.unwritten.capacity() == 0 && bytes.capacity() <= LARGEST_BUFFER {
-                        bytes.clear();
-                        state.unwritten = bytes;
-                    }
-                }
-                Ok(written) => {
-                    bytes.drain(..written);
-                    state.unsent = bytes;
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    state.unsent = bytes;
-                    break;
-                }
-                Err(_) => {
-                    // Replies that have arrived are read, and then the end of the connection is.
-                    self.retire();
-                    self.socket.shut_down();
-                    break;
-                }
-            }
-        }
-        (state.is_writing, state.in_write) = (false, 0);
-        if state.end.is_some() {
-            (state.unwritten, state.unsent) = (Vec::new(), Vec::new());
-        }
-        state
     }
 
     /// Ends the link: no reply arrives any more.

@@ -182,9 +182,11 @@ pub(crate) fn wait_for_any<'s>(
     let deadline = if is_ready { Moment::ZERO } else { deadline };
     let readable = readable(&open, &waker, deadline);
     waker.clear();
-    if let Ok(readable) = &readable {
-        let readers = open.iter().filter(|one| one.reads).zip(readable);
-        for (one, _) in readers.filter(|(_, is_readable)| **is_readable) {
+    let mut is_readable = readable.iter().flatten();
+    for one in &mut open {
+        let is_given = !one.reads && one.pending.take_reading();
+        if is_given || one.reads && is_readable.next() == Some(&true) {
+            one.reads = true;
             one.link.read_available(&one.pending);
         }
     }

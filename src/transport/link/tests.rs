@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Sender, channel};
-use std::thread::{JoinHandle, scope, spawn};
+use std::thread::{self, JoinHandle, scope, spawn};
 
 use redis::ConnectionAddr;
 
