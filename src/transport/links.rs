@@ -74,11 +74,8 @@ impl State {
         }
     }
 
-    /// One link is opened after the other, except the first ones, and meanwhile the busy ones are
-    /// shared: a server that accepts no connection delays few calls.
     fn may_open(&self, limits: &Limits) -> bool {
-        let is_first = self.opening == 0 || self.links.is_empty();
-        is_first && self.links.len() + self.opening < limits.connections
+        self.links.len() + self.opening < limits.connections
     }
 
     /// The first idle link, or else the one with the fewest requests.
