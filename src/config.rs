@@ -154,8 +154,8 @@ impl LockClientBuilder {
 
     /// The largest number of connections to each server that the calls of this client share. A call
     /// uses an idle one. If all are busy, it opens another one, up to this number; then calls share
-    /// the busy ones, and their requests leave together. So this number can be much smaller than the
-    /// number of threads. A thread that waits for a lock uses none.
+    /// the busy ones, and their requests are sent together. So this number can be much smaller than
+    /// the number of threads. A thread that waits for a lock uses none.
     ///
     /// The watchdog and the subscriptions have a connection each besides, and so have
     /// [confirmations by replicas](Self::pool_size).

@@ -184,7 +184,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
             match outcome {
                 Some(Outcome::Replied(Ok(reply), at)) => {
                     if self.replied(&exchange, place, (reply, at)) {
-                        taken.push((place, index));
+                        taken.push(place);
                     }
                 }
                 Some(Outcome::Replied(Err(error), at)) => {
@@ -280,11 +280,11 @@ impl<'r, 'q> Attempt<'r, 'q> {
     }
 
     /// Waits until enough replicas have the locks that were taken on this connection.
-    fn replicate(&mut self, exchange: Exchange, taken: &[(usize, usize)]) {
-        let client = self.client(taken[0].0);
+    fn replicate(&mut self, exchange: Exchange, taken: &[usize]) {
+        let client = self.client(taken[0]);
         match client.replicate(exchange.sent.link(), self.until) {
             Ok(unreplicated) => {
-                for &(place, _) in taken {
+                for &place in taken {
                     self.requests[place].unreplicated = unreplicated;
                 }
             }
@@ -292,7 +292,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
                 let since = exchange.sent.sent_at;
                 exchange.server.failed(&error, true, since);
                 // It is unknown whether the replicas have these.
-                for &(place, _) in taken {
+                for &place in taken {
                     let request = &mut self.requests[place];
                     request.lost_copies.lost(&exchange.server, None);
                     self.fail(place, Failure::Redis(error.clone()));
@@ -322,10 +322,10 @@ impl<'r, 'q> Attempt<'r, 'q> {
         if !matches!(request.outcome, Some(Err(_))) || self.until.is_past() {
             return None;
         }
-        // The watchdog repeats its requests itself, soon.
         if std::mem::take(&mut request.needs_source) {
             return request.server.clone();
         }
+        // The watchdog repeats its requests itself, soon.
         let is_stale = std::mem::take(&mut request.is_stale) && self.purpose == Purpose::Caller;
         if is_stale && !request.is_resent && request.is_repeatable() {
             request.is_resent = true;

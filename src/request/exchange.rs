@@ -25,24 +25,25 @@ impl Exchange {
     /// Sends one call on a link that is open, without a wait. `None` if there is none.
     pub(super) fn send(server: Arc<Server>, call: &Call, now: Moment) -> Option<Self> {
         let link = server.links.open_link(1)?;
-        Some(Self {
-            sent: link.send(1, now, |out| out.call(call, false)),
-            server,
-            places: List::from_buf([0]),
-            own: None,
-        })
+        let sent = link.send(1, now, |out| out.call(call, false));
+        Some(Self::of_one(server, sent))
     }
 
-    /// Appends one call to a link that is open, for another thread, which waits for the reply. `None` if a
-    /// link has to be opened: a busy one may be slow.
+    /// Appends one call to a link that is open, for another thread, which waits for the reply. `None`
+    /// if a link has to be opened: a busy one may be slow.
     pub(super) fn append_for_other(server: Arc<Server>, call: &Call) -> Option<Self> {
         let link = server.links.open_link(1)?;
-        Some(Self {
-            sent: link.append(1, Moment::now(), |out| out.call(call, false)),
+        let sent = link.append(1, Moment::now(), |out| out.call(call, false));
+        Some(Self::of_one(server, sent))
+    }
+
+    fn of_one(server: Arc<Server>, sent: Sent) -> Self {
+        Self {
             server,
+            sent,
             places: List::from_buf([0]),
             own: None,
-        })
+        }
     }
 
     /// Records a reply that arrived at this moment.

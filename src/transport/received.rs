@@ -8,7 +8,7 @@ use crate::transport::resp;
 
 /// The bounds of the buffer of an idle connection, in bytes.
 const SMALLEST_BUFFER: usize = 512;
-const LARGEST_BUFFER: usize = 16 << 10;
+pub(super) const LARGEST_BUFFER: usize = 16 << 10;
 
 /// The bytes that have arrived and are not decoded yet.
 #[derive(Debug, Default)]

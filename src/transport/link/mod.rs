@@ -1,7 +1,7 @@
 //! A link: a connection to one server that all threads of a client use at the same time.
 //!
 //! A thread appends its requests to the bytes of the link. If no thread writes, it writes all that
-//! is there, so requests of several threads leave together. Then it waits for its replies. If no
+//! is there, so requests of several threads are sent together. Then it waits for its replies. If no
 //! thread reads, it reads: it takes all replies that have arrived, each in the order of the
 //! requests, and wakes their threads. Once it has its own, it gives the right to read to the thread
 //! whose reply is the next. Without waiting threads no thread reads.
@@ -26,7 +26,7 @@ use redis::{RedisError, RedisResult, Value};
 use crate::base::clock::Moment;
 use crate::script::Publish;
 use crate::transport::connection_name::{ConnectionName, refuses_connection};
-use crate::transport::received::Received;
+use crate::transport::received::{LARGEST_BUFFER, Received};
 use crate::transport::socket::{Reading, SharedSocket};
 
 mod outgoing;
@@ -47,9 +47,6 @@ const FRESH: Duration = Duration::from_secs(60);
 
 /// A link on which a reply has arrived within this time is not checked.
 const ALIVE: Duration = Duration::from_millis(100);
-
-/// A buffer of an idle link is at most this long, in bytes.
-const LARGEST_BUFFER: usize = 16 << 10;
 
 pub(crate) struct Link {
     socket: SharedSocket,
@@ -211,7 +208,7 @@ impl Link {
 
     /// True if a reply has arrived lately.
     pub(crate) fn is_fresh(&self) -> bool {
-        Moment::now().since(self.state.lock().heard) < FRESH
+        Moment::now().since(self.heard()) < FRESH
     }
 
     /// Sends `requests` requests now, at `sent_at`, which `pack` appends. The caller has
@@ -329,7 +326,7 @@ impl Link {
     }
 
     /// When the last reply arrived.
-    pub(crate) fn heard(&self) -> Moment {
+    fn heard(&self) -> Moment {
         self.state.lock().heard
     }
 

@@ -9,6 +9,7 @@ use redis::{RedisError, RedisResult, Value};
 
 use crate::base::clock::Moment;
 use crate::base::list::List;
+use crate::base::wait::wait_until;
 
 /// What became of a request.
 #[derive(Clone, Debug)]
@@ -93,18 +94,11 @@ impl Pending {
     /// Sleeps until all outcomes are known, until this thread has to read, or until the deadline.
     pub(super) fn sleep(&self, deadline: Moment) -> Woken {
         let mut state = self.state.lock();
-        loop {
-            if state.missing == 0 {
-                return Woken::Over;
-            }
-            if state.reads {
-                return Woken::Reads;
-            }
-            let left = deadline.left();
-            if left.is_zero() {
-                return Woken::ByDeadline;
-            }
-            self.changed.wait_for(&mut state, left.min(LONGEST));
+        let is_woken = |state: &State| state.missing == 0 || state.reads;
+        match wait_until(&self.changed, &mut state, deadline, is_woken) {
+            true if state.missing == 0 => Woken::Over,
+            true => Woken::Reads,
+            false => Woken::ByDeadline,
         }
     }
 
@@ -195,26 +189,23 @@ impl Pending {
     }
 }
 
-/// `Condvar` cannot wait for any length of time.
-const LONGEST: std::time::Duration = std::time::Duration::from_secs(3600);
-
 /// Ends the wait of a thread for several sockets.
 #[derive(Debug)]
 pub(crate) struct Waker(UdpSocket);
 
 thread_local! {
-    static BELL: std::cell::OnceCell<Arc<Waker>> = const { std::cell::OnceCell::new() };
+    static WAKER: std::cell::OnceCell<Arc<Waker>> = const { std::cell::OnceCell::new() };
 }
 
 impl Waker {
     /// That of this thread, or a new one while the thread ends.
     pub(crate) fn of_this_thread() -> io::Result<Arc<Self>> {
-        let known = BELL.try_with(|waker| waker.get().cloned()).ok().flatten();
+        let known = WAKER.try_with(|waker| waker.get().cloned()).ok().flatten();
         if let Some(waker) = known {
             return Ok(waker);
         }
         let new = Arc::new(Self::new()?);
-        let _ = BELL.try_with(|waker| waker.set(Arc::clone(&new)));
+        let _ = WAKER.try_with(|waker| waker.set(Arc::clone(&new)));
         Ok(new)
     }
 

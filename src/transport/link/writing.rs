@@ -4,7 +4,8 @@ use std::{io, thread};
 
 use parking_lot::MutexGuard;
 
-use super::{LARGEST_BUFFER, Link, State};
+use super::{Link, State};
+use crate::transport::received::LARGEST_BUFFER;
 
 impl Link {
     /// Writes what was appended.
