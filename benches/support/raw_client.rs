@@ -12,7 +12,7 @@ use super::Server;
 /// The lease of the default client.
 pub const LEASE_MILLIS: u64 = 30_000;
 
-const OWNER: &str = "00000000-0000-4000-8000-000000000000:1";
+pub const OWNER: &str = "00000000-0000-4000-8000-000000000000:1";
 
 /// Locks in one renewal, as in the watchdog.
 const BATCH: usize = 250;
@@ -42,11 +42,7 @@ impl RawClient {
     }
 
     pub fn on(mut connection: Connection, owner: &str) -> Self {
-        let mut load = |source: &str| -> String {
-            let mut load = cmd("SCRIPT");
-            load.arg("LOAD").arg(source);
-            load.query(&mut connection).expect("the script compiles")
-        };
+        let mut load = |source: &str| load(&mut connection, source);
         Self {
             acquire: load(include_str!("scripts/acquire.lua")),
             release: load(include_str!("scripts/release.lua")),
@@ -147,7 +143,15 @@ pub fn channel(key: &str) -> String {
     format!("redisson_lock__channel:{{{key}}}")
 }
 
-fn call(hash: &str, keys: &[impl AsRef<str>]) -> Cmd {
+/// Loads a script, and returns its hash.
+pub fn load(connection: &mut Connection, source: &str) -> String {
+    let mut load = cmd("SCRIPT");
+    load.arg("LOAD").arg(source);
+    load.query(connection).expect("the script compiles")
+}
+
+/// A call of a loaded script.
+pub fn call(hash: &str, keys: &[impl AsRef<str>]) -> Cmd {
     let mut call = cmd("EVALSHA");
     call.arg(hash).arg(keys.len());
     for key in keys {

@@ -5,14 +5,12 @@ use std::{
     net::TcpStream,
 };
 
-use redis::{Cmd, cmd};
+use redis::Cmd;
 
 use super::{
-    raw_client::{LEASE_MILLIS, channel},
+    raw_client::{LEASE_MILLIS, OWNER, call, channel, load},
     server::address_of,
 };
-
-const OWNER: &str = "00000000-0000-4000-8000-000000000000:1";
 
 /// Longer than any bench that waits for the locks.
 const LONG_LEASE_MILLIS: u64 = 240_000;
@@ -32,11 +30,7 @@ impl Scripts {
     pub fn load(url: &str) -> Self {
         let client = redis::Client::open(url).expect("a valid URL");
         let mut connection = client.get_connection().expect("the server is up");
-        let mut load = |source: &str| -> String {
-            let mut load = cmd("SCRIPT");
-            load.arg("LOAD").arg(source);
-            load.query(&mut connection).expect("the script compiles")
-        };
+        let mut load = |source: &str| load(&mut connection, source);
         Self {
             acquire: load(include_str!("scripts/acquire.lua")),
             release: load(include_str!("scripts/release.lua")),
@@ -69,12 +63,6 @@ impl Scripts {
         put_back.arg(RECORD).arg(format!("redisson_sc:{{{key}}}"));
         [Call::new(&take, ":1\r\n"), Call::new(&put_back, ":1\r\n")]
     }
-}
-
-fn call(hash: &str, keys: &[&str]) -> Cmd {
-    let mut call = cmd("EVALSHA");
-    call.arg(hash).arg(keys.len()).arg(keys);
-    call
 }
 
 /// The bytes of a request, and those of the only reply that is expected.

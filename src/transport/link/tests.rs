@@ -76,6 +76,15 @@ impl Peer {
         self.link.send(1, Moment::now(), |out| out.command(b"x\n"))
     }
 
+    /// As the subscriber thread sends a request for a thread that waits later.
+    fn prepare(&self) -> Sent {
+        self.link.choose(1);
+        let append = |out: &mut Outgoing<'_>| out.command(b"x\n");
+        let prepared = self.link.append(1, Moment::now(), append);
+        self.link.flush();
+        prepared
+    }
+
     fn finish(self) {
         let Self {
             link,
@@ -180,35 +189,30 @@ fn a_thread_that_gives_up_lets_another_one_read() {
     peer.finish();
 }
 
-#[test]
-fn a_thread_that_does_not_wait_yet_is_not_to_read() {
-    let peer = Peer::new();
-    peer.link.choose(1);
-    let mut prepared = peer
-        .link
-        .append(1, Moment::now(), |out| out.command(b"x\n"));
-    peer.link.flush();
+/// Another thread sends and waits, and gets its own reply first.
+fn keeps_no_other_thread(peer: Peer, mut first: Sent) {
     let mut other = peer.send();
     peer.does([Step::Read(2), Step::Write(b":1\r\n:2\r\n")]);
     other.wait(soon(), SOON);
     assert_eq!(reply(&mut other), 2);
-    prepared.wait(soon(), SOON);
-    assert_eq!(reply(&mut prepared), 1);
+    first.wait(soon(), SOON);
+    assert_eq!(reply(&mut first), 1);
     peer.finish();
+}
+
+#[test]
+fn a_thread_that_does_not_wait_yet_is_not_to_read() {
+    let peer = Peer::new();
+    let prepared = peer.prepare();
+    keeps_no_other_thread(peer, prepared);
 }
 
 /// It may open a connection to another server first.
 #[test]
 fn a_thread_that_has_sent_and_waits_later_keeps_no_other_thread() {
     let peer = Peer::new();
-    let mut busy = peer.send();
-    let mut other = peer.send();
-    peer.does([Step::Read(2), Step::Write(b":1\r\n:2\r\n")]);
-    other.wait(soon(), SOON);
-    assert_eq!(reply(&mut other), 2);
-    busy.wait(soon(), SOON);
-    assert_eq!(reply(&mut busy), 1);
-    peer.finish();
+    let busy = peer.send();
+    keeps_no_other_thread(peer, busy);
 }
 
 #[test]
@@ -226,11 +230,7 @@ fn the_time_before_the_first_request_does_not_count() {
 #[test]
 fn a_prepared_request_alone_is_read_by_the_thread_that_waits() {
     let peer = Peer::new();
-    peer.link.choose(1);
-    let mut prepared = peer
-        .link
-        .append(1, Moment::now(), |out| out.command(b"x\n"));
-    peer.link.flush();
+    let mut prepared = peer.prepare();
     peer.does([Step::Read(1), Step::Write(b":1\r\n")]);
     prepared.wait(soon(), SOON);
     assert_eq!(reply(&mut prepared), 1);

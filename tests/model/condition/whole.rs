@@ -1,40 +1,19 @@
 //! The protocol of the library, in all states.
 
-use stateright::{Checker, Expectation, Model};
-
 use super::machine::Machine;
 use super::promises::{NOTIFIED_LATE, PASSED_ON, PROMISES};
 use super::state::{Op, Protocol};
+use crate::check::broken_of;
 
 /// Returns the promises that some reachable state breaks. Fails if a state that must occur is not
 /// reached.
 fn broken(protocol: Protocol) -> Vec<&'static str> {
-    let started = std::time::Instant::now();
-    let checker = Machine { protocol }.checker().spawn_bfs().join();
-    let protocol = &checker.model().protocol;
-    let found = checker.discoveries();
-    println!(
-        "{} states in {:.1?}: {protocol:?}",
-        checker.unique_state_count(),
-        started.elapsed()
-    );
-    for property in checker.model().properties() {
-        let may_occur = match property.name {
-            PASSED_ON => protocol.deaths > 0,
-            NOTIFIED_LATE => true,
-            _ => protocol.failures > 0,
-        };
-        let must_occur = may_occur && property.expectation == Expectation::Sometimes;
-        assert!(
-            !must_occur || found.contains_key(property.name),
-            "never seen: {}",
-            property.name
-        );
-    }
-    let broken = PROMISES.into_iter();
-    broken
-        .filter(|promise| found.contains_key(promise))
-        .collect()
+    let (deaths, failures) = (protocol.deaths, protocol.failures);
+    broken_of(Machine { protocol }, &PROMISES, |name| match name {
+        PASSED_ON => deaths > 0,
+        NOTIFIED_LATE => true,
+        _ => failures > 0,
+    })
 }
 
 /// Threads of clients of their own.
