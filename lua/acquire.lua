@@ -5,55 +5,85 @@
 -- ARGV[1]     names of the owner, separated by spaces: the name for this grant, then the names that
 --             earlier copies of this request used, whose replies were lost
 -- ARGV[2]     lease in milliseconds
--- ARGV[3]     the largest number of tokens; absent if none are requested
--- reply       nil or { first token, number of tokens }: the owner holds the locks. { PTTL of the
---             key (-1: no expiry), i, owner }: another owner holds KEYS[i]. An error, without any
---             change, if a key has another type or form, or is in use as a fair lock
+-- ARGV[3]     the place of this client in a line (shared/line.lua); empty if it has none
+-- ARGV[4]     1 if the caller waits for a lock that is held, else 0
+-- ARGV[5]     the largest number of tokens; empty if none are requested
+-- ARGV[6]     the command that publishes: publish or spublish
+-- reply       nil or { first token, number of tokens }: the owner holds the locks. { milliseconds,
+--             i, owner, rank }: another owner holds KEYS[i], and its lease ends in this time (-1:
+--             no expiry). With an empty owner: KEYS[i] is reserved for another client for this
+--             time. The rank is the number of clients before this one in the line of KEYS[i]; it is
+--             absent if this client is in no line. An error, without any change, if a key has
+--             another type or form, or is in use as a fair lock
+--
+-- A refused caller that waits enters the line of KEYS[i]. One that does not wait leaves it, and may
+-- acquire a free lock that is reserved.
 --
 -- The number of locks is not limited. Most calls acquire free locks for the first time. For them,
--- the script makes no string or table for each lock, and does not call holder_of.
+-- the script does not call holder_of.
 --
 -- If an earlier copy of this request acquired a lock, its name is replaced by this one's. A copy
 -- that Redis executes later then finds no grant under its own name.
 
 local call, pcall = redis.call, redis.pcall
+local place, waits, publish = ARGV[3], ARGV[4] == '1', ARGV[6]
 
 -- True if clients of a fair lock wait for this lock. They would not learn of a release of another
 -- kind of lock, nor would this client learn of theirs.
 local function has_fair_queue(lock)
-    local tag = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
     -- pcall: the user may have no permission for this key.
-    return pcall('exists', 'redisson_lock_queue:' .. tag) == 1
+    return pcall('exists', 'redisson_lock_queue:' .. tagged(lock)) == 1
 end
 
-local locks = ARGV[3] and 1 or #KEYS
+local with_tokens = ARGV[5] ~= ''
+local locks = with_tokens and 1 or #KEYS
 local owner = ARGV[1]
 if string.find(owner, ' ', 1, true) then
     owner = string.match(owner, '%S+')
 end
 
-local existing = 0
-if locks == 1 then
-    existing = call('exists', KEYS[1])
-else
-    -- In groups, because Lua passes at most about 8,000 values to a function.
-    for first = 1, locks, 1000 do
-        local last = math.min(first + 999, locks)
-        existing = existing + call('exists', unpack(KEYS, first, last))
+-- The reply that another owner holds KEYS[i], or that KEYS[i] is reserved.
+local function refused(i, left, holder)
+    local lock, rank = KEYS[i], nil
+    if place ~= '' then
+        for j = 1, locks do
+            local is_left = (j ~= i or not waits) and leave_line(KEYS[j], place)
+            if is_left and (j ~= i or not is_of_this_library(holder)) then
+                call_first(KEYS[j], publish)
+            end
+        end
+        rank = waits and enter_line(lock, place) or nil
     end
+    return { left, i, holder, rank }
+end
+
+-- The number of keys that exist among the locks and their lines. In groups, because Lua passes at
+-- most about 8,000 values to a function.
+local existing = 0
+for first = 1, locks, 1000 do
+    local keys, last = {}, math.min(first + 999, locks)
+    for i = first, last do
+        keys[#keys + 1] = KEYS[i]
+        keys[#keys + 1] = line_of(KEYS[i])
+    end
+    local found = pcall('exists', unpack(keys))
+    if type(found) == 'table' then
+        found = call('exists', unpack(KEYS, first, last))
+    end
+    existing = existing + found
 end
 
 -- For each lock that an earlier copy acquired: the name of that copy.
 local found = {}
 if existing > 0 then
     for i = 1, locks do
-        if locks == 1 or call('exists', KEYS[i]) == 1 then
-            local holder, _, failure = holder_of(KEYS[i])
-            if failure then
-                -- With several locks, the error says which one.
-                local subject = 'WRONGTYPE lock ' .. i .. ':'
-                return redis.error_reply((string.gsub(failure.err, '^WRONGTYPE lock:', subject)))
-            end
+        local holder, _, failure = holder_of(KEYS[i])
+        if failure then
+            -- With several locks, the error says which one.
+            local subject = 'WRONGTYPE lock ' .. i .. ':'
+            return redis.error_reply((string.gsub(failure.err, '^WRONGTYPE lock:', subject)))
+        end
+        if holder then
             for name in string.gmatch(ARGV[1], '%S+') do
                 if name == holder then
                     found[i] = name
@@ -61,16 +91,21 @@ if existing > 0 then
             end
             if not found[i] then
                 if is_of_fair_lock(holder) or has_fair_queue(KEYS[i]) then
-                    return mixed_kinds(i, 'fair', ARGV[3] and 'fenced' or 'reentrant')
+                    return mixed_kinds(i, 'fair', with_tokens and 'fenced' or 'reentrant')
                 end
-                return { call('pttl', KEYS[i]), i, holder }
+                return refused(i, call('pttl', KEYS[i]), holder)
+            end
+        elseif waits then
+            local left = reserved_for(KEYS[i], place)
+            if left > 0 then
+                return refused(i, left, '')
             end
         end
     end
 end
 
 local token, count
-if ARGV[3] then
+if with_tokens then
     local last = redis.pcall('get', KEYS[2]) or '0'
     if type(last) == 'table' then
         return wrong_type('token', KEYS[2], 'string', last)
@@ -83,7 +118,7 @@ if ARGV[3] then
     local clock = now[1] * 1000000 + now[2]
     token = math.max(tonumber(last) + 1, clock)
     -- While the tokens are ahead of the clock, only one is reserved, so they stay near it.
-    count = token > clock and 1 or tonumber(ARGV[3])
+    count = token > clock and 1 or tonumber(ARGV[5])
     local new_last = token + (count - 1)
     if new_last >= 9007199254740992 then
         return redis.error_reply('ERR the last fencing token is too large to count on from it')
@@ -112,6 +147,11 @@ for i = 1, locks do
         if call('pttl', key) < tonumber(lease) then
             call('pexpire', key, lease)
         end
+    end
+end
+if existing > 0 and place ~= '' then
+    for i = 1, locks do
+        leave_line(KEYS[i], place)
     end
 end
 return token and { token, count }

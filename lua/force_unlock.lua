@@ -10,9 +10,9 @@
 -- The other keys of the lock have names that the script derives. If it declared them, Redis would
 -- refuse the script while the slot of the lock moves to another server.
 
--- Sends the key of the lock to the clients that held it, by these owner ids. Such a client may
--- listen on a channel of its own. That channel is named like that of a lock: in the namespace of
--- the client, which is one of the first parts of the key.
+-- Sends the word `freed` and the key of the lock to the clients that held it, by these owner ids.
+-- Such a client may listen on a channel of its own. That channel is named like that of a lock: in
+-- the namespace of the client, which is one of the first parts of the key.
 -- pcall: the lock is released even if the user may not publish there.
 local function notify_holders(lock, owners)
     local notified = {}
@@ -23,7 +23,7 @@ local function notify_holders(lock, owners)
             local at = 0
             repeat
                 local name = string.sub(lock, 1, at) .. 'leasehold:' .. client
-                redis.pcall('publish', 'redisson_lock__channel:' .. tagged(name), lock)
+                redis.pcall('publish', 'redisson_lock__channel:' .. tagged(name), 'freed ' .. lock)
                 at = string.find(lock, ':', at + 1, true)
             until not at
         end
@@ -38,6 +38,7 @@ local owner, _, failure = holder_of(lock)
 if not failure then
     redis.call('del', lock)
     redis.pcall(ARGV[2], ARGV[1], '0')
+    call_first(lock, ARGV[2])
     notify_holders(lock, { owner })
     local queue = 'redisson_lock_queue:' .. tagged(lock)
     if redis.pcall('exists', queue) == 1 then

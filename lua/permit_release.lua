@@ -5,8 +5,8 @@
 -- ARGV[2i-1]  the ids that the permit may have, of 16 bytes each
 -- ARGV[2i]    the channel for permits that become available
 -- ARGV[2n+1]  the command that publishes: publish or spublish
--- reply[i]    1 more than the number of clients that received the message: released; 0: no permit
---             has such an id
+-- reply[i]    1 more than twice the number of clients that received the message: released; 0: no
+--             permit has such an id
 -- reply       the list of these; for one permit, its reply alone. An error if a key has another
 --             type or form
 local call, pcall = redis.call, redis.pcall
@@ -32,7 +32,7 @@ for i = 1, #KEYS, 2 do
             end
             -- pcall: the permit is released even if the user lacks permission to publish.
             local heard = pcall(publish, channel, text_of(available))
-            reply = 1 + (tonumber(heard) or 0)
+            reply = 1 + 2 * (tonumber(heard) or 0)
         end
     end
     replies[#replies + 1] = reply

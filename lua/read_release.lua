@@ -5,8 +5,8 @@
 -- ARGV[2i-1]    names that the reader may have in the hash, separated by spaces
 -- ARGV[2i]      the channel for releases of the lock
 -- ARGV[2n+1]    the command that publishes: publish or spublish
--- reply[i]      1 more than the number of clients that received the message: released; 0: no owner
---               holds the lock; -1: other owners hold it, or it is not a lock
+-- reply[i]      1 more than twice the number of clients that received the message: released; 0: no
+--               owner holds the lock; -1: other owners hold it, or it is not a lock
 -- reply         the list of these; for one lock, its reply alone
 
 local replies = {}
@@ -46,7 +46,7 @@ for i, lock in ipairs(KEYS) do
         if is_free or goes_on then
             -- pcall: the lock is released even if the user lacks permission to publish.
             local heard = redis.pcall(ARGV[#ARGV], ARGV[2 * i], '0')
-            replies[i] = 1 + (tonumber(heard) or 0)
+            replies[i] = 1 + 2 * (tonumber(heard) or 0)
         end
     end
 end

@@ -1,12 +1,14 @@
--- Releases locks, regardless of their hold counts, and notifies the waiting clients.
+-- Releases locks, regardless of their hold counts. Calls the first client in the line, and notifies
+-- those that listen to the channel for releases.
 --
 -- KEYS[i]       a lock: a hash of owner to hold count
 -- ARGV[2i-1]    names that its owner may have in the hash, separated by spaces
 -- ARGV[2i]      the channel for releases of the lock. It is not in KEYS, because a cluster that
 --               moves a slot refuses requests of which some keys are missing
 -- ARGV[2n+1]    the command that publishes: publish or spublish
--- reply[i]      1 more than the number of clients that received the message: released; 0: no owner
---               holds the lock; -1: another owner holds it, or it is not a lock
+-- reply[i]      released: 1 more than twice the number of clients that received the message, and
+--               another 1 more if a client in the line was called. 0: no owner holds the lock; -1:
+--               another owner holds it, or it is not a lock
 -- reply         the list of these; for one lock, its reply alone
 local pcall = redis.pcall
 local publish = ARGV[#ARGV]
@@ -26,7 +28,8 @@ for i = 1, #KEYS do
     if deleted == 1 then
         -- pcall: the lock is released even if the user lacks permission to publish.
         local heard = pcall(publish, ARGV[2 * i], '0')
-        replies[i] = heard == 0 and 1 or 1 + (tonumber(heard) or 0)
+        local is_called = call_first(lock, publish)
+        replies[i] = 1 + 2 * (tonumber(heard) or 0) + (is_called and 1 or 0)
     elseif deleted == 0 or string.find(deleted.err, 'WRONGTYPE', 1, true) then
         replies[i] = redis.call('exists', lock) * -1
     else

@@ -5,8 +5,8 @@
 -- ARGV[2i-1]    fields that the writer may have, separated by spaces
 -- ARGV[2i]      the channel for releases of the lock
 -- ARGV[2n+1]    the command that publishes: publish or spublish
--- reply[i]      1 more than the number of clients that received the message: released; 0: no owner
---               holds the lock; -1: another owner holds it, or it is not a lock
+-- reply[i]      1 more than twice the number of clients that received the message: released; 0: no
+--               owner holds the lock; -1: another owner holds it, or it is not a lock
 -- reply         the list of these; for one lock, its reply alone
 
 local replies = {}
@@ -42,7 +42,7 @@ for i, lock in ipairs(KEYS) do
         end
         -- pcall: the lock is released even if the user lacks permission to publish.
         local heard = redis.pcall(ARGV[#ARGV], ARGV[2 * i], '1')
-        replies[i] = 1 + (tonumber(heard) or 0)
+        replies[i] = 1 + 2 * (tonumber(heard) or 0)
     else
         replies[i] = redis.call('exists', lock) * -1
     end

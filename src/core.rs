@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::local::{LocalQueue, WaitQueues};
 use crate::observe::{Observer, Reporter};
 use crate::request::{BatchClient, RedisClient};
-use crate::subscriber::{Forced, Subscriber};
+use crate::subscriber::{Handlers, Subscriber};
 use crate::topology::Topology;
 use crate::watchdog::Watchdog;
 
@@ -83,7 +83,13 @@ impl Core {
             topology,
             Arc::clone(&redis),
             Arc::clone(&observer),
-            (Arc::clone(control.channel()), Forced(watchdog.confirmer())),
+            (
+                Arc::clone(control.channel()),
+                Handlers {
+                    freed: watchdog.confirmer(),
+                    unanswered: watchdog.line_leaver(),
+                },
+            ),
             config.connect_timeout,
             config.command_timeout,
         );
@@ -197,6 +203,11 @@ impl Core {
         // Before the budget reads the time: a test may skip time until then.
         let _entered = Entered::by_call(&self.redis.clock);
         budget().with_clock(&self.redis.clock)
+    }
+
+    /// The place of this client in the line of a lock.
+    pub(crate) fn place(&self, key: &LockKey) -> Arc<str> {
+        self.subscriber.place(key, &self.owner_prefix)
     }
 
     /// How long this client waits after the end of another owner's lease, so that waiting clients

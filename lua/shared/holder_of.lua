@@ -1,10 +1,12 @@
--- Returns the owner and the hold count of an existing lock, or else an error that describes the
--- key. Included in the scripts that read the owner of a lock.
+-- Returns the owner and the hold count of a lock; nothing if it is free; or nothing and an error
+-- that describes the key. Included in the scripts that read the owner of a lock.
 local function holder_of(key)
     local fields = redis.pcall('hlen', key)
     local owner, count, what
     if type(fields) == 'table' then
         return nil, nil, wrong_type('lock', key, 'hash', fields)
+    elseif fields == 0 then
+        return nil
     elseif fields == 1 then
         owner, count = unpack(redis.call('hgetall', key))
         if owner == '' or owner == 'mode' or string.find(owner, '[^ -~]') then

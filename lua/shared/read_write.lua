@@ -6,11 +6,6 @@ local TURN = 100
 -- The largest number of readers, and of their holds, that a script looks at.
 local MANY = 1000
 
--- The hash tag of the names beside the lock, as Redisson makes it.
-local function tagged(lock)
-    return string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
-end
-
 -- The key of one hold of a reader. Its time to live is the lease of that hold. Clients of this
 -- library have one for each grant.
 local function timeout_key(lock, reader, hold)

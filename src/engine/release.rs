@@ -215,11 +215,18 @@ fn released(
         Err(error) => return unconfirmed(error),
     };
     match reply.verdict {
-        Verdict::Done { listeners } => {
+        Verdict::Done {
+            listeners,
+            is_called,
+        } => {
             let own = u32::from(core.subscriber.is_live(hold.key()));
             let listeners = listeners.saturating_sub(own);
-            let asked = reply.asked;
-            (Ok(Some(Released { asked, listeners })), Report::Released)
+            let released = Released {
+                asked: reply.asked,
+                listeners,
+                is_called,
+            };
+            (Ok(Some(released)), Report::Released)
         }
         // Either an earlier copy has released the lock, or the lock was lost before.
         Verdict::Lost(_) if reply.reached_another_server => {

@@ -40,13 +40,16 @@ pub(super) fn polls() -> Backoff {
     Backoff::new(FIRST_POLL, LONGEST_POLL)
 }
 
-/// Where a thread listens. Two are equal if they have the same key in memory.
+/// Where a thread listens.
 #[derive(Clone, Copy)]
 pub(super) struct Channel<'a> {
     pub(super) core: &'a Core,
     pub(super) key: &'a LockKey,
     /// Only messages with this word wake the thread.
     pub(super) word: Option<&'a str>,
+    /// Set if the thread listens for calls of its client in the line of the lock, and not to the
+    /// channel of the key: a moment before its last request.
+    pub(super) in_line_since: Option<Moment>,
 }
 
 /// Where one call listens, and for how long it sleeps between its rounds.
@@ -70,9 +73,12 @@ impl<'a> Wait<'a> {
     /// first request, no second request is needed after subscribing.
     pub(super) fn listen_if_live(&mut self, channel: Channel<'a>) {
         if self.listener(channel).is_none() {
-            let Channel { core, key, word } = channel;
+            let Channel {
+                core, key, word, ..
+            } = channel;
             let unparker = || self.budget.unparker();
-            let listener = core.subscriber.listen_if_live(key, word, unparker);
+            let subscriber = &core.subscriber;
+            let listener = subscriber.listen_if_live((key, &channel.name()), word, unparker);
             self.listeners
                 .extend(listener.map(|listener| (channel, listener)));
         }
@@ -86,9 +92,12 @@ impl<'a> Wait<'a> {
         });
         for &channel in channels {
             if self.listener(channel).is_none() {
-                let Channel { core, key, word } = channel;
-                let (unparker, left) = (self.budget.unparker(), self.budget.wait_left());
-                let listener = core.subscriber.listen(key, word, unparker, left);
+                let Channel {
+                    core, key, word, ..
+                } = channel;
+                let times = (channel.in_line_since, self.budget.wait_left());
+                let (subscriber, unparker) = (&core.subscriber, self.budget.unparker());
+                let listener = subscriber.listen((key, &channel.name()), word, unparker, times);
                 self.listeners.push((channel, listener));
             }
         }
@@ -157,12 +166,28 @@ impl<'a> Wait<'a> {
 impl<'a> Channel<'a> {
     /// Each message wakes the thread.
     pub(super) fn of(core: &'a Core, key: &'a LockKey) -> Self {
-        let word = None;
-        Self { core, key, word }
+        Self {
+            core,
+            key,
+            word: None,
+            in_line_since: None,
+        }
     }
 
+    fn name(self) -> Arc<str> {
+        match self.in_line_since.is_some() {
+            true => self
+                .core
+                .subscriber
+                .call_name(self.key, &self.core.place(self.key)),
+            false => Arc::clone(self.key.channel()),
+        }
+    }
+
+    /// True if both have the same key in memory.
     fn is(self, other: Channel<'_>) -> bool {
         std::ptr::eq(self.key, other.key)
+            && self.in_line_since.is_some() == other.in_line_since.is_some()
     }
 }
 

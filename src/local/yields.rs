@@ -74,16 +74,28 @@ impl Yields {
         }
     }
 
-    /// Records a release at `now`, which took `took`, and how many other clients listened.
-    pub(super) fn released(&mut self, now: Moment, took: Duration, listeners: u32) {
-        let is_contended = listeners > 0;
+    /// Records a release at `now`, which took `took`, how many other clients listened, and whether
+    /// one in the line was called. The lock is reserved for that one, so the next request enters
+    /// the line behind it, without a pause.
+    pub(super) fn released(
+        &mut self,
+        now: Moment,
+        took: Duration,
+        listeners: u32,
+        is_called: bool,
+    ) {
+        let is_contended = listeners > 0 || is_called;
         if !is_contended && self.0.is_none() {
             return;
         }
         let history = self.0.get_or_insert_default();
         history.is_contended = is_contended;
         history.pause = None;
-        if !is_contended || history.next.is_some_and(|next| now < next) {
+        if is_called {
+            history.unused = 0;
+            history.next = None;
+        }
+        if listeners == 0 || is_called || history.next.is_some_and(|next| now < next) {
             return;
         }
         let pause = (took * ROUND_TRIPS).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
@@ -139,7 +151,7 @@ mod tests {
     #[test]
     fn without_listeners_the_next_request_is_made_at_once() {
         let mut yields = Yields::default();
-        yields.released(at(1), Duration::from_millis(1), 0);
+        yields.released(at(1), Duration::from_millis(1), 0, false);
         assert_eq!(yields.take_pause(), None);
         assert!(yields.is_fresh());
     }
@@ -148,7 +160,7 @@ mod tests {
     fn the_pause_is_some_round_trips_long() {
         for (took, micros) in [(0, 500), (400, 1200), (100_000, 4000)] {
             let mut yields = Yields::default();
-            yields.released(at(1), Duration::from_micros(took), 1);
+            yields.released(at(1), Duration::from_micros(took), 1, false);
             let end = at(1).after(Duration::from_micros(micros));
             let pause = yields.take_pause().unwrap();
             assert_eq!((pause.until, pause.extra), (end, None));
@@ -159,7 +171,7 @@ mod tests {
     #[test]
     fn with_several_other_clients_the_turn_after_the_next_is_the_earliest() {
         let mut yields = Yields::default();
-        yields.released(at(1), Duration::from_micros(400), 2);
+        yields.released(at(1), Duration::from_micros(400), 2, false);
         let extra = Duration::from_micros(800);
         assert_eq!(yields.take_pause().unwrap().extra, Some(extra));
     }
@@ -169,7 +181,7 @@ mod tests {
         let mut yields = Yields::default();
         let mut pauses = 0;
         for millis in 0..10_000 {
-            yields.released(at(millis), Duration::ZERO, 1);
+            yields.released(at(millis), Duration::ZERO, 1, false);
             if yields.take_pause().is_some() {
                 pauses += 1;
                 yields.ended(at(millis), false);
@@ -178,13 +190,13 @@ mod tests {
         let half_milliseconds = 20_000;
         assert!(pauses < half_milliseconds / 32 + 10, "{pauses}");
         assert_eq!(yields.slice(), SLICE);
-        yields.released(at(10_000 + 32), Duration::ZERO, 1);
+        yields.released(at(10_000 + 32), Duration::ZERO, 1, false);
         assert!(
             yields.take_pause().is_some(),
             "also for a lock that is seldom released"
         );
         yields.ended(at(10_000 + 32), true);
-        yields.released(at(10_000 + 32), Duration::ZERO, 1);
+        yields.released(at(10_000 + 32), Duration::ZERO, 1, false);
         assert!(yields.take_pause().is_some());
         assert_eq!(yields.slice(), SHORT_SLICE);
     }

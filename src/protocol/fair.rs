@@ -90,7 +90,7 @@ impl Protocol for Fair {
             .publishing()
     }
 
-    fn give_up(&self, key: &LockKey, owner: &OwnerId) -> Option<Call> {
+    fn give_up(&self, key: &LockKey, owner: &OwnerId, _: Option<&str>) -> Option<Call> {
         let call = call(&script::FAIR_LEAVE, key)
             .arg(place(owner.client()))
             .arg(channels(key));

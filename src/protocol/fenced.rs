@@ -5,7 +5,7 @@ use redis::{RedisResult, Value};
 use super::{AcquireReply, Protocol, Wish, plain, unexpected};
 use crate::base::key::LockKey;
 use crate::base::owner::OwnerId;
-use crate::script::Call;
+use crate::script::{self, Call};
 
 /// The largest number of tokens for a grant that other threads of the client wait for: enough for
 /// many hand-overs. The script reserves one token only while the tokens are ahead of the server's
@@ -25,11 +25,22 @@ impl Protocol for Fenced {
     }
 
     fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call {
-        let call = plain::acquire(keys, owner, millis, self.grants());
         // The call has one key, because this kind is not joinable.
-        let tokens = keys.first().map(|key| key.last_token());
-        call.key(&tokens.unwrap_or_default())
-            .arg(if wish.holds > 1 { BLOCK } else { 1 }.to_string())
+        let tokens = if wish.holds > 1 { BLOCK } else { 1 };
+        plain::acquire(keys, (owner, millis), wish, Some(tokens), self.grants())
+    }
+
+    fn give_up(&self, key: &LockKey, _owner: &OwnerId, place: Option<&str>) -> Option<Call> {
+        place.map(|place| script::leave_line(key, place, false))
+    }
+
+    /// All waits of the client have the same place.
+    fn can_give_up_late(&self) -> bool {
+        false
+    }
+
+    fn has_line(&self) -> bool {
+        true
     }
 
     fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply> {
@@ -71,6 +82,7 @@ mod tests {
             at: 0,
             millis: Some(250),
             owner: "a:1".into(),
+            rank: None,
         };
         assert_eq!(Fenced.acquired(&held).unwrap(), expected);
         assert!(!Fenced.grants()(&held) && Fenced.grants()(&tokens));

@@ -23,6 +23,7 @@ mod reply;
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use redis::{RedisResult, Value};
 
@@ -52,9 +53,14 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
     fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call;
 
     /// The call that follows if the requests with these names of `owner` were refused, and the
-    /// caller waits no more; `None` if Redis knows of no client that waits.
-    fn give_up(&self, _key: &LockKey, _owner: &OwnerId) -> Option<Call> {
+    /// caller waits no more; `None` if Redis knows of no client that waits. `place` is the place of
+    /// the client, if it is in a line.
+    fn give_up(&self, _key: &LockKey, _owner: &OwnerId, _place: Option<&str>) -> Option<Call> {
         None
+    }
+    /// True if clients that wait stand in a line (`lua/shared/line.lua`).
+    fn has_line(&self) -> bool {
+        false
     }
 
     /// True if a late copy of [`give_up`](Self::give_up) cannot affect a later wait of the client.
@@ -158,6 +164,8 @@ pub(crate) struct Wish {
     pub(crate) holds: usize,
     /// The caller waits if the locks are held.
     pub(crate) waits: bool,
+    /// The place of the client in the line of the lock, if it has or wants one.
+    pub(crate) place: Option<Arc<str>>,
     /// The owner id of the exclusive grant that this thread has while it acquires a shared one.
     pub(crate) within: Option<OwnerId>,
 }
@@ -173,7 +181,11 @@ pub(crate) enum AcquireReply {
         at: usize,
         /// What is left of its lease, in milliseconds; `None` if the lease never ends.
         millis: Option<u64>,
+        /// Empty if it is not known, or if the lock is free and reserved for another client.
         owner: String,
+        /// The number of clients before this one in the line of the lock; `None` if this client is
+        /// in no line.
+        rank: Option<u32>,
     },
 }
 
@@ -186,10 +198,15 @@ impl AcquireReply {
                     Value::Int(millis),
                     Value::Int(number @ 1..),
                     Value::BulkString(owner),
+                    rank @ ..,
                 ] => Ok(Self::Held {
                     at: usize::try_from(number - 1).unwrap_or_default(),
                     millis: u64::try_from(*millis).ok(),
                     owner: String::from_utf8_lossy(owner).into(),
+                    rank: match rank {
+                        [Value::Int(rank)] => u32::try_from(*rank).ok(),
+                        _ => None,
+                    },
                 }),
                 _ => Err(unexpected(reply)),
             },

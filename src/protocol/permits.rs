@@ -134,6 +134,7 @@ impl Protocol for Permits {
                     at: 0,
                     millis: Some(u64::try_from(millis).unwrap_or(NO_LEASE_ENDS)),
                     owner: String::new(),
+                    rank: None,
                 })
             }
             other => Err(unexpected(other)),
@@ -177,6 +178,7 @@ mod tests {
                 at: 0,
                 millis,
                 owner,
+                rank: None,
             };
             assert_eq!(Permits.acquired(&text(reply)).unwrap(), expected);
         }

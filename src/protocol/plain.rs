@@ -10,18 +10,29 @@ use crate::script::{self, Call};
 #[derive(Debug)]
 pub(crate) struct Plain;
 
-/// The part of an acquire that all hashes of owners share.
+/// An acquire of these locks, or of one lock with at most `tokens` tokens.
 pub(super) fn acquire(
     keys: &[&LockKey],
-    owner: &OwnerId,
-    millis: u64,
+    (owner, millis): (&OwnerId, u64),
+    wish: &Wish,
+    tokens: Option<u64>,
     grants: fn(&Value) -> bool,
 ) -> Call {
     let call = Call::new(&script::ACQUIRE).acquiring(grants);
-    keys.iter()
-        .fold(call, |call, key| call.key(key.key()))
-        .arg(owner.as_str())
+    let call = keys.iter().fold(call, |call, key| call.key(key.key()));
+    let call = match (tokens, keys) {
+        (Some(_), [key, ..]) => call.key(&key.last_token()),
+        _ => call,
+    };
+    let place = wish.place.as_deref().unwrap_or_default();
+    let waits = wish.waits && !place.is_empty();
+    call.arg(owner.as_str())
         .arg(millis.to_string())
+        .arg(place)
+        .arg(if waits { "1" } else { "0" })
+        .arg(tokens.map(|tokens| tokens.to_string()).unwrap_or_default())
+        // It releases nothing.
+        .publishing_if(|_| false)
 }
 
 impl Protocol for Plain {
@@ -33,8 +44,21 @@ impl Protocol for Plain {
         |reply| *reply == Value::Nil
     }
 
-    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, _wish: &Wish) -> Call {
-        acquire(keys, owner, millis, self.grants())
+    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call {
+        acquire(keys, (owner, millis), wish, None, self.grants())
+    }
+
+    fn give_up(&self, key: &LockKey, _owner: &OwnerId, place: Option<&str>) -> Option<Call> {
+        place.map(|place| script::leave_line(key, place, false))
+    }
+
+    /// All waits of the client have the same place.
+    fn can_give_up_late(&self) -> bool {
+        false
+    }
+
+    fn has_line(&self) -> bool {
+        true
     }
 
     fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply> {
@@ -53,17 +77,27 @@ mod tests {
     fn replies_are_decoded() {
         let held = |millis, number| {
             let owner = Value::BulkString("a:1".into());
-            Value::Array(vec![Value::Int(millis), Value::Int(number), owner])
+            vec![Value::Int(millis), Value::Int(number), owner]
         };
-        for (reply, at, millis) in [(held(250, 3), 2, Some(250)), (held(-1, 1), 0, None)] {
-            let owner = "a:1".into();
-            let expected = AcquireReply::Held { at, millis, owner };
+        let in_line = [held(250, 3), vec![Value::Int(7)]].concat();
+        for (reply, at, millis, rank) in [
+            (held(250, 3), 2, Some(250), None),
+            (in_line, 2, Some(250), Some(7)),
+            (held(-1, 1), 0, None, None),
+        ] {
+            let (reply, owner) = (Value::Array(reply), "a:1".into());
+            let expected = AcquireReply::Held {
+                at,
+                millis,
+                owner,
+                rank,
+            };
             assert_eq!(Plain.acquired(&reply).unwrap(), expected);
         }
         let granted = AcquireReply::Granted(0..0);
         assert_eq!(Plain.acquired(&Value::Nil).unwrap(), granted);
         let short = Value::Array(vec![Value::Int(7), Value::Int(1)]);
-        for odd in [Value::Okay, short, held(7, 0)] {
+        for odd in [Value::Okay, short, Value::Array(held(7, 0))] {
             assert!(Plain.acquired(&odd).is_err(), "{odd:?}");
         }
     }

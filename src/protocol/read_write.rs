@@ -87,7 +87,7 @@ impl Protocol for Read {
         Plain.acquired(reply)
     }
 
-    fn give_up(&self, key: &LockKey, owner: &OwnerId) -> Option<Call> {
+    fn give_up(&self, key: &LockKey, owner: &OwnerId, _: Option<&str>) -> Option<Call> {
         Some(give_up(key, owner.client(), owner.as_str()))
     }
 
@@ -154,7 +154,7 @@ impl Protocol for Write {
         Plain.acquired(reply)
     }
 
-    fn give_up(&self, key: &LockKey, owner: &OwnerId) -> Option<Call> {
+    fn give_up(&self, key: &LockKey, owner: &OwnerId, _: Option<&str>) -> Option<Call> {
         Some(give_up(key, "writer", &writer(owner)))
     }
 

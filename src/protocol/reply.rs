@@ -12,8 +12,11 @@ use crate::error::LostReason;
 pub(crate) enum Verdict {
     /// Redis had the lock for this client, and executed the request.
     Done {
-        /// After a release: the number of clients that received the message.
+        /// After a release: the number of clients that received the message on the channel for
+        /// releases.
         listeners: u32,
+        /// After a release: a client that waits in the line of the lock was called.
+        is_called: bool,
     },
     Lost(LostReason),
 }
@@ -29,7 +32,8 @@ pub(crate) fn verdict(reply: &Value) -> RedisResult<Verdict> {
         Value::Int(0) => Ok(Verdict::Lost(LostReason::Deleted)),
         Value::Int(-1) => Ok(Verdict::Lost(LostReason::Taken)),
         Value::Int(done @ 1..) => Ok(Verdict::Done {
-            listeners: u32::try_from(done - 1).unwrap_or(u32::MAX),
+            listeners: u32::try_from((done - 1) / 2).unwrap_or(u32::MAX),
+            is_called: done % 2 == 0,
         }),
         other => Err(unexpected(other)),
     }
@@ -134,16 +138,20 @@ mod tests {
 
     #[test]
     fn verdicts_are_decoded() {
-        let done = |listeners| Verdict::Done { listeners };
-        assert_eq!(verdict(&Value::Int(1)).unwrap(), done(0));
-        assert_eq!(verdict(&Value::Int(4)).unwrap(), done(3));
+        let done = |listeners, is_called| Verdict::Done {
+            listeners,
+            is_called,
+        };
+        assert_eq!(verdict(&Value::Int(1)).unwrap(), done(0, false));
+        assert_eq!(verdict(&Value::Int(2)).unwrap(), done(0, true));
+        assert_eq!(verdict(&Value::Int(7)).unwrap(), done(3, false));
         for (reply, reason) in [(0, LostReason::Deleted), (-1, LostReason::Taken)] {
             let lost = Verdict::Lost(reason);
             assert_eq!(verdict(&Value::Int(reply)).unwrap(), lost);
         }
         let two = Value::Array(vec![Value::Int(1), Value::Int(0)]);
         let lost = Verdict::Lost(LostReason::Deleted);
-        assert_eq!(verdicts(&two, 2).unwrap(), [done(0), lost]);
+        assert_eq!(verdicts(&two, 2).unwrap(), [done(0, false), lost]);
         for odd in [Value::Okay, Value::Int(-2), Value::Array(vec![])] {
             assert!(verdict(&odd).is_err(), "{odd:?}");
             assert!(verdicts(&odd, 1).is_err(), "{odd:?}");

@@ -52,25 +52,26 @@ macro_rules! scripts {
 }
 
 scripts! {
-    ACQUIRE = "shared/wrong_type.lua" "shared/holder_of.lua" "shared/kinds.lua" "acquire.lua",
-    RELEASE = "release.lua",
-    LEAVE = "leave.lua",
+    ACQUIRE = "shared/tagged.lua" "shared/wrong_type.lua" "shared/holder_of.lua" "shared/kinds.lua" "shared/line.lua" "acquire.lua",
+    RELEASE = "shared/tagged.lua" "shared/line.lua" "release.lua",
+    LEAVE = "shared/tagged.lua" "shared/line.lua" "leave.lua",
+    LINE_LEAVE = "shared/tagged.lua" "shared/wrong_type.lua" "shared/holder_of.lua" "shared/kinds.lua" "shared/line.lua" "line_leave.lua",
     RENEW = "renew.lua",
     FAIR_ACQUIRE = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/holder_of.lua" "shared/kinds.lua" "shared/fair_head.lua" "fair_acquire.lua",
     FAIR_RELEASE = "shared/now_millis.lua" "shared/fair_head.lua" "fair_release.lua",
     FAIR_KEEP = "shared/now_millis.lua" "shared/fair_head.lua" "fair_keep.lua",
     FAIR_LEAVE = "shared/now_millis.lua" "shared/fair_head.lua" "fair_leave.lua",
-    INSPECT = "shared/wrong_type.lua" "shared/holder_of.lua" "shared/read_write.lua" "inspect.lua",
-    FORCE_UNLOCK = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/holder_of.lua" "shared/fair_head.lua" "shared/read_write.lua" "force_unlock.lua",
-    READ_ACQUIRE = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/read_write.lua" "read_acquire.lua",
-    READ_RELEASE = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/read_write.lua" "read_release.lua",
-    READ_LEAVE = "shared/wrong_type.lua" "shared/read_write.lua" "read_leave.lua",
-    READ_RENEW = "shared/wrong_type.lua" "shared/read_write.lua" "read_renew.lua",
-    WRITE_ACQUIRE = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/read_write.lua" "write_acquire.lua",
-    WRITE_RELEASE = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/read_write.lua" "write_release.lua",
-    WRITE_LEAVE = "shared/wrong_type.lua" "shared/read_write.lua" "write_leave.lua",
-    READ_WRITE_GIVE_UP = "shared/wrong_type.lua" "shared/read_write.lua" "read_write_give_up.lua",
-    READ_WRITE_INSPECT = "shared/wrong_type.lua" "shared/read_write.lua" "read_write_inspect.lua",
+    INSPECT = "shared/wrong_type.lua" "shared/holder_of.lua" "shared/tagged.lua" "shared/read_write.lua" "inspect.lua",
+    FORCE_UNLOCK = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/holder_of.lua" "shared/fair_head.lua" "shared/tagged.lua" "shared/line.lua" "shared/read_write.lua" "force_unlock.lua",
+    READ_ACQUIRE = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/tagged.lua" "shared/read_write.lua" "read_acquire.lua",
+    READ_RELEASE = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/tagged.lua" "shared/read_write.lua" "read_release.lua",
+    READ_LEAVE = "shared/wrong_type.lua" "shared/tagged.lua" "shared/read_write.lua" "read_leave.lua",
+    READ_RENEW = "shared/wrong_type.lua" "shared/tagged.lua" "shared/read_write.lua" "read_renew.lua",
+    WRITE_ACQUIRE = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/tagged.lua" "shared/read_write.lua" "write_acquire.lua",
+    WRITE_RELEASE = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/tagged.lua" "shared/read_write.lua" "write_release.lua",
+    WRITE_LEAVE = "shared/wrong_type.lua" "shared/tagged.lua" "shared/read_write.lua" "write_leave.lua",
+    READ_WRITE_GIVE_UP = "shared/wrong_type.lua" "shared/tagged.lua" "shared/read_write.lua" "read_write_give_up.lua",
+    READ_WRITE_INSPECT = "shared/wrong_type.lua" "shared/tagged.lua" "shared/read_write.lua" "read_write_inspect.lua",
     TAKE_PERMITS = "shared/wrong_type.lua" "shared/number_of.lua" "shared/once.lua" "take_permits.lua",
     DRAIN_PERMITS = "shared/wrong_type.lua" "shared/number_of.lua" "shared/once.lua" "drain_permits.lua",
     ADD_PERMITS = "shared/wrong_type.lua" "shared/number_of.lua" "shared/once.lua" "add_permits.lua",
@@ -304,6 +305,17 @@ pub(crate) fn inspect(key: &LockKey) -> Call {
 /// Reads the owner of a lock of any kind.
 pub(crate) fn inspect_any(key: &LockKey) -> Call {
     Call::new(&INSPECT).key(key.key()).arg("any")
+}
+
+/// Ends the wait of the client that has this place in the line of a lock: always, or only if the
+/// client was called and has not answered.
+pub(crate) fn leave_line(key: &LockKey, place: &str, only_if_called: bool) -> Call {
+    Call::new(&LINE_LEAVE)
+        .key(key.key())
+        .arg(place)
+        .arg(if only_if_called { "1" } else { "0" })
+        // It releases nothing.
+        .publishing_if(|_| false)
 }
 
 /// Releases a lock of any owner. Not repeatable: a second copy could release the lock of the next

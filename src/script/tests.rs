@@ -3,13 +3,13 @@ use super::*;
 /// The same bytes as the crate `redis` makes.
 #[test]
 fn a_call_is_packed_as_a_command() {
-    let call = Call::new(&RELEASE)
+    let call = Call::new(&RENEW)
         .key("ключ")
         .arg("")
         .arg([0xff_u8; 1000])
         .publishing();
     let call = call.clone().join(&call);
-    let source = include_str!("../../lua/release.lua");
+    let source = include_str!("../../lua/renew.lua");
     let sha = sha1_smol::Sha1::from(source).digest().to_string();
     let expected = |command: &str, script: &str| {
         let mut expected = redis::cmd(command);

@@ -18,11 +18,21 @@ pub(super) const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 /// The largest number of channels that are subscribed together. It bounds the size of a request.
 pub(super) const BATCH: usize = 1_000;
 
+/// The first part of a message that calls a client: the lock is free, and reserved for it. The key
+/// of the lock follows. On the control channel, the message is the name under which threads listen.
+pub(super) const CALLED: &str = "called ";
+
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
+    /// By channel, or for calls on the control channel, by message.
     channels: HashMap<Arc<str>, Channel>,
     /// The channels that are [wanted](Subscription::Wanted).
     wanted: HashSet<Arc<str>>,
+    /// When the control channel was subscribed on the current connection.
+    connected: Option<Moment>,
+    /// Calls for which no thread listened: when they came, and the messages. A thread that was
+    /// refused shortly before may be about to listen.
+    unanswered: HashMap<Arc<str>, (Moment, Arc<str>)>,
 }
 
 /// A waiting thread.
@@ -48,26 +58,35 @@ enum Subscription {
     Wanted,
     /// The subscriber thread requests the subscription now.
     Requested,
-    /// Redis confirmed the subscription on the current connection.
-    Live,
+    /// Redis confirmed the subscription on the current connection, at this moment.
+    Live(Moment),
     /// Redis refused the subscription at this moment.
     Refused(Moment),
 }
 
 impl Channels {
-    /// Adds a listener. With a word, only messages with this word wake it. Returns true if its
-    /// channel is not subscribed yet.
+    /// Adds a listener. With a word, only messages with this word wake it. If it listens for calls,
+    /// it needs those from `since` on.
     pub(crate) fn add(
         &mut self,
         channel: &Arc<str>,
         listener: Unparker,
         word: Option<&str>,
-    ) -> bool {
-        let wanted = &mut self.wanted;
+        since: Option<Moment>,
+    ) -> Added {
+        let called = self.unanswered.remove(channel);
+        let (wanted, connected) = (&mut self.wanted, self.connected);
         let entry = self.channels.entry(Arc::clone(channel)).or_insert_with(|| {
-            wanted.insert(Arc::clone(channel));
+            let state = match (is_call(channel), connected) {
+                (true, Some(since)) => Subscription::Live(since),
+                (true, None) => Subscription::Requested,
+                (false, _) => {
+                    wanted.insert(Arc::clone(channel));
+                    Subscription::Wanted
+                }
+            };
             Channel {
-                state: Subscription::Wanted,
+                state,
                 listeners: Vec::new(),
                 unused_since: None,
             }
@@ -78,7 +97,14 @@ impl Channels {
             word: word.map(Arc::from),
         });
         entry.unused_since = None;
-        matches!(entry.state, Subscription::Wanted | Subscription::Requested)
+        match (entry.state, since) {
+            (Subscription::Wanted | Subscription::Requested, _) => Added::IsComing,
+            (Subscription::Live(live), Some(since)) => {
+                let has_missed = live >= since || called.is_some_and(|(called, _)| called >= since);
+                Added::IsLive { has_missed }
+            }
+            _ => Added::IsLive { has_missed: true },
+        }
     }
 
     /// Removes a listener, and returns it so that the caller can drop it without a mutex. A channel
@@ -94,7 +120,7 @@ impl Channels {
         let removed = entry.listeners.remove(at);
         if entry.listeners.is_empty() {
             entry.unused_since = Some(now);
-            if entry.state == Subscription::Wanted {
+            if entry.state == Subscription::Wanted || is_call(channel) {
                 self.channels.remove(channel);
                 self.wanted.remove(channel);
             }
@@ -117,7 +143,7 @@ impl Channels {
 
     pub(crate) fn is_live(&self, channel: &str) -> bool {
         let entry = self.channels.get(channel);
-        entry.is_some_and(|entry| entry.state == Subscription::Live)
+        entry.is_some_and(|entry| matches!(entry.state, Subscription::Live(_)))
     }
 
     /// True if the server has not replied to the subscription yet. Its reply wakes the listeners.
@@ -148,10 +174,31 @@ impl Channels {
         !self.wanted.is_empty()
     }
 
+    /// Records at `now` that the control channel is subscribed. Returns the listeners of calls,
+    /// which may have missed some.
+    pub(crate) fn connected(&mut self, now: Moment) -> Vec<Unparker> {
+        self.connected = Some(now);
+        let calls = self.channels.iter_mut().filter(|(name, _)| is_call(name));
+        let live = calls.map(|(_, entry)| {
+            entry.state = Subscription::Live(now);
+            &*entry
+        });
+        live.flat_map(Channel::unparkers).collect()
+    }
+
+    /// Returns the names and messages of calls that no thread has answered since this moment, and
+    /// forgets them.
+    pub(crate) fn take_unanswered(&mut self, since: Moment) -> Vec<(Arc<str>, Arc<str>)> {
+        let taken = self
+            .unanswered
+            .extract_if(|_, (called, _)| *called <= since);
+        taken.map(|(name, (_, text))| (name, text)).collect()
+    }
+
     /// Records that Redis confirmed the subscription. Returns the listeners, which must try to
     /// acquire their locks because they missed earlier messages.
-    pub(crate) fn confirmed(&mut self, channel: &str) -> Vec<Unparker> {
-        self.set(channel, Subscription::Live);
+    pub(crate) fn confirmed(&mut self, channel: &str, now: Moment) -> Vec<Unparker> {
+        self.set(channel, Subscription::Live(now));
         let entry = self.channels.get(channel);
         entry.map_or(Vec::new(), |entry| entry.unparkers().collect())
     }
@@ -183,22 +230,34 @@ impl Channels {
     /// Returns the listeners to wake after a message. On the channel of a lock, each waits for
     /// another lock: only the thread with the ticket of a lock listens, but locks such as `a` and
     /// `{a}` share a channel.
-    pub(crate) fn message(&self, channel: &str, text: &str) -> Vec<Listening> {
+    pub(crate) fn message(&mut self, channel: &str, text: &str, now: Moment) -> Vec<Listening> {
         let is_for = |listener: &&Listening| match &listener.word {
             Some(expected) => text.split(' ').any(|word| word == &**expected),
             None => true,
         };
         let entry = self.channels.get(channel);
         let listeners = entry.into_iter().flat_map(|entry| &entry.listeners);
-        listeners.filter(is_for).cloned().collect()
+        let woken: Vec<_> = listeners.filter(is_for).cloned().collect();
+        if woken.is_empty() && is_call(text) {
+            self.unanswered.insert(channel.into(), (now, text.into()));
+        }
+        woken
     }
 
     /// Records that the connection, and so every subscription, is gone. Returns all listeners,
     /// which must try to acquire their locks because they may have missed messages.
     pub(crate) fn disconnected(&mut self) -> Vec<Unparker> {
-        let entries = self.channels.values_mut();
-        entries.for_each(|entry| entry.state = Subscription::Wanted);
-        self.wanted = self.channels.keys().cloned().collect();
+        self.connected = None;
+        // Nobody listened, so these places are gone.
+        self.unanswered.clear();
+        for (name, entry) in &mut self.channels {
+            entry.state = match is_call(name) {
+                true => Subscription::Requested,
+                false => Subscription::Wanted,
+            };
+        }
+        let subscribed = self.channels.keys().filter(|name| !is_call(name));
+        self.wanted = subscribed.cloned().collect();
         self.channels
             .values()
             .flat_map(Channel::unparkers)
@@ -210,7 +269,9 @@ impl Channels {
     /// channel, so it is not called for each message.
     pub(crate) fn expire(&mut self, now: Moment) -> Vec<Arc<str>> {
         let mut subscribed = Vec::new();
-        let Self { channels, wanted } = self;
+        let Self {
+            channels, wanted, ..
+        } = self;
         channels.retain(|channel, entry| {
             let unused = entry.unused_since;
             let is_kept = unused.is_none_or(|since| now < since.after(LINGER));
@@ -218,7 +279,7 @@ impl Channels {
                 wanted.remove(channel);
             }
             match entry.state {
-                Subscription::Live if !is_kept => subscribed.push(Arc::clone(channel)),
+                Subscription::Live(_) if !is_kept => subscribed.push(Arc::clone(channel)),
                 Subscription::Refused(at) if is_kept && at.after(REFUSED_PAUSE) <= now => {
                     entry.state = Subscription::Wanted;
                     wanted.insert(Arc::clone(channel));
@@ -229,6 +290,20 @@ impl Channels {
         });
         subscribed
     }
+}
+
+/// What is known of the channel of a new listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Added {
+    /// It is not subscribed yet.
+    IsComing,
+    /// It is subscribed, or Redis refused that. The listener `has_missed` a message, or may have.
+    IsLive { has_missed: bool },
+}
+
+/// True for the name of a call. It needs no subscription of its own.
+fn is_call(name: &str) -> bool {
+    name.starts_with(CALLED)
 }
 
 impl Channel {

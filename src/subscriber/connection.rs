@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::channels::Added;
 use super::shared::{Context, Shared};
 use super::thread::SubscriberThread;
 use crate::base::clock::Moment;
@@ -75,7 +76,7 @@ impl SubscriberConnection {
             return None;
         }
         let unparker = unparker().clone();
-        state.channels.add(channel, unparker.clone(), word);
+        state.channels.add(channel, unparker.clone(), word, None);
         Some(unparker)
     }
 
@@ -84,15 +85,15 @@ impl SubscriberConnection {
         channel: &Arc<str>,
         word: Option<&str>,
         unparker: &Unparker,
-        time: Duration,
+        (since, time): (Option<Moment>, Duration),
     ) {
         let (interrupt, idle) = {
             let mut state = self.shared.state.lock();
-            let wanted = state.channels.add(channel, unparker.clone(), word);
-            if !wanted {
+            let added = state.channels.add(channel, unparker.clone(), word, since);
+            if added == (Added::IsLive { has_missed: true }) {
                 unparker.unpark();
             }
-            let interrupt = wanted && std::mem::take(&mut state.reading);
+            let interrupt = state.channels.has_wanted() && std::mem::take(&mut state.reading);
             (interrupt, !state.running)
         };
         if idle {

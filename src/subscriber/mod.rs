@@ -23,9 +23,10 @@ use crate::observe::Observer;
 use crate::request::{Prepared, RedisClient};
 use crate::topology::Topology;
 use crate::transport::server::Server;
+use channels::CALLED;
 use connection::SubscriberConnection;
 use shared::Context;
-pub(crate) use shared::Forced;
+pub(crate) use shared::Handlers;
 
 /// The subscriber connections of a client: one for each server that has a lock for which a thread
 /// has waited.
@@ -62,7 +63,7 @@ impl Subscriber {
         topology: Arc<Topology>,
         redis: Arc<RedisClient>,
         observer: Arc<Observer>,
-        (control, forced): (Arc<str>, Forced),
+        (control, on): (Arc<str>, Handlers),
         connect_timeout: Duration,
         command_timeout: Duration,
     ) -> Self {
@@ -71,7 +72,7 @@ impl Subscriber {
                 redis,
                 observer,
                 control,
-                forced,
+                on,
                 connect_timeout,
                 command_timeout,
             }),
@@ -82,11 +83,28 @@ impl Subscriber {
         }
     }
 
-    /// Registers the calling thread if the lock's channel is already subscribed. From then on it
-    /// misses no message. With a word, only messages with this word wake it.
+    /// The place in the line of a lock of the client whose owner ids begin with `client`: the
+    /// channel on which it is called. In a cluster, the channel has to be in the slot of the lock.
+    pub(crate) fn place(&self, key: &LockKey, client: &str) -> Arc<str> {
+        match self.topology.has_slots() {
+            true => format!("{}:{client}", key.channel()).into(),
+            false => Arc::clone(&self.context.control),
+        }
+    }
+
+    /// The name under which a thread listens to the calls of its client, which has this place.
+    pub(crate) fn call_name(&self, key: &LockKey, place: &Arc<str>) -> Arc<str> {
+        match *place == self.context.control {
+            true => format!("{CALLED}{}", key.key()).into(),
+            false => Arc::clone(place),
+        }
+    }
+
+    /// Registers the calling thread if this channel is already subscribed. From then on it misses
+    /// no message. With a word, only messages with this word wake it.
     pub(crate) fn listen_if_live<'a>(
         &self,
-        key: &LockKey,
+        (key, name): (&LockKey, &Arc<str>),
         word: Option<&str>,
         unparker: impl FnOnce() -> &'a Unparker,
     ) -> Option<Listener> {
@@ -101,28 +119,29 @@ impl Subscriber {
             .iter()
             .find(|connection| connection.is_on(&server))
             .cloned()?;
-        let unparker = connection.add_if_live(key.channel(), word, unparker)?;
-        Some(Listener::new(Some(connection), key, unparker))
+        let unparker = connection.add_if_live(name, word, unparker)?;
+        Some(Listener::new(Some(connection), name, unparker))
     }
 
-    /// Registers `unparker` for the lock's channel. Each message unparks it, or with a word, each
-    /// message with this word. So does the confirmation of the subscription: an earlier message was
-    /// missed, so the caller must try to acquire the lock then. Takes at most `time`.
+    /// Registers `unparker` for this channel. Each message unparks it, or with a word, each message
+    /// with this word. So does the confirmation of the subscription: an earlier message was missed,
+    /// so the caller must try to acquire the lock then. A thread that listens for calls has tried
+    /// after the moment `since`, and misses none from then on. Takes at most `time`.
     pub(crate) fn listen(
         &self,
-        key: &LockKey,
+        (key, name): (&LockKey, &Arc<str>),
         word: Option<&str>,
         unparker: &Unparker,
-        time: Duration,
+        (since, time): (Option<Moment>, Duration),
     ) -> Listener {
         let connection = self
             .topology
             .known(key)
             .map(|server| self.connection_to(server));
         if let Some(connection) = &connection {
-            connection.add(key.channel(), word, unparker, time);
+            connection.add(name, word, unparker, (since, time));
         }
-        Listener::new(connection, key, unparker.clone())
+        Listener::new(connection, name, unparker.clone())
     }
 
     /// True if the listener is registered at the server that has the lock, or if that server is not
@@ -221,12 +240,12 @@ impl Drop for Subscriber {
 impl Listener {
     fn new(
         connection: Option<Arc<SubscriberConnection>>,
-        key: &LockKey,
+        name: &Arc<str>,
         unparker: Unparker,
     ) -> Self {
         Self {
             connection,
-            channel: Arc::clone(key.channel()),
+            channel: Arc::clone(name),
             unparker,
         }
     }

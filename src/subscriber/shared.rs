@@ -16,20 +16,26 @@ use crate::transport::server::Server;
 pub(super) struct Context {
     pub(super) redis: Arc<RedisClient>,
     pub(super) observer: Arc<Observer>,
-    /// A channel of this client alone: a message on it ends a thread's read. With a text, it is the
-    /// key of a lock that `force_unlock` has freed.
+    /// A channel of this client alone. An empty message on it ends a thread's read. Others call the
+    /// client, or tell of a lock of it that `force_unlock` has freed.
     pub(super) control: Arc<str>,
-    pub(super) forced: Forced,
+    pub(super) on: Handlers,
     pub(super) connect_timeout: Duration,
     pub(super) command_timeout: Duration,
 }
 
-/// Called with the key of a lock of this client that another client has freed by `force_unlock`.
-pub(crate) struct Forced(pub(crate) Box<dyn Fn(&str) + Send + Sync>);
+/// What the subscriber thread calls for messages that no waiting thread handles.
+pub(crate) struct Handlers {
+    /// With the key of a lock of this client that another client has freed by `force_unlock`.
+    pub(crate) freed: Box<dyn Fn(&str) + Send + Sync>,
+    /// With the key of a lock for which the client was called, and its place in the line. No thread
+    /// has answered.
+    pub(crate) unanswered: Box<dyn Fn(&str, &str) + Send + Sync>,
+}
 
-impl fmt::Debug for Forced {
+impl fmt::Debug for Handlers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Forced").finish_non_exhaustive()
+        f.debug_struct("Handlers").finish_non_exhaustive()
     }
 }
 

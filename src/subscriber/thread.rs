@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::{RedisError, RedisResult, Value};
 
-use super::channels::{BATCH, Listening, REFUSED_PAUSE};
+use super::channels::{BATCH, CALLED, Listening, REFUSED_PAUSE};
 use super::shared::{Context, Shared};
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
@@ -125,6 +125,8 @@ impl SubscriberThread {
         } = &*self.context;
         let mut connection = self.shared.server.node.open(*connect_timeout)?;
         self.exchange(&mut connection, "SUBSCRIBE", control)?;
+        let woken = self.shared.state.lock().channels.connected(Moment::now());
+        woken.iter().for_each(Unparker::unpark);
         Ok(connection)
     }
 
@@ -133,19 +135,26 @@ impl SubscriberThread {
         let mut received_at = Moment::now();
         let mut next_search = received_at.after(TICK);
         loop {
-            let (expired, wanted) = {
+            let (expired, wanted, unanswered) = {
                 let mut state = self.shared.state.lock();
                 if state.stop {
                     return Ok(());
                 }
                 let now = Moment::now();
-                let mut expired = Vec::new();
+                let (mut expired, mut unanswered) = (Vec::new(), Vec::new());
                 if next_search <= now {
                     next_search = now.after(TICK);
                     expired = state.channels.expire(now);
+                    unanswered = state.channels.take_unanswered(now.before(TICK));
                 }
-                (expired, state.channels.take_wanted())
+                (expired, state.channels.take_wanted(), unanswered)
             };
+            for (name, call) in unanswered {
+                let control = &self.context.control;
+                let place = if name == call { control } else { &name };
+                let key = call.strip_prefix(CALLED).unwrap_or_default();
+                (self.context.on.unanswered)(key, place);
+            }
             self.unsubscribe(connection, &expired)?;
             self.subscribe(connection, &wanted)?;
             if received_at.after(PING_AFTER).is_past() {
@@ -200,7 +209,12 @@ impl SubscriberThread {
         for (at, channel) in channels.iter().enumerate() {
             match self.receive(connection, command, channel) {
                 Ok(()) => {
-                    let woken = self.shared.state.lock().channels.confirmed(channel);
+                    let woken = self
+                        .shared
+                        .state
+                        .lock()
+                        .channels
+                        .confirmed(channel, Moment::now());
                     woken.iter().for_each(Unparker::unpark);
                 }
                 Err(error) if at % together > 0 => return Err(error),
@@ -314,11 +328,16 @@ impl SubscriberThread {
         };
         match kind {
             b"message" | b"smessage" => {
-                let text = text(reply);
-                if *channel == *self.context.control && !text.is_empty() {
-                    (self.context.forced.0)(text);
+                let (text, mut name) = (text(reply), channel);
+                if *channel == *self.context.control {
+                    if let Some(key) = text.strip_prefix("freed ") {
+                        (self.context.on.freed)(key);
+                    }
+                    name = text;
                 }
-                let woken = self.shared.state.lock().channels.message(channel, text);
+                let mut state = self.shared.state.lock();
+                let woken = state.channels.message(name, text, Moment::now());
+                drop(state);
                 woken.iter().for_each(Listening::wake);
             }
             b"sunsubscribe" => self.moved(channel),

@@ -107,6 +107,11 @@ impl Topology {
         }
     }
 
+    /// True if each key and shard channel has a slot.
+    pub(crate) fn has_slots(&self) -> bool {
+        matches!(self.kind, Kind::Cluster(_))
+    }
+
     /// Fails for a lock that no server of the deployment can have.
     pub(crate) fn check(&self, key: &LockKey) -> Result<()> {
         match self.kind {

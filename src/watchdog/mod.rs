@@ -32,7 +32,7 @@ use crate::base::test_clock::ClientClock;
 use crate::base::wait::wait_until;
 use crate::observe::Observer;
 use crate::request::BatchClient;
-use crate::script::Call;
+use crate::script::{self, Call};
 use calls::ActiveCalls;
 use registry::Registry;
 
@@ -42,6 +42,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The pause after a panic, which may occur again at once.
 const AFTER_PANIC: Duration = Duration::from_millis(100);
+
+/// For how long a request that leaves a line is repeated if it has no reply.
+const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The handle of the renewal thread. Dropping it stops the thread.
 #[derive(Debug)]
@@ -197,13 +200,19 @@ impl Watchdog {
     /// After a shutdown this is certain only within an [active call](Self::begin_call): the thread
     /// may have ended.
     pub(crate) fn release_orphan(&self, key: LockKey, call: Call, until: Moment) -> bool {
-        let mut state = self.shared.state.lock();
-        if state.phase == Phase::Ended {
-            return false;
-        }
-        state.orphans.push(Orphan::new(key, call, until));
-        self.shared.wake_by(state, Moment::ZERO);
-        true
+        self.shared.release_orphan(Orphan::new(key, call, until))
+    }
+
+    /// Makes the thread leave the line of the lock with this key, in which the client has this
+    /// place, if the client was called and has not answered.
+    pub(crate) fn line_leaver(&self) -> Box<dyn Fn(&str, &str) + Send + Sync> {
+        let shared = Arc::clone(&self.shared);
+        Box::new(move |key, place| {
+            let key = LockKey::new("", key);
+            let call = script::leave_line(&key, place, true);
+            let until = Moment::now().after(LEAVE_WITHIN);
+            shared.release_orphan(Orphan::new(key, call, until));
+        })
     }
 }
 
@@ -220,6 +229,17 @@ impl Orphan {
 }
 
 impl Shared {
+    /// False if the watchdog has ended.
+    fn release_orphan(&self, orphan: Orphan) -> bool {
+        let mut state = self.state.lock();
+        if state.phase == Phase::Ended {
+            return false;
+        }
+        state.orphans.push(orphan);
+        self.wake_by(state, Moment::ZERO);
+        true
+    }
+
     /// Reads the schedule of a target.
     fn schedule_of(&self, target: &dyn Renew) -> Schedule {
         guarded(|| target.schedule()).unwrap_or_else(|| Schedule {

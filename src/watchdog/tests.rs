@@ -118,7 +118,14 @@ fn a_schedule_that_changes_during_a_renewal_is_kept() {
             thread.collect_renewals(&[(ID, Arc::clone(&asked[0].1))]);
         }),
         ("renewed", |thread, asked| {
-            thread.apply_verdicts(asked, &[Verdict::Done { listeners: 0 }], Moment::now());
+            thread.apply_verdicts(
+                asked,
+                &[Verdict::Done {
+                    listeners: 0,
+                    is_called: false,
+                }],
+                Moment::now(),
+            );
         }),
         ("failed", |thread, asked| {
             thread.fail(asked, &(redis::ErrorKind::Io, "no reply").into());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::rival::Rival;
+use super::line::Polls;
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::OwnerId;
@@ -35,14 +35,17 @@ pub(super) struct Acquisition<'a> {
     pub(super) silent: List<usize>,
     /// The number of holds that are expected to share the grant.
     pub(super) expected_holds: usize,
-    pub(super) rival: Rival,
+    /// The place of this client in a line, if the lock has one.
+    pub(super) place: Option<Arc<str>>,
+    /// When this thread asks without being called.
+    pub(super) polls: Polls,
     /// The next request, which the subscriber thread may have sent already, and its owner id.
     pub(super) prepared: Option<(OwnerId, Arc<Prepared>)>,
     /// Until when granted parts are kept while this thread waits for the others.
     pub(super) kept_until: Option<Moment>,
     /// The exclusive hold of this thread, if it acquires a shared one of the same lock.
     pub(super) within: Option<&'a Hold>,
-    /// Redis may know that this client waits.
+    /// Redis may know that this client waits: it has a place in a line or a queue, or a note.
     pub(super) is_known_to_wait: bool,
     /// The log says that no release can end this wait.
     pub(super) is_logged: bool,
@@ -67,6 +70,12 @@ pub(super) struct HeldByOther<'a> {
     pub(super) part: &'a Part,
     /// What is left of the lease.
     pub(super) left: Duration,
+    /// The number of clients before this one in the line; `None` if it is in no line.
+    pub(super) rank: Option<u32>,
+    /// The owner is a client of Redisson, which does not call the clients in the line.
+    pub(super) is_foreign: bool,
+    /// A moment before the request was sent.
+    pub(super) asked: Moment,
     /// Redis still has what it granted to this call too late.
     pub(super) is_own: bool,
 }
@@ -99,8 +108,12 @@ impl<'a> Acquisition<'a> {
             waits_as: None,
             is_unanswered: false,
         };
-        let units = groups.into_iter().map(unit).collect();
+        let units: List<Unit<'a>> = groups.into_iter().map(unit).collect();
+        let first = units[0].parts[0];
+        // One request has to acquire all of it: the client takes a lock that it is called for.
+        let has_line = units.len() == 1 && first.protocol.has_line();
         Self {
+            place: has_line.then(|| first.core.place(&first.key)),
             call,
             wait: Wait::new(call.budget, polls()),
             units,
@@ -111,7 +124,7 @@ impl<'a> Acquisition<'a> {
             kept_until: None,
             expected_holds: 1,
             prepared: None,
-            rival: Rival::default(),
+            polls: Polls::default(),
             within: None,
             is_known_to_wait: false,
             is_logged: false,
@@ -140,6 +153,7 @@ impl<'a> Acquisition<'a> {
             let unit = &mut self.units[0];
             undo_lost_copies(&unit.parts, &owner, unit.terms, prepared.abandon());
             unit.may_wait_as(&owner);
+            self.is_known_to_wait = true;
         }
         let mut unused = Vec::new();
         let mut timeout = Duration::ZERO;

@@ -5,10 +5,11 @@ use std::time::Duration;
 use super::acquisition::{Acquisition, HeldByOther, Replies};
 use crate::base::backoff::jitter;
 use crate::base::clock::Moment;
+use crate::base::list::List;
 use crate::engine::held::{Needed, joined};
 use crate::engine::parts::Part;
 use crate::engine::undo::release_unused;
-use crate::engine::wait::wait_until;
+use crate::engine::wait::{Channel, wait_until};
 use crate::error::{Error, LostReason, Result};
 use crate::request::Prepared;
 
@@ -20,7 +21,8 @@ const KEPT: Duration = Duration::from_millis(50);
 impl<'a> Acquisition<'a> {
     /// Requests all parts until they are granted, or the budget ends: then false.
     pub(super) fn acquire_all(&mut self) -> Result<bool> {
-        self.wait.listen_if_live(self.units[0].parts[0].channel());
+        let first = self.units[0].parts[0];
+        self.wait.listen_if_live(first.channel());
         self.leave_to_others();
         wait_until(self.call.budget, self.call.parts.name(), || {
             self.begin_round()?;
@@ -104,42 +106,45 @@ impl<'a> Acquisition<'a> {
     /// Waits until the lock that another owner holds may be free. Parts that are granted are kept
     /// for a short time only.
     fn await_release(&mut self, held: HeldByOther<'a>) {
-        let part = held.part;
-        let left = held.left + part.core.wait_jitter();
+        let left = self.polls.next(&held, fastrand::f32()) + held.part.core.wait_jitter();
         if self.granted().next().is_some() {
             let lease = Duration::from_millis(self.units[0].terms.millis);
             let kept = jitter(KEPT.min(lease / 8));
             let kept_until = *self.kept_until.get_or_insert(Moment::now().after(kept));
-            if self.wait_for_message(part, left.min(kept_until.left())) {
+            if self.wait_for_message(&held, left.min(kept_until.left())) {
                 return;
             }
             self.undo();
         }
-        let now = Moment::now();
-        let end_of_hold = self.rival.end_of_hold();
-        match end_of_hold.filter(|_| self.units.len() == 1) {
-            Some(end) if now < end.start => {
-                self.wait_for_message(part, left.min(end.start.since(now)));
-            }
-            // The lock is requested again at once.
-            Some(end) if now < end.end => self.after_wake_up(self.call.budget.take_wake_up()),
-            _ => {
-                self.wait_for_message(part, left);
-            }
+        if !self.wait_for_message(&held, left) {
+            self.polls.elapsed(left);
         }
     }
 
-    /// Sleeps until a message announces a release, at most for `left`. True if one did.
-    fn wait_for_message(&mut self, part: &'a Part, left: Duration) -> bool {
-        let is_live = self.wait.listen(&[part.channel()]) > 0;
-        self.prepare(part);
+    /// Sleeps until a message announces a release, or calls this client, at most for `left`. True
+    /// if one did.
+    fn wait_for_message(&mut self, held: &HeldByOther<'a>, left: Duration) -> bool {
+        let part = held.part;
+        let channels: List<Channel<'a>> = match held.rank {
+            None => List::from([part.channel()]),
+            // A client of Redisson calls nobody. It is enough if one of the clients hears of its
+            // release, and the one behind it, too.
+            Some(0 | 1) if held.is_foreign => [part.line(held.asked), part.channel()]
+                .into_iter()
+                .collect(),
+            Some(_) => List::from([part.line(held.asked)]),
+        };
+        let is_live = self.wait.listen(&channels) == channels.len();
+        self.prepare(part, &channels);
         let is_woken = self.wait.sleep_counted(&part.core, is_live, left);
-        self.after_wake_up(is_woken);
+        if is_woken {
+            self.let_others_go_first();
+        }
         is_woken
     }
 
     /// Prepares the next request, which the subscriber thread sends when a message arrives.
-    fn prepare(&mut self, part: &'a Part) {
+    fn prepare(&mut self, part: &'a Part, channels: &[Channel<'a>]) {
         // With several requests, after a pause, or with replicas that have to confirm the lock, this
         // thread sends them itself.
         let confirms = part.core.redis.min_replicas.is_some();
@@ -153,17 +158,9 @@ impl<'a> Acquisition<'a> {
         let call = unit.call(&owner, &self.wish(true));
         self.is_known_to_wait = true;
         let request = Prepared::new(&core.redis, &part.key, call);
-        self.wait.prepare(part.channel(), &request);
+        for &channel in channels {
+            self.wait.prepare(channel, &request);
+        }
         self.prepared = Some((owner, request));
-    }
-
-    /// Notes a message that has announced a release, and lets other clients go first after it.
-    fn after_wake_up(&mut self, is_woken: bool) {
-        if self.call.budget.take_message() {
-            self.rival.released(Moment::now());
-        }
-        if is_woken {
-            self.let_others_go_first();
-        }
     }
 }

@@ -44,7 +44,10 @@ impl Acquisition<'_> {
                 let core = &part.core;
                 let fresh = || OwnerId::new(&core.owner_prefix);
                 let owner = unit.waits_as.clone().unwrap_or_else(fresh);
-                match part.protocol.give_up(&part.key, &owner) {
+                match part
+                    .protocol
+                    .give_up(&part.key, &owner, self.place.as_deref())
+                {
                     Some(call) if unit.is_unanswered => give_up_later(part, call),
                     Some(call) => {
                         parts.push(part);

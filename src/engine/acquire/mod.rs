@@ -10,7 +10,7 @@
 //! | `request` | sends the requests of one round |
 //! | `replies` | evaluates the replies of one round |
 //! | `give_up` | tells Redis that the thread does not wait any more |
-//! | `rival` | recognizes a client that never leaves the lock to others |
+//! | `line` | how a client that stands in a line waits |
 //! | `turn` | the first steps of a round; leaves the lock to other clients after a release |
 //! | `all`, `majority` | what follows a round, if all parts or a majority are needed |
 //! | `observed` | the spans of waits and holds; counts failures |
@@ -19,13 +19,13 @@ mod acquisition;
 mod all;
 mod begin;
 mod give_up;
+mod line;
 mod majority;
 mod observed;
 mod own;
 mod permit;
 mod replies;
 mod request;
-mod rival;
 mod turn;
 
 use std::time::Duration;

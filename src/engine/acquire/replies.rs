@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::acquisition::{Acquisition, HeldByOther, Replies, is_over};
+use super::line::LONGEST;
 use super::observed::log_that_there_are_none;
 use crate::base::clock::Moment;
 use crate::base::owner::OwnerId;
@@ -46,10 +47,11 @@ impl<'a> Acquisition<'a> {
                 at: part,
                 millis,
                 owner: holder,
+                rank,
             }) => {
                 let part = parts[part.min(parts.len() - 1)];
                 let left = millis.map_or(UNKNOWN_LEASE, Duration::from_millis);
-                let held = self.refused((at, part), &owner, left, holder, reply);
+                let held = self.refused((at, part), &owner, (left, holder, rank), reply);
                 replies.held.push(held);
             }
             Ok(AcquireReply::Granted(_)) if reply.unreplicated.is_some() => {
@@ -75,16 +77,15 @@ impl<'a> Acquisition<'a> {
         &mut self,
         (at, part): (usize, &'a Part),
         owner: &OwnerId,
-        left: Duration,
-        holder: String,
+        (left, holder, rank): (Duration, String, Option<u32>),
         reply: Reply,
     ) -> HeldByOther<'a> {
         let unit = &mut self.units[at];
         let (first, budget) = (unit.parts[0], self.call.budget);
         undo_lost_copies(&unit.parts, owner, unit.terms, reply.lost_copies);
         unit.may_wait_as(owner);
-        if first.protocol.is_exclusive() {
-            self.rival.holds(&holder);
+        if self.place.is_some() {
+            self.is_known_to_wait = rank.is_some();
         }
         if first.protocol.has_no_owner(&reply.reply)
             && !budget.is_wait_over()
@@ -93,11 +94,17 @@ impl<'a> Acquisition<'a> {
             log_that_there_are_none(first);
         }
         let is_own = self.late.as_ref().map(OwnerId::as_str) == Some(&holder);
+        let is_reserved = holder.is_empty() && rank.is_some();
+        let left = if is_reserved { LONGEST } else { left };
+        let is_foreign = !holder.is_empty() && !OwnerId::is_of_this_library(&holder);
         budget.note_holder(holder);
         HeldByOther {
             unit: at,
             part,
             left,
+            rank,
+            is_foreign,
+            asked: reply.asked,
             is_own,
         }
     }
@@ -120,6 +127,7 @@ impl<'a> Acquisition<'a> {
             release_orphans(parts, &grant.owner, end_of(terms));
             self.late = Some(grant.owner);
         } else {
+            self.is_known_to_wait &= self.place.is_none();
             unit.granted = Some(grant);
         }
         !is_late

@@ -89,6 +89,10 @@ impl<'a> Acquisition<'a> {
         Wish {
             holds: self.holds_of_a_grant(),
             waits,
+            place: self
+                .place
+                .clone()
+                .filter(|_| waits || self.is_known_to_wait),
             within: self.within.map(|hold| hold.grant().owner().clone()),
         }
     }

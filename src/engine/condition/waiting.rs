@@ -60,6 +60,7 @@ impl WaiterNames {
             core,
             key: &self.key,
             word,
+            in_line_since: None,
         }
     }
 

@@ -54,6 +54,8 @@ pub(crate) struct Released {
     pub(crate) asked: Moment,
     /// The number of other clients that received the message.
     pub(crate) listeners: u32,
+    /// A client that waits in the line of the lock was called.
+    pub(crate) is_called: bool,
 }
 
 impl LocalQueue {
@@ -202,10 +204,11 @@ impl Locks {
 
     /// Records whether other clients listened when this one released a lock.
     fn note_release(&mut self, lock: &LockId, released: Option<Released>) {
-        if let Some(Released { asked, listeners }) = released {
+        if let Some(released) = released {
             let now = Moment::now();
             let entry = self.entries.entry(lock.clone()).or_default();
-            entry.yields.released(now, now.since(asked), listeners);
+            let (took, others) = (now.since(released.asked), released.listeners);
+            entry.yields.released(now, took, others, released.is_called);
             self.sweep();
         }
     }

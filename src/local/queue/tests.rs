@@ -288,6 +288,7 @@ fn entries_that_only_know_of_other_clients_are_swept() {
         let released = Released {
             asked: Moment::now(),
             listeners: 1,
+            is_called: false,
         };
         queue.close(&[(&hold, Some(released))]);
     }

@@ -15,15 +15,16 @@ fn woken(parker: &Parker) -> bool {
 fn the_first_listener_wants_a_subscription_and_the_next_use_it() {
     let mut channels = Channels::default();
     let (one, parker) = pair();
-    assert!(channels.add(&channel(), one, None));
+    assert_eq!(channels.add(&channel(), one, None, None), Added::IsComing);
     assert_eq!(channels.take_wanted(), [channel()]);
     assert!(channels.take_wanted().is_empty() && !channels.is_live("channel"));
-    let listeners = channels.confirmed("channel");
+    let listeners = channels.confirmed("channel", Moment::ZERO);
     listeners.iter().for_each(Unparker::unpark);
     assert!(channels.is_live("channel"));
     assert!(woken(&parker), "a confirmation wakes its listeners");
     let (two, _sleeper) = pair();
-    assert!(!channels.add(&channel(), two, None));
+    let added = channels.add(&channel(), two, None, None);
+    assert_eq!(added, Added::IsLive { has_missed: true });
 }
 
 #[test]
@@ -31,22 +32,26 @@ fn a_message_wakes_the_listeners_of_all_locks_that_share_its_channel() {
     let mut channels = Channels::default();
     let (one, first) = pair();
     let (two, second) = pair();
-    channels.add(&channel(), one, None);
-    channels.add(&channel(), two, None);
-    let listeners = channels.message("channel", "0");
+    channels.add(&channel(), one, None, None);
+    channels.add(&channel(), two, None, None);
+    let listeners = channels.message("channel", "0", Moment::ZERO);
     let listeners = listeners.iter();
     listeners.for_each(|listener| listener.unparker.unpark());
     assert!(woken(&first) && woken(&second));
-    assert!(channels.message("another", "0").is_empty());
+    assert!(channels.message("another", "0", Moment::ZERO).is_empty());
 }
 
 #[test]
 fn a_listener_that_expects_a_word_is_woken_by_messages_with_this_word() {
     let mut channels = Channels::default();
     let (one, _first) = pair();
-    channels.add(&channel(), one, Some("12"));
+    channels.add(&channel(), one, Some("12"), None);
     for (text, count) in [("12", 1), ("7 12 9", 1), ("1", 0), ("123 2", 0), ("", 0)] {
-        assert_eq!(channels.message("channel", text).len(), count, "{text:?}");
+        assert_eq!(
+            channels.message("channel", text, Moment::ZERO).len(),
+            count,
+            "{text:?}"
+        );
     }
 }
 
@@ -54,7 +59,7 @@ fn a_listener_that_expects_a_word_is_woken_by_messages_with_this_word() {
 fn a_channel_that_was_never_subscribed_is_forgotten_with_its_last_listener() {
     let mut channels = Channels::default();
     let (one, _sleeper) = pair();
-    channels.add(&channel(), one.clone(), None);
+    channels.add(&channel(), one.clone(), None, None);
     channels.remove("channel", &one, Moment::ZERO);
     assert!(channels.is_empty() && !channels.has_wanted());
 }
@@ -63,13 +68,14 @@ fn a_channel_that_was_never_subscribed_is_forgotten_with_its_last_listener() {
 fn a_channel_that_is_not_used_any_more_when_it_is_confirmed_is_unsubscribed_later() {
     let mut channels = Channels::default();
     let (one, _sleeper) = pair();
-    channels.add(&channel(), one.clone(), None);
+    channels.add(&channel(), one.clone(), None, None);
     channels.take_wanted();
     channels.remove("channel", &one, Moment::ZERO);
-    assert!(channels.add(&channel(), one.clone(), None), "not confirmed");
+    let added = channels.add(&channel(), one.clone(), None, None);
+    assert_eq!(added, Added::IsComing, "not confirmed");
     assert!(!channels.has_wanted(), "it is requested once");
     channels.remove("channel", &one, Moment::ZERO);
-    assert!(channels.confirmed("channel").is_empty());
+    assert!(channels.confirmed("channel", Moment::ZERO).is_empty());
     assert_eq!(channels.expire(Moment::ZERO.after(LINGER)), [channel()]);
     assert!(channels.is_empty());
 }
@@ -79,7 +85,7 @@ fn all_wanted_channels_are_taken_together_up_to_a_limit() {
     let mut channels = Channels::default();
     let (one, _sleeper) = pair();
     for number in 0..=BATCH {
-        channels.add(&number.to_string().into(), one.clone(), None);
+        channels.add(&number.to_string().into(), one.clone(), None, None);
     }
     let first = channels.take_wanted();
     let rest = channels.take_wanted();
@@ -92,10 +98,10 @@ fn a_lost_connection_wakes_all_listeners_and_wants_all_channels_again() {
     let mut channels = Channels::default();
     let (one, first) = pair();
     let (two, second) = pair();
-    channels.add(&channel(), one, None);
-    channels.add(&channel(), two, None);
+    channels.add(&channel(), one, None, None);
+    channels.add(&channel(), two, None, None);
     channels.take_wanted();
-    channels.confirmed("channel");
+    channels.confirmed("channel", Moment::ZERO);
     channels.disconnected().iter().for_each(Unparker::unpark);
     assert!(woken(&first) && woken(&second));
     assert!(!channels.is_live("channel"));
@@ -107,15 +113,15 @@ fn an_unused_channel_lingers_and_is_then_unsubscribed() {
     let mut channels = Channels::default();
     let (one, _sleeper) = pair();
     let start = Moment::ZERO.after(Duration::from_secs(100));
-    channels.add(&channel(), one.clone(), None);
+    channels.add(&channel(), one.clone(), None, None);
     channels.take_wanted();
-    channels.confirmed("channel");
+    channels.confirmed("channel", Moment::ZERO);
     channels.remove("channel", &one, start);
     assert!(channels.expire(start.after(LINGER / 2)).is_empty());
     assert!(channels.is_live("channel"));
 
     // A new listener keeps it.
-    channels.add(&channel(), one.clone(), None);
+    channels.add(&channel(), one.clone(), None, None);
     assert!(channels.expire(start.after(LINGER * 2)).is_empty());
     channels.remove("channel", &one, start);
     assert_eq!(channels.expire(start.after(LINGER)), [channel()]);
@@ -126,21 +132,22 @@ fn an_unused_channel_lingers_and_is_then_unsubscribed() {
 fn a_channel_that_moved_away_is_forgotten_and_its_listeners_are_woken() {
     let mut channels = Channels::default();
     let (one, parker) = pair();
-    channels.add(&channel(), one.clone(), None);
+    channels.add(&channel(), one.clone(), None, None);
     channels.take_wanted();
-    channels.confirmed("channel");
+    channels.confirmed("channel", Moment::ZERO);
     channels.moved("channel").iter().for_each(Unparker::unpark);
     assert!(woken(&parker));
     assert!(channels.is_empty() && !channels.has("channel", &one));
     channels.remove("channel", &one, Moment::ZERO);
-    assert!(channels.add(&channel(), one, None), "it may come back");
+    let added = channels.add(&channel(), one, None, None);
+    assert_eq!(added, Added::IsComing, "it may come back");
 }
 
 #[test]
 fn a_refused_channel_is_wanted_again_after_a_pause_and_on_the_next_connection() {
     let mut channels = Channels::default();
     let (one, parker) = pair();
-    channels.add(&channel(), one.clone(), None);
+    channels.add(&channel(), one.clone(), None, None);
     channels.take_wanted();
     channels.refused("channel", Moment::ZERO);
     assert!(!channels.has_wanted() && !channels.is_live("channel") && !woken(&parker));
@@ -156,9 +163,9 @@ fn a_refused_channel_is_wanted_again_after_a_pause_and_on_the_next_connection() 
     channels.remove("channel", &one, soon.after(REFUSED_PAUSE / 2));
     assert!(channels.expire(then).is_empty());
     assert_eq!(channels.take_wanted(), [channel()]);
-    channels.add(&channel(), one.clone(), None);
+    channels.add(&channel(), one.clone(), None, None);
     channels
-        .confirmed("channel")
+        .confirmed("channel", Moment::ZERO)
         .iter()
         .for_each(Unparker::unpark);
     assert!(woken(&parker) && channels.is_live("channel"));
@@ -168,4 +175,49 @@ fn a_refused_channel_is_wanted_again_after_a_pause_and_on_the_next_connection() 
     channels.remove("channel", &one, then);
     assert!(channels.expire(then.after(REFUSED_PAUSE)).is_empty());
     assert!(channels.is_empty() && !channels.has_wanted());
+}
+
+#[test]
+fn a_call_needs_no_subscription_and_is_kept_for_a_thread_that_is_about_to_listen() {
+    let at = |millis| Moment::ZERO.after(Duration::from_millis(millis));
+    let call: Arc<str> = "called a".into();
+    let (one, parker) = pair();
+    let mut channels = Channels::default();
+    let added = channels.add(&call, one.clone(), None, Some(at(1)));
+    assert_eq!(added, Added::IsComing);
+    assert!(
+        !channels.has_wanted(),
+        "the control channel has its messages"
+    );
+    assert_eq!(channels.connected(at(2)).len(), 1);
+    channels.remove(&call, &one, at(2));
+    assert!(channels.is_empty());
+    // The request was sent before the connection was open: nobody listened then.
+    let add = |channels: &mut Channels, since| {
+        let added = channels.add(&call, one.clone(), None, Some(at(since)));
+        channels.remove(&call, &one, at(since));
+        added
+    };
+    let is_live = |has_missed| Added::IsLive { has_missed };
+    assert_eq!(add(&mut channels, 2), is_live(true));
+    assert_eq!(add(&mut channels, 3), is_live(false));
+    assert!(channels.message(&call, &call, at(5)).is_empty());
+    assert_eq!(
+        add(&mut channels, 4),
+        is_live(true),
+        "called after the request"
+    );
+    assert_eq!(add(&mut channels, 4), is_live(false), "once");
+    channels.message(&call, &call, at(5));
+    assert_eq!(
+        add(&mut channels, 6),
+        is_live(false),
+        "an earlier wait was called"
+    );
+    // No thread comes.
+    channels.message(&call, &call, at(7));
+    assert!(channels.take_unanswered(at(6)).is_empty());
+    let unanswered = channels.take_unanswered(at(7));
+    assert_eq!(unanswered, [(Arc::clone(&call), Arc::clone(&call))]);
+    drop(parker);
 }

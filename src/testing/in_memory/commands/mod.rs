@@ -123,6 +123,7 @@ pub(super) fn run(keys: &mut Keyspace, name: &str, arguments: &[Vec<u8>]) -> Out
         "zcount" => sorted_sets::zcount(keys, arguments),
         "zrange" => sorted_sets::zrange(keys, arguments),
         "zrangebyscore" => sorted_sets::zrangebyscore(keys, arguments),
+        "zrank" => sorted_sets::zrank(keys, arguments),
         "zrem" => sorted_sets::zrem(keys, arguments),
         "zscore" => sorted_sets::zscore(keys, arguments),
         _ => Err(format!(

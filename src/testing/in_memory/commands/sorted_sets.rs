@@ -118,6 +118,14 @@ pub(super) fn zrangebyscore(keys: &mut Keyspace, arguments: &Arguments<'_>) -> O
     Ok(replies(found.skip(skipped).take(most), with_scores))
 }
 
+pub(super) fn zrank(keys: &mut Keyspace, arguments: &Arguments<'_>) -> Outcome {
+    arguments.exactly(2)?;
+    let member = arguments.get(1)?;
+    let mut members = members(keys, arguments.get(0)?)?.into_iter().flatten();
+    let rank = members.position(|(_, one)| one == member);
+    Ok(rank.map_or(Reply::Nil, Reply::count))
+}
+
 pub(super) fn zrem(keys: &mut Keyspace, arguments: &Arguments<'_>) -> Outcome {
     let key = arguments.get(0)?;
     let names = arguments.from(1)?;

@@ -1,0 +1,113 @@
+-- The line of a lock: the clients of this library that wait for it, in their order.
+--
+-- A sorted set of places. A place is the channel on which its client listens. Its score is the time
+-- at which the client entered the line, in microseconds. The first place is called when the lock
+-- becomes free, and then the lock is reserved for it for a moment. The empty member is the mark of
+-- the call: the time of the call, as a negative score, so it is before all places. It is removed
+-- when the client has answered.
+--
+-- pcall: the line decides about the order of clients only. If Redis refuses its key, the clients
+-- wait without a line, and all listen to the channel for releases.
+
+-- For how long a free lock is reserved for the client that was called, in microseconds. A client
+-- that has not answered by then loses its place.
+local RESERVED = 500000
+
+-- For how long the line is kept after the last request of a waiting client, in milliseconds. Each
+-- of them sends a request at least every 30 s.
+local KEPT = 90000
+
+local function line_of(lock)
+    return 'leasehold_line:' .. tagged(lock)
+end
+
+local function now_micros()
+    local now = redis.call('time')
+    return now[1] * 1000000 + now[2]
+end
+
+-- Returns the first place, and when it was called, if it has not answered; nothing if there is no
+-- line.
+local function first_in(line)
+    local found = redis.pcall('zrange', line, 0, 1, 'withscores')
+    if found[1] == '' then
+        return found[3], -found[2]
+    end
+    return found[1]
+end
+
+-- For how many milliseconds the lock, which is free, is still reserved for another client; 0 if it
+-- is not. Removes the place of a client that has not answered.
+local function reserved_for(lock, place)
+    local line = line_of(lock)
+    local first, called = first_in(line)
+    if not called or first == place then
+        return 0
+    end
+    local left = RESERVED - (now_micros() - called)
+    if left <= 0 then
+        redis.call('zrem', line, first, '')
+    end
+    return math.max(math.ceil(left / 1000), 0)
+end
+
+-- Calls the first client that listens, and removes those before it. True if there is one.
+local function call_first(lock, publish)
+    local line = line_of(lock)
+    while true do
+        local first, called = first_in(line)
+        if not first then
+            return false
+        end
+        local now = now_micros()
+        local heard = 0
+        if not called or now - called < RESERVED then
+            heard = redis.pcall(publish, first, 'called ' .. lock)
+        end
+        if type(heard) == 'table' then
+            -- The user may not publish there.
+            return false
+        elseif heard > 0 then
+            if not called then
+                redis.call('zadd', line, -now, '')
+            end
+            return true
+        end
+        redis.call('zrem', line, first, '')
+    end
+end
+
+-- The client waits: gives it a place, if it has none. Returns how many places are before its own;
+-- nil if there is no line.
+local function enter_line(lock, place)
+    local line = line_of(lock)
+    local rank = redis.pcall('zrank', line, place)
+    if not rank then
+        local added = redis.pcall('zadd', line, now_micros(), place)
+        rank = type(added) == 'table' and added or redis.call('zrank', line, place)
+    end
+    if type(rank) == 'table' then
+        return nil
+    end
+    redis.call('pexpire', line, KEPT)
+    if rank <= 1 then
+        local first, called = first_in(line)
+        if called and first == place then
+            redis.call('zrem', line, '')
+        end
+        return first == place and 0 or 1
+    end
+    return rank
+end
+
+-- The client does not wait any more. True if it had the first place.
+local function leave_line(lock, place)
+    local line = line_of(lock)
+    local is_first = first_in(line) == place
+    if is_first then
+        redis.call('zrem', line, place, '')
+    else
+        redis.pcall('zrem', line, place)
+    end
+    return is_first
+end
