@@ -57,20 +57,27 @@ local function refused(i, left, holder)
     return { left, i, holder, rank }
 end
 
--- The number of keys that exist among the locks and their lines. In groups, because Lua passes at
--- most about 8,000 values to a function.
+-- The number of keys that exist among the locks and their lines.
 local existing = 0
-for first = 1, locks, 1000 do
-    local keys, last = {}, math.min(first + 999, locks)
-    for i = first, last do
-        keys[#keys + 1] = KEYS[i]
-        keys[#keys + 1] = line_of(KEYS[i])
+if locks == 1 then
+    existing = pcall('exists', KEYS[1], line_of(KEYS[1]))
+    if type(existing) == 'table' then
+        existing = call('exists', KEYS[1])
     end
-    local found = pcall('exists', unpack(keys))
-    if type(found) == 'table' then
-        found = call('exists', unpack(KEYS, first, last))
+else
+    -- In groups, because Lua passes at most about 8,000 values to a function.
+    for first = 1, locks, 1000 do
+        local keys, last = {}, math.min(first + 999, locks)
+        for i = first, last do
+            keys[#keys + 1] = KEYS[i]
+            keys[#keys + 1] = line_of(KEYS[i])
+        end
+        local found = pcall('exists', unpack(keys))
+        if type(found) == 'table' then
+            found = call('exists', unpack(KEYS, first, last))
+        end
+        existing = existing + found
     end
-    existing = existing + found
 end
 
 -- For each lock that an earlier copy acquired: the name of that copy.

@@ -3,13 +3,13 @@
 --
 -- KEYS[1]  the lock: a hash of owner to hold count
 -- ARGV[1]  the place of the client
--- ARGV[2]  1: only if the client has been called and has not answered, and the lock is free; else 0
+-- ARGV[2]  1: only if the client has been called and has not answered; else 0
 -- ARGV[3]  the command that publishes: publish or spublish
 -- reply    1: the client has left the line; 0: it has not, because ARGV[2] is 1
 local lock, place = KEYS[1], ARGV[1]
 if ARGV[2] == '1' then
     local first, called = first_in(line_of(lock))
-    if first ~= place or not called or redis.call('exists', lock) == 1 then
+    if first ~= place or not called then
         return 0
     end
 end

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::{RedisError, RedisResult, Value};
 
-use super::channels::{BATCH, CALLED, Listening, REFUSED_PAUSE};
+use super::channels::{BATCH, CALLED, Channels, Listening, REFUSED_PAUSE};
 use super::shared::{Context, Shared};
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
@@ -118,15 +118,10 @@ impl SubscriberThread {
     }
 
     fn connect(&self) -> RedisResult<Connection> {
-        let Context {
-            control,
-            connect_timeout,
-            ..
-        } = &*self.context;
-        let mut connection = self.shared.server.node.open(*connect_timeout)?;
-        self.exchange(&mut connection, "SUBSCRIBE", control)?;
-        let woken = self.shared.state.lock().channels.connected(Moment::now());
-        woken.iter().for_each(Unparker::unpark);
+        let node = &self.shared.server.node;
+        let mut connection = node.open(self.context.connect_timeout)?;
+        self.exchange(&mut connection, "SUBSCRIBE", &self.context.control)?;
+        self.wake(|channels| channels.connected(Moment::now()));
         Ok(connection)
     }
 
@@ -209,13 +204,7 @@ impl SubscriberThread {
         for (at, channel) in channels.iter().enumerate() {
             match self.receive(connection, command, channel) {
                 Ok(()) => {
-                    let woken = self
-                        .shared
-                        .state
-                        .lock()
-                        .channels
-                        .confirmed(channel, Moment::now());
-                    woken.iter().for_each(Unparker::unpark);
+                    self.wake(|channels| channels.confirmed(channel, Moment::now()));
                 }
                 Err(error) if at % together > 0 => return Err(error),
                 Err(error) => match RetryAction::on(&error) {
@@ -349,7 +338,12 @@ impl SubscriberThread {
     /// Unparks the listeners. They try to acquire the lock, which tells them its new server, and
     /// listen there.
     fn moved(&self, channel: &str) {
-        let woken = self.shared.state.lock().channels.moved(channel);
+        self.wake(|channels| channels.moved(channel));
+    }
+
+    /// Changes the channels, and wakes the listeners that this returns.
+    fn wake(&self, change: impl FnOnce(&mut Channels) -> Vec<Unparker>) {
+        let woken = change(&mut self.shared.state.lock().channels);
         woken.iter().for_each(Unparker::unpark);
     }
 }

@@ -106,7 +106,11 @@ impl<'a> Acquisition<'a> {
     /// Waits until the lock that another owner holds may be free. Parts that are granted are kept
     /// for a short time only.
     fn await_release(&mut self, held: HeldByOther<'a>) {
-        let left = self.polls.next(&held, fastrand::f32()) + held.part.core.wait_jitter();
+        let left = match held.rank {
+            Some(rank) => self.polls.next(rank, held.left, fastrand::f32()),
+            None => held.left,
+        };
+        let left = left + held.part.core.wait_jitter();
         if self.granted().next().is_some() {
             let lease = Duration::from_millis(self.units[0].terms.millis);
             let kept = jitter(KEPT.min(lease / 8));

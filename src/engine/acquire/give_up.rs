@@ -8,7 +8,7 @@ use crate::base::owner::OwnerId;
 use crate::engine::held::Needed;
 use crate::engine::parts::Part;
 use crate::request;
-use crate::script::Call;
+use crate::script::{self, Call};
 
 /// Names of requests that are older than this many are left out. What Redis has noted for them ends
 /// by itself.
@@ -35,6 +35,7 @@ impl Acquisition<'_> {
     /// could affect a later wait.
     pub(super) fn give_up(&self) {
         if !self.is_known_to_wait {
+            self.leave_if_called();
             return;
         }
         let mut parts: List<&Part> = List::new();
@@ -73,10 +74,27 @@ impl Acquisition<'_> {
     }
 }
 
+impl Acquisition<'_> {
+    /// After a wait whose last request has left the line: leaves it in the background if a message
+    /// has arrived since. A late copy of an earlier request may have entered the line again.
+    fn leave_if_called(&self) {
+        let Some(place) = &self.place else { return };
+        if self.call.budget.take_message() {
+            for part in &self.units[0].parts {
+                leave_later(part, script::leave_line(&part.key, place, true));
+            }
+        }
+    }
+}
+
 fn give_up_later(part: &Part, call: Call) {
     if part.protocol.can_give_up_late() {
-        let until = Moment::now().after(part.core.command_timeout);
-        let watchdog = &part.core.watchdog;
-        watchdog.release_orphan(part.key.clone(), call, until);
+        leave_later(part, call);
     }
+}
+
+fn leave_later(part: &Part, call: Call) {
+    let until = Moment::now().after(part.core.command_timeout);
+    let watchdog = &part.core.watchdog;
+    watchdog.release_orphan(part.key.clone(), call, until);
 }

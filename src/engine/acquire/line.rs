@@ -6,8 +6,6 @@
 
 use std::time::Duration;
 
-use super::acquisition::HeldByOther;
-
 /// The longest sleep. The line in Redis is kept for three times this after each request.
 pub(super) const LONGEST: Duration = Duration::from_secs(30);
 
@@ -26,13 +24,11 @@ pub(super) struct Polls {
 }
 
 impl Polls {
-    /// How long the thread sleeps at most. `random` is between 0 and 1.
-    pub(super) fn next(&self, held: &HeldByOther<'_>, random: f32) -> Duration {
-        let Some(rank) = held.rank else {
-            return held.left;
-        };
+    /// How long a thread sleeps at most if `rank` clients are before it and the lease of the owner
+    /// ends in `left`. `random` is between 0 and 1.
+    pub(super) fn next(&self, rank: u32, left: Duration, random: f32) -> Duration {
         // Those that are further behind ask later when the lease ends.
-        let lease_ends = held.left + Duration::from_millis(rank.into());
+        let lease_ends = left + Duration::from_millis(rank.into());
         let longest = lease_ends.min(LONGEST);
         match rank {
             0 => longest,
@@ -47,5 +43,33 @@ impl Polls {
     /// Records that no call ended a sleep of this length.
     pub(super) fn elapsed(&mut self, slept: Duration) {
         self.last = slept;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
+    #[test]
+    fn the_first_client_sleeps_until_the_lease_ends() {
+        let polls = Polls::default();
+        assert_eq!(polls.next(0, MS(20_000), 0.5), MS(20_000));
+        assert_eq!(polls.next(0, MS(3_600_000), 0.5), LONGEST);
+    }
+
+    #[test]
+    fn the_clients_behind_it_ask_at_a_rate_that_does_not_depend_on_their_number() {
+        for clients in [10, 100, 250] {
+            let polls = Polls::default();
+            // All were refused when they were the last.
+            let time = (polls.next(clients, LONGEST, 0.5) - RESERVED) / clients;
+            assert_eq!(time, SPACING);
+        }
+        let mut polls = Polls::default();
+        assert_eq!(polls.next(1, MS(20_000), 0.0), RESERVED);
+        polls.elapsed(RESERVED);
+        assert_eq!(polls.next(1, MS(20_000), 0.0), RESERVED * 2);
     }
 }

@@ -27,6 +27,10 @@ impl<'a> Acquisition<'a> {
             Some(prepared) => List::from([prepared]),
             None => requested.iter().map(owner).collect(),
         };
+        if self.place.is_some() {
+            // This request answers the calls so far.
+            self.call.budget.take_message();
+        }
         let results = self.send(&requested, &mut owners, prepared.as_deref());
         if prepared.is_some_and(|prepared| prepared.is_outdated()) {
             // The wake-up of that message has been taken. If the lock is refused, another request
