@@ -164,6 +164,8 @@ pub struct LockKeys {
     pub channel: String,
     /// The key of the last fencing token.
     pub last_token: String,
+    /// The line of the clients that wait, except those of a fair lock: their places.
+    pub line: String,
     /// Of a fair lock: the list of places in its queue.
     pub queue: String,
     /// Of a fair lock: when each place ends.
@@ -194,6 +196,7 @@ impl LockKeys {
             key: key.key().to_string(),
             channel: key.channel().to_string(),
             last_token: key.last_token(),
+            line: key.prefixed("leasehold_line"),
             queue: key.prefixed("redisson_lock_queue"),
             places: key.prefixed("redisson_lock_timeout"),
             read_write_waits: key.prefixed("leasehold_rwlock"),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -49,6 +49,9 @@ pub(crate) struct Core {
     pub(crate) queue: Arc<LocalQueue>,
     /// The threads that wait for kinds without a holder.
     pub(crate) waiting: WaitQueues,
+    /// The log says that Redis refuses the line of a lock. It is logged once, because every lock may
+    /// have one.
+    pub(crate) logged_no_line: AtomicBool,
     pub(crate) lanes: Lanes,
     pub(crate) observer: Arc<Observer>,
     /// Dropped last, because the other threads report until they end.
@@ -109,6 +112,7 @@ impl Core {
             redis,
             queue: LocalQueue::shared(),
             waiting: WaitQueues::default(),
+            logged_no_line: AtomicBool::new(false),
             lanes: Lanes::default(),
             observer,
             _reporter: reporter,

@@ -51,8 +51,8 @@ impl Right {
 pub(super) const RIGHTS: &[Right] = {
     use When::{Always, Cluster, Database, Holders, Kinds, Looking, Replicas, Sentinel, Shards};
     use kinds::{
-        CONDITIONS_OR_LEASES, FAIR, FAIR_CONDITIONS_OR_LEASES, GIVING_UP, LATCHES, LEASES,
-        LISTENERS, NUMBERS, READ_WRITE, SEMAPHORES,
+        CONDITIONS_OR_LEASES, FAIR, FAIR_CONDITIONS_OR_LEASES, GIVING_UP, LATCHES, LEASES, LINE,
+        LINE_CONDITIONS_OR_LEASES, LISTENERS, NUMBERS, READ_WRITE, SEMAPHORES, SORTED_SETS,
     };
     &[
         Right::of(
@@ -74,6 +74,7 @@ pub(super) const RIGHTS: &[Right] = {
         // NX and XX together are a syntax error.
         Right::of(Always, "set", "SET {token} 0 NX XX"),
         Right::of(Always, "exists", "EXISTS {key}"),
+        Right::of(Kinds(LINE), "exists", "EXISTS {line}"),
         Right::of(Kinds(FAIR), "exists", "EXISTS {queue}"),
         Right::of(Kinds(FAIR), "exists", "EXISTS {places}"),
         Right::of(Kinds(READ_WRITE), "exists", "EXISTS {waits}"),
@@ -106,24 +107,21 @@ pub(super) const RIGHTS: &[Right] = {
             "EVAL return(redis.pcall('set',KEYS[1],'','px','1').ok)and(redis.pcall('rpush',KEYS[1],\
              '')) 1 {absent}",
         ),
-        Right::of(
-            Kinds(FAIR_CONDITIONS_OR_LEASES),
-            "zadd",
-            "ZADD {key} never {absent}",
-        ),
+        Right::of(Kinds(SORTED_SETS), "zadd", "ZADD {key} never {absent}"),
         Right::of(Kinds(LEASES), "zcard", "ZCARD {key}"),
         Right::of(Kinds(LEASES), "zcount", "ZCOUNT {key} 0 0"),
-        Right::of(Kinds(CONDITIONS_OR_LEASES), "zrange", "ZRANGE {key} 0 0"),
+        Right::of(
+            Kinds(LINE_CONDITIONS_OR_LEASES),
+            "zrange",
+            "ZRANGE {key} 0 0",
+        ),
         Right::of(
             Kinds(CONDITIONS_OR_LEASES),
             "zrangebyscore",
             "ZRANGEBYSCORE {key} 0 0",
         ),
-        Right::of(
-            Kinds(FAIR_CONDITIONS_OR_LEASES),
-            "zrem",
-            "ZREM {key} {absent}",
-        ),
+        Right::of(Kinds(LINE), "zrank", "ZRANK {key} {absent}"),
+        Right::of(Kinds(SORTED_SETS), "zrem", "ZREM {key} {absent}"),
         Right::of(
             Kinds(FAIR_CONDITIONS_OR_LEASES),
             "zscore",

@@ -1,5 +1,7 @@
 //! Observes the calls that acquire a lock.
 
+use std::sync::atomic::Ordering;
+
 use crate::core::Core;
 use crate::engine::held::HeldPart;
 use crate::engine::parts::{Part, Parts};
@@ -46,6 +48,22 @@ pub(super) fn log_that_there_are_none(semaphore: &Part) {
             node = &*node,
             "a thread waits for a permit, but the semaphore has no permits, available or leased; \
              set their number (set_permits): it was never set, or the key of the leases was lost"
+        );
+    });
+}
+
+/// Logs, once for each client, that Redis refuses the line of a lock for which a thread waits.
+pub(super) fn log_that_there_is_no_line(lock: &Part) {
+    if lock.core.logged_no_line.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let (name, node) = (lock.key.shared_name(), lock.node());
+    tell(move || {
+        tracing::warn!(
+            lock = &*name,
+            node = &*node,
+            "the user may not use the line of a lock, so each release wakes all waiting clients; \
+             allow the keys leasehold_line:* and the commands ZADD, ZRANGE, ZRANK and ZREM"
         );
     });
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::acquisition::{Acquisition, HeldByOther, Replies, is_over};
 use super::line::LONGEST;
-use super::observed::log_that_there_are_none;
+use super::observed::{log_that_there_are_none, log_that_there_is_no_line};
 use crate::base::clock::Moment;
 use crate::base::owner::OwnerId;
 use crate::engine::parts::Part;
@@ -86,6 +86,9 @@ impl<'a> Acquisition<'a> {
         unit.may_wait_as(owner);
         if self.place.is_some() {
             self.is_known_to_wait = rank.is_some();
+            if rank.is_none() && !budget.is_wait_over() {
+                log_that_there_is_no_line(first);
+            }
         }
         if first.protocol.has_no_owner(&reply.reply)
             && !budget.is_wait_over()

@@ -45,16 +45,28 @@ pub fn end_of_lease(server: &Server, name: &str) -> i64 {
     ask(server, "PEXPIRETIME", name)
 }
 
-/// The number of clients that subscribed to a channel of the lock, of any kind.
+/// The number of clients that listen for the lock, of any kind: to one of its channels, or from a
+/// place in its line.
 pub fn listeners(server: &Server, name: &str) -> u32 {
     listening(&mut server.connection(), name)
 }
 
-/// The number of subscribers, read through this connection.
+/// The same, read through this connection.
 pub fn listening(redis: &mut Connection, name: &str) -> u32 {
-    // Each client that waits for a fair lock has a channel of its own.
-    let pattern = format!("*{{{name}}}*");
+    let line = format!("leasehold_line:{{{name}}}");
+    let places = redis::cmd("ZRANGE").arg(line).arg(0).arg(-1).query(redis);
+    // With the mark of a call, which is no channel. In a cluster, this is not the server of each key.
+    let mut places: Vec<String> = places.unwrap_or_default();
+    // Each client that waits for a fair lock has a channel of its own. In a cluster, a place is one.
+    let own = format!("{{{name}}}");
+    places.retain(|place| !place.contains(&own));
     let mut all = 0;
+    for place in places {
+        let subscribers = redis::cmd("PUBSUB").arg("NUMSUB").arg(place).query(redis);
+        let (_, subscribers): (String, u32) = subscribers.expect("the server replies");
+        all += subscribers;
+    }
+    let pattern = format!("*{own}*");
     for [list, count] in [["CHANNELS", "NUMSUB"], ["SHARDCHANNELS", "SHARDNUMSUB"]] {
         let channels = redis::cmd("PUBSUB").arg(list).arg(&pattern).query(redis);
         // A server that does not know shard channels has no subscribers of them.

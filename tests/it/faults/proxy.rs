@@ -149,11 +149,11 @@ fn each_of_many_requests_sent_together_is_seen_and_gets_its_own_fault() {
 fn a_script_is_recognised_by_its_source_and_by_its_hash() {
     let (_server, proxy) = server_and_proxy();
     proxy.name_script("mine", "return 7");
-    let source = include_str!("../../../lua/release.lua");
+    let source = include_str!("../../../lua/renew.lua");
     let hash = sha1_smol::Sha1::from(source).digest().to_string();
     let (seen, names) = crossbeam_channel::unbounded();
     proxy.on_request(move |request| {
-        let names = ["mine", "release", "acquire"];
+        let names = ["mine", "renew", "acquire"];
         let runs = names.into_iter().filter(|name| request.runs(name));
         seen.send(runs.collect::<Vec<_>>())
             .expect("the test listens");
@@ -161,16 +161,13 @@ fn a_script_is_recognised_by_its_source_and_by_its_hash() {
     });
     let mut client = Client::of(&proxy);
     client.ask(&["EVAL", "return 7", "0"], ":7\r\n");
-    let arguments = ["1", "lock", "owner", "channel", "publish"];
+    let arguments = ["1", "lock", "owner", "0", ""];
     for call in [["eval", source], ["EVALSHA", &hash]] {
-        client.ask(&[&call[..], &arguments].concat(), ":0\r\n");
+        client.ask(&[&call[..], &arguments].concat(), "*1\r\n:0\r\n");
     }
     client.ask(&["ECHO", &hash], "$40\r\n");
     let seen: Vec<_> = names.try_iter().collect();
-    assert_eq!(
-        seen,
-        [vec!["mine"], vec!["release"], vec!["release"], vec![]]
-    );
+    assert_eq!(seen, [vec!["mine"], vec!["renew"], vec!["renew"], vec![]]);
 }
 
 #[test]

@@ -5,10 +5,12 @@ use crate::doctor::finding::Finding;
 use leasehold::admin::LockKeys;
 
 const FAIR_LOCKS: &str = "fair locks";
+const LINES: &str = "lines of waiting clients (each release wakes all of them)";
 const READ_WRITE_LOCKS: &str = "read-write locks";
 const CONDITIONS: &str = "conditions";
 const LEASED: &str = "semaphores with leases";
 
+pub(super) const LINE: &[&str] = &[LINES];
 pub(super) const FAIR: &[&str] = &[FAIR_LOCKS];
 pub(super) const READ_WRITE: &[&str] = &[READ_WRITE_LOCKS];
 pub(super) const GIVING_UP: &[&str] = &["early end of a given-up place in a fair queue"];
@@ -21,10 +23,13 @@ pub(super) const LATCHES: &[&str] = &["latches"];
 pub(super) const LEASES: &[&str] = &[LEASED];
 pub(super) const NUMBERS: &[&str] = &["semaphores", LEASED, "latches"];
 pub(super) const CONDITIONS_OR_LEASES: &[&str] = &[CONDITIONS, LEASED];
+pub(super) const LINE_CONDITIONS_OR_LEASES: &[&str] = &[LINES, CONDITIONS, LEASED];
 pub(super) const FAIR_CONDITIONS_OR_LEASES: &[&str] = &[FAIR_LOCKS, CONDITIONS, LEASED];
+pub(super) const SORTED_SETS: &[&str] = &[LINES, FAIR_LOCKS, CONDITIONS, LEASED];
 
 /// The rules of ACL SETUSER for the keys and channels beside a lock, by their places in the forms.
-const RULES: [(&str, &str); 8] = [
+const RULES: [(&str, &str); 9] = [
+    ("{line}", "~leasehold_line:*"),
     ("{queue}", "~redisson_lock_queue:*"),
     ("{places}", "~redisson_lock_timeout:*"),
     ("{waits}", "~leasehold_rwlock:*"),
@@ -38,6 +43,7 @@ const RULES: [(&str, &str); 8] = [
 /// The names for the places in the forms.
 pub(super) fn names(lock: &LockKeys) -> Vec<(&'static str, String)> {
     let names = [
+        lock.line.clone(),
         lock.queue.clone(),
         lock.places.clone(),
         lock.read_write_waits.clone(),

@@ -30,7 +30,7 @@ impl Requests {
         let requests = Self::default();
         let seen = requests.clone();
         place.proxy.on_request(move |request| {
-            if request.runs("acquire") {
+            if request.runs("fair_acquire") {
                 *seen
                     .tries
                     .lock()
@@ -73,7 +73,7 @@ fn names(kind: &str, count: usize) -> Vec<String> {
 fn hold(holder: &LockClient, names: &[String]) {
     for name in names {
         let lease = Lease::fixed(SOON.get() * 6);
-        let lock = holder.reentrant_lock(name);
+        let lock = holder.fair_lock(name);
         lock.lock_with(lease).expect("it is free");
     }
 }
@@ -88,12 +88,15 @@ fn are_listened(servers: &[&Server], names: &[String]) -> bool {
             channels.extend(list("SHARDCHANNELS"));
         }
     }
-    let channel = |name| format!("redisson_lock__channel:{{{name}}}");
-    names.iter().all(|name| channels.contains(&channel(name)))
+    let is_listened = |name: &String| {
+        let channel = format!("redisson_lock__channel:{{{name}}}:");
+        channels.iter().any(|place| place.starts_with(&channel))
+    };
+    names.iter().all(is_listened)
 }
 
 fn acquire(client: &LockClient, name: &str) {
-    let lock = client.reentrant_lock(name);
+    let lock = client.fair_lock(name);
     let acquired = lock.try_lock(SOON.get(), Lease::RENEWED);
     assert!(acquired.expect("a reply"), "{name}");
     lock.unlock().expect("it is held");
@@ -124,7 +127,7 @@ fn channels_that_are_wanted_together_are_subscribed_by_one_command() {
         eventually("all are subscribed again", listen);
         assert_eq!(requests.subscriptions(), 4);
         for name in &names {
-            holder.reentrant_lock(name).unlock().expect("it is held");
+            holder.fair_lock(name).unlock().expect("it is held");
         }
     });
 }
@@ -172,7 +175,7 @@ fn forbidden_channels_do_not_affect_those_that_are_subscribed_with_them() {
         assert_eq!(requests.subscriptions(), expected);
         assert!(!are_listened(&[&place.server], &forbidden[..1]));
         for name in &all {
-            holder.reentrant_lock(name).unlock().expect("it is held");
+            holder.fair_lock(name).unlock().expect("it is held");
         }
     });
 }
@@ -195,7 +198,7 @@ fn many_shard_channels_are_subscribed_again() {
         eventually("all are subscribed again", listen);
         // Without a message they would wait for the ends of the leases.
         for name in &names {
-            holder.reentrant_lock(name).unlock().expect("it is held");
+            holder.fair_lock(name).unlock().expect("it is held");
         }
     });
 }
