@@ -300,12 +300,15 @@ impl Crowd {
         let lock = client.reentrant_lock(name);
         let condition = lock.condition(CONDITION);
         let mut run = Run::default();
-        let result = lock.lock().and_then(|()| {
-            // The wait releases the lock when it has begun.
-            if entered.fetch_add(1, Ordering::Relaxed) + 1 == self.clients.len() {
-                let _ = say("ready");
-            }
-            run.grants = u64::from(condition.wait_for(LONGEST_WAIT)?);
+        while let Err(error) = lock.lock() {
+            run.check(&Err(error));
+        }
+        // The wait releases the lock when it has begun.
+        if entered.fetch_add(1, Ordering::Relaxed) + 1 == self.clients.len() {
+            let _ = say("ready");
+        }
+        let result = condition.wait_for(LONGEST_WAIT).and_then(|notified| {
+            run.grants = u64::from(notified);
             run.last = now();
             sleep(self.hold);
             lock.unlock()
