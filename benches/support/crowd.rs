@@ -307,13 +307,13 @@ impl Crowd {
         if entered.fetch_add(1, Ordering::Relaxed) + 1 == self.clients.len() {
             let _ = say("ready");
         }
-        let result = condition.wait_for(LONGEST_WAIT).and_then(|notified| {
-            run.grants = u64::from(notified);
-            run.last = now();
-            sleep(self.hold);
-            lock.unlock()
-        });
-        run.check(&result);
+        let notified = condition.wait_for(LONGEST_WAIT);
+        run.grants = u64::from(matches!(notified, Ok(true)));
+        run.last = now();
+        run.check(&notified.map(|_| ()));
+        sleep(self.hold);
+        // Also after a failed wait, which may not have released the lock.
+        run.check(&lock.unlock());
         run
     }
 }
