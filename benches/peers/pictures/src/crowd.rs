@@ -103,7 +103,8 @@ impl Panel {
             .disable_mesh()
             .axis_style(thin())
             .label_style(text(LABEL, HPos::Center, VPos::Top))
-            .x_labels(0)
+            // The labels are written below, at the numbers that are measured.
+            .x_label_formatter(&|_| String::new())
             .y_labels(5)
             .y_label_formatter(&|value| (self.text)(*value))
             .x_desc("clients, logarithmic")
