@@ -394,24 +394,21 @@ fn notify_all(options: &Options, clients: usize, table: &mut Table) {
     }
 }
 
-/// A client of several names, beside a client of each of them.
+/// A client of several names, beside a client of each of them, in a process each.
 fn names_beside_one(options: &Options, count: usize, table: &mut Table) {
     let server = Server::start();
     let names: Vec<_> = (0..count)
         .map(|number| format!("{NAME}:{number}"))
         .collect();
     let all = [names.join(&AND.to_string())];
-    let mut several = Process::start(&server, Kind::Names, HOLD_OF_NAMES, &all);
-    let mut single = Process::start(&server, Kind::Plain, HOLD_OF_NAMES, &names);
-    let window = options.seconds(5.0, count);
-    for process in [&mut several, &mut single] {
-        process.ready();
-    }
-    let span = window_of(count, window);
-    for process in [&mut several, &mut single] {
-        process.begin(span);
-    }
-    let (several, single) = (several.end()[0], single.end());
+    let start = |kind, names: &[String]| Process::start(&server, kind, HOLD_OF_NAMES, names);
+    let mut processes = vec![start(Kind::Names, &all)];
+    processes.extend(names.chunks(1).map(|name| start(Kind::Plain, name)));
+    processes.iter_mut().for_each(Process::ready);
+    let span = window_of(count, options.seconds(5.0, count));
+    processes.iter_mut().for_each(|process| process.begin(span));
+    let runs: Vec<_> = processes.iter_mut().flat_map(Process::end).collect();
+    let (several, single) = (runs[0], &runs[1..]);
     let grants: Vec<_> = single.iter().map(|run| run.grants as f64).collect();
     let grants = [several.grants as f64, median(&grants)];
     let share = grants[0] / grants[1].max(1.0);
