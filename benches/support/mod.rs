@@ -6,6 +6,7 @@ pub mod apart;
 pub mod clock;
 pub mod commands;
 pub mod contention;
+pub mod crowd;
 pub mod empty_section;
 pub mod perf;
 pub mod raw_calls;

@@ -36,6 +36,13 @@ pub fn pin_to(core: &str) {
     }
 }
 
+/// Lets this process and its future children open more files, if the system permits it.
+pub fn open_many_files() {
+    let process = std::process::id().to_string();
+    let limit = ["--nofile=16384:", "--pid", &process];
+    let _ = run_quietly(Command::new("prlimit").args(limit));
+}
+
 /// True if `taskset` is installed and both cores are usable, unless LEASEHOLD_BENCH_PIN=0.
 pub fn pins() -> bool {
     let usable = |core| run_quietly(Command::new("taskset").args(["-c", core, "true"]));

@@ -9,6 +9,7 @@ mod checks;
 mod party;
 mod run_queue;
 mod scenarios;
+mod shares;
 mod stage;
 mod support;
 mod worker;
@@ -33,7 +34,8 @@ fn main() -> ExitCode {
         [worker::ROLE, url, lease] => worker::serve(url, lease).map(|()| true),
         [classpath, "--bench", filter @ ..] if filter.len() <= 1 => {
             let filter = filter.first().copied().unwrap_or_default();
-            Stage::open(classpath).and_then(|stage| bench::run(&stage, filter))
+            Stage::open(classpath)
+                .and_then(|stage| Ok(bench::run(&stage, filter)? & shares::run(&stage, filter)?))
         }
         [classpath] => Stage::open(classpath).and_then(|stage| checks::run(stage, "")),
         [classpath, filter] => Stage::open(classpath).and_then(|stage| checks::run(stage, filter)),

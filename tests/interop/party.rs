@@ -95,6 +95,11 @@ impl Party {
         })
     }
 
+    /// Which library it uses.
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
     /// One of its threads. The thread starts with its first command.
     pub fn thread(&self, number: u32) -> Actor<'_> {
         Actor {

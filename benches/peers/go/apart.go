@@ -28,7 +28,7 @@ func (d *driver) apart(words []string) (string, error) {
 // pairsUntil locks and unlocks until the window ends. The first pair opens connections.
 func (d *driver) pairsUntil(name string, start, end int64) report {
 	report := report{waits: map[int]int64{}}
-	mutex := d.library.NewMutex(name)
+	mutex := d.libraries[0].NewMutex(name)
 	for isFirst := true; isFirst || now() < end; isFirst = false {
 		called := now()
 		for mutex.Lock() != nil {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-redsync/redsync/v4"
 )
 
 // load is the work of all goroutines of this process in one window.
@@ -34,8 +36,9 @@ func (d *driver) contend(words []string) (string, error) {
 		start: number(words[5]), end: number(words[6]),
 	}
 	reports := make(chan report)
-	for range load.threads {
-		go func() { reports <- d.work(load) }()
+	for thread := range load.threads {
+		library := d.libraries[thread%int64(len(d.libraries))]
+		go func() { reports <- work(library, load) }()
 	}
 	all := report{waits: map[int]int64{}}
 	for range load.threads {
@@ -44,7 +47,7 @@ func (d *driver) contend(words []string) (string, error) {
 	return all.words(), all.err
 }
 
-func (d *driver) work(load load) report {
+func work(library *redsync.Redsync, load load) report {
 	report := report{waits: map[int]int64{}}
 	file, err := os.OpenFile(load.counter, os.O_RDWR, 0)
 	if err != nil {
@@ -52,7 +55,7 @@ func (d *driver) work(load load) report {
 		return report
 	}
 	defer file.Close()
-	mutex := d.library.NewMutex(load.name)
+	mutex := library.NewMutex(load.name)
 	time.Sleep(time.Duration(load.start - now()))
 	for now() < load.end {
 		called := now()

@@ -22,8 +22,19 @@ import (
 const longLease = 30 * time.Second
 
 type driver struct {
-	library *redsync.Redsync
-	taken   *redsync.Mutex
+	options *redis.Options
+	// At least one. Only contend uses more than the first.
+	libraries []*redsync.Redsync
+	taken     *redsync.Mutex
+}
+
+// clients makes as many clients as needed. The workers of contend share them.
+func (d *driver) clients(count int64) {
+	for int64(len(d.libraries)) < count {
+		pool := goredis.NewPool(redis.NewClient(d.options))
+		d.libraries = append(d.libraries, redsync.New(pool))
+	}
+	d.libraries = d.libraries[:max(count, 1)]
 }
 
 // now returns nanoseconds of the clock that all processes of the machine share.
@@ -46,8 +57,8 @@ func main() {
 	if err != nil {
 		panic(err)
 	}
-	pool := goredis.NewPool(redis.NewClient(options))
-	driver := &driver{library: redsync.New(pool)}
+	driver := &driver{options: options}
+	driver.clients(1)
 	// The parent closes the input when it ends.
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
@@ -64,12 +75,15 @@ func (d *driver) run(words []string) (string, error) {
 	switch words[0] {
 	case "pairs":
 		return d.pairs(words[1], number(words[2]))
+	case "clients":
+		d.clients(number(words[1]))
+		return "", nil
 	case "contend":
 		return d.contend(words[1:])
 	case "apart":
 		return d.apart(words[1:])
 	case "take":
-		d.taken = d.library.NewMutex(words[1])
+		d.taken = d.libraries[0].NewMutex(words[1])
 		insist(d.taken)
 		return "", nil
 	case "give":
@@ -78,7 +92,7 @@ func (d *driver) run(words []string) (string, error) {
 		_, err := d.taken.Unlock()
 		return fmt.Sprint(unlocking), err
 	case "enter":
-		mutex := d.library.NewMutex(words[1])
+		mutex := d.libraries[0].NewMutex(words[1])
 		called := now()
 		insist(mutex)
 		granted := now()
@@ -99,7 +113,7 @@ func number(word string) int64 {
 }
 
 func (d *driver) pairs(name string, pairs int64) (string, error) {
-	mutex := d.library.NewMutex(name)
+	mutex := d.libraries[0].NewMutex(name)
 	var times strings.Builder
 	for ; pairs > 0; pairs-- {
 		start := now()
@@ -118,7 +132,7 @@ func (d *driver) hold(prefix string, locks int64) error {
 	var held []*redsync.Mutex
 	for number := int64(0); number < locks; number++ {
 		name := fmt.Sprintf("%s:%d", prefix, number)
-		mutex := d.library.NewMutex(name, redsync.WithExpiry(longLease))
+		mutex := d.libraries[0].NewMutex(name, redsync.WithExpiry(longLease))
 		if err := mutex.Lock(); err != nil {
 			return err
 		}

@@ -13,7 +13,11 @@ import Redlock from "redlock";
 const LEASE = 5_000;
 const LONG_LEASE = 30_000;
 
-const redlock = new Redlock([new Client(process.argv[2])]);
+const connect = () => new Redlock([new Client(process.argv[2])]);
+
+const redlock = connect();
+// Only contend uses more than the first.
+let clients = [redlock];
 let taken;
 
 // Nanoseconds of the clock that all processes of the machine share.
@@ -42,6 +46,16 @@ const commands = {
     return times;
   },
 
+  // The workers of contend share so many clients.
+  async clients(count) {
+    const wanted = Math.max(Number(count), 1);
+    while (clients.length < wanted) {
+      clients.push(connect());
+    }
+    clients = clients.slice(0, wanted);
+    return [];
+  },
+
   // Hold and pause in microseconds.
   async contend(name, path, workers, hold, pause, start, end) {
     const load = {
@@ -53,7 +67,8 @@ const commands = {
       end: Number(end),
     };
     const all = { holds: 0, inside: 0, gaveUp: 0, longest: 0, waits: new Map() };
-    await Promise.all(Array.from({ length: Number(workers) }, () => work(load, all)));
+    const startOne = (_, worker) => work(clients[worker % clients.length], load, all);
+    await Promise.all(Array.from({ length: Number(workers) }, startOne));
     const waits = [...all.waits].map(([bucket, count]) => `${bucket}:${count}`);
     return [all.holds, all.inside, all.gaveUp, all.longest, ...waits];
   },
@@ -125,7 +140,7 @@ async function pairsUntil(name, start, end, all) {
   return inside;
 }
 
-async function work(load, all) {
+async function work(redlock, load, all) {
   const file = openSync(load.path, "r+");
   await sleep((load.start - now()) / 1e6);
   while (now() < load.end) {

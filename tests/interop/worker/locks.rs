@@ -33,10 +33,22 @@ fn open(client: &LockClient, words: &[&str]) -> Result<Box<dyn Lock>> {
         "fair" => Box::new(client.fair_lock(name)),
         "read" => Box::new(client.read_write_lock(name).read()),
         "write" => Box::new(client.read_write_lock(name).write()),
+        "mixed-50" => read_or_write(client, name, 50),
+        "mixed-90" => read_or_write(client, name, 90),
         // NAME,NAME
         "multi" => Box::new(client.multi_lock(name.split(','))),
         _ => return Err(format!("no such kind: {kind}").into()),
     })
+}
+
+/// The lock for one hold, of which this percentage only reads.
+fn read_or_write(client: &LockClient, name: &str, reads: u32) -> Box<dyn Lock> {
+    let locks = client.read_write_lock(name);
+    if fastrand::u32(..100) < reads {
+        Box::new(locks.read())
+    } else {
+        Box::new(locks.write())
+    }
 }
 
 /// The levels of this thread on a lock.
@@ -112,20 +124,23 @@ fn contend(session: &mut Session, words: &[&str]) -> Result<String> {
 }
 
 /// THREADS MILLISECONDS HELD: threads acquire the lock again and again, and have it for HELD
-/// milliseconds. Returns how often, and the longest wait in microseconds.
+/// milliseconds. Returns how often, and the longest wait in microseconds. With the kind mixed-N,
+/// N of 100 holds only read.
 fn waits(session: &mut Session, words: &[&str]) -> Result<String> {
     let client = &session.client;
     let [time, held] = [number(words, 3)?, number(words, 4)?].map(Duration::from_millis);
     let longest = AtomicU64::new(0);
     let end = Instant::now() + time;
     let count = sum_of_threads(number(words, 2)?, || {
-        let lock = open(client, words)?;
         let mut count = 0;
         while Instant::now() < end {
+            let lock = open(client, words)?;
             let start = Instant::now();
             let guard = lock.acquire()?;
             longest.fetch_max(micros(start.elapsed()), Ordering::Relaxed);
-            thread::sleep(held);
+            if !held.is_zero() {
+                thread::sleep(held);
+            }
             guard.unlock()?;
             count += 1;
         }

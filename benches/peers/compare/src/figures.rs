@@ -1,6 +1,6 @@
 //! The figures that are compared, in one list for the tables and for what is said about them.
 
-use crate::results::{Apart, Contended, Figures, Held, Results, median, quantile};
+use crate::results::{Apart, CROWDS, Contended, Figures, Held, Results, median, quantile};
 
 type Value = Box<dyn Fn(&Figures) -> Option<f64>>;
 
@@ -41,6 +41,9 @@ pub fn all(results: &Results) -> Vec<Figure> {
     }
     apart(&mut figures);
     hand_over(&mut figures);
+    for (name, clients) in CROWDS {
+        contended(&mut figures, name, &format!("one name, {clients} clients"));
+    }
     held(&mut figures, results.run.locks);
     figures
 }
@@ -56,7 +59,7 @@ fn free_lock(figures: &mut Vec<Figure>) {
     add("commands", tenths, |peer| peer.pair.commands);
 }
 
-fn contended(figures: &mut Vec<Figure>, name: &'static str, workload: &'static str) {
+fn contended(figures: &mut Vec<Figure>, name: &'static str, workload: &str) {
     let of = |value: fn(&Contended) -> f64| -> Value {
         Box::new(move |peer| peer.contended.get(name).map(value))
     };

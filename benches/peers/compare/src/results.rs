@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::Result;
 use crate::histogram::Histogram;
 
+/// The workloads of clients with one worker each on one name, and the numbers of clients.
+pub const CROWDS: [(&str, usize); 3] = [("crowd-2", 2), ("crowd-10", 10), ("crowd-50", 50)];
+
 #[derive(Serialize, Deserialize)]
 pub struct Results {
     pub run: Run,
@@ -44,7 +47,7 @@ pub struct Figures {
     pub workers: String,
     pub settings: String,
     pub pair: Pair,
-    /// Workloads by name: `empty`, `busy`, `processes`.
+    /// Workloads by name: `empty`, `busy`, `processes`, and those of `CROWDS`.
     pub contended: BTreeMap<String, Contended>,
     /// Nothing in figures from before this workload.
     #[serde(default)]

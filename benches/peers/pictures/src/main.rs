@@ -5,6 +5,7 @@ mod apart;
 mod bars;
 mod commands;
 mod contention;
+mod crowd;
 mod lease;
 mod style;
 mod torture;
@@ -43,6 +44,7 @@ fn main() -> Result<()> {
     contention::draw(&results, &file("contention.svg"))?;
     waits::draw(&results, &file("waits.svg"))?;
     apart::draw(&results, &file("apart.svg"))?;
+    crowd::draw(&results, &file("crowd.svg"))?;
     commands::draw(&results, &file("commands.svg"))?;
     lease::draw(&lease::read(&args.trace)?, &file("lease.svg"))?;
     Ok(())

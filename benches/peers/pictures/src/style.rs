@@ -6,7 +6,7 @@ use std::path::Path;
 use leasehold_peers_compare::Result;
 use plotters::backend::SVGBackend;
 use plotters::coord::Shift;
-use plotters::prelude::{DrawingArea, RGBColor};
+use plotters::prelude::{DrawingArea, PathElement, RGBColor, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, IntoFont, ShapeStyle, TextStyle};
 
@@ -61,6 +61,22 @@ pub fn text(size: u32, across: HPos, along: VPos) -> TextStyle<'static> {
 
 pub fn thin() -> ShapeStyle {
     GREY.mix(0.35).stroke_width(1)
+}
+
+/// Writes the names of lines beside their ends, which are given with their colours.
+pub fn names(area: &Area<'_>, mut ends: Vec<((i32, i32), RGBColor, &str)>) -> Result<()> {
+    // From the top, each name at least a line below the one before it.
+    ends.sort_by_key(|end| end.0.1);
+    let mut lowest = i32::MIN;
+    for ((x, y), colour, name) in ends {
+        let at = y.max(lowest);
+        lowest = at + 18;
+        let link = vec![(x + 2, y), (x + 12, at)];
+        area.draw(&PathElement::new(link, colour.mix(0.6).stroke_width(1)))?;
+        let style = text(LABEL, HPos::Left, VPos::Center).color(&colour);
+        area.draw(&Text::new(name, (x + 16, at), style))?;
+    }
+    Ok(())
 }
 
 /// Adds what the backend does not write: a title for readers who cannot see the picture, the

@@ -5,7 +5,7 @@ use std::path::Path;
 use leasehold_peers_compare::Result;
 use leasehold_peers_compare::results::{Contended, Results};
 use plotters::backend::SVGBackend;
-use plotters::prelude::{ChartBuilder, IntoDrawingArea, IntoLogRange, PathElement, Text};
+use plotters::prelude::{ChartBuilder, IntoDrawingArea, IntoLogRange, Text};
 use plotters::series::LineSeries;
 use plotters::style::Color;
 use plotters::style::text_anchor::{HPos, VPos};
@@ -63,19 +63,9 @@ pub fn draw(results: &Results, path: &Path) -> Result<()> {
         let width = if peer.name == "leasehold" { 3 } else { 2 };
         chart.draw_series(LineSeries::new(points, colour.stroke_width(width)))?;
         let end = chart.backend_coord(&(NINES, wait(all, NINES)));
-        ends.push((end.1, end, colour, peer.name.as_str()));
+        ends.push((end, colour, peer.name.as_str()));
     }
-    // From the top, each name at least a line below the one before it.
-    ends.sort_by_key(|end| end.0);
-    let mut lowest = i32::MIN;
-    for (wanted, (x, y), colour, name) in ends {
-        let at = wanted.max(lowest);
-        lowest = at + 18;
-        let link = vec![(x + 2, y), (x + 12, at)];
-        root.draw(&PathElement::new(link, colour.mix(0.6).stroke_width(1)))?;
-        let style = text(LABEL, HPos::Left, VPos::Center).color(&colour);
-        root.draw(&Text::new(name, (x + 16, at), style))?;
-    }
+    style::names(&root, ends)?;
     root.present()?;
     style::complete(
         path,

@@ -23,18 +23,24 @@ pub trait Lock {
 }
 
 pub struct Threads<P: Peer> {
-    peer: P,
+    /// Makes a client.
+    make: fn(&str) -> Result<P>,
+    url: String,
+    /// The clients, at least one. Only `contend` uses more than the first.
+    peers: Vec<P>,
     taken: Option<P::Lock>,
     held: Vec<P::Lock>,
 }
 
 impl<P: Peer> Threads<P> {
-    pub fn new(peer: P) -> Self {
-        Self {
-            peer,
+    pub fn new(make: fn(&str) -> Result<P>, url: &str) -> Result<Self> {
+        Ok(Self {
+            make,
+            url: url.to_owned(),
+            peers: vec![make(url)?],
             taken: None,
             held: Vec::new(),
-        }
+        })
     }
 }
 
@@ -96,7 +102,7 @@ fn pairs(lock: &mut impl Lock, load: &Apart) -> Result<Report> {
 
 impl<P: Peer> Driver for Threads<P> {
     fn pairs(&mut self, name: &str, pairs: usize) -> Result<String> {
-        let mut lock = self.peer.lock(name);
+        let mut lock = self.peers[0].lock(name);
         let mut times = Vec::with_capacity(pairs);
         for _ in 0..pairs {
             let start = now();
@@ -107,11 +113,20 @@ impl<P: Peer> Driver for Threads<P> {
         Ok(words(&times))
     }
 
+    fn clients(&mut self, count: usize) -> Result<()> {
+        while self.peers.len() < count {
+            self.peers.push((self.make)(&self.url)?);
+        }
+        self.peers.truncate(count.max(1));
+        Ok(())
+    }
+
     fn contend(&mut self, load: Load) -> Result<String> {
-        let peer = &self.peer;
+        let load = &load;
         thread::scope(|scope| {
-            let work = || work(&mut peer.lock(&load.name), &load);
-            let threads: Vec<_> = (0..load.threads).map(|_| scope.spawn(work)).collect();
+            let work = |peer: &'_ P| work(&mut peer.lock(&load.name), load);
+            let peers = self.peers.iter().cycle().take(load.threads);
+            let threads: Vec<_> = peers.map(|peer| scope.spawn(move || work(peer))).collect();
             let mut all = Report::default();
             for thread in threads {
                 all.add(thread.join().map_err(|_| "a thread panicked")??);
@@ -121,7 +136,7 @@ impl<P: Peer> Driver for Threads<P> {
     }
 
     fn apart(&mut self, load: Apart) -> Result<String> {
-        let (peer, load) = (&self.peer, &load);
+        let (peer, load) = (&self.peers[0], &load);
         thread::scope(|scope| {
             let work = |worker| move || pairs(&mut peer.lock(&load.name(worker)), load);
             let threads: Vec<_> = (0..load.workers)
@@ -136,7 +151,7 @@ impl<P: Peer> Driver for Threads<P> {
     }
 
     fn take(&mut self, name: &str) -> Result<()> {
-        insist(self.taken.insert(self.peer.lock(name)));
+        insist(self.taken.insert(self.peers[0].lock(name)));
         Ok(())
     }
 
@@ -149,7 +164,7 @@ impl<P: Peer> Driver for Threads<P> {
     }
 
     fn enter(&mut self, name: &str) -> Result<String> {
-        let mut lock = self.peer.lock(name);
+        let mut lock = self.peers[0].lock(name);
         let called = now();
         insist(&mut lock);
         let granted = now();
@@ -159,7 +174,7 @@ impl<P: Peer> Driver for Threads<P> {
 
     fn hold(&mut self, prefix: &str, locks: usize) -> Result<()> {
         for number in 0..locks {
-            let mut lock = self.peer.lock(&format!("{prefix}:{number}"));
+            let mut lock = self.peers[0].lock(&format!("{prefix}:{number}"));
             lock.lock()?;
             self.held.push(lock);
         }

@@ -24,6 +24,7 @@ pub type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 /// What the parent can ask for. Each call returns the words of the reply.
 trait Driver {
     fn pairs(&mut self, name: &str, pairs: usize) -> Result<String>;
+    fn clients(&mut self, count: usize) -> Result<()>;
     fn contend(&mut self, load: Load) -> Result<String>;
     fn apart(&mut self, load: Apart) -> Result<String>;
     fn take(&mut self, name: &str) -> Result<()>;
@@ -38,10 +39,10 @@ fn main() -> Result<()> {
         return Err("arguments: LIBRARY URL".into());
     };
     let mut driver: Box<dyn Driver> = match library.as_str() {
-        "leasehold" => Box::new(blocking::Threads::new(leasehold_lock::Peer::new(url)?)),
-        "redisson-rs" => Box::new(blocking::Threads::new(redisson_lock::Peer::new(url)?)),
-        "rslock" => Box::new(tasks::Tasks::new(async { rslock_lock::Peer::new(url) })?),
-        "distributed-lock-redis" => Box::new(tasks::Tasks::new(distributed_lock::Peer::new(url))?),
+        "leasehold" => Box::new(blocking::Threads::new(leasehold_lock::Peer::new, url)?),
+        "redisson-rs" => Box::new(blocking::Threads::new(redisson_lock::Peer::new, url)?),
+        "rslock" => Box::new(tasks::Tasks::new(rslock_lock::Peer::new, url)?),
+        "distributed-lock-redis" => Box::new(tasks::Tasks::new(distributed_lock::Peer::new, url)?),
         _ => return Err(format!("{library} is not known").into()),
     };
     let mut output = io::stdout().lock();
@@ -62,6 +63,7 @@ fn run(driver: &mut dyn Driver, line: &str) -> Result<String> {
     let none = |()| String::new();
     match words.as_slice() {
         ["pairs", name, pairs] => driver.pairs(name, pairs.parse()?),
+        ["clients", count] => driver.clients(count.parse()?).map(none),
         ["contend", load @ ..] => driver.contend(Load::parse(load)?),
         ["apart", load @ ..] => driver.apart(Apart::parse(load)?),
         ["take", name] => driver.take(name).map(none),

@@ -22,7 +22,7 @@ pub struct Lock {
 }
 
 impl Peer {
-    pub fn new(url: &str) -> Result<Self> {
+    pub async fn new(url: &str) -> Result<Self> {
         Ok(Self(LockManager::new(vec![url])))
     }
 

@@ -38,21 +38,29 @@ pub trait Lock: Send + 'static {
     }
 }
 
+type Make<P> = Box<dyn Fn(&Runtime, &str) -> Result<P>>;
+
 pub struct Tasks<P: Peer> {
     runtime: Runtime,
-    peer: Arc<P>,
+    /// Makes a client in the runtime.
+    make: Make<P>,
+    url: String,
+    /// The clients, at least one. Only `contend` uses more than the first.
+    peers: Vec<Arc<P>>,
     taken: Option<P::Lock>,
 }
 
 impl<P: Peer> Tasks<P> {
-    pub fn new(peer: impl Future<Output = Result<P>>) -> Result<Self> {
-        let runtime = Runtime::new()?;
-        let peer = Arc::new(runtime.block_on(peer)?);
-        Ok(Self {
-            runtime,
-            peer,
+    pub fn new(make: impl AsyncFn(&str) -> Result<P> + 'static, url: &str) -> Result<Self> {
+        let mut tasks = Self {
+            runtime: Runtime::new()?,
+            make: Box::new(move |runtime, url| runtime.block_on(make(url))),
+            url: url.to_owned(),
+            peers: Vec::new(),
             taken: None,
-        })
+        };
+        tasks.clients(1)?;
+        Ok(tasks)
     }
 
     /// Runs a future as a task, and waits for it.
@@ -122,7 +130,7 @@ async fn pairs(mut lock: impl Lock, load: Arc<Apart>) -> Result<Report> {
 
 impl<P: Peer> Driver for Tasks<P> {
     fn pairs(&mut self, name: &str, pairs: usize) -> Result<String> {
-        let mut lock = self.peer.lock(name);
+        let mut lock = self.peers[0].lock(name);
         self.run(async move {
             let mut times = Vec::with_capacity(pairs);
             for _ in 0..pairs {
@@ -135,11 +143,21 @@ impl<P: Peer> Driver for Tasks<P> {
         })
     }
 
+    fn clients(&mut self, count: usize) -> Result<()> {
+        while self.peers.len() < count {
+            let peer = (self.make)(&self.runtime, &self.url)?;
+            self.peers.push(Arc::new(peer));
+        }
+        self.peers.truncate(count.max(1));
+        Ok(())
+    }
+
     fn contend(&mut self, load: Load) -> Result<String> {
-        let (peer, load) = (Arc::clone(&self.peer), Arc::new(load));
+        let (peers, load) = (self.peers.clone(), Arc::new(load));
         self.run(async move {
-            let work = |_| tokio::spawn(work(peer.lock(&load.name), Arc::clone(&load)));
-            let tasks: Vec<_> = (0..load.threads).map(work).collect();
+            let work = |peer: &Arc<P>| tokio::spawn(work(peer.lock(&load.name), Arc::clone(&load)));
+            let peers = peers.iter().cycle().take(load.threads);
+            let tasks: Vec<_> = peers.map(work).collect();
             let mut all = Report::default();
             for task in tasks {
                 all.add(task.await??);
@@ -149,7 +167,7 @@ impl<P: Peer> Driver for Tasks<P> {
     }
 
     fn apart(&mut self, load: Apart) -> Result<String> {
-        let (peer, load) = (Arc::clone(&self.peer), Arc::new(load));
+        let (peer, load) = (Arc::clone(&self.peers[0]), Arc::new(load));
         self.run(async move {
             let work = |worker| {
                 let lock = peer.lock(&load.name(worker));
@@ -165,7 +183,7 @@ impl<P: Peer> Driver for Tasks<P> {
     }
 
     fn take(&mut self, name: &str) -> Result<()> {
-        let mut lock = self.peer.lock(name);
+        let mut lock = self.peers[0].lock(name);
         self.taken = Some(self.run(async move {
             insist(&mut lock).await;
             Ok(lock)
@@ -184,7 +202,7 @@ impl<P: Peer> Driver for Tasks<P> {
     }
 
     fn enter(&mut self, name: &str) -> Result<String> {
-        let mut lock = self.peer.lock(name);
+        let mut lock = self.peers[0].lock(name);
         self.run(async move {
             let called = now();
             insist(&mut lock).await;
@@ -195,7 +213,7 @@ impl<P: Peer> Driver for Tasks<P> {
     }
 
     fn hold(&mut self, prefix: &str, locks: usize) -> Result<()> {
-        let handle = |number| self.peer.long_lock(&format!("{prefix}:{number}"));
+        let handle = |number| self.peers[0].long_lock(&format!("{prefix}:{number}"));
         let mut handles: Vec<_> = (0..locks).map(handle).collect();
         let held = self.run(async move {
             for lock in &mut handles {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use leasehold_peers_compare::Result;
-use leasehold_peers_compare::results::Contended;
+use leasehold_peers_compare::results::{CROWDS, Contended};
 use tempfile::NamedTempFile;
 
 use super::{Scale, Side, alternate, progress};
@@ -21,7 +21,9 @@ const LEAD: Duration = Duration::from_millis(50);
 struct Workload {
     name: &'static str,
     processes: usize,
+    /// Workers and clients of each process. Workers that are more than the clients share them.
     workers: usize,
+    clients: usize,
     hold: Duration,
     pause: Duration,
 }
@@ -31,6 +33,7 @@ const WORKLOADS: &[Workload] = &[
         name: "empty",
         processes: 1,
         workers: 8,
+        clients: 1,
         hold: Duration::ZERO,
         pause: Duration::ZERO,
     },
@@ -38,6 +41,7 @@ const WORKLOADS: &[Workload] = &[
         name: "busy",
         processes: 1,
         workers: 8,
+        clients: 1,
         hold: Duration::from_millis(2),
         pause: Duration::from_millis(20),
     },
@@ -45,14 +49,33 @@ const WORKLOADS: &[Workload] = &[
         name: "processes",
         processes: 2,
         workers: 4,
+        clients: 1,
         hold: Duration::ZERO,
         pause: Duration::ZERO,
     },
 ];
 
+/// Workers with a client each, in two processes.
+fn crowd((name, clients): (&'static str, usize)) -> Workload {
+    Workload {
+        name,
+        processes: 2,
+        workers: clients / 2,
+        clients: clients / 2,
+        hold: Duration::from_millis(1),
+        pause: Duration::ZERO,
+    }
+}
+
 pub fn measure(sides: &mut [Side], server: &Server, scale: &Scale) -> Result<()> {
     let mut workloads = WORKLOADS.iter();
     workloads.try_for_each(|workload| run(sides, server, workload, scale))
+}
+
+/// Their clients keep connections, so this is the last workload of these processes.
+pub fn measure_crowds(sides: &mut [Side], server: &Server, scale: &Scale) -> Result<()> {
+    let mut workloads = CROWDS.into_iter().map(crowd);
+    workloads.try_for_each(|workload| run(sides, server, &workload, scale))
 }
 
 fn run(sides: &mut [Side], server: &Server, workload: &Workload, scale: &Scale) -> Result<()> {
@@ -60,6 +83,9 @@ fn run(sides: &mut [Side], server: &Server, workload: &Workload, scale: &Scale) 
         "{}: {} x {} workers",
         workload.name, workload.processes, workload.workers
     ));
+    for driver in sides.iter_mut().flat_map(|side| &mut side.drivers) {
+        driver.call(&format!("clients {}", workload.clients))?;
+    }
     // The first windows open connections and load scripts. They are not counted.
     alternate(sides, 1, |side| {
         window(side, workload, scale.window, &mut Contended::default()).map(drop)

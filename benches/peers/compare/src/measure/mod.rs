@@ -73,6 +73,7 @@ pub fn run(peers: &[&'static Peer], scale: &Scale) -> Result<Results> {
     contended::measure(&mut sides, &server, scale)?;
     apart::measure(&mut sides, &server, scale)?;
     hand_over::measure(&mut sides, scale)?;
+    contended::measure_crowds(&mut sides, &server, scale)?;
     // Each of them needs its own processes.
     let mut peers: Vec<_> = sides
         .into_iter()

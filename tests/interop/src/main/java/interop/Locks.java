@@ -4,9 +4,11 @@ import static java.util.concurrent.TimeUnit.MILLISECONDS;
 
 import java.util.Arrays;
 import java.util.Map;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicLong;
 import org.redisson.api.RBucket;
 import org.redisson.api.RLock;
+import org.redisson.api.RReadWriteLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
 
@@ -37,7 +39,8 @@ final class Locks {
             return Threads.sum(words[3], () -> increment(redisson, words, end));
         });
         // THREADS MILLISECONDS HELD: threads acquire the lock again and again, and have it for HELD
-        // milliseconds. The result is how often, and the longest wait in microseconds.
+        // milliseconds. The result is how often, and the longest wait in microseconds. With the
+        // kind mixed-N, N of 100 holds only read.
         commands.put("waits", words -> {
             long end = Threads.after(words[3]);
             AtomicLong longest = new AtomicLong();
@@ -63,6 +66,8 @@ final class Locks {
             case "fair" -> redisson.getFairLock(name);
             case "read" -> redisson.getReadWriteLock(name).readLock();
             case "write" -> redisson.getReadWriteLock(name).writeLock();
+            case "mixed-50" -> readOrWrite(redisson.getReadWriteLock(name), 50);
+            case "mixed-90" -> readOrWrite(redisson.getReadWriteLock(name), 90);
             // NAME,NAME: acquired in this order.
             case "multi" -> redisson.getMultiLock(
                     Arrays.stream(name.split(",")).map(redisson::getLock).toArray(RLock[]::new));
@@ -70,18 +75,27 @@ final class Locks {
         };
     }
 
+    /** The lock for one hold, of which this percentage only reads. */
+    private static RLock readOrWrite(RReadWriteLock locks, int reads) {
+        boolean isRead = ThreadLocalRandom.current().nextInt(100) < reads;
+        return isRead ? locks.readLock() : locks.writeLock();
+    }
+
     /** Returns how often this thread had the lock. */
     private static long acquireAgain(
             RedissonClient redisson, String[] words, long end, AtomicLong longest)
             throws InterruptedException {
-        RLock lock = lock(redisson, words);
+        long held = Long.parseLong(words[4]);
         long count = 0;
         while (System.nanoTime() < end) {
+            RLock lock = lock(redisson, words);
             long start = System.nanoTime();
             lock.lock();
             longest.accumulateAndGet(System.nanoTime() - start, Math::max);
             try {
-                Thread.sleep(Long.parseLong(words[4]));
+                if (held > 0) {
+                    Thread.sleep(held);
+                }
                 count++;
             } finally {
                 lock.unlock();

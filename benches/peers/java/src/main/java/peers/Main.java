@@ -20,17 +20,26 @@ import org.redisson.config.Config;
  * System.nanoTime is the clock that all processes of the machine share.
  */
 final class Main {
+    private final String url;
     private final RedissonClient redisson;
+    /** Only {@code contend} uses more than the first. */
+    private final List<RedissonClient> clients = new ArrayList<>();
     private RLock taken;
 
-    private Main(RedissonClient redisson) {
-        this.redisson = redisson;
+    private Main(String url) {
+        this.url = url;
+        redisson = connect();
+        clients.add(redisson);
+    }
+
+    private RedissonClient connect() {
+        Config config = new Config();
+        config.useSingleServer().setAddress(url);
+        return Redisson.create(config);
     }
 
     public static void main(String[] arguments) throws Exception {
-        Config config = new Config();
-        config.useSingleServer().setAddress(arguments[0]);
-        Main driver = new Main(Redisson.create(config));
+        Main driver = new Main(arguments[0]);
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         // The parent closes the input when it ends.
         for (String line = input.readLine(); line != null; line = input.readLine()) {
@@ -50,6 +59,15 @@ final class Main {
         switch (words[0]) {
             case "pairs":
                 return pairs(words[1], Integer.parseInt(words[2]));
+            case "clients":
+                int count = Math.max(Integer.parseInt(words[1]), 1);
+                while (clients.size() < count) {
+                    clients.add(connect());
+                }
+                while (clients.size() > count) {
+                    clients.remove(clients.size() - 1).shutdown();
+                }
+                return "";
             case "contend":
                 return contend(new Load(words));
             case "apart":
@@ -115,7 +133,8 @@ final class Main {
         try {
             List<Future<Report>> reports = new ArrayList<>();
             for (int thread = 0; thread < load.threads; thread++) {
-                reports.add(pool.submit(() -> load.work(redisson.getLock(load.name))));
+                RLock lock = clients.get(thread % clients.size()).getLock(load.name);
+                reports.add(pool.submit(() -> load.work(lock)));
             }
             Report all = new Report();
             for (Future<Report> report : reports) {
