@@ -76,21 +76,20 @@ fn release_idle<'a>(
     grants: impl Iterator<Item = (&'a Arc<Core>, &'a Arc<Grant>)>,
     budget: &CallBudget,
 ) {
+    let grants: List<(&Arc<Core>, &Arc<Grant>)> = grants.collect();
     let mut timeout = Duration::ZERO;
-    let (mut requests, mut ends) = (List::new(), List::new());
-    for (core, grant) in grants {
+    let mut requests = List::new();
+    for (core, grant) in &grants {
         core.watchdog.forget(grant.id());
         timeout = timeout.max(core.command_timeout);
-        ends.push(grant.lease_ends());
         let (key, call) = (grant.key(), grant.release_call());
         requests.push(GrantRequest { core, key, call });
     }
-    let replies = request_each(&requests, Needed::All, &budget.remaining(timeout));
-    for ((GrantRequest { core, key, call }, ends), reply) in
-        requests.into_iter().zip(ends).zip(replies)
-    {
+    let replies = request_each(requests, Needed::All, &budget.remaining(timeout));
+    for ((core, grant), reply) in grants.into_iter().zip(replies) {
         if reply.is_err() {
-            core.watchdog.release_orphan(key.clone(), call, ends);
+            let (key, call) = (grant.key().clone(), grant.release_call());
+            core.watchdog.release_orphan(key, call, grant.lease_ends());
         }
     }
 }

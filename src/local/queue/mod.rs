@@ -27,7 +27,6 @@ mod tests;
 mod waiter;
 mod waiting;
 
-use std::collections::hash_map::Entry::Occupied;
 use std::sync::{Arc, Weak};
 
 use foldhash::HashMap;
@@ -282,10 +281,8 @@ impl Locks {
     }
 
     fn forget_unused(&mut self, lock: &LockId) {
-        if let Occupied(entry) = self.entries.entry(lock.clone())
-            && entry.get().is_unused()
-        {
-            entry.remove();
+        if self.entries.get(lock).is_some_and(Entry::is_unused) {
+            self.entries.remove(lock);
         }
     }
 }
