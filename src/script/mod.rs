@@ -146,6 +146,11 @@ fn pack(packed: &mut Vec<u8>, argument: &[u8]) {
 }
 
 fn pack_number(packed: &mut Vec<u8>, mark: u8, number: usize) {
+    // The length of nearly every argument. This is faster than what is right for every number.
+    if let Ok(number @ 10..100) = u8::try_from(number) {
+        let (tens, ones) = (b'0' + number / 10, b'0' + number % 10);
+        return packed.extend_from_slice(&[mark, tens, ones, b'\r', b'\n']);
+    }
     packed.push(mark);
     packed.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     packed.extend_from_slice(b"\r\n");
@@ -166,12 +171,14 @@ impl Call {
         }
     }
 
-    /// Adds a key, before the first argument.
     pub(crate) fn key(mut self, key: &str) -> Self {
-        debug_assert_eq!(self.args, 0, "a key after an argument");
         self.keys += 1;
+        let before = self.packed.len();
         pack(&mut self.packed, key.as_bytes());
-        self.args_at = self.packed.len();
+        let length = self.packed.len() - before;
+        // Before the arguments, if there are any.
+        self.packed[self.args_at..].rotate_right(length);
+        self.args_at += length;
         self
     }
 
