@@ -137,9 +137,12 @@ impl Needed {
 /// Combines the results of all parts. `Ok` if at least `needed` are. Otherwise the first error: a
 /// loss if the losses alone leave too few parts, else another error before a loss.
 pub(crate) fn combine(
-    results: impl ExactSizeIterator<Item = Result<()>>,
+    mut results: impl ExactSizeIterator<Item = Result<()>>,
     needed: usize,
 ) -> Result<()> {
+    if (results.len(), needed) == (1, 1) {
+        return results.next().unwrap_or(Ok(()));
+    }
     let allowed = results.len().saturating_sub(needed);
     let is_loss = |error: &Error| matches!(error, Error::Lost { .. });
     let errors = results.filter_map(Result::err);

@@ -13,6 +13,7 @@ use tracing::{Dispatch, Level, Span};
 
 use super::counters::label_of;
 use super::reporter::{is_own_thread, run, tell};
+use super::wait::Outcome;
 use crate::base::process::Process;
 use crate::error::LostReason;
 
@@ -67,11 +68,11 @@ impl Drop for Enabled {
 
 /// The wait of this thread, which is within the span until this is dropped.
 #[derive(Debug)]
-pub(super) struct WaitSpan(Option<Enabled>);
+pub(crate) struct WaitSpan(Option<Enabled>);
 
 impl WaitSpan {
     #[inline]
-    pub(super) fn enter(lock: &str, kind: &'static str) -> Self {
+    pub(crate) fn enter(lock: &str, kind: &'static str) -> Self {
         Self(if are_spans_enabled() {
             Self::enter_new(lock, kind)
         } else {
@@ -87,9 +88,9 @@ impl WaitSpan {
         span.inspect(Enabled::enter)
     }
 
-    pub(super) fn end(self, outcome: &'static str) {
+    pub(crate) fn end(self, outcome: Outcome) {
         if let Some(span) = &self.0 {
-            span.record("outcome", outcome);
+            span.record("outcome", outcome.label());
         }
     }
 }

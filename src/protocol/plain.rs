@@ -21,7 +21,7 @@ pub(super) fn acquire(
     keys.iter()
         .fold(call, |call, key| call.key(key.key()))
         .arg(owner.as_str())
-        .arg(millis.to_string())
+        .arg(itoa::Buffer::new().format(millis))
 }
 
 impl Protocol for Plain {

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::begin::keep;
+use super::first::First;
 use super::rival::Rival;
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::OwnerId;
 use crate::engine::group::group;
-use crate::engine::held::Needed;
+use crate::engine::held::{HeldPart, Needed};
 use crate::engine::parts::{LockCall, Missing, Part};
 use crate::engine::undo::{Unused, end_of, release_unused, undo_lost_copies};
 use crate::engine::wait::{Wait, polls};
@@ -46,6 +48,8 @@ pub(super) struct Acquisition<'a> {
     pub(super) is_known_to_wait: bool,
     /// The log says that no release can end this wait.
     pub(super) is_logged: bool,
+    /// The reply to the [first request](super::first), until it is evaluated.
+    pub(super) first: Option<First>,
     /// The owner of the last grant that had ended when its reply arrived.
     pub(super) late: Option<OwnerId>,
 }
@@ -115,8 +119,22 @@ impl<'a> Acquisition<'a> {
             within: None,
             is_known_to_wait: false,
             is_logged: false,
+            first: None,
             late: None,
         }
+    }
+
+    /// Begins the holds of what is granted.
+    pub(super) fn keep(self) -> List<HeldPart> {
+        let of_unit = |unit: Unit<'a>| {
+            let parts = unit.parts.into_iter();
+            parts.filter_map(move |part| Some((part, unit.granted.clone()?)))
+        };
+        keep(
+            self.call,
+            self.claim,
+            self.units.into_iter().flat_map(of_unit),
+        )
     }
 
     /// The number of units that must be granted.

@@ -20,11 +20,18 @@ const KEPT: Duration = Duration::from_millis(50);
 impl<'a> Acquisition<'a> {
     /// Requests all parts until they are granted, or the budget ends: then false.
     pub(super) fn acquire_all(&mut self) -> Result<bool> {
-        self.wait.listen_if_live(self.units[0].parts[0].channel());
-        self.leave_to_others();
+        if self.first.is_none() {
+            self.wait.listen_if_live(self.units[0].parts[0].channel());
+            self.leave_to_others();
+        }
         wait_until(self.call.budget, self.call.parts.name(), || {
-            self.begin_round()?;
-            let replies = self.request();
+            let replies = match self.first.take() {
+                Some(first) => self.evaluate_first(first),
+                None => {
+                    self.begin_round()?;
+                    self.request()
+                }
+            };
             self.end_round(replies)
         })
     }

@@ -7,9 +7,10 @@ use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::OwnerId;
 use crate::engine::held::Needed;
+use crate::engine::parts::Part;
 use crate::engine::undo::owner_of_next_copy;
 use crate::error::Result;
-use crate::lease::Renewals;
+use crate::lease::{Renewals, Terms};
 use crate::protocol::Wish;
 use crate::request::{self, NoReply, Prepared, Reply, request_batch};
 
@@ -97,10 +98,14 @@ impl<'a> Acquisition<'a> {
     /// that lingers wants its next hold, too.
     fn holds_of_a_grant(&self) -> usize {
         let first = &self.units[0];
-        if first.terms.renewals == Renewals::None {
-            return 1;
-        }
-        let lingers = first.parts[0].core.linger > Duration::ZERO;
-        self.expected_holds + usize::from(lingers)
+        holds_of_a_grant(first.parts[0], first.terms, self.expected_holds)
+    }
+}
+
+/// The number of holds that may share a grant of this part, of which this many are expected.
+pub(super) fn holds_of_a_grant(part: &Part, terms: Terms, expected: usize) -> usize {
+    match terms.renewals {
+        Renewals::None => 1,
+        _ => expected + usize::from(part.core.linger > Duration::ZERO),
     }
 }

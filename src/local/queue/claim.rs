@@ -24,6 +24,9 @@ pub(crate) struct Claim {
     has_grants: bool,
     /// Idle grants may have come with the tickets.
     may_have_idle: bool,
+    /// No other thread waited for these locks when the tickets were taken, and no other client was
+    /// known to want them.
+    pub(super) is_alone: bool,
     /// Nothing is given back when the claim is dropped.
     is_over: bool,
 }
@@ -60,6 +63,7 @@ impl Claim {
             is_shared,
             has_grants: is_shared,
             may_have_idle: is_shared,
+            is_alone: false,
             is_over: false,
         }
     }
@@ -97,6 +101,17 @@ impl Claim {
     pub(super) fn note(&mut self, entry: &Entry) {
         self.may_have_idle |= entry.idle.is_some();
         self.has_grants |= entry.idle.is_some() || !entry.is_requested_by(self.thread);
+        self.is_alone &= entry.waiting.is_empty() && entry.yields.is_fresh();
+    }
+
+    /// True if the first request need not regard other threads and clients.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
+    /// False if [`take`](Self::take) finds nothing.
+    pub(crate) fn has_grants(&self) -> bool {
+        self.has_grants
     }
 
     /// True if [`take`](Self::take) may end grants, which the caller then releases in Redis.

@@ -128,6 +128,7 @@ impl LocalQueue {
         }
         let claim = (are_free && !wanted.is_empty()).then(|| {
             let mut claim = Claim::new(self, wanted, thread, is_shared);
+            claim.is_alone = true;
             for at in 0..claim.locks.len() {
                 let entry = guard.take(&claim.locks[at], thread, Unanswered::since(now));
                 claim.note(entry);

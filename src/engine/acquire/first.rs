@@ -1,0 +1,92 @@
+//! The first request for a lock of one part. Redis nearly always grants it, so nothing is prepared
+//! for a wait or for further parts.
+
+use super::acquisition::{Acquisition, Replies, is_over};
+use super::request::holds_of_a_grant;
+use crate::base::clock::Moment;
+use crate::base::owner::OwnerId;
+use crate::engine::held::Needed;
+use crate::engine::parts::{LockCall, Missing};
+use crate::engine::undo::owner_of_next_copy;
+use crate::local::{Claim, Granted};
+use crate::protocol::{AcquireReply, Wish};
+use crate::request::{NoReply, Reply, Request, request_one};
+
+/// The first request and its reply.
+pub(super) struct First {
+    /// The owner id of the last copy.
+    owner: OwnerId,
+    /// There was another copy before.
+    is_repeated: bool,
+    waits: bool,
+    result: Result<Reply, NoReply>,
+}
+
+impl First {
+    /// Sends the request. `None` if several parts are missing, if the thread has to leave the lock
+    /// to others first, or if it has to listen before its request.
+    pub(super) fn request(
+        call: LockCall<'_>,
+        missing: &[Missing<'_>],
+        claim: &Claim,
+    ) -> Option<Self> {
+        let (&[(part, terms)], budget) = (missing, call.budget) else {
+            return None;
+        };
+        let is_live = || part.core.subscriber.is_live(&part.key);
+        if call.parts.needed != Needed::All || !claim.is_alone() || is_live() {
+            return None;
+        }
+        let wish = Wish {
+            holds: holds_of_a_grant(part, terms, 1),
+            waits: !budget.is_wait_over(),
+            within: None,
+        };
+        let (mut owner, mut is_repeated) = (part.new_owner(), false);
+        let protocol = part.protocol;
+        let acquire = |owner: &OwnerId| protocol.acquire(&[&part.key], owner, terms.millis, &wish);
+        let request = Request::new(&part.core.redis, &part.key, acquire(&owner));
+        let next_call = |_| {
+            (owner, is_repeated) = (owner_of_next_copy(&owner), true);
+            Some(acquire(&owner))
+        };
+        budget.set_unanswered_since(Some(budget.started()));
+        let result = request_one(&request, next_call, budget.reply_deadline(), budget);
+        Some(Self {
+            owner,
+            is_repeated,
+            waits: wish.waits,
+            result,
+        })
+    }
+
+    /// What Redis granted to the only copy, if the lease is not over.
+    pub(super) fn granted(&self, &(part, terms): &Missing<'_>) -> Option<Granted> {
+        let reply = self.result.as_ref().ok()?;
+        if self.is_repeated || reply.lost_copies.is_ambiguous() || reply.unreplicated.is_some() {
+            return None;
+        }
+        let Ok(AcquireReply::Granted(tokens)) = part.protocol.acquired(&reply.reply) else {
+            return None;
+        };
+        let granted = Granted {
+            others_wait: part.protocol.others_wait(&reply.reply),
+            owner: self.owner.clone(),
+            asked: reply.asked,
+            replied: Moment::now(),
+            terms,
+            tokens,
+        };
+        (!is_over(&granted, granted.replied)).then_some(granted)
+    }
+}
+
+impl<'a> Acquisition<'a> {
+    /// Evaluates the reply to the first request, as that of a round.
+    pub(super) fn evaluate_first(&mut self, first: First) -> Replies<'a> {
+        self.is_known_to_wait |= first.waits;
+        let mut replies = Replies::default();
+        self.evaluate(0, first.owner, first.result, &mut replies);
+        replies
+    }
+}
