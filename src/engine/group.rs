@@ -73,10 +73,12 @@ pub(super) fn request_each(
         };
         let reply = core.redis.request(key, call, budget);
         let refusal = |error| core.redis.refusal(key, error);
-        return match grant_replies(refusal, reply, 1) {
-            Ok(replies) => replies.map(Ok).collect(),
-            Err(error) => List::from_buf([Err(error)]),
-        };
+        let mut results = List::new();
+        match grant_replies(refusal, reply, 1) {
+            Ok(replies) => replies.for_each(|reply| results.push(Ok(reply))),
+            Err(error) => results.push(Err(error)),
+        }
+        return results;
     }
     let places = requests.iter().map(|request| (request.core, request.key));
     let is_like = |one: usize, other: usize| requests[one].call.is_like(&requests[other].call);

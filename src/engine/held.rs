@@ -79,9 +79,9 @@ pub(crate) fn are_of_this_process<'a>(cores: impl Iterator<Item = &'a Arc<Core>>
 
 /// Makes shutdowns of these clients wait for this call.
 pub(super) fn begin_calls<'a>(cores: impl Iterator<Item = &'a Arc<Core>>) -> List<ActiveCall<'a>> {
-    distinct(cores)
-        .map(|core| core.watchdog.begin_call())
-        .collect()
+    let mut calls = List::new();
+    distinct(cores).for_each(|core| calls.push(core.watchdog.begin_call()));
+    calls
 }
 
 /// Makes the watchdog write the hold count to Redis if the levels last.

@@ -146,10 +146,13 @@ fn pack(packed: &mut Vec<u8>, argument: &[u8]) {
 }
 
 fn pack_number(packed: &mut Vec<u8>, mark: u8, number: usize) {
-    // The length of nearly every argument. This is faster than what is right for every number.
-    if let Ok(number @ 10..100) = u8::try_from(number) {
+    // Nearly every number is short. Fixed lengths are faster to append.
+    if let Ok(number @ 0..100) = u8::try_from(number) {
         let (tens, ones) = (b'0' + number / 10, b'0' + number % 10);
-        return packed.extend_from_slice(&[mark, tens, ones, b'\r', b'\n']);
+        return match tens {
+            b'0' => packed.extend_from_slice(&[mark, ones, b'\r', b'\n']),
+            _ => packed.extend_from_slice(&[mark, tens, ones, b'\r', b'\n']),
+        };
     }
     packed.push(mark);
     packed.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());

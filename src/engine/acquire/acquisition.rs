@@ -3,19 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::begin::keep;
 use super::first::First;
 use super::rival::Rival;
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::OwnerId;
 use crate::engine::group::group;
-use crate::engine::held::{HeldPart, Needed};
+use crate::engine::held::Needed;
 use crate::engine::parts::{LockCall, Missing, Part};
 use crate::engine::undo::{Unused, end_of, release_unused, undo_lost_copies};
 use crate::engine::wait::{Wait, polls};
 use crate::error::Error;
-use crate::lease::{Terms, drift};
+use crate::lease::Terms;
 use crate::local::{Claim, Granted, Hold};
 use crate::protocol::Wish;
 use crate::request::Prepared;
@@ -124,19 +123,6 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    /// Begins the holds of what is granted.
-    pub(super) fn keep(self) -> List<HeldPart> {
-        let of_unit = |unit: Unit<'a>| {
-            let parts = unit.parts.into_iter();
-            parts.filter_map(move |part| Some((part, unit.granted.clone()?)))
-        };
-        keep(
-            self.call,
-            self.claim,
-            self.units.into_iter().flat_map(of_unit),
-        )
-    }
-
     /// The number of units that must be granted.
     pub(super) fn needed(&self) -> usize {
         self.call.parts.needed.of(self.units.len())
@@ -145,7 +131,7 @@ impl<'a> Acquisition<'a> {
     /// The units that are granted, and whose leases have not ended.
     pub(super) fn granted(&self) -> impl Iterator<Item = usize> {
         let now = Moment::now();
-        let lasts = move |granted: &Granted| !is_over(granted, now);
+        let lasts = move |granted: &Granted| !granted.is_over(now);
         let is_granted = move |unit: &Unit<'_>| unit.granted.as_ref().is_some_and(lasts);
         let units = self.units.iter().enumerate();
         units.filter_map(move |(at, unit)| is_granted(unit).then_some(at))
@@ -189,10 +175,4 @@ impl Unit<'_> {
         let protocol = self.parts[0].protocol;
         protocol.acquire(&keys, owner, self.terms.millis, wish)
     }
-}
-
-/// True if the lease of a grant is over.
-pub(super) fn is_over(granted: &Granted, now: Moment) -> bool {
-    let lease = Duration::from_millis(granted.terms.millis);
-    granted.asked.after(lease - drift(lease)) <= now
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::acquisition::{Acquisition, HeldByOther, Replies};
+use super::first::First;
 use crate::base::backoff::jitter;
 use crate::base::clock::Moment;
 use crate::engine::held::{Needed, joined};
@@ -26,7 +27,17 @@ impl<'a> Acquisition<'a> {
         }
         wait_until(self.call.budget, self.call.parts.name(), || {
             let replies = match self.first.take() {
-                Some(first) => self.evaluate_first(first),
+                Some(First {
+                    owner,
+                    waits,
+                    result,
+                    ..
+                }) => {
+                    self.is_known_to_wait |= waits;
+                    let mut replies = Replies::default();
+                    self.evaluate(0, owner, result, &mut replies);
+                    replies
+                }
                 None => {
                     self.begin_round()?;
                     self.request()

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::acquisition::{Acquisition, Unit};
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
 use crate::core::Core;
@@ -23,7 +24,7 @@ pub(super) fn take_without_request(
     missing: &[Missing<'_>],
     claim: &mut Claim,
 ) -> Result<Option<List<HeldPart>>, TicketsLost> {
-    if !claim.has_grants() {
+    if !claim.has_grants {
         return Ok(None);
     }
     let LockCall { parts, budget, .. } = call;
@@ -131,6 +132,17 @@ pub(super) fn keep<'a>(
     held
 }
 
+impl<'a> Acquisition<'a> {
+    /// Begins the holds of what is granted.
+    pub(super) fn keep(self) -> List<HeldPart> {
+        let granted = self.units.into_iter().flat_map(|unit: Unit<'a>| {
+            let parts = unit.parts.into_iter();
+            parts.filter_map(move |part| Some((part, unit.granted.clone()?)))
+        });
+        keep(self.call, self.claim, granted)
+    }
+}
+
 /// The first level of a hold that this thread has got.
 fn first_level(core: &Arc<Core>, hold: Arc<Hold>, budget: &CallBudget) -> HeldPart {
     core.observer.counters.waited(|| budget.elapsed());
@@ -156,7 +168,6 @@ mod tests {
     use crate::base::owner::ThreadId;
     use crate::config::LockClientBuilder;
     use crate::deployment::Urls;
-    use crate::engine::acquire::acquisition::Acquisition;
     use crate::error::Error;
     use crate::lease::Lease;
     use crate::local::{Unlocks, Waiter, Wanted};

@@ -1,8 +1,6 @@
 //! The first request for a lock of one part. Redis nearly always grants it, so nothing is prepared
 //! for a wait or for further parts.
 
-use super::acquisition::{Acquisition, Replies, is_over};
-use super::request::holds_of_a_grant;
 use crate::base::clock::Moment;
 use crate::base::owner::OwnerId;
 use crate::engine::held::Needed;
@@ -15,11 +13,12 @@ use crate::request::{NoReply, Reply, Request, request_one};
 /// The first request and its reply.
 pub(super) struct First {
     /// The owner id of the last copy.
-    owner: OwnerId,
+    pub(super) owner: OwnerId,
     /// There was another copy before.
     is_repeated: bool,
-    waits: bool,
-    result: Result<Reply, NoReply>,
+    /// The thread waits if the lock is held.
+    pub(super) waits: bool,
+    pub(super) result: Result<Reply, NoReply>,
 }
 
 impl First {
@@ -34,11 +33,11 @@ impl First {
             return None;
         };
         let is_live = || part.core.subscriber.is_live(&part.key);
-        if call.parts.needed != Needed::All || !claim.is_alone() || is_live() {
+        if call.parts.needed != Needed::All || !claim.is_alone || is_live() {
             return None;
         }
         let wish = Wish {
-            holds: holds_of_a_grant(part, terms, 1),
+            holds: part.holds_of_a_grant(terms, 1),
             waits: !budget.is_wait_over(),
             within: None,
         };
@@ -77,16 +76,6 @@ impl First {
             terms,
             tokens,
         };
-        (!is_over(&granted, granted.replied)).then_some(granted)
-    }
-}
-
-impl<'a> Acquisition<'a> {
-    /// Evaluates the reply to the first request, as that of a round.
-    pub(super) fn evaluate_first(&mut self, first: First) -> Replies<'a> {
-        self.is_known_to_wait |= first.waits;
-        let mut replies = Replies::default();
-        self.evaluate(0, first.owner, first.result, &mut replies);
-        replies
+        (!granted.is_over(granted.replied)).then_some(granted)
     }
 }

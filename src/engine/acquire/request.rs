@@ -1,16 +1,12 @@
 //! One round of requests for the missing parts of a lock: sent to all servers at once.
 
-use std::time::Duration;
-
 use super::acquisition::{Acquisition, Replies};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::OwnerId;
 use crate::engine::held::Needed;
-use crate::engine::parts::Part;
 use crate::engine::undo::owner_of_next_copy;
 use crate::error::Result;
-use crate::lease::{Renewals, Terms};
 use crate::protocol::Wish;
 use crate::request::{self, NoReply, Prepared, Reply, request_batch};
 
@@ -87,25 +83,11 @@ impl<'a> Acquisition<'a> {
 
     /// What the next request is for. The thread `waits` if the lock is held.
     pub(super) fn wish(&self, waits: bool) -> Wish {
+        let first = &self.units[0];
         Wish {
-            holds: self.holds_of_a_grant(),
+            holds: first.parts[0].holds_of_a_grant(first.terms, self.expected_holds),
             waits,
             within: self.within.map(|hold| hold.grant().owner().clone()),
         }
-    }
-
-    /// The number of holds that may share the grant. A fixed lease is not handed over, and a client
-    /// that lingers wants its next hold, too.
-    fn holds_of_a_grant(&self) -> usize {
-        let first = &self.units[0];
-        holds_of_a_grant(first.parts[0], first.terms, self.expected_holds)
-    }
-}
-
-/// The number of holds that may share a grant of this part, of which this many are expected.
-pub(super) fn holds_of_a_grant(part: &Part, terms: Terms, expected: usize) -> usize {
-    match terms.renewals {
-        Renewals::None => 1,
-        _ => expected + usize::from(part.core.linger > Duration::ZERO),
     }
 }
