@@ -13,7 +13,6 @@ use tracing::{Dispatch, Level, Span};
 
 use super::counters::label_of;
 use super::reporter::{is_own_thread, run, tell};
-use super::wait::Outcome;
 use crate::base::process::Process;
 use crate::error::LostReason;
 
@@ -88,9 +87,9 @@ impl WaitSpan {
         span.inspect(Enabled::enter)
     }
 
-    pub(crate) fn end(self, outcome: Outcome) {
+    pub(crate) fn end(self, outcome: &'static str) {
         if let Some(span) = &self.0 {
-            span.record("outcome", outcome.label());
+            span.record("outcome", outcome);
         }
     }
 }

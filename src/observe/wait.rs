@@ -54,7 +54,7 @@ impl Outcome {
         }
     }
 
-    pub(super) fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Acquired => "acquired",
             Self::Reentered => "reentered",
@@ -78,7 +78,7 @@ pub(crate) fn wait<T>(
 ) -> Result<T> {
     let span = WaitSpan::enter(lock, kind);
     let result = call();
-    span.end(Outcome::of(&result, of_value));
+    span.end(Outcome::of(&result, of_value).label());
     result
 }
 

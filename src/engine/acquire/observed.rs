@@ -26,7 +26,7 @@ impl Parts {
         let span = WaitSpan::enter(self.name(), self.type_name());
         let result = call();
         let outcome = Outcome::of(&result, outcome);
-        span.end(outcome);
+        span.end(outcome.label());
         core.observer.count_failure(outcome);
         if are_spans_enabled() {
             // The spans of the new holds are not within that of the wait.
