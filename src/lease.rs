@@ -105,21 +105,20 @@ impl Lease {
     /// The terms for one level of a hold. Fails if the lease is outside its bounds.
     pub(crate) fn terms(self, watchdog_lease: Duration) -> Result<Terms> {
         let length = self.length.unwrap_or(watchdog_lease);
-        if self.renewals != Renewals::None {
-            check_renewed("lease", length)?;
-        }
-        Ok(Terms {
-            millis: whole_millis("lease", length)?,
-            renewals: self.renewals,
-        })
+        let millis = match self.renewals {
+            Renewals::None => whole_millis("lease", length)?,
+            _ => check_renewed("lease", length)?,
+        };
+        let renewals = self.renewals;
+        Ok(Terms { millis, renewals })
     }
 }
 
 /// The shortest lease that leaves time for its renewal.
 const SHORTEST_RENEWED: Duration = Duration::from_millis(10);
 
-/// Fails if a renewed lease cannot have this length.
-pub(crate) fn check_renewed(field: &'static str, length: Duration) -> Result<()> {
+/// A renewed lease in milliseconds. Fails if it cannot have this length.
+pub(crate) fn check_renewed(field: &'static str, length: Duration) -> Result<u64> {
     if length < SHORTEST_RENEWED {
         return Err(Error::Config {
             field,
@@ -127,7 +126,7 @@ pub(crate) fn check_renewed(field: &'static str, length: Duration) -> Result<()>
             rule: format!("a renewed lease must be at least {SHORTEST_RENEWED:?}"),
         });
     }
-    whole_millis(field, length).map(drop)
+    whole_millis(field, length)
 }
 
 /// The longest lease. Lua's numbers are doubles, which represent integers exactly up to here.

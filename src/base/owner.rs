@@ -91,11 +91,7 @@ impl OwnerId {
     fn numbered(client: &str, before: &str) -> Self {
         let mut number = itoa::Buffer::new();
         let number = number.format(next_number());
-        let mut owner = String::with_capacity(client.len() + before.len() + number.len());
-        owner.push_str(client);
-        owner.push_str(before);
-        owner.push_str(number);
-        Self(owner.into())
+        Self([client, before, number].concat().into())
     }
 
     /// The id of a permit of a semaphore that was never used before: 32 hexadecimal characters.

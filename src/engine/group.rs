@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redis::Value;
+use redis::{RedisError, Value};
 
 use super::held::Needed;
 use crate::base::call_budget::CallBudget;
@@ -10,7 +10,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::core::Core;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::protocol::{Verdict, verdicts};
 use crate::request::{NoReply, Reply, Request, lost_copies};
 use crate::script::Call;
@@ -63,12 +63,22 @@ pub(super) fn group<'a>(
 /// Sends these calls, and returns the reply or the error of each. If one request for several locks
 /// fails, the first lock of its group has the cause.
 pub(super) fn request_each(
-    requests: &[GrantRequest<'_>],
+    mut requests: List<GrantRequest<'_>>,
     needed: Needed,
     budget: &CallBudget,
 ) -> List<Result<GrantReply>> {
-    if requests.is_empty() {
-        return List::new();
+    if needed == Needed::All && requests.len() <= 1 {
+        let Some(GrantRequest { core, key, call }) = requests.pop() else {
+            return List::new();
+        };
+        let reply = core.redis.request(key, call, budget);
+        let refusal = |error| core.redis.refusal(key, error);
+        let mut results = List::new();
+        match grant_replies(refusal, reply, 1) {
+            Ok(replies) => replies.for_each(|reply| results.push(Ok(reply))),
+            Err(error) => results.push(Err(error)),
+        }
+        return results;
     }
     let places = requests.iter().map(|request| (request.core, request.key));
     let is_like = |one: usize, other: usize| requests[one].call.is_like(&requests[other].call);
@@ -87,7 +97,7 @@ pub(super) fn request_each(
     let replies = needed.request(&joined, is_done, |_| None, budget);
     let mut results: List<Option<Result<GrantReply>>> = requests.iter().map(|_| None).collect();
     for ((group, request), reply) in groups.iter().zip(&joined).zip(replies) {
-        match grant_replies(request, reply, group.len()) {
+        match grant_replies(|error| request.refusal(error), reply, group.len()) {
             Ok(replies) => {
                 for (&at, reply) in group.iter().zip(replies) {
                     results[at] = Some(Ok(reply));
@@ -107,7 +117,7 @@ pub(super) fn request_each(
 
 /// The replies to this many calls that were sent as one request.
 fn grant_replies(
-    request: &Request<'_>,
+    refusal: impl FnOnce(RedisError) -> Error,
     reply: Result<Reply, NoReply>,
     calls: usize,
 ) -> Result<impl Iterator<Item = GrantReply>> {
@@ -115,7 +125,7 @@ fn grant_replies(
     let is_ambiguous = copies.is_ambiguous();
     let reached_another_server = copies.reached_another_server();
     let Reply { reply, asked, .. } = reply.map_err(|no_reply| no_reply.error)?;
-    let verdicts = verdicts(&reply, calls).map_err(|error| request.refusal(error))?;
+    let verdicts = verdicts(&reply, calls).map_err(refusal)?;
     Ok(verdicts.into_iter().map(move |verdict| GrantReply {
         verdict,
         asked,

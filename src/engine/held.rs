@@ -79,9 +79,9 @@ pub(crate) fn are_of_this_process<'a>(cores: impl Iterator<Item = &'a Arc<Core>>
 
 /// Makes shutdowns of these clients wait for this call.
 pub(super) fn begin_calls<'a>(cores: impl Iterator<Item = &'a Arc<Core>>) -> List<ActiveCall<'a>> {
-    distinct(cores)
-        .map(|core| core.watchdog.begin_call())
-        .collect()
+    let mut calls = List::new();
+    distinct(cores).for_each(|core| calls.push(core.watchdog.begin_call()));
+    calls
 }
 
 /// Makes the watchdog write the hold count to Redis if the levels last.
@@ -137,9 +137,12 @@ impl Needed {
 /// Combines the results of all parts. `Ok` if at least `needed` are. Otherwise the first error: a
 /// loss if the losses alone leave too few parts, else another error before a loss.
 pub(crate) fn combine(
-    results: impl ExactSizeIterator<Item = Result<()>>,
+    mut results: impl ExactSizeIterator<Item = Result<()>>,
     needed: usize,
 ) -> Result<()> {
+    if (results.len(), needed) == (1, 1) {
+        return results.next().unwrap_or(Ok(()));
+    }
     let allowed = results.len().saturating_sub(needed);
     let is_loss = |error: &Error| matches!(error, Error::Lost { .. });
     let errors = results.filter_map(Result::err);

@@ -13,7 +13,7 @@ use crate::base::list::List;
 use crate::base::owner::{OwnerId, ThreadId};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::lease::Terms;
+use crate::lease::{Renewals, Terms};
 use crate::local::{Hold, LockId};
 use crate::observe::long_wait;
 use crate::protocol::Protocol;
@@ -43,6 +43,15 @@ impl Part {
     /// A new owner id for a grant of this part.
     pub(super) fn new_owner(&self) -> OwnerId {
         self.protocol.owner(&self.core.owner_prefix)
+    }
+
+    /// The number of holds that may share a grant, of which this many are expected. A fixed lease is
+    /// not handed over, and a client that lingers wants its next hold, too.
+    pub(super) fn holds_of_a_grant(&self, terms: Terms, expected: usize) -> usize {
+        match terms.renewals {
+            Renewals::None => 1,
+            _ => expected + usize::from(!self.core.linger.is_zero()),
+        }
     }
 
     /// The hold of this thread that it has not unlocked yet, lost or not. The caller has checked

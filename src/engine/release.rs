@@ -2,6 +2,7 @@
 //! its grant is handed over, stays idle, or is released in Redis.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::group::{GrantReply, GrantRequest, request_each};
 use super::held::{
@@ -24,12 +25,13 @@ impl Parts {
     pub(crate) fn unlock(&self) -> Result<()> {
         let core = self.check_process()?;
         // The holds that have a level without a guard, lost or not.
-        let holds = self.list.iter().filter_map(|part| {
-            let hold = part.hold()?;
-            let unguarded = hold.unguarded();
-            (unguarded > 0).then_some((&part.core, hold, unguarded))
-        });
-        let holds: List<(&Arc<Core>, Arc<Hold>, usize)> = holds.collect();
+        let mut holds: List<(&Arc<Core>, Arc<Hold>, usize)> = List::new();
+        for part in self.list.iter() {
+            let hold = part.hold().map(|hold| (hold.unguarded(), hold));
+            if let Some((unguarded @ 1.., hold)) = hold {
+                holds.push((&part.core, hold, unguarded));
+            }
+        }
         // If one of the needed parts has no level to unlock, none is unlocked.
         if holds.len() < self.needed.of(self.list.len()) {
             return Err(self.not_held());
@@ -38,11 +40,12 @@ impl Parts {
         // were acquired after its loss. So it has fewer levels without a guard than the other parts
         // until these levels are unlocked.
         let newest = holds.iter().map(|(.., unguarded)| *unguarded).max();
-        let levels: List<Level<'_>> = holds
-            .iter()
-            .filter(|(.., unguarded)| self.needed == Needed::All || Some(*unguarded) == newest)
-            .map(|(core, hold, _)| (*core, hold, Unlocks::Newest))
-            .collect();
+        let mut levels: List<Level<'_>> = List::new();
+        for (core, hold, unguarded) in &holds {
+            if self.needed == Needed::All || Some(*unguarded) == newest {
+                levels.push((core, hold, Unlocks::Newest));
+            }
+        }
         if levels.len() < self.needed.of(levels.len()) {
             return Err(self.held_otherwise());
         }
@@ -86,32 +89,32 @@ fn release_levels<'a>(
     };
     // Before a grant ends here, because from then on only this thread releases it.
     let calls = begin_calls(levels.iter().map(|(core, ..)| *core));
-    let requested = levels
-        .iter()
-        .map(|&(core, hold, level)| (hold, level, core.linger));
-    let unlocked = first.queue.unlock(&requested.collect::<List<_>>());
+    let mut requested: List<(&Arc<Hold>, Unlocks, Duration)> = List::new();
+    for &(core, hold, level) in levels {
+        requested.push((hold, level, core.linger));
+    }
+    let unlocked = first.queue.unlock(&requested);
     let mut releases: List<GrantRequest<'_>> = List::new();
-    let mut release = |(&(core, hold, _), &unlocked): (&Level<'a>, &Unlocked)| {
+    let mut are_asked: List<bool> = List::new();
+    for (&(core, hold, _), &unlocked) in levels.iter().zip(&unlocked) {
         tell_watchdog(core, hold, unlocked);
         let is_asked = must_release(hold, unlocked);
         if is_asked {
             let (key, call) = (hold.key(), hold.grant().end_call());
             releases.push(GrantRequest { core, key, call });
         }
-        is_asked
-    };
-    let are_asked: List<bool> = levels.iter().zip(&unlocked).map(&mut release).collect();
+        are_asked.push(is_asked);
+    }
     let budget = (!releases.is_empty()).then(budget);
-    let request = |budget| request_each(&releases, needed, budget);
+    let request = |budget| request_each(releases, needed, budget);
     let mut replies = budget.as_ref().map(request).unwrap_or_default().into_iter();
     let mut ended: List<(&Arc<Hold>, Option<Released>)> = List::new();
-    let unlocked = levels.iter().zip(unlocked).zip(are_asked);
-    let results = unlocked.map(|((&(core, hold, _), unlocked), is_asked)| {
+    let mut results: List<(Result<()>, Report)> = List::new();
+    for ((&(core, hold, _), unlocked), is_asked) in levels.iter().zip(unlocked).zip(are_asked) {
         let reply = is_asked.then(|| replies.next()).flatten();
         let reply = reply.zip(budget.as_ref());
-        finish((core, hold), unlocked, reply, &mut ended)
-    });
-    let results: List<(Result<()>, Report)> = results.collect();
+        results.push(finish((core, hold), unlocked, reply, &mut ended));
+    }
     if !ended.is_empty() {
         first.queue.close(&ended);
     }

@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 pub(crate) use counters::Counters;
 pub use counters::Stats;
 pub(crate) use reporter::{Reporter, tell};
-pub(crate) use span::{HoldSpan, are_spans_enabled};
+pub(crate) use span::{HoldSpan, WaitSpan, are_spans_enabled};
 pub(crate) use wait::{Outcome, long_wait, wait};
 
 use crate::error::LostReason;

@@ -67,11 +67,11 @@ impl Drop for Enabled {
 
 /// The wait of this thread, which is within the span until this is dropped.
 #[derive(Debug)]
-pub(super) struct WaitSpan(Option<Enabled>);
+pub(crate) struct WaitSpan(Option<Enabled>);
 
 impl WaitSpan {
     #[inline]
-    pub(super) fn enter(lock: &str, kind: &'static str) -> Self {
+    pub(crate) fn enter(lock: &str, kind: &'static str) -> Self {
         Self(if are_spans_enabled() {
             Self::enter_new(lock, kind)
         } else {
@@ -87,7 +87,7 @@ impl WaitSpan {
         span.inspect(Enabled::enter)
     }
 
-    pub(super) fn end(self, outcome: &'static str) {
+    pub(crate) fn end(self, outcome: &'static str) {
         if let Some(span) = &self.0 {
             span.record("outcome", outcome);
         }

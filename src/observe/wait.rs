@@ -54,7 +54,7 @@ impl Outcome {
         }
     }
 
-    fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Acquired => "acquired",
             Self::Reentered => "reentered",

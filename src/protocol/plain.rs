@@ -27,7 +27,7 @@ pub(super) fn acquire(
     let place = wish.place.as_deref().unwrap_or_default();
     let waits = wish.waits && !place.is_empty();
     call.arg(owner.as_str())
-        .arg(millis.to_string())
+        .arg(itoa::Buffer::new().format(millis))
         .arg(place)
         .arg(if waits { "1" } else { "0" })
         .arg(tokens.map(|tokens| tokens.to_string()).unwrap_or_default())

@@ -5,6 +5,7 @@ use std::time::Duration;
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 
 use crate::base::key::LockKey;
+use crate::base::list::List;
 use crate::error::LostReason;
 
 /// Redis' reply about a grant of this client.
@@ -40,11 +41,11 @@ pub(crate) fn verdict(reply: &Value) -> RedisResult<Verdict> {
 }
 
 /// The verdicts about the `count` locks of a call.
-pub(crate) fn verdicts(reply: &Value, count: usize) -> RedisResult<Vec<Verdict>> {
+pub(crate) fn verdicts(reply: &Value, count: usize) -> RedisResult<List<Verdict>> {
     match reply {
         Value::Array(replies) if replies.len() == count => replies.iter().map(verdict).collect(),
         // A call for one lock may reply without a list.
-        reply @ Value::Int(_) if count == 1 => Ok(vec![verdict(reply)?]),
+        reply @ Value::Int(_) if count == 1 => Ok(List::from_buf([verdict(reply)?])),
         other => Err(unexpected(other)),
     }
 }
@@ -151,7 +152,7 @@ mod tests {
         }
         let two = Value::Array(vec![Value::Int(1), Value::Int(0)]);
         let lost = Verdict::Lost(LostReason::Deleted);
-        assert_eq!(verdicts(&two, 2).unwrap(), [done(0, false), lost]);
+        assert_eq!(verdicts(&two, 2).unwrap()[..], [done(0, false), lost]);
         for odd in [Value::Okay, Value::Int(-2), Value::Array(vec![])] {
             assert!(verdict(&odd).is_err(), "{odd:?}");
             assert!(verdicts(&odd, 1).is_err(), "{odd:?}");

@@ -30,12 +30,7 @@ impl RedisClient {
         budget: &CallBudget,
     ) -> Result<Reply, NoReply> {
         let request = Request::new(self, lock, call);
-        let deadline = budget.reply_deadline();
-        let replies = request_batch(&[request], |_| None, deadline, budget);
-        replies.into_iter().next().unwrap_or_else(|| {
-            let error = self.unavailable(lock, budget, "no reply in time".into());
-            Err(error.into())
-        })
+        request_one(&request, |_| None, budget.reply_deadline(), budget)
     }
 }
 
@@ -82,21 +77,44 @@ pub(crate) fn request_batch(
     reply_by: Moment,
     budget: &CallBudget,
 ) -> List<Result<Reply, NoReply>> {
-    let mut under_way = None;
     if let [request] = requests {
-        match straight(request, reply_by) {
-            Ok(reply) => return List::from_buf([Ok(reply)]),
-            Err(exchange) => under_way = exchange.map(|exchange| *exchange),
-        }
+        return List::from_buf([request_one(request, next_call, reply_by, budget)]);
     }
     let mut states: List<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
-    if let Some(state) = states.first_mut() {
-        state.under_way = under_way;
+    repeat(&mut states, &mut next_call, reply_by, budget);
+    finish(states, budget)
+}
+
+/// As [`request_batch`], for one request.
+pub(crate) fn request_one(
+    request: &Request<'_>,
+    mut next_call: impl FnMut(usize) -> Option<Call>,
+    reply_by: Moment,
+    budget: &CallBudget,
+) -> Result<Reply, NoReply> {
+    match straight(request, reply_by) {
+        Ok(reply) => Ok(reply),
+        Err(exchange) => {
+            let mut state = RequestState::new(request);
+            state.under_way = exchange.map(|exchange| *exchange);
+            let states = std::slice::from_mut(&mut state);
+            repeat(states, &mut next_call, reply_by, budget);
+            state.finish(budget)
+        }
     }
+}
+
+/// Makes attempts until each request has a clear reply, or the time is over.
+fn repeat(
+    states: &mut [RequestState<'_>],
+    next_call: &mut dyn FnMut(usize) -> Option<Call>,
+    reply_by: Moment,
+    budget: &CallBudget,
+) {
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).with_immediate_retry();
     let began = Moment::now();
     let until = || budget.minus_skipped(reply_by, began);
-    while Attempt::new(&mut states, None, Purpose::Caller, until(), &mut next_call).run() {
+    while Attempt::new(states, None, Purpose::Caller, until(), next_call).run() {
         states.iter_mut().for_each(RequestState::settle);
         if states.iter().all(|state| state.outcome.is_some()) {
             break;
@@ -116,10 +134,9 @@ pub(crate) fn request_batch(
             }
         }
     }
-    for state in &states {
+    for state in states {
         state.announce(reply_by);
     }
-    finish(states, budget)
 }
 
 /// Sends a request on an open link, unless it is sent already, and waits for its reply. This is the
@@ -138,7 +155,9 @@ fn straight(request: &Request<'_>, until: Moment) -> Result<Reply, Option<Box<Ex
                 return Err(None);
             }
             let server = client.topology.known(lock).ok_or(None)?;
-            Exchange::send(server, call, now).ok_or(None)?
+            let link = server.links.open_link(1).ok_or(None)?;
+            let sent = link.send(1, now, |out| out.call(call, false));
+            Exchange::of_one(server, sent)
         }
     };
     exchange.sent.wait(until, client.command_timeout);

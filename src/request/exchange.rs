@@ -22,13 +22,6 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Sends one call on a link that is open, without a wait. `None` if there is none.
-    pub(super) fn send(server: Arc<Server>, call: &Call, now: Moment) -> Option<Self> {
-        let link = server.links.open_link(1)?;
-        let sent = link.send(1, now, |out| out.call(call, false));
-        Some(Self::of_one(server, sent))
-    }
-
     /// Appends one call to a link that is open, for another thread, which waits for the reply. `None`
     /// if a link has to be opened: a busy one may be slow.
     pub(super) fn append_for_other(server: Arc<Server>, call: &Call) -> Option<Self> {
@@ -37,7 +30,8 @@ impl Exchange {
         Some(Self::of_one(server, sent))
     }
 
-    fn of_one(server: Arc<Server>, sent: Sent) -> Self {
+    /// One request to this server.
+    pub(super) fn of_one(server: Arc<Server>, sent: Sent) -> Self {
         Self {
             server,
             sent,

@@ -26,7 +26,7 @@ mod route;
 mod send;
 mod state;
 
-pub(crate) use batch::{broadcast, request_batch};
+pub(crate) use batch::{broadcast, request_batch, request_one};
 pub(crate) use batch_client::BatchClient;
 pub(crate) use client::RedisClient;
 pub(crate) use prepared::Prepared;

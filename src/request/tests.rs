@@ -17,6 +17,7 @@ use crate::base::key::LockKey;
 use crate::config::LockClientBuilder;
 use crate::script;
 use crate::topology::Topology;
+use crate::transport::link::Outgoing;
 use crate::transport::links::Purpose;
 
 const SOON: Duration = Duration::from_secs(10);
@@ -41,8 +42,9 @@ fn outcome_of_a_late(reply: &'static [u8]) -> Option<Result<Value, Failure>> {
     let request = Request::new(&client, &key, script::inspect(&key));
     let server = topology.known(&key).unwrap();
     let opened = server.links.link(&server.node, Purpose::Caller, 1, || SOON);
-    opened.unwrap().give_back(1);
-    let mut exchange = Exchange::send(server, &request.call, Moment::now()).unwrap();
+    let pack = |out: &mut Outgoing<'_>| out.call(&request.call, false);
+    let sent = opened.unwrap().send(1, Moment::now(), pack);
+    let mut exchange = Exchange::of_one(server, sent);
     exchange.sent.wait(Moment::now().after(SOON), SOON);
     assert!(exchange.sent.is_over());
     let mut states = vec![RequestState::new(&request)];

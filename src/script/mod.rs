@@ -131,30 +131,12 @@ pub(crate) struct Call {
     /// which it is sent. True for a reply after which threads that listen at another server must
     /// be woken.
     publishes: Option<fn(&Value) -> bool>,
-    keys: Arguments,
-    args: Arguments,
-}
-
-/// Some arguments of a command, in the bytes of the protocol of Redis.
-#[derive(Clone, Debug)]
-struct Arguments {
-    count: usize,
+    keys: usize,
+    args: usize,
+    /// The keys and then the arguments, in the bytes of the protocol of Redis.
     packed: Vec<u8>,
-}
-
-impl Arguments {
-    fn new() -> Self {
-        Self {
-            count: 0,
-            // Enough for one lock with a name of usual length.
-            packed: Vec::with_capacity(128),
-        }
-    }
-
-    fn push(&mut self, argument: &[u8]) {
-        self.count += 1;
-        pack(&mut self.packed, argument);
-    }
+    /// Where the arguments begin.
+    args_at: usize,
 }
 
 /// Appends an argument of a command.
@@ -165,6 +147,14 @@ fn pack(packed: &mut Vec<u8>, argument: &[u8]) {
 }
 
 fn pack_number(packed: &mut Vec<u8>, mark: u8, number: usize) {
+    // Nearly every number is short. Fixed lengths are faster to append.
+    if let Ok(number @ 0..100) = u8::try_from(number) {
+        let (tens, ones) = (b'0' + number / 10, b'0' + number % 10);
+        return match tens {
+            b'0' => packed.extend_from_slice(&[mark, ones, b'\r', b'\n']),
+            _ => packed.extend_from_slice(&[mark, tens, ones, b'\r', b'\n']),
+        };
+    }
     packed.push(mark);
     packed.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     packed.extend_from_slice(b"\r\n");
@@ -177,18 +167,28 @@ impl Call {
             repeatable: true,
             grants: None,
             publishes: None,
-            keys: Arguments::new(),
-            args: Arguments::new(),
+            keys: 0,
+            args: 0,
+            // Enough for one lock with a name of usual length.
+            packed: Vec::with_capacity(256),
+            args_at: 0,
         }
     }
 
     pub(crate) fn key(mut self, key: &str) -> Self {
-        self.keys.push(key.as_bytes());
+        self.keys += 1;
+        let before = self.packed.len();
+        pack(&mut self.packed, key.as_bytes());
+        let length = self.packed.len() - before;
+        // Before the arguments, if there are any.
+        self.packed[self.args_at..].rotate_right(length);
+        self.args_at += length;
         self
     }
 
     pub(crate) fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {
-        self.args.push(arg.as_ref());
+        self.args += 1;
+        pack(&mut self.packed, arg.as_ref());
         self
     }
 
@@ -265,10 +265,14 @@ impl Call {
 
     /// Adds the keys and arguments of `other`.
     pub(crate) fn join(mut self, other: &Self) -> Self {
-        for (mine, theirs) in [(&mut self.keys, &other.keys), (&mut self.args, &other.args)] {
-            mine.count += theirs.count;
-            mine.packed.extend_from_slice(&theirs.packed);
+        let args = self.packed.split_off(self.args_at);
+        let (other_keys, other_args) = other.packed.split_at(other.args_at);
+        for more in [other_keys, &args, other_args] {
+            self.packed.extend_from_slice(more);
         }
+        self.keys += other.keys;
+        self.args += other.args;
+        self.args_at += other.args_at;
         self
     }
 
@@ -283,14 +287,12 @@ impl Call {
     }
 
     fn pack(&self, script: &[u8], publish: Publish, packed: &mut Vec<u8>) {
-        let Self { keys, args, .. } = self;
-        let count = 3 + keys.count + args.count + usize::from(self.publishes.is_some());
-        packed.reserve(keys.packed.len() + args.packed.len() + script.len() + 64);
+        let count = 3 + self.keys + self.args + usize::from(self.publishes.is_some());
+        packed.reserve(self.packed.len() + script.len() + 64);
         pack_number(packed, b'*', count);
         packed.extend_from_slice(script);
-        pack(packed, itoa::Buffer::new().format(keys.count).as_bytes());
-        packed.extend_from_slice(&keys.packed);
-        packed.extend_from_slice(&args.packed);
+        pack(packed, itoa::Buffer::new().format(self.keys).as_bytes());
+        packed.extend_from_slice(&self.packed);
         if self.publishes.is_some() {
             pack(packed, publish.command().as_bytes());
         }

@@ -52,7 +52,9 @@ impl State {
         shares: bool,
         closed: &mut Vec<Arc<Link>>,
     ) -> Option<Arc<Link>> {
-        closed.extend(self.links.extract_if(.., |link| !link.is_usable()));
+        if !self.links.iter().all(|link| link.is_usable()) {
+            closed.extend(self.links.extract_if(.., |link| !link.is_usable()));
+        }
         loop {
             let (at, load) = self.least_loaded()?;
             let link = &self.links[at];

@@ -22,6 +22,9 @@ pub(crate) struct Received {
 impl Received {
     /// The next whole reply.
     pub(crate) fn next(&mut self) -> RedisResult<Option<Value>> {
+        if self.start == self.end {
+            return Ok(None);
+        }
         let Some((reply, length)) = resp::decode(&self.buffer[self.start..self.end])? else {
             return Ok(None);
         };

@@ -50,12 +50,9 @@ impl Shop {
     /// Waits until another client waits for the lock.
     #[track_caller]
     pub fn await_waiter(&self, key: &str) {
-        let channel = format!("redisson_lock__channel:{{{key}}}");
+        let line = format!("leasehold_line:{{{key}}}");
         eventually("a client to wait", || {
-            let (_, listeners): (String, u32) = self
-                .server
-                .ask(redis::cmd("PUBSUB").arg("NUMSUB").arg(&channel));
-            listeners > 0
+            self.server.ask::<u32>(redis::cmd("ZCARD").arg(&line)) > 0
         });
     }
 }

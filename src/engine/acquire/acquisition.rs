@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::first::First;
 use super::line::Polls;
 use crate::base::clock::Moment;
 use crate::base::list::List;
@@ -13,7 +14,7 @@ use crate::engine::parts::{LockCall, Missing, Part};
 use crate::engine::undo::{Unused, end_of, release_unused, undo_lost_copies};
 use crate::engine::wait::{Wait, polls};
 use crate::error::Error;
-use crate::lease::{Terms, drift};
+use crate::lease::Terms;
 use crate::local::{Claim, Granted, Hold};
 use crate::protocol::Wish;
 use crate::request::Prepared;
@@ -49,6 +50,8 @@ pub(super) struct Acquisition<'a> {
     pub(super) is_known_to_wait: bool,
     /// The log says that no release can end this wait.
     pub(super) is_logged: bool,
+    /// The reply to the [first request](super::first), until it is evaluated.
+    pub(super) first: Option<First>,
     /// The owner of the last grant that had ended when its reply arrived.
     pub(super) late: Option<OwnerId>,
 }
@@ -128,6 +131,7 @@ impl<'a> Acquisition<'a> {
             within: None,
             is_known_to_wait: false,
             is_logged: false,
+            first: None,
             late: None,
         }
     }
@@ -140,7 +144,7 @@ impl<'a> Acquisition<'a> {
     /// The units that are granted, and whose leases have not ended.
     pub(super) fn granted(&self) -> impl Iterator<Item = usize> {
         let now = Moment::now();
-        let lasts = move |granted: &Granted| !is_over(granted, now);
+        let lasts = move |granted: &Granted| !granted.is_over(now);
         let is_granted = move |unit: &Unit<'_>| unit.granted.as_ref().is_some_and(lasts);
         let units = self.units.iter().enumerate();
         units.filter_map(move |(at, unit)| is_granted(unit).then_some(at))
@@ -185,10 +189,4 @@ impl Unit<'_> {
         let protocol = self.parts[0].protocol;
         protocol.acquire(&keys, owner, self.terms.millis, wish)
     }
-}
-
-/// True if the lease of a grant is over.
-pub(super) fn is_over(granted: &Granted, now: Moment) -> bool {
-    let lease = Duration::from_millis(granted.terms.millis);
-    granted.asked.after(lease - drift(lease)) <= now
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::acquisition::{Acquisition, HeldByOther, Replies};
+use super::first::First;
 use crate::base::backoff::jitter;
 use crate::base::clock::Moment;
 use crate::base::list::List;
@@ -21,12 +22,28 @@ const KEPT: Duration = Duration::from_millis(50);
 impl<'a> Acquisition<'a> {
     /// Requests all parts until they are granted, or the budget ends: then false.
     pub(super) fn acquire_all(&mut self) -> Result<bool> {
-        let first = self.units[0].parts[0];
-        self.wait.listen_if_live(first.channel());
-        self.leave_to_others();
+        if self.first.is_none() {
+            self.wait.listen_if_live(self.units[0].parts[0].channel());
+            self.leave_to_others();
+        }
         wait_until(self.call.budget, self.call.parts.name(), || {
-            self.begin_round()?;
-            let replies = self.request();
+            let replies = match self.first.take() {
+                Some(First {
+                    owner,
+                    waits,
+                    result,
+                    ..
+                }) => {
+                    self.is_known_to_wait |= waits;
+                    let mut replies = Replies::default();
+                    self.evaluate(0, owner, result, &mut replies);
+                    replies
+                }
+                None => {
+                    self.begin_round()?;
+                    self.request()
+                }
+            };
             self.end_round(replies)
         })
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquisition::Acquisition;
+use super::acquisition::{Acquisition, Unit};
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
 use crate::core::Core;
@@ -12,7 +12,7 @@ use crate::engine::held::{HeldPart, Needed, note_count, reschedule_if_earlier};
 use crate::engine::parts::{LockCall, Missing, Part, Parts};
 use crate::error::LostReason;
 use crate::lease::Terms;
-use crate::local::{CameWith, Claim, Grant, Hold, Quorum};
+use crate::local::{CameWith, Claim, Grant, Granted, Hold, Quorum};
 
 /// The tickets are gone, because a grant that came with them was lost.
 pub(super) struct TicketsLost;
@@ -24,6 +24,9 @@ pub(super) fn take_without_request(
     missing: &[Missing<'_>],
     claim: &mut Claim,
 ) -> Result<Option<List<HeldPart>>, TicketsLost> {
+    if !claim.has_grants {
+        return Ok(None);
+    }
     let LockCall { parts, budget, .. } = call;
     let terms: List<Terms> = missing.iter().map(|&(_, terms)| terms).collect();
     let needed = parts.needed.of(missing.len());
@@ -32,8 +35,9 @@ pub(super) fn take_without_request(
         CameWith::HandedOver(holds) => (holds, true),
         CameWith::Idle(holds) => (holds, false),
         CameWith::Unsuited(grants) => {
-            let of_part = |grant| part_of(missing, grant).map(|part| (&part.core, grant));
-            release_idle(grants.iter().filter_map(of_part), budget);
+            let of_part = |grant| part_of(missing, &grant).map(|part| (&part.core, grant));
+            let grants: List<_> = grants.into_iter().filter_map(of_part).collect();
+            release_idle(&grants, budget);
             return Ok(None);
         }
         CameWith::Loss => return Err(TicketsLost),
@@ -72,69 +76,70 @@ fn part_of<'a>(missing: &[Missing<'a>], grant: &Arc<Grant>) -> Option<&'a Part> 
 
 /// Releases grants of this process that this call does not use. They may be of another kind. What
 /// gets no reply is released in the background.
-fn release_idle<'a>(
-    grants: impl Iterator<Item = (&'a Arc<Core>, &'a Arc<Grant>)>,
-    budget: &CallBudget,
-) {
+fn release_idle(grants: &[(&Arc<Core>, Arc<Grant>)], budget: &CallBudget) {
+    if grants.is_empty() {
+        return;
+    }
     let mut timeout = Duration::ZERO;
-    let (mut requests, mut ends) = (List::new(), List::new());
+    let mut requests = List::new();
     for (core, grant) in grants {
         core.watchdog.forget(grant.id());
         timeout = timeout.max(core.command_timeout);
-        ends.push(grant.lease_ends());
         let (key, call) = (grant.key(), grant.release_call());
         requests.push(GrantRequest { core, key, call });
     }
-    let replies = request_each(&requests, Needed::All, &budget.remaining(timeout));
-    for ((GrantRequest { core, key, call }, ends), reply) in
-        requests.into_iter().zip(ends).zip(replies)
-    {
+    let replies = request_each(requests, Needed::All, &budget.remaining(timeout));
+    for ((core, grant), reply) in grants.iter().zip(replies) {
         if reply.is_err() {
-            core.watchdog.release_orphan(key.clone(), call, ends);
+            let (key, call) = (grant.key().clone(), grant.release_call());
+            core.watchdog.release_orphan(key, call, grant.lease_ends());
         }
     }
 }
 
-impl Acquisition<'_> {
+/// Begins the holds of what is granted.
+pub(super) fn keep<'a>(
+    call: LockCall<'a>,
+    claim: Claim,
+    granted: impl IntoIterator<Item = (&'a Part, Granted)>,
+) -> List<HeldPart> {
+    let LockCall { parts, budget, .. } = call;
+    let mut held = List::new();
+    for (part, granted) in granted {
+        let core = &part.core;
+        let place = (part.id.clone(), part.key.clone(), part.protocol);
+        let hold = core.queue.begin_hold(place, granted, &core.observer);
+        core.observer.counters.acquisitions.add(1);
+        held.push(first_level(core, hold, budget));
+    }
+    // A hold that is not exclusive leaves the ticket to the next thread.
+    let exclusive = if parts.is_exclusive() { &held[..] } else { &[] };
+    claim.keep(exclusive.iter().map(|part| &part.hold));
+    let mut refused: List<(&Arc<Core>, Arc<Grant>)> = List::new();
+    for HeldPart { core, hold, .. } in &held {
+        let grant = hold.grant();
+        if !core.watchdog.watch(grant.id(), Arc::clone(&grant) as _) {
+            refused.push((core, grant));
+        }
+    }
+    join(parts, &held);
+    // The client was shut down during the request. Other threads may share the grant already.
+    for (_, grant) in &refused {
+        grant.lose(LostReason::ShutDown);
+    }
+    release_idle(&refused, budget);
+    drop(refused);
+    held
+}
+
+impl<'a> Acquisition<'a> {
     /// Begins the holds of what is granted.
     pub(super) fn keep(self) -> List<HeldPart> {
-        let mut held = List::new();
-        for unit in self.units {
-            let Some(granted) = unit.granted else {
-                continue;
-            };
-            for part in unit.parts {
-                let core = &part.core;
-                let place = (part.id.clone(), part.key.clone(), part.protocol);
-                let hold = core
-                    .queue
-                    .begin_hold(place, granted.clone(), &core.observer);
-                core.observer.counters.acquisitions.add(1);
-                held.push(first_level(core, hold, self.call.budget));
-            }
-        }
-        // A hold that is not exclusive leaves the ticket to the next thread.
-        let exclusive = if self.call.parts.is_exclusive() {
-            &held[..]
-        } else {
-            &[]
-        };
-        self.claim.keep(exclusive.iter().map(|part| &part.hold));
-        let mut refused: Vec<(&Arc<Core>, Arc<Grant>)> = Vec::new();
-        for HeldPart { core, hold, .. } in &held {
-            let grant = hold.grant();
-            if !core.watchdog.watch(grant.id(), Arc::clone(&grant) as _) {
-                refused.push((core, grant));
-            }
-        }
-        join(self.call.parts, &held);
-        // The client was shut down during the request. Other threads may share the grant already.
-        for (_, grant) in &refused {
-            grant.lose(LostReason::ShutDown);
-        }
-        let refused = refused.iter().map(|(core, grant)| (*core, grant));
-        release_idle(refused, self.call.budget);
-        held
+        let granted = self.units.into_iter().flat_map(|unit: Unit<'a>| {
+            let parts = unit.parts.into_iter();
+            parts.filter_map(move |part| Some((part, unit.granted.clone()?)))
+        });
+        keep(self.call, self.claim, granted)
     }
 }
 
@@ -165,7 +170,7 @@ mod tests {
     use crate::deployment::Urls;
     use crate::error::Error;
     use crate::lease::Lease;
-    use crate::local::{Granted, Unlocks, Waiter, Wanted};
+    use crate::local::{Unlocks, Waiter, Wanted};
     use crate::protocol::{Plain, Read};
 
     /// The watchdog may have read the schedule before the thread had the hold.

@@ -6,6 +6,7 @@
 //! | `permit` | locks whose holds do not exclude each other: permits of semaphores |
 //! | `own` | further levels of what this thread holds already |
 //! | `begin` | begins holds: handed over, idle, or granted by Redis |
+//! | `first` | the first request for a lock of one part |
 //! | `acquisition` | what is requested and granted, and what is known of the other owners |
 //! | `request` | sends the requests of one round |
 //! | `replies` | evaluates the replies of one round |
@@ -18,6 +19,7 @@
 mod acquisition;
 mod all;
 mod begin;
+mod first;
 mod give_up;
 mod line;
 mod majority;
@@ -42,7 +44,8 @@ use crate::error::Result;
 use crate::lease::{Lease, Terms};
 use crate::local::{Claim, Hold};
 use acquisition::Acquisition;
-use begin::{TicketsLost, take_without_request};
+use begin::{TicketsLost, keep, take_without_request};
+use first::First;
 use own::{Own, add_levels, check_other, check_own};
 use permit::acquire_permit;
 
@@ -56,8 +59,14 @@ impl Parts {
         let core = self.check_process()?;
         let budget = &self.to_acquire(core.budget_to_wait(None, interrupt));
         let call = self.call(core, budget);
-        let acquired = || until_acquired(|| acquire(call, lease));
-        self.observed(core, |held| Some(held), acquired)
+        let until_acquired = || {
+            loop {
+                if let Some(held) = acquire(call, lease)? {
+                    return Ok(held);
+                }
+            }
+        };
+        self.observed(core, |held| Some(held), until_acquired)
     }
 
     /// Acquires the lock, or a further level of it; `None` if `wait` ends first. Fails if the
@@ -86,16 +95,14 @@ impl Parts {
             let claim = core.queue.enter(locks, who, budget.started()).claim;
             acquire_missing(call, &missing, (claim, None))
         };
-        self.observed(core, |held| Some(held), || until_acquired(acquire))
-    }
-}
-
-/// Repeats a call that has no deadline until it has acquired the lock.
-fn until_acquired(acquire: impl Fn() -> Result<Option<List<HeldPart>>>) -> Result<List<HeldPart>> {
-    loop {
-        if let Some(held) = acquire()? {
-            return Ok(held);
-        }
+        let until_acquired = || {
+            loop {
+                if let Some(held) = acquire()? {
+                    return Ok(held);
+                }
+            }
+        };
+        self.observed(core, |held| Some(held), until_acquired)
     }
 }
 
@@ -176,8 +183,12 @@ fn acquire_missing(
         }
         let _calls = parts.begin_calls();
         budget.check_interrupt(parts.name())?;
+        let first = First::request(call, missing, &claim);
+        if let Some(granted) = first.as_ref().and_then(|first| first.granted(&missing[0])) {
+            return Ok(Some(keep(call, claim, [(missing[0].0, granted)])));
+        }
         let mut acquisition = Acquisition::new(call, missing, claim);
-        acquisition.within = within;
+        (acquisition.first, acquisition.within) = (first, within);
         let is_granted = match parts.needed {
             Needed::All => acquisition.acquire_all(),
             Needed::Majority(_) => acquisition.acquire_majority(),

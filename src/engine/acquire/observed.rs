@@ -7,7 +7,7 @@ use crate::engine::held::HeldPart;
 use crate::engine::parts::{Part, Parts};
 use crate::error::Result;
 use crate::local::Hold;
-use crate::observe::{Outcome, are_spans_enabled, tell, wait};
+use crate::observe::{Outcome, WaitSpan, are_spans_enabled, tell};
 
 impl Parts {
     /// Makes a call that acquires the lock, within a span, and counts its failure. Then begins the
@@ -25,8 +25,11 @@ impl Parts {
             Some(_) => Outcome::Reentered,
             None => Outcome::Timeout,
         };
-        let result = wait(self.name(), self.type_name(), call, outcome);
-        core.observer.count_failure(Outcome::of(&result, outcome));
+        let span = WaitSpan::enter(self.name(), self.type_name());
+        let result = call();
+        let outcome = Outcome::of(&result, outcome);
+        span.end(outcome.label());
+        core.observer.count_failure(outcome);
         if are_spans_enabled() {
             // The spans of the new holds are not within that of the wait.
             let held = result.iter().filter_map(held).flatten();

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::acquisition::{Acquisition, HeldByOther, Replies, is_over};
+use super::acquisition::{Acquisition, HeldByOther, Replies};
 use super::line::LONGEST;
 use super::observed::{log_that_there_are_none, log_that_there_is_no_line};
 use crate::base::clock::Moment;
@@ -124,7 +124,7 @@ impl<'a> Acquisition<'a> {
             terms,
             tokens,
         };
-        let is_late = is_over(&grant, grant.replied);
+        let is_late = grant.is_over(grant.replied);
         if is_late {
             // It may have expired in Redis.
             release_orphans(parts, &grant.owner, end_of(terms));

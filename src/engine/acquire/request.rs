@@ -1,7 +1,5 @@
 //! One round of requests for the missing parts of a lock: sent to all servers at once.
 
-use std::time::Duration;
-
 use super::acquisition::{Acquisition, Replies};
 use crate::base::clock::Moment;
 use crate::base::list::List;
@@ -9,7 +7,6 @@ use crate::base::owner::OwnerId;
 use crate::engine::held::Needed;
 use crate::engine::undo::owner_of_next_copy;
 use crate::error::Result;
-use crate::lease::Renewals;
 use crate::protocol::Wish;
 use crate::request::{self, NoReply, Prepared, Reply, request_batch};
 
@@ -90,8 +87,9 @@ impl<'a> Acquisition<'a> {
 
     /// What the next request is for. The thread `waits` if the lock is held.
     pub(super) fn wish(&self, waits: bool) -> Wish {
+        let first = &self.units[0];
         Wish {
-            holds: self.holds_of_a_grant(),
+            holds: first.parts[0].holds_of_a_grant(first.terms, self.expected_holds),
             waits,
             place: self
                 .place
@@ -99,16 +97,5 @@ impl<'a> Acquisition<'a> {
                 .filter(|_| waits || self.is_known_to_wait),
             within: self.within.map(|hold| hold.grant().owner().clone()),
         }
-    }
-
-    /// The number of holds that may share the grant. A fixed lease is not handed over, and a client
-    /// that lingers wants its next hold, too.
-    fn holds_of_a_grant(&self) -> usize {
-        let first = &self.units[0];
-        if first.terms.renewals == Renewals::None {
-            return 1;
-        }
-        let lingers = first.parts[0].core.linger > Duration::ZERO;
-        self.expected_holds + usize::from(lingers)
     }
 }

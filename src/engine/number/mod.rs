@@ -26,7 +26,7 @@ use crate::base::lanes::RequestId;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::protocol::{NumberKey, RequestCopy, number, records};
-use crate::request::{LostCopies, NoReply, Reply, Request, request_batch};
+use crate::request::{LostCopies, NoReply, Reply, Request, request_one};
 use crate::script::Call;
 
 /// For how long a request is repeated, by its caller and then by the watchdog. Redis keeps its
@@ -208,15 +208,8 @@ impl Number {
         until: Moment,
         budget: &CallBudget,
     ) -> Result<Reply, NoReply> {
-        let redis = &self.core.redis;
-        let request = Request::new(redis, &self.key, copy(false));
-        let replies = request_batch(&[request], |_| Some(copy(true)), until, budget);
-        replies.into_iter().next().unwrap_or_else(|| {
-            Err(NoReply {
-                error: redis.unavailable(&self.key, budget, "no reply".into()),
-                lost_copies: LostCopies::default(),
-            })
-        })
+        let request = Request::new(&self.core.redis, &self.key, copy(false));
+        request_one(&request, |_| Some(copy(true)), until, budget)
     }
 
     /// The error of a request that Redis may have executed, although it refused the last copy.

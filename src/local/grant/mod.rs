@@ -32,7 +32,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner::OwnerId;
 use crate::error::LostReason;
-use crate::lease::{Renewals, Terms};
+use crate::lease::{Renewals, Terms, drift};
 use crate::observe::{HoldSpan, Observer};
 use crate::protocol::Protocol;
 use crate::watchdog::{TargetId, next_target_id};
@@ -147,6 +147,14 @@ pub(crate) struct Granted {
     pub(crate) tokens: Range<u64>,
     /// Other clients wait in a queue in Redis, so the grant is not handed over.
     pub(crate) others_wait: bool,
+}
+
+impl Granted {
+    /// True if the lease is over.
+    pub(crate) fn is_over(&self, now: Moment) -> bool {
+        let lease = Duration::from_millis(self.terms.millis);
+        self.asked.after(lease - drift(lease)) <= now
+    }
 }
 
 impl Grant {

@@ -21,9 +21,12 @@ pub(crate) struct Claim {
     is_shared: bool,
     /// Grants came with the tickets: handed over, or idle. No grant is added later. Those that
     /// were handed over may be lost since, and their tickets with them.
-    has_grants: bool,
+    pub(crate) has_grants: bool,
     /// Idle grants may have come with the tickets.
     may_have_idle: bool,
+    /// No other thread waited for these locks when the tickets were taken, and no other client was
+    /// known to want them.
+    pub(crate) is_alone: bool,
     /// Nothing is given back when the claim is dropped.
     is_over: bool,
 }
@@ -60,6 +63,7 @@ impl Claim {
             is_shared,
             has_grants: is_shared,
             may_have_idle: is_shared,
+            is_alone: false,
             is_over: false,
         }
     }
@@ -97,6 +101,7 @@ impl Claim {
     pub(super) fn note(&mut self, entry: &Entry) {
         self.may_have_idle |= entry.idle.is_some();
         self.has_grants |= entry.idle.is_some() || !entry.is_requested_by(self.thread);
+        self.is_alone &= entry.waiting.is_empty() && entry.yields.is_fresh();
     }
 
     /// True if [`take`](Self::take) may end grants, which the caller then releases in Redis.

@@ -108,9 +108,10 @@ impl LocalQueue {
     /// given if Redis released the lock, and the number of listeners is known.
     pub(crate) fn close(&self, holds: &[(&Arc<Hold>, Option<Released>)]) {
         let mut locks = self.0.lock();
-        let mut removed = Vec::new();
+        // Dropped outside the mutex.
+        let mut removed = List::new();
         for &(hold, released) in holds {
-            removed.extend(locks.close(hold, released));
+            locks.close(hold, released, &mut removed);
         }
         let woken = locks.pass_on(holds.iter().map(|(hold, _)| hold.lock()), None);
         drop(locks);
@@ -179,34 +180,34 @@ impl LocalQueue {
 }
 
 impl Locks {
-    /// Removes a hold that its thread has unlocked. Returns what is dropped outside the mutex.
-    fn close(&mut self, hold: &Arc<Hold>, released: Option<Released>) -> Vec<Arc<Hold>> {
-        let mut removed = Vec::new();
+    /// Removes a hold that its thread has unlocked. Adds what has to be dropped to `removed`.
+    /// Records whether other clients listened when this one released the lock.
+    fn close(
+        &mut self,
+        hold: &Arc<Hold>,
+        released: Option<Released>,
+        removed: &mut List<Arc<Hold>>,
+    ) {
         let is_exclusive = hold.grant().protocol().is_exclusive();
-        match self.entries.get_mut(hold.lock()) {
+        let entry = match self.entries.get_mut(hold.lock()) {
             Some(entry) if entry.has(hold) || entry.readers.has(hold) => {
                 if hold.loss_reason().is_some() && hold.grant().levels(hold.number()) > 0 {
                     // A wait on a condition has found the loss. Its thread unlocks the levels.
-                    removed = self.lost.insert(Arc::clone(hold));
+                    removed.extend(self.lost.insert(Arc::clone(hold)));
                 }
-                removed.extend(if entry.has(hold) {
+                let closed = if entry.has(hold) {
                     entry.ticket.take().and_then(|ticket| ticket.hold)
                 } else {
                     entry.readers.remove(hold)
-                });
-                self.note_release(hold.lock(), released);
+                };
+                removed.extend(closed);
+                entry
             }
-            _ if is_exclusive => removed.extend(self.lost.remove(hold)),
-            _ => self.note_release(hold.lock(), released),
-        }
-        removed
-    }
-
-    /// Records whether other clients listened when this one released a lock.
-    fn note_release(&mut self, lock: &LockId, released: Option<Released>) {
+            _ if is_exclusive => return removed.extend(self.lost.remove(hold)),
+            _ => self.entries.entry(hold.lock().clone()).or_default(),
+        };
         if let Some(released) = released {
             let now = Moment::now();
-            let entry = self.entries.entry(lock.clone()).or_default();
             let (took, others) = (now.since(released.asked), released.listeners);
             entry.yields.released(now, took, others, released.is_called);
             self.sweep();

@@ -27,7 +27,6 @@ mod tests;
 mod waiter;
 mod waiting;
 
-use std::collections::hash_map::Entry::Occupied;
 use std::sync::{Arc, Weak};
 
 use foldhash::HashMap;
@@ -129,6 +128,7 @@ impl LocalQueue {
         }
         let claim = (are_free && !wanted.is_empty()).then(|| {
             let mut claim = Claim::new(self, wanted, thread, is_shared);
+            claim.is_alone = true;
             for at in 0..claim.locks.len() {
                 let entry = guard.take(&claim.locks[at], thread, Unanswered::since(now));
                 claim.note(entry);
@@ -282,10 +282,8 @@ impl Locks {
     }
 
     fn forget_unused(&mut self, lock: &LockId) {
-        if let Occupied(entry) = self.entries.entry(lock.clone())
-            && entry.get().is_unused()
-        {
-            entry.remove();
+        if self.entries.get(lock).is_some_and(Entry::is_unused) {
+            self.entries.remove(lock);
         }
     }
 }

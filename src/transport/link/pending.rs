@@ -64,7 +64,7 @@ impl Pending {
     pub(super) fn new(requests: usize) -> Self {
         Self {
             state: Mutex::new(State {
-                outcomes: (0..requests).map(|_| None).collect(),
+                outcomes: List::from_elem(None, requests),
                 missing: requests,
                 refusal: None,
                 reads: false,

@@ -119,8 +119,11 @@ impl Link {
                 replies.resize(awaited.len(), Err(refusal));
             } else {
                 state.is_established = true;
-                let count = replies.len().min(state.awaited.len());
-                awaited.extend(state.awaited.drain(..count));
+                while awaited.len() < replies.len()
+                    && let Some(first) = state.awaited.pop_front()
+                {
+                    awaited.push(first);
+                }
             }
         }
         let is_unexpected = awaited.len() < replies.len();

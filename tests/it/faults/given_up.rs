@@ -4,6 +4,7 @@ use std::thread;
 
 use leasehold::{Error, Interrupt, Lease};
 
+use super::in_redis;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, eventually};
 use crate::support::{client, unique};
@@ -19,7 +20,6 @@ fn a_lock_that_is_granted_to_an_interrupted_thread_is_free_at_once() {
     let name = unique("given-up");
     let (holder, waiter) = (client(&server.url()), client(&server.url()));
     let (held, wanted) = (holder.reentrant_lock(&name), waiter.reentrant_lock(&name));
-    let channel = format!("redisson_lock__channel:{{{name}}}");
     let mut interrupted = 0;
     for round in 0..ROUNDS {
         // A hold without a holder would last for a lease.
@@ -32,9 +32,7 @@ fn a_lock_that_is_granted_to_an_interrupted_thread_is_free_at_once() {
                 guard.map(drop)
             });
             eventually("a subscription", || {
-                let count: (String, u32) =
-                    server.ask(redis::cmd("PUBSUB").arg("NUMSUB").arg(&channel));
-                count.1 > 0
+                in_redis::listeners(&server, &name) == 1
             });
             held.unlock().unwrap();
             // From at once to some microseconds later.

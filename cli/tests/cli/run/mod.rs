@@ -67,12 +67,11 @@ fn time_to_live(server: &Server, key: &str) -> i64 {
     server.ask(redis::cmd("PTTL").arg(key))
 }
 
-/// Waits until `count` clients listen for the release of a lock.
+/// Waits until `count` clients are in the line of a lock.
 fn await_waiters(server: &Server, key: &str, count: u64) {
-    let channel = format!("redisson_lock__channel:{{{key}}}");
-    eventually("the waiting clients to listen", || {
-        let counted: (String, u64) = server.ask(redis::cmd("PUBSUB").arg("NUMSUB").arg(&channel));
-        counted.1 == count
+    let line = format!("leasehold_line:{{{key}}}");
+    eventually("the clients to wait", || {
+        server.ask::<u64>(redis::cmd("ZCARD").arg(&line)) == count
     });
 }
 

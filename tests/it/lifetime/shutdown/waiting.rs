@@ -5,6 +5,7 @@ use std::thread;
 use leasehold::{Error, Interrupt, Lease, LockClient, LostReason, RedLock, Result};
 
 use super::{is_shut_down, lasting};
+use crate::faults::in_redis;
 use crate::support::deployment::Independent;
 use crate::support::process::Task;
 use crate::support::server::Server;
@@ -155,10 +156,8 @@ fn a_thread_that_waits_is_woken_although_the_server_hangs() {
     let lock = client.reentrant_lock("lock");
     thread::scope(|scope| {
         let waiting = scope.spawn(|| lock.lock());
-        let listens = redis::cmd("PUBSUB").arg("CHANNELS").clone();
         eventually("the thread to listen", || {
-            let channels: Vec<String> = server.ask(&listens);
-            channels.iter().any(|channel| channel.contains("{lock}"))
+            in_redis::listeners(&server, "lock") == 1
         });
         server.pause();
         let timeout = millis(300);
