@@ -90,7 +90,7 @@ impl Core {
                 Arc::clone(control.channel()),
                 Handlers {
                     freed: watchdog.confirmer(),
-                    unanswered: watchdog.line_leaver(),
+                    unanswered: Box::new(watchdog.line_leaver()),
                 },
             ),
             config.connect_timeout,

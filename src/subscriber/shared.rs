@@ -24,13 +24,15 @@ pub(super) struct Context {
     pub(super) command_timeout: Duration,
 }
 
+type OnUnanswered = Box<dyn Fn(&str, &str) + Send + Sync>;
+
 /// What the subscriber thread calls for messages that no waiting thread handles.
 pub(crate) struct Handlers {
     /// With the key of a lock of this client that another client has freed by `force_unlock`.
     pub(crate) freed: Box<dyn Fn(&str) + Send + Sync>,
     /// With the key of a lock for which the client was called, and its place in the line. No thread
     /// has answered.
-    pub(crate) unanswered: Box<dyn Fn(&str, &str) + Send + Sync>,
+    pub(crate) unanswered: OnUnanswered,
 }
 
 impl fmt::Debug for Handlers {

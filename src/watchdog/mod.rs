@@ -205,14 +205,14 @@ impl Watchdog {
 
     /// Makes the thread leave the line of the lock with this key, in which the client has this
     /// place, if the client was called and has not answered.
-    pub(crate) fn line_leaver(&self) -> Box<dyn Fn(&str, &str) + Send + Sync> {
+    pub(crate) fn line_leaver(&self) -> impl Fn(&str, &str) + Send + Sync + use<> {
         let shared = Arc::clone(&self.shared);
-        Box::new(move |key, place| {
+        move |key, place| {
             let key = LockKey::new("", key);
             let call = script::leave_line(&key, place, true);
             let until = Moment::now().after(LEAVE_WITHIN);
             shared.release_orphan(Orphan::new(key, call, until));
-        })
+        }
     }
 }
 
