@@ -20,6 +20,7 @@ mod layers;
 mod leased_semaphore;
 mod lifetime;
 mod limits;
+mod line;
 mod multi;
 mod mutual_exclusion;
 mod read_write;

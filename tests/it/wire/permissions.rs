@@ -55,6 +55,7 @@ const ACL: &[&str] = &[
     "+zcount",
     "+zrange",
     "+zrangebyscore",
+    "+zrank",
     "+zrem",
     "+zscore",
 ];
