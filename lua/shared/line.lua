@@ -46,7 +46,7 @@ local function reserved_for(lock, place)
     end
     local left = RESERVED - (now_micros() - called)
     if left <= 0 then
-        redis.call('zrem', line, first, '')
+        redis.pcall('zrem', line, first, '')
     end
     return math.max(math.ceil(left / 1000), 0)
 end
@@ -69,11 +69,13 @@ local function call_first(lock, publish)
             return false
         elseif heard > 0 then
             if not called then
-                redis.call('zadd', line, -now, '')
+                redis.pcall('zadd', line, -now, '')
             end
             return true
         end
-        redis.call('zrem', line, first, '')
+        if type(redis.pcall('zrem', line, first, '')) == 'table' then
+            return false
+        end
     end
 end
 
@@ -83,10 +85,15 @@ local function enter_line(lock, place)
     local line = line_of(lock)
     local rank = redis.pcall('zrank', line, place)
     if not rank then
-        local added = redis.pcall('zadd', line, now_micros(), place)
-        rank = type(added) == 'table' and added or redis.call('zrank', line, place)
+        -- A user who may not do all of this gets no place.
+        local removed = redis.pcall('zrem', line, place)
+        local found = redis.pcall('zrange', line, 0, 0)
+        if removed == 0 and not found.err then
+            local added = redis.pcall('zadd', line, now_micros(), place)
+            rank = added == 1 and redis.call('zrank', line, place)
+        end
     end
-    if type(rank) == 'table' then
+    if type(rank) ~= 'number' then
         return nil
     end
     redis.call('pexpire', line, KEPT)
@@ -105,7 +112,7 @@ local function leave_line(lock, place)
     local line = line_of(lock)
     local is_first = first_in(line) == place
     if is_first then
-        redis.call('zrem', line, place, '')
+        redis.pcall('zrem', line, place, '')
     else
         redis.pcall('zrem', line, place)
     end

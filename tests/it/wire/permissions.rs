@@ -183,14 +183,15 @@ fn use_a_condition_alone(client: &LockClient) -> leasehold::Result<()> {
     })
 }
 
-/// Without them, clients poll, and a place in a queue that is given up, or whose client is dead,
-/// ends by itself.
-const OPTIONAL: [&str; 5] = [
+/// Without them, clients poll or are all woken together, and a place in a queue that is given up, or
+/// whose client is dead, ends by itself.
+const OPTIONAL: [&str; 6] = [
     "+subscribe",
     "+publish",
     "+lrem",
     "+pubsub|numsub",
     "+hscan",
+    "+zrank",
 ];
 
 /// Without any one of the rules something is refused.
