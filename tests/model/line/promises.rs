@@ -77,12 +77,9 @@ fn cannot_answer(state: &State) -> bool {
     })
 }
 
-/// True if a client waits that needs no timer: it has its place, or no fault took it.
+/// True if a client waits that needs no timer: no fault took its place.
 fn is_due(state: &State) -> bool {
-    let mut clients = (0..).zip(&state.clients);
-    !cannot_answer(state)
-        && clients.any(|(c, client)| {
-            let has_place = !client.lost_place || state.line.contains(&c);
-            client.waits() && client.responds() && has_place
-        })
+    let mut clients = state.clients.iter();
+    let is_due = |client: &Client| client.waits() && client.responds() && !client.lost_place;
+    !cannot_answer(state) && clients.any(is_due)
 }

@@ -168,7 +168,7 @@ impl State {
         self.remove(c);
     }
 
-    fn call_next(&mut self, marks: bool, bounds: &Bounds) {
+    fn call_next(&mut self, bounds: &Bounds) {
         while let Some(first) = self.line.first() {
             let c = *first as usize;
             let is_dead = !self.clients[c].counted && !bounds.has(Planted::DeadKept);
@@ -181,7 +181,7 @@ impl State {
                 Subscription::On => client.call = true,
                 _ => client.is_unsure |= !client.waits(),
             }
-            if marks && self.mark.is_none() && !bounds.has(Planted::NotMarked) {
+            if self.mark.is_none() && !bounds.has(Planted::NotMarked) {
                 self.mark = Some(false);
                 if client.owes {
                     self.broken = Some(ONCE);
@@ -196,10 +196,18 @@ impl State {
         }
     }
 
-    /// The first place has left. The next one asks, and learns that it has to listen to Java.
-    fn call_java_listener(&mut self, bounds: &Bounds) {
-        if self.holder == Some(Holder::Java) && !bounds.has(Planted::LeavesJavaSilently) {
-            self.call_next(false, bounds);
+    /// A client leaves the line. If it was the first, it passes its call on. If Java holds the lock,
+    /// the next client asks, and learns that it has to listen to Java.
+    fn leave(&mut self, c: usize, bounds: &Bounds) {
+        let was_first = self.is_first(c);
+        self.remove(c);
+        let calls = match self.holder {
+            None => !bounds.has(Planted::LeavesSilently),
+            Some(Holder::Java) => !bounds.has(Planted::LeavesJavaSilently),
+            Some(_) => false,
+        };
+        if was_first && calls {
+            self.call_next(bounds);
         }
     }
 
@@ -226,16 +234,12 @@ impl State {
             _ => {}
         }
         let by_java = self.holder == Some(Holder::Java);
-        if was_first && !bounds.has(Planted::MarkKept) {
-            self.mark = None;
-        }
         if !waits {
-            self.remove(c);
-            if was_first {
-                self.call_java_listener(bounds);
-            }
+            self.leave(c, bounds);
         } else if !self.line.contains(&me) {
             self.line.push(me);
+        } else if was_first && !bounds.has(Planted::MarkKept) {
+            self.mark = None;
         }
         let rank = self.line.iter().position(|place| *place == me);
         Reply::Refused(by_java && rank.is_none_or(|rank| rank <= 1))
@@ -277,17 +281,7 @@ impl State {
     pub fn release(&mut self, bounds: &Bounds) {
         self.holder = None;
         self.publish_shared();
-        self.call_next(true, bounds);
-    }
-
-    fn leave(&mut self, c: usize, bounds: &Bounds) {
-        let was_first = self.is_first(c);
-        self.remove(c);
-        if self.holder.is_none() && !bounds.has(Planted::LeavesSilently) {
-            self.call_next(true, bounds);
-        } else if was_first {
-            self.call_java_listener(bounds);
-        }
+        self.call_next(bounds);
     }
 
     pub fn run_leave_if_called(&mut self, c: usize, bounds: &Bounds) {

@@ -129,92 +129,28 @@ fn urgent_path(
     length
 }
 
-/// Asserts that the planted bug breaks the promise.
-fn breaks(planted: Planted, bounds: Bounds, promise: &'static str) {
-    let bounds = Bounds {
-        planted: Some(planted),
-        ..bounds
-    };
-    check::breaks(bounds, promise);
-}
-
 #[test]
-fn a_call_without_a_mark_lets_others_pass() {
-    breaks(Planted::NotMarked, library(2, 0), ORDER);
-}
-
-#[test]
-fn a_waiting_client_that_takes_a_reserved_lock_passes_others() {
-    breaks(Planted::Barges, library(2, 0), ORDER);
-}
-
-#[test]
-fn a_dead_place_that_stays_holds_up_the_next_one() {
-    breaks(Planted::DeadKept, library(2, 1), CALLED);
-}
-
-#[test]
-fn a_mark_that_stays_after_the_answer_ends_the_place() {
-    breaks(Planted::MarkKept, library(2, 0), KEPT);
-}
-
-#[test]
-fn a_place_that_ends_with_its_call_is_refused() {
-    breaks(Planted::DroppedAtCall, library(2, 0), CALLED);
-}
-
-#[test]
-fn a_client_that_leaves_a_free_lock_passes_its_call_on() {
-    breaks(Planted::LeavesSilently, library(2, 0), CALLED);
-}
-
-#[test]
-fn a_client_that_leaves_a_lock_of_java_gives_another_one_the_listening() {
-    breaks(Planted::LeavesJavaSilently, beside_java(2, 0), CALLED);
-}
-
-#[test]
-fn a_late_answer_to_a_call_removes_a_later_place() {
-    breaks(Planted::OnlyIfCalledIgnored, library(2, 0), CALLED);
-}
-
-#[test]
-fn a_place_without_a_waiting_thread_is_given_up() {
-    breaks(Planted::CallIgnored, library(2, 1), CALLED);
-    breaks(Planted::CallIgnored, library(2, 1), ONCE);
-}
-
-#[test]
-fn a_call_during_the_last_request_of_a_wait_is_answered() {
-    breaks(Planted::LastCallIgnored, library(2, 1), CALLED);
-}
-
-#[test]
-fn a_place_without_a_waiting_thread_is_given_up_while_java_holds_the_lock() {
-    breaks(Planted::LeavesOnlyIfFree, beside_java(2, 1), CALLED);
-}
-
-#[test]
-fn a_mark_without_an_end_refuses_a_free_lock() {
-    breaks(Planted::ReservedWithoutEnd, library(2, 1), ONE_TIMER);
-}
-
-#[test]
-fn a_place_that_has_not_answered_ends_with_its_mark() {
-    breaks(Planted::OldPlaceKept, library(2, 1), ONCE);
-}
-
-#[test]
-fn a_thread_that_is_not_called_before_it_listens_asks_again() {
-    breaks(Planted::NotAskedAfterConfirmation, library(2, 0), CALLED);
-}
-
-#[test]
-fn a_first_client_that_does_not_listen_to_java_is_not_woken() {
-    breaks(Planted::RankStale, beside_java(2, 0), CALLED);
-}
-
-#[test]
-fn a_message_that_is_forgotten_does_not_wake() {
-    breaks(Planted::MessageForgotten, library(2, 0), CALLED);
+fn each_rule_is_needed() {
+    for (planted, bounds, promise) in [
+        (Planted::NotMarked, library(2, 0), ORDER),
+        (Planted::Barges, library(2, 0), ORDER),
+        (Planted::DeadKept, library(2, 1), CALLED),
+        (Planted::MarkKept, library(2, 0), KEPT),
+        (Planted::DroppedAtCall, library(2, 0), CALLED),
+        (Planted::LeavesSilently, library(2, 0), CALLED),
+        (Planted::LeavesJavaSilently, beside_java(2, 0), CALLED),
+        (Planted::OnlyIfCalledIgnored, library(2, 0), CALLED),
+        (Planted::LeavesOnlyIfFree, beside_java(2, 1), CALLED),
+        (Planted::CallIgnored, library(2, 1), CALLED),
+        (Planted::CallIgnored, library(2, 1), ONCE),
+        (Planted::LastCallIgnored, library(2, 1), CALLED),
+        (Planted::ReservedWithoutEnd, library(2, 1), ONE_TIMER),
+        (Planted::OldPlaceKept, library(2, 1), ONCE),
+        (Planted::NotAskedAfterConfirmation, library(2, 0), CALLED),
+        (Planted::RankStale, beside_java(2, 0), CALLED),
+        (Planted::MessageForgotten, library(2, 0), CALLED),
+    ] {
+        let planted = Some(planted);
+        check::breaks(Bounds { planted, ..bounds }, promise);
+    }
 }
