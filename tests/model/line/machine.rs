@@ -46,7 +46,7 @@ pub enum Planted {
     OldPlaceKept,
     /// A thread does not ask again when its subscription is confirmed.
     NotAskedAfterConfirmation,
-    /// A thread decides once for each wait whether it listens to Java.
+    /// A thread decides once whether it listens to Java.
     RankStale,
     /// A message that arrives during a request is forgotten when the reply arrives.
     MessageForgotten,
@@ -220,9 +220,8 @@ impl Model for Bounds {
             None => {}
             Some(Holder::Java) => steps.push(Step::JavaReleases),
             Some(Holder::Ours(c) | Holder::Orphan(c)) => {
-                if !state.clients[c as usize].responds() {
-                    steps.push(Step::EndLease);
-                }
+                let is_held = state.clients[c as usize].responds();
+                steps.extend((!is_held).then_some(Step::EndLease));
             }
         }
         if state.faults > 0 {

@@ -11,7 +11,9 @@
 //! continues, its subscriber connection breaks, a request has no reply and is executed late, the key
 //! of the line is deleted, or a slot moves.
 
+mod clients;
 mod machine;
 mod promises;
+mod server;
 mod state;
 mod tests;

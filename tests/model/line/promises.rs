@@ -14,6 +14,10 @@ pub const ORDER: &str = "a waiting client does not pass another one that was bef
 
 pub const PROMISES: [&str; 6] = [EXCLUSIVE, CALLED, ONE_TIMER, KEPT, ONCE, ORDER];
 
+pub const TAKEN_BY_JAVA: &str = "Java takes a lock that is reserved";
+pub const RESERVED: &str = "a free lock is refused";
+pub const WITHOUT_PLACE: &str = "a client waits without a place for a free lock";
+
 pub fn all() -> Vec<Property<Bounds>> {
     vec![
         Property::always(EXCLUSIVE, |_, state: &State| {
@@ -37,33 +41,26 @@ pub fn all() -> Vec<Property<Bounds>> {
                     || !state.is_quiet())
         }),
         Property::always(ORDER, |_, state: &State| state.broken != Some(ORDER)),
-        Property::sometimes(
-            "Java takes a lock that is reserved",
-            |bounds, state: &State| {
-                !bounds.has_java || state.mark.is_some() && state.holder == Some(Holder::Java)
-            },
-        ),
-        Property::sometimes("a free lock is refused", |_, state: &State| {
-            let mut clients = state.clients.iter();
-            state.holder.is_none()
-                && clients.any(|client| {
-                    let phase = client.phase;
-                    matches!(
-                        phase,
-                        Phase::Asked {
-                            waits: true,
-                            reply: Reply::Refused(_)
-                        }
-                    )
-                })
+        Property::sometimes(TAKEN_BY_JAVA, |bounds, state: &State| {
+            !bounds.has_java || state.mark.is_some() && state.holder == Some(Holder::Java)
         }),
-        Property::sometimes(
-            "a client waits alone without a place",
-            |bounds, state: &State| {
-                bounds.faults == 0
-                    || state.is_free_and_waited_for() && state.is_quiet() && state.line.is_empty()
-            },
-        ),
+        Property::sometimes(RESERVED, |_, state: &State| {
+            let mut clients = state.clients.iter().filter(|client| client.waits());
+            let is_refused = |phase| {
+                matches!(
+                    phase,
+                    Phase::Asked {
+                        reply: Reply::Refused(_),
+                        ..
+                    }
+                )
+            };
+            state.holder.is_none() && clients.any(|client| is_refused(client.phase))
+        }),
+        Property::sometimes(WITHOUT_PLACE, |bounds, state: &State| {
+            bounds.faults == 0
+                || state.is_free_and_waited_for() && state.is_quiet() && state.line.is_empty()
+        }),
     ]
 }
 

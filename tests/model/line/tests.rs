@@ -140,7 +140,7 @@ fn each_rule_is_needed() {
         (Planted::LeavesSilently, library(2, 0), CALLED),
         (Planted::LeavesJavaSilently, beside_java(2, 0), CALLED),
         (Planted::OnlyIfCalledIgnored, library(2, 0), CALLED),
-        (Planted::LeavesOnlyIfFree, beside_java(2, 1), CALLED),
+        (Planted::LeavesOnlyIfFree, beside_java(2, 1), ONCE),
         (Planted::CallIgnored, library(2, 1), CALLED),
         (Planted::CallIgnored, library(2, 1), ONCE),
         (Planted::LastCallIgnored, library(2, 1), CALLED),
