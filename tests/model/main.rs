@@ -21,6 +21,7 @@ mod check;
 mod client;
 mod condition;
 mod fair;
+mod line;
 mod link;
 mod local;
 mod permits;

@@ -1,0 +1,19 @@
+//! A model of the line: the clients that wait for a lock, and the messages that call them.
+//!
+//! Each client of this library has one thread, which waits, holds, releases and gives up any number
+//! of times. A Java client takes a free lock without knowing the line, and notifies the clients that
+//! listen on the shared channel. Requests, replies, messages and subscriptions are under way for any
+//! time. Scripts are executed at once.
+//!
+//! Steps that need no timer are urgent. A state without urgent steps is quiet: then a period passes
+//! that is longer than `RESERVED`, and the timers of waiting threads end. A waiting thread also asks
+//! at any other time. Faults are bounded: a client is killed, its host vanishes, it stops and
+//! continues, its subscriber connection breaks, a request has no reply and is executed late, the key
+//! of the line is deleted, or a slot moves.
+
+mod clients;
+mod machine;
+mod promises;
+mod server;
+mod state;
+mod tests;
