@@ -51,8 +51,8 @@ impl Right {
 pub(super) const RIGHTS: &[Right] = {
     use When::{Always, Cluster, Database, Holders, Kinds, Looking, Replicas, Sentinel, Shards};
     use kinds::{
-        CONDITIONS_OR_LEASES, FAIR, FAIR_CONDITIONS_OR_LEASES, GIVING_UP, LATCHES, LEASES,
-        LISTENERS, NUMBERS, READ_WRITE, SEMAPHORES,
+        CONDITIONS_OR_LEASES, FAIR, FAIR_CONDITIONS_OR_LEASES, FAIR_OR_LEASES, GIVING_UP, LATCHES,
+        LEASES, LISTENERS, NUMBERS, READ_WRITE, SEMAPHORES,
     };
     &[
         Right::of(
@@ -111,7 +111,7 @@ pub(super) const RIGHTS: &[Right] = {
             "zadd",
             "ZADD {key} never {absent}",
         ),
-        Right::of(Kinds(LEASES), "zcard", "ZCARD {key}"),
+        Right::of(Kinds(FAIR_OR_LEASES), "zcard", "ZCARD {key}"),
         Right::of(Kinds(LEASES), "zcount", "ZCOUNT {key} 0 0"),
         Right::of(Kinds(CONDITIONS_OR_LEASES), "zrange", "ZRANGE {key} 0 0"),
         Right::of(

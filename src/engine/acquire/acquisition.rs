@@ -35,6 +35,8 @@ pub(super) struct Acquisition<'a> {
     pub(super) silent: List<usize>,
     /// The number of holds that are expected to share the grant.
     pub(super) expected_holds: usize,
+    /// The number of threads that waited here when the lock was refused for the first time.
+    pub(super) waiting: Option<usize>,
     pub(super) rival: Rival,
     /// The next request, which the subscriber thread may have sent already, and its owner id.
     pub(super) prepared: Option<(OwnerId, Arc<Prepared>)>,
@@ -110,6 +112,7 @@ impl<'a> Acquisition<'a> {
             silent: List::new(),
             kept_until: None,
             expected_holds: 1,
+            waiting: None,
             prepared: None,
             rival: Rival::default(),
             within: None,

@@ -221,7 +221,7 @@ impl Claim {
             let Some(entry) = locks.entries.get_mut(lock) else {
                 continue;
             };
-            holds = holds.max(1 + entry.waiting.len());
+            holds = holds.max(entry.contenders());
             // A thread that holds the lock exclusively uses the ticket of that hold for a shared
             // one.
             if let Some(ticket) = entry.ticket.as_mut().filter(|ticket| ticket.hold.is_none()) {
@@ -242,9 +242,16 @@ impl Claim {
         });
     }
 
-    /// Records a reply.
-    pub(crate) fn replied(&self) {
-        self.on_reply(|ticket| ticket.unanswered = None);
+    /// Records a reply. Returns how many threads of this process wait for the locks: this one, and
+    /// those behind it.
+    pub(crate) fn replied(&self) -> usize {
+        let mut locks = self.queue.0.lock();
+        let waiting = locks.on_reply(&self.locks, |ticket| ticket.unanswered = None);
+        let entries = self.locks.iter().filter_map(|lock| locks.entries.get(lock));
+        let contenders = entries.map(Entry::contenders).max();
+        drop(locks);
+        wake(&waiting);
+        contenders.unwrap_or(1)
     }
 
     /// Records the grants. The thread keeps their tickets until the holds end, and gives the others
@@ -276,6 +283,11 @@ impl Claim {
 }
 
 impl Entry {
+    /// The thread that has the ticket, and those that wait for it.
+    fn contenders(&self) -> usize {
+        1 + self.waiting.len()
+    }
+
     /// True if this thread has the ticket, and no hold yet.
     fn is_requested_by(&self, thread: ThreadId) -> bool {
         let ticket = self.ticket.as_ref();
