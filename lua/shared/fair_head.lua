@@ -11,8 +11,8 @@ local function is_behind_redisson(end_ms)
 end
 
 -- For how long a place of this library lasts without another request, in milliseconds: PLACE, or
--- longer in a long queue. Its client asks again after about a third of that. So all clients together
--- send about 40 requests a second at most, however many wait.
+-- longer in a long queue. Its client asks again after about a third of that. So all clients
+-- together send about 40 requests a second at most, however many wait.
 local PLACE = 6000
 
 local function life_of_places(queue)

@@ -19,9 +19,13 @@ const LONG_PLACE: Duration = Duration::from_secs(150);
 
 /// Adds places of this library at the end of the queue.
 fn fill(server: &Server, count: usize) {
+    fill_with(redis::pipe().atomic(), server, count);
+}
+
+/// As [`fill`], after these commands.
+fn fill_with(pipe: &mut redis::Pipeline, server: &Server, count: usize) {
     let (seconds, _): (u64, u64) = server.ask(&redis::cmd("TIME"));
     let end = seconds * 1000 + 100_000;
-    let mut pipe = redis::pipe();
     for number in 0..count {
         pipe.rpush(QUEUE, format!("{number}:0")).ignore();
         pipe.zadd(ENDS, format!("{number}:0"), end).ignore();
@@ -110,8 +114,7 @@ fn a_client_whose_place_is_in_one_key_only_enters_again() {
     thread::scope(|scope| {
         let waiting = scope.spawn(|| other.fair_lock("lock").lock());
         await_places(&server, 1);
-        server.ask::<()>(redis::cmd("DEL").arg(QUEUE));
-        fill(&server, 1);
+        fill_with(redis::pipe().atomic().del(QUEUE), &server, 1);
         eventually("the place", || places(&server) == ["0:0", &place]);
         server.ask::<()>(redis::cmd("LREM").arg(QUEUE).arg(0).arg("0:0"));
         guard.unlock().unwrap();
