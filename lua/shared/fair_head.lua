@@ -16,7 +16,7 @@ end
 local PLACE = 6000
 
 local function life_of_places(queue)
-    return math.max(PLACE, 75 * redis.call('llen', queue))
+    return math.max(PLACE, 90 * redis.call('llen', queue))
 end
 
 -- The number of a place of this library is 0, which is no thread of Redisson.
@@ -46,8 +46,8 @@ local function fair_head(queue, ends, now, channels, publish)
         local has_listened = channels and is_ours(head) and end_ms % 1 >= LISTENED
         local is_dead = has_listened and listeners(channels .. head, publish) == 0
         if end_ms > now and not is_dead then
-            local longest = channels and PLACE or life_of_places(queue)
-            if is_ours(head) and end_ms > now + 2 * longest then
+            local longest = channels and PLACE or 2 * life_of_places(queue)
+            if is_ours(head) and end_ms > now + longest + 1 then
                 -- It counted from the end of a place of Redisson, or is one of a long queue. The
                 -- client is notified, and asks again or takes the lock, unless it is dead.
                 end_ms, is_changed = now + longest + end_ms % 1, true

@@ -41,7 +41,7 @@ use crate::protocol::Fair;
 ///   request, by the clock of the server. That is so if its host vanished or is paused, if it died
 ///   before it listened, or if it may not subscribe. A place is also left until then by a thread
 ///   that gives up while the server does not reply. Several such places end together. If more than
-///   80 places are in the queue, or threads of Redisson wait, each of them may take six seconds
+///   66 places are in the queue, or threads of Redisson wait, each of them may take six seconds
 ///   after the lock is free.
 /// * A client that got the lock without waiting can hand it over to its next threads without a
 ///   request, for at most 10 ms. A client that begins to wait within these 10 ms may see such a

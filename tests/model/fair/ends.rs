@@ -74,13 +74,13 @@ impl Machine {
     }
 
     /// As [`evict`](Self::evict), in a script of this library.
-    fn fair_head(&self, state: &mut State, longest: i8) {
+    fn fair_head(&self, state: &mut State) {
         self.evict(state);
         if let Some(first) = state.queue.first_mut()
             && !self.is_java(first.client)
-            && first.left > 2 * longest
+            && first.left > LIFE
         {
-            (first.left, first.is_fresh) = (longest, false);
+            (first.left, first.is_fresh) = (LIFE, false);
         }
     }
 
@@ -119,7 +119,7 @@ impl Machine {
             };
             own.is_fresh = true;
         }
-        self.fair_head(state, LIFE);
+        self.fair_head(state);
         if at.is_none() {
             let last = state.queue.last();
             let is_java = |last: &Place| last.is_behind_java || self.is_java(last.client);
@@ -180,7 +180,7 @@ impl Model for Machine {
             }
             Step::Release => match state.holder.take() {
                 Some(holder) if self.is_java(holder) => self.evict(&mut state),
-                _ => self.fair_head(&mut state, LIFE),
+                _ => self.fair_head(&mut state),
             },
             Step::Tick => {
                 for place in &mut state.queue {
