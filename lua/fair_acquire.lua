@@ -89,8 +89,8 @@ local function own_end()
         return end_ms
     end
     -- One of the two keys was deleted or evicted.
-    for _, other in ipairs(call('lrange', queue, 0, -1)) do
-        if other == place then
+    for at = 0, count - 1 do
+        if call('lindex', queue, at) == place then
             return end_ms
         end
     end

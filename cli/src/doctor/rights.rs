@@ -96,7 +96,6 @@ pub(super) const RIGHTS: &[Right] = {
         Right::of(Kinds(FAIR), "lindex", "LINDEX {key} 0"),
         Right::of(Kinds(FAIR), "llen", "LLEN {key}"),
         Right::of(Kinds(FAIR), "lpop", "LPOP {absent}"),
-        Right::of(Kinds(FAIR), "lrange", "LRANGE {key} 0 0"),
         Right::of(Kinds(GIVING_UP), "lrem", "LREM {key} 0 {absent}"),
         Right::of(Kinds(LISTENERS), "pubsub|numsub", "PUBSUB NUMSUB"),
         // It cannot append to a string, which expires at once.

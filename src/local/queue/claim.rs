@@ -242,16 +242,15 @@ impl Claim {
         });
     }
 
-    /// Records a reply. Returns how many threads of this process wait for the locks: this one, and
-    /// those behind it.
+    /// Records a reply. Returns how many threads wait here for the locks, with this one.
     pub(crate) fn replied(&self) -> usize {
         let mut locks = self.queue.0.lock();
         let waiting = locks.on_reply(&self.locks, |ticket| ticket.unanswered = None);
         let entries = self.locks.iter().filter_map(|lock| locks.entries.get(lock));
-        let contenders = entries.map(Entry::contenders).max();
+        let contenders = entries.map(Entry::contenders).max().unwrap_or(1);
         drop(locks);
         wake(&waiting);
-        contenders.unwrap_or(1)
+        contenders
     }
 
     /// Records the grants. The thread keeps their tickets until the holds end, and gives the others

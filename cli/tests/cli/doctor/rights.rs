@@ -85,19 +85,18 @@ fn who_may_also_look_can() {
 }
 
 /// Permissions that plain and fenced locks do not need, and the first kind that needs each.
-const OF_KINDS: [(&str, &str); 17] = [
+const OF_KINDS: [(&str, &str); 16] = [
     ("decrby", "semaphores with leases"),
     ("hscan", "read-write locks"),
     ("incrby", "semaphores"),
     ("lindex", "fair locks"),
     ("llen", "fair locks"),
     ("lpop", "fair locks"),
-    ("lrange", "fair locks"),
     ("lrem", "early end of a given-up place"),
     ("pubsub|numsub", "early end of a dead client's place"),
     ("rpush", "fair locks"),
     ("zadd", "fair locks"),
-    ("zcard", "semaphores with leases"),
+    ("zcard", "fair locks"),
     ("zcount", "semaphores with leases"),
     ("zrange", "conditions"),
     ("zrangebyscore", "conditions"),
