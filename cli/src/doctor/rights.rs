@@ -140,6 +140,7 @@ pub(super) const RIGHTS: &[Right] = {
         Right::of(Replicas, "wait", "WAIT 0 1"),
         Right::of(Looking, "scan", "SCAN 0"),
         Right::of(Looking, "getrange", "GETRANGE {key} 0 0"),
+        Right::of(Looking, "lrange", "LRANGE {key} 0 0"),
         Right::of(Holders, "client|setname", "CLIENT SETNAME leasehold-doctor"),
         // A list of no connection.
         Right::of(Holders, "client|list", "CLIENT LIST ID 0"),
@@ -343,6 +344,7 @@ pub(super) fn looking(answers: &[(&Right, Answer)]) -> Option<Finding> {
     let rules: Vec<&str> = lacks.map(|(right, _)| right.rule).collect();
     let what_for = |rule: &&str| match *rule {
         "scan" => "scan, which list and watch need",
+        "lrange" => "lrange, which shows who waits for a fair lock",
         _ => "getrange, which list --all needs",
     };
     let what_for: Vec<&str> = rules.iter().map(what_for).collect();

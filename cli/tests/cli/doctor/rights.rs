@@ -24,7 +24,7 @@ fn the_line_of_the_readme_is_enough() {
         .says("rights", "ok", &[])
         .says("lock", "ok", &["acquired"]);
     report.says("version", "unknown", &["may not use INFO"]);
-    let words = ["locks do not", "ACL SETUSER <user> +scan +getrange"];
+    let words = ["locks do not", "ACL SETUSER <user> +scan +getrange +lrange"];
     report.says("looking", "warning", &words);
     for (verdict, checks) in [
         ("note", &["holders"][..]),
@@ -42,6 +42,7 @@ fn the_line_of_the_readme_is_enough() {
                 "config|get",
                 "scan",
                 "getrange",
+                "lrange",
                 "client|setname",
                 "client|list"
             ]
@@ -57,7 +58,7 @@ fn the_line_of_the_readme_is_enough() {
 fn who_may_also_look_can() {
     let server = Server::start();
     let rules = readme_rules();
-    let looking = ["+scan", "+getrange"];
+    let looking = ["+scan", "+getrange", "+lrange"];
     let url = with_user(&server, "locks", &and(&rules, &looking));
     let well = report(with_long_timeout(&url), &[]).expect(0);
     well.says("rights", "ok", &[]).has_only("warning", &[]);
