@@ -5,19 +5,20 @@
 -- ARGV[1]     names of the owner, separated by spaces: the name for this grant, then the names that
 --             earlier copies of this request used, whose replies were lost
 -- ARGV[2]     lease in milliseconds
--- ARGV[3]     the place of this client in a line (shared/line.lua); empty if it has none
+-- ARGV[3]     with one lock, the place of this client in its line (shared/line.lua); empty if the
+--             client wants none
 -- ARGV[4]     1 if the caller waits for a lock that is held, else 0
 -- ARGV[5]     the largest number of tokens; empty if none are requested
 -- ARGV[6]     the command that publishes: publish or spublish
 -- reply       nil or { first token, number of tokens }: the owner holds the locks. { milliseconds,
 --             i, owner, rank }: another owner holds KEYS[i], and its lease ends in this time (-1:
---             no expiry). With an empty owner: KEYS[i] is reserved for another client for this
---             time. The rank is the number of clients before this one in the line of KEYS[i]; it is
---             absent if this client is in no line. An error, without any change, if a key has
---             another type or form, or is in use as a fair lock
+--             no expiry). With an empty owner: the lock is reserved for another client for this
+--             time. The rank is the number of clients before this one in the line; it is absent if
+--             this client is in no line. An error, without any change, if a key has another type or
+--             form, or is in use as a fair lock
 --
--- A refused caller that waits enters the line of KEYS[i]. One that does not wait leaves it, and may
--- acquire a free lock that is reserved.
+-- A refused caller that waits and has a place enters the line. One that does not wait leaves it, and
+-- may acquire a free lock that is reserved.
 --
 -- The number of locks is not limited. Most calls acquire free locks for the first time. For them,
 -- the script does not call holder_of.
@@ -42,22 +43,18 @@ if string.find(owner, ' ', 1, true) then
     owner = string.match(owner, '%S+')
 end
 
--- The reply that another owner holds KEYS[i], or that KEYS[i] is reserved.
+-- The reply that another owner holds KEYS[i], or that it is reserved.
 local function refused(i, left, holder)
-    local lock, rank = KEYS[i], nil
-    if place ~= '' then
-        for j = 1, locks do
-            local is_left = (j ~= i or not waits) and leave_line(KEYS[j], place)
-            if is_left and (j ~= i or not is_of_this_library(holder)) then
-                call_first(KEYS[j], publish)
-            end
-        end
-        rank = waits and enter_line(lock, place) or nil
+    local rank
+    if waits then
+        rank = enter_line(KEYS[i], place)
+    elseif place ~= '' and leave_line(KEYS[i], place) and not is_of_this_library(holder) then
+        call_first(KEYS[i], publish)
     end
     return { left, i, holder, rank }
 end
 
--- The number of keys that exist among the locks and their lines.
+-- The number of keys that exist among the locks, and for one lock, its line.
 local existing = 0
 if locks == 1 then
     existing = pcall('exists', KEYS[1], line_of(KEYS[1]))
@@ -67,16 +64,8 @@ if locks == 1 then
 else
     -- In groups, because Lua passes at most about 8,000 values to a function.
     for first = 1, locks, 1000 do
-        local keys, last = {}, math.min(first + 999, locks)
-        for i = first, last do
-            keys[#keys + 1] = KEYS[i]
-            keys[#keys + 1] = line_of(KEYS[i])
-        end
-        local found = pcall('exists', unpack(keys))
-        if type(found) == 'table' then
-            found = call('exists', unpack(KEYS, first, last))
-        end
-        existing = existing + found
+        local last = math.min(first + 999, locks)
+        existing = existing + call('exists', unpack(KEYS, first, last))
     end
 end
 
@@ -157,8 +146,6 @@ for i = 1, locks do
     end
 end
 if existing > 0 and place ~= '' then
-    for i = 1, locks do
-        leave_line(KEYS[i], place)
-    end
+    leave_line(KEYS[1], place)
 end
 return token and { token, count }

@@ -13,17 +13,24 @@
 -- ARGV[6]  the command that publishes: publish or spublish
 -- reply    n: the owner holds the lock, and n other clients wait. { milliseconds, 1, owner }:
 --          another owner holds the lock or has the first place; the milliseconds are what is left
---          of that (-1: no expiry), but at most a third of PLACE for a caller that waits. An error,
---          without any change, if the lock has another type or form, or is in use as another kind
+--          of that (-1: no expiry). For a caller that waits, they are the time after which it asks
+--          again: about a third of the life of a place, or earlier. An error, without any change,
+--          if the lock has another type or form, or is in use as another kind
 --
--- If the request removes the first place of a free lock, the next client is notified. The end of a
--- place behind one of Redisson counts from the end of that one: clients of Redisson subtract the
--- time of their own place from the ends of all places when they acquire the lock.
+-- If the request removes the first place of a free lock, the next client is notified. The cost of a
+-- request does not depend on the number of places.
+--
+-- Clients of Redisson subtract the time of their own place from the ends of all places when they
+-- acquire the lock. So a place behind one of Redisson has an end that is late enough for as many
+-- places of Redisson as there are places, and not earlier than that of the place before.
 
 local call = redis.call
 local lock, queue, ends, place = KEYS[1], KEYS[2], KEYS[3], ARGV[3]
 local channels, publish = ARGV[5], ARGV[6]
 local owner = string.match(ARGV[1], '%S+')
+
+-- For how long a place of Redisson lasts by default, in milliseconds.
+local PLACE_OF_REDISSON = 300000
 
 -- The place of this client, if it has the first one, ends with the grant.
 local function granted(is_first)
@@ -73,56 +80,68 @@ elseif call('lindex', queue, 0) == place then
 end
 
 local waits, now = ARGV[4] == '1', now_millis()
+local count, life = call('llen', queue), life_of_places(queue)
 
--- Sets the end of this client's place, behind this other one.
-local function renew_place(before)
-    local last = before and tonumber(call('zscore', ends, before) or 0) or 0
-    if before and not is_ours(before) then
-        last = last + PLACE
+-- The end of this client's place; nil if it is not in the queue.
+local function own_end()
+    local end_ms = tonumber(call('zscore', ends, place) or nil)
+    if not end_ms or call('zcard', ends) == count then
+        return end_ms
     end
-    local end_ms = math.floor(math.max(last, now + PLACE))
+    -- One of the two keys was deleted or evicted.
+    for at = 0, count - 1 do
+        if call('lindex', queue, at) == place then
+            return end_ms
+        end
+    end
+end
+
+-- Sets the end of this client's place: after its life, or if it is behind a place of Redisson, late
+-- enough, and not before `earliest`.
+local function renew_place(is_behind, earliest)
+    local end_ms = now + life
+    if is_behind then
+        end_ms = math.max(math.floor(earliest), end_ms + count * PLACE_OF_REDISSON)
+    end
     local is_heard = (listeners(channels .. place, publish) or 0) > 0
-    call('zadd', ends, end_ms + (is_heard and 0.5 or 0), place)
+    end_ms = end_ms + (is_heard and LISTENED or 0) + (is_behind and BEHIND_REDISSON or 0)
+    call('zadd', ends, end_ms, place)
 end
 
 -- First, so that a client that is a little late keeps its place.
-local is_queued = false
-if waits and call('zscore', ends, place) then
-    local before
-    for _, other in ipairs(call('lrange', queue, 0, -1)) do
-        if other == place then
-            is_queued = true
-            renew_place(before)
-            break
-        end
-        before = other
-    end
+local last_own_end = waits and own_end()
+if last_own_end then
+    local is_first = call('lindex', queue, 0) == place
+    renew_place(not is_first and is_behind_redisson(last_own_end), last_own_end)
 end
 
-local head, head_ends, is_removed = fair_head(queue, ends, now, not holder and channels, publish)
-local left
-if holder then
-    left = call('pttl', lock)
-elseif not head or head == place then
+local head, head_ends, is_changed = fair_head(queue, ends, now, not holder and channels, publish)
+if not holder and (not head or head == place) then
     return granted(head)
-else
-    if is_removed then
-        notify(head, channels, publish)
-    end
-    holder, left = head, head_ends - now
 end
+if head and is_changed then
+    notify(head, channels, publish)
+end
+local left = holder and call('pttl', lock) or head_ends - now
 
 if waits then
-    if not is_queued then
-        renew_place(call('lindex', queue, -1))
+    local last = call('lindex', queue, -1)
+    local last_end = last and tonumber(call('zscore', ends, last) or 0) or 0
+    if not last_own_end then
         call('rpush', queue, place)
+        renew_place(last and not is_ours(last) or is_behind_redisson(last_end), last_end)
     end
     -- Clients of Redisson set no expiry and may wait behind this one, so it is a late one.
-    local last = tonumber(call('zscore', ends, call('lindex', queue, -1)) or 0)
-    local late = math.floor(math.max(last - now, 0)) + 3600000
+    local late = math.floor(math.max(last_end - now, life)) + 3600000
     call('pexpire', queue, late)
     call('pexpire', ends, late)
-    local third = PLACE / 3
+    local third = life / 3
     left = left < 0 and third or math.min(left, third)
+    if life > PLACE and head ~= place then
+        -- In a long queue, only the first client asks when the lease ends. The others ask at times
+        -- that differ, so some other asks soon after that. Of the thousandths of a second, two that
+        -- follow each other lead to times that are far apart.
+        left = third * (0.1 + 1.8 * (now * 619 % 1000 / 1000))
+    end
 end
-return { left, 1, holder }
+return { left, 1, holder or head }

@@ -1,11 +1,23 @@
 -- Functions of the queue of a fair lock: who is next, and whether that client still waits.
 --
--- The end of a place of this library has half a millisecond more than a whole number if its client
--- listened at this server when it sent its last request. If such a client does not listen any more,
--- it is dead, or it has lost its connection and asks again.
+-- To the milliseconds of its end, a place of this library adds LISTENED if its client listened at
+-- this server when it sent its last request. If such a client does not listen any more, it is dead,
+-- or it has lost its connection and asks again. It adds BEHIND_REDISSON if a place of Redisson may
+-- be before it.
+local LISTENED, BEHIND_REDISSON = 0.5, 0.25
 
--- For how long a place of this library lasts without another request, in milliseconds.
+local function is_behind_redisson(end_ms)
+    return end_ms % LISTENED ~= 0
+end
+
+-- For how long a place of this library lasts without another request, in milliseconds: PLACE, or
+-- longer in a long queue. Its client asks again after about a third of that. So all clients
+-- together send about 40 requests a second at most, however many wait.
 local PLACE = 6000
+
+local function life_of_places(queue)
+    return math.max(PLACE, 90 * redis.call('llen', queue))
+end
 
 -- The number of a place of this library is 0, which is no thread of Redisson.
 local function is_ours(place)
@@ -20,36 +32,32 @@ local function listeners(channel, publish)
 end
 
 -- Removes the places at the head of a fair lock's queue that have ended, and if the lock is free,
--- those of dead clients. Returns the first other place and its end in milliseconds, and whether a
--- place was removed. `channels` is the first part of the channels: a place follows. Without it, the
--- lock is held: clients that listen again before the release keep their places.
+-- those of dead clients. Returns the first other place and its end in milliseconds, and whether its
+-- client has to be notified of that. `channels` is the first part of the channels: a place follows.
+-- Without it, the lock is held: clients that listen again before the release keep their places.
 local function fair_head(queue, ends, now, channels, publish)
-    local is_removed = false
+    local is_changed = false
     while true do
         local head = redis.call('lindex', queue, 0)
         if not head then
-            return nil, nil, is_removed
+            return nil, nil, is_changed
         end
         local end_ms = tonumber(redis.call('zscore', ends, head) or 0)
-        local has_listened = channels and is_ours(head) and end_ms % 1 ~= 0
+        local has_listened = channels and is_ours(head) and end_ms % 1 >= LISTENED
         local is_dead = has_listened and listeners(channels .. head, publish) == 0
         if end_ms > now and not is_dead then
-            if is_ours(head) and end_ms > now + PLACE + 1 then
-                -- It counted from the end of a place of Redisson, which is gone.
-                for _, place in ipairs(redis.call('lrange', queue, 0, -1)) do
-                    if not is_ours(place) then
-                        break
-                    end
-                    local late = tonumber(redis.call('zscore', ends, place) or 0)
-                    redis.call('zadd', ends, math.min(late, now + PLACE + late % 1), place)
-                end
-                end_ms = now + PLACE
+            local longest = channels and PLACE or 2 * life_of_places(queue)
+            if is_ours(head) and end_ms > now + longest + 1 then
+                -- It counted from the end of a place of Redisson, or is one of a long queue. The
+                -- client is notified, and asks again or takes the lock, unless it is dead.
+                end_ms, is_changed = now + longest + end_ms % 1, true
+                redis.call('zadd', ends, end_ms, head)
             end
-            return head, end_ms, is_removed
+            return head, end_ms, is_changed
         end
         redis.call('lpop', queue)
         redis.call('zrem', ends, head)
-        is_removed = true
+        is_changed = true
     end
 end
 

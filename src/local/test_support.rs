@@ -67,7 +67,7 @@ fn grant_of(
         replied: asked,
         terms,
         tokens,
-        others_wait: false,
+        turns: None,
     };
     let keeper: Weak<LocalQueue> = Arc::downgrade(queue);
     let parts = (lock(name), LockKey::new("", name), protocol);

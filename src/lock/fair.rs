@@ -17,8 +17,9 @@ use crate::protocol::Fair;
 /// Made by [`LockClient::fair_lock`](crate::LockClient::fair_lock).
 ///
 /// Use it where a [`ReentrantLock`](crate::ReentrantLock) would let one client wait for too long.
-/// It costs more: each release goes through Redis while other clients wait, and a waiting client
-/// sends a request every two seconds.
+/// It costs more: releases go through Redis while other clients wait, and a waiting client sends a
+/// request every two seconds. In a long queue it sends fewer, so that all clients together send at
+/// most 40 a second.
 ///
 /// # Order
 ///
@@ -27,6 +28,11 @@ use crate::protocol::Fair;
 /// then gets a place at the end. The threads of one client acquire the lock in the order of their
 /// calls.
 ///
+/// When its turn comes, the client hands the lock over to the threads that waited when it took the
+/// place, one after another, also while other clients wait. So threads have equal shares, whichever
+/// clients they belong to. Locks with a fixed lease are not handed over: then clients have equal
+/// shares.
+///
 /// * A client that dies delays no other client. When the lock is free and the client with the first
 ///   place does not listen for the release any more, a script removes its place and notifies the
 ///   next client. So a client loses its place if its subscriber has lost the connection at that
@@ -34,11 +40,12 @@ use crate::protocol::Fair;
 /// * Where Redis does not know that a client is dead, its place ends six seconds after its last
 ///   request, by the clock of the server. That is so if its host vanished or is paused, if it died
 ///   before it listened, or if it may not subscribe. A place is also left until then by a thread
-///   that gives up while the server does not reply. Several such places end together. Behind a
-///   waiting thread of Redisson, which has five minutes, they end that much later.
-/// * While no other client waits, a thread that unlocks can hand the lock over to the next thread
-///   of its client without a request, for at most 10 ms after the client acquired it. A client that
-///   begins to wait within these 10 ms may see such a hand-over to a thread that came later.
+///   that gives up while the server does not reply. Several such places end together. If more than
+///   66 places are in the queue, or threads of Redisson wait, each of them may take six seconds
+///   after the lock is free.
+/// * A client that got the lock without waiting can hand it over to its next threads without a
+///   request, for at most 10 ms. A client that begins to wait within these 10 ms may see such a
+///   hand-over to a thread that came later.
 /// * A call that does not wait ([`try_acquire_now`](Self::try_acquire_now)) does not overtake a
 ///   client that waits, and gets no place.
 /// * A client that [lingers](crate::LockClientBuilder::linger) can take an idle lock again although
@@ -51,7 +58,9 @@ use crate::protocol::Fair;
 /// place delays the others by up to five minutes, and Redisson compares the ends of places with the
 /// clocks of its clients, so a Java client whose clock is fast removes places of live clients. A
 /// client of this library whose place was removed goes to the end of the queue. A Java thread that
-/// is interrupted does not remove its place, with the same effect as one that dies.
+/// is interrupted does not remove its place, with the same effect as one that dies. If only threads
+/// of Java wait behind a dead client of this library, its place lasts for six seconds, and for five
+/// minutes longer for each place that was before it when it began to wait behind one of Java.
 ///
 /// # Errors
 ///

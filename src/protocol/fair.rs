@@ -1,10 +1,14 @@
 //! The fair lock: a plain lock with a queue of clients in Redis.
 //!
 //! A client that waits has one place in the queue, whichever of its threads waits: the number that
-//! follows its UUID is 0, and no grant has that number. A place lasts for a few seconds from each
-//! request (`PLACE` in `lua/shared/fair_head.lua`), and a waiting thread sends the next one after a
-//! third of that. A client that dies loses its place before that, when it is the next one: the
-//! scripts see that it does not listen any more.
+//! follows its UUID is 0, and no grant has that number. When its turn comes, the threads that waited
+//! when it took its place hold the lock one after another. So threads have equal shares, whichever
+//! clients they belong to.
+//!
+//! A place lasts for a few seconds from each request, and longer in a long queue (`life_of_places`
+//! in `lua/shared/fair_head.lua`). A waiting thread sends the next request after a third of that. A
+//! client that dies loses its place before that, when it is the next one: the scripts see that it
+//! does not listen any more.
 
 use redis::{RedisResult, Value};
 
@@ -70,8 +74,10 @@ impl Protocol for Fair {
         }
     }
 
-    fn others_wait(&self, reply: &Value) -> bool {
-        matches!(reply, Value::Int(1..))
+    /// A grant that was waited for is for the threads that waited when the client took its place.
+    fn turns(&self, reply: &Value, waiting: Option<usize>) -> Option<usize> {
+        let others_wait = matches!(reply, Value::Int(1..));
+        waiting.or(others_wait.then_some(1))
     }
 
     fn release(&self, key: &LockKey, owner: &OwnerId) -> Call {
@@ -118,10 +124,11 @@ mod tests {
             let reply = Value::Int(others);
             assert_eq!(Fair.acquired(&reply).unwrap(), granted);
             assert!(Fair.grants()(&reply));
-            assert_eq!(Fair.others_wait(&reply), others > 0);
+            assert_eq!(Fair.turns(&reply, None), (others > 0).then_some(1));
+            assert_eq!(Fair.turns(&reply, Some(4)), Some(4));
         }
         assert!(Fair.acquired(&Value::Nil).is_err());
-        assert!(!Fair.grants()(&Value::Nil) && !Fair.others_wait(&Value::Nil));
+        assert!(!Fair.grants()(&Value::Nil));
     }
 
     #[test]

@@ -88,10 +88,10 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
     /// True for a reply to [`acquire`](Self::acquire) that grants the locks.
     fn grants(&self) -> fn(&Value) -> bool;
 
-    /// True if other clients wait in a queue in Redis, by a reply that grants the lock. The grant
-    /// is not handed over then.
-    fn others_wait(&self, _reply: &Value) -> bool {
-        false
+    /// How many holds may use what this reply grants; `None` if that is not limited. `waiting` is
+    /// the number of threads that waited here when Redis first refused the lock, if it did.
+    fn turns(&self, _reply: &Value, _waiting: Option<usize>) -> Option<usize> {
+        None
     }
 
     /// True if no owner has what a reply refuses, so that no release can make it available.

@@ -2,6 +2,7 @@
 
 mod dead;
 mod giving_up;
+mod long;
 mod mixed;
 
 pub use dead::wait_together;
@@ -9,11 +10,12 @@ pub use dead::wait_together;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::unbounded;
+use crossbeam_channel::{Receiver, unbounded};
 use leasehold::{Error, Interrupt, Lease, LockClient};
 
 use crate::faults::proxied_server::{ProxiedServer, load_scripts};
 use crate::support::child::{self, Process};
+use crate::support::process::Task;
 use crate::support::proxy::Fault;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis};
@@ -112,7 +114,7 @@ fn a_client_that_comes_back_at_once_does_not_overtake() {
 }
 
 #[test]
-fn no_lock_is_handed_over_while_another_client_waits() {
+fn a_lock_is_not_handed_over_to_threads_that_came_after_another_client() {
     let server = Server::start();
     let (ours, theirs) = (client(&server.url()), client(&server.url()));
     let (sender, order) = unbounded();
@@ -139,6 +141,50 @@ fn no_lock_is_handed_over_while_another_client_waits() {
         server.ask::<()>(redis::cmd("DEL").arg(QUEUE).arg(ENDS));
     });
     assert_eq!(ours.stats().hand_overs, 0);
+}
+
+/// So threads have equal shares, whichever clients they belong to.
+#[test]
+fn a_place_is_for_the_threads_that_waited_when_it_was_taken() {
+    let server = Server::start();
+    let [ours, other, third] = [(); 3].map(|()| client(&server.url()));
+    let (sender, order) = unbounded();
+    let (go, goes) = unbounded();
+    let (says, tasks) = unbounded();
+    // It is not handed over.
+    let guard = ours.fair_lock("lock");
+    let guard = guard.acquire_with(Lease::fixed(SOON.get() * 6)).unwrap();
+    let wait = |client: &LockClient, name: &'static str, goes: Option<&Receiver<()>>| {
+        says.send(Task::current()).unwrap();
+        let guard = client.fair_lock("lock").acquire().unwrap();
+        sender.send(name).unwrap();
+        if let Some(goes) = goes {
+            goes.recv().unwrap();
+        }
+        guard.unlock().unwrap();
+    };
+    let sleeps = |task: Task| eventually("it to wait", || task.is_asleep());
+    thread::scope(|scope| {
+        scope.spawn(|| wait(&other, "other", Some(&goes)));
+        await_places(&server, 1);
+        tasks.recv().unwrap();
+        for _ in 0..3 {
+            scope.spawn(|| wait(&ours, "ours", None));
+            sleeps(tasks.recv().unwrap());
+        }
+        guard.unlock().unwrap();
+        let place = place_of(&ours);
+        eventually("the place", || places(&server) == [place.as_str()]);
+        scope.spawn(|| wait(&third, "third", None));
+        await_places(&server, 2);
+        tasks.recv().unwrap();
+        scope.spawn(|| wait(&ours, "late", None));
+        sleeps(tasks.recv().unwrap());
+        go.send(()).unwrap();
+    });
+    let order: Vec<&str> = order.try_iter().collect();
+    assert_eq!(order, ["other", "ours", "ours", "ours", "third", "late"]);
+    assert_eq!(ours.stats().hand_overs, 2);
 }
 
 #[test]

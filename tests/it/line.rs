@@ -96,7 +96,7 @@ fn places_of_dead_clients_delay_no_other_client() {
         }
         held.unlock().unwrap();
         within(millis(100) + SLIP.get(), "the call", || {
-            waiting.join().unwrap().unwrap()
+            waiting.join().unwrap().unwrap();
         });
         assert!(places(&server, &name).is_empty());
     });

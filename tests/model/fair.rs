@@ -5,6 +5,8 @@
 //! Redisson does not ask again. A client may die at any time. Then its lease ends at any later
 //! time, and so does its place, if no script removes it before.
 
+mod ends;
+
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 /// A live client keeps its place, unless its connection was cut since its last request.

@@ -51,8 +51,9 @@ impl Right {
 pub(super) const RIGHTS: &[Right] = {
     use When::{Always, Cluster, Database, Holders, Kinds, Looking, Replicas, Sentinel, Shards};
     use kinds::{
-        CONDITIONS_OR_LEASES, FAIR, FAIR_CONDITIONS_OR_LEASES, GIVING_UP, LATCHES, LEASES, LINE,
-        LINE_CONDITIONS_OR_LEASES, LISTENERS, NUMBERS, READ_WRITE, SEMAPHORES, SORTED_SETS,
+        CONDITIONS_OR_LEASES, FAIR, FAIR_CONDITIONS_OR_LEASES, FAIR_OR_LEASES, GIVING_UP, LATCHES,
+        LEASES, LINE, LINE_CONDITIONS_OR_LEASES, LISTENERS, NUMBERS, READ_WRITE, SEMAPHORES,
+        SORTED_SETS,
     };
     &[
         Right::of(
@@ -97,7 +98,6 @@ pub(super) const RIGHTS: &[Right] = {
         Right::of(Kinds(FAIR), "lindex", "LINDEX {key} 0"),
         Right::of(Kinds(FAIR), "llen", "LLEN {key}"),
         Right::of(Kinds(FAIR), "lpop", "LPOP {absent}"),
-        Right::of(Kinds(FAIR), "lrange", "LRANGE {key} 0 0"),
         Right::of(Kinds(GIVING_UP), "lrem", "LREM {key} 0 {absent}"),
         Right::of(Kinds(LISTENERS), "pubsub|numsub", "PUBSUB NUMSUB"),
         // It cannot append to a string, which expires at once.
@@ -108,7 +108,7 @@ pub(super) const RIGHTS: &[Right] = {
              '')) 1 {absent}",
         ),
         Right::of(Kinds(SORTED_SETS), "zadd", "ZADD {key} never {absent}"),
-        Right::of(Kinds(LEASES), "zcard", "ZCARD {key}"),
+        Right::of(Kinds(FAIR_OR_LEASES), "zcard", "ZCARD {key}"),
         Right::of(Kinds(LEASES), "zcount", "ZCOUNT {key} 0 0"),
         Right::of(
             Kinds(LINE_CONDITIONS_OR_LEASES),
@@ -139,6 +139,7 @@ pub(super) const RIGHTS: &[Right] = {
         Right::of(Replicas, "wait", "WAIT 0 1"),
         Right::of(Looking, "scan", "SCAN 0"),
         Right::of(Looking, "getrange", "GETRANGE {key} 0 0"),
+        Right::of(Looking, "lrange", "LRANGE {key} 0 0"),
         Right::of(Holders, "client|setname", "CLIENT SETNAME leasehold-doctor"),
         // A list of no connection.
         Right::of(Holders, "client|list", "CLIENT LIST ID 0"),
@@ -342,6 +343,7 @@ pub(super) fn looking(answers: &[(&Right, Answer)]) -> Option<Finding> {
     let rules: Vec<&str> = lacks.map(|(right, _)| right.rule).collect();
     let what_for = |rule: &&str| match *rule {
         "scan" => "scan, which list and watch need",
+        "lrange" => "lrange, which shows who waits for a fair lock",
         _ => "getrange, which list --all needs",
     };
     let what_for: Vec<&str> = rules.iter().map(what_for).collect();

@@ -40,6 +40,8 @@ pub(super) struct Acquisition<'a> {
     pub(super) place: Option<Arc<str>>,
     /// When this thread asks without being called.
     pub(super) polls: Polls,
+    /// The number of threads that waited here when the lock was refused for the first time.
+    pub(super) waiting: Option<usize>,
     /// The next request, which the subscriber thread may have sent already, and its owner id.
     pub(super) prepared: Option<(OwnerId, Arc<Prepared>)>,
     /// Until when granted parts are kept while this thread waits for the others.
@@ -113,8 +115,8 @@ impl<'a> Acquisition<'a> {
         };
         let units: List<Unit<'a>> = groups.into_iter().map(unit).collect();
         let first = units[0].parts[0];
-        // One request has to acquire all of it: the client takes a lock that it is called for.
-        let has_line = units.len() == 1 && first.protocol.has_line();
+        // Not for several names: a client takes the lock for which it is called.
+        let has_line = missing.len() == 1 && first.protocol.has_line();
         Self {
             place: has_line.then(|| first.core.place(&first.key)),
             call,
@@ -126,6 +128,7 @@ impl<'a> Acquisition<'a> {
             silent: List::new(),
             kept_until: None,
             expected_holds: 1,
+            waiting: None,
             prepared: None,
             polls: Polls::default(),
             within: None,

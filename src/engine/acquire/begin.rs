@@ -191,7 +191,7 @@ mod tests {
             replied: now,
             terms,
             tokens: 0..0,
-            others_wait: false,
+            turns: None,
         };
         let place = (part.id.clone(), part.key.clone(), part.protocol);
         let hold = core.queue.begin_hold(place, granted, &core.observer);
@@ -249,7 +249,7 @@ mod tests {
             replied: now,
             terms,
             tokens: 0..0,
-            others_wait: false,
+            turns: None,
         });
         core.watchdog.release_all();
         let held = request.keep();

@@ -72,7 +72,7 @@ impl First {
             return None;
         };
         let granted = Granted {
-            others_wait: part.protocol.others_wait(&reply.reply),
+            turns: part.protocol.turns(&reply.reply, None),
             owner: self.owner.clone(),
             asked: reply.asked,
             replied: Moment::now(),

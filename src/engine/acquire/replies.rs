@@ -117,7 +117,7 @@ impl<'a> Acquisition<'a> {
         let unit = &mut self.units[at];
         let (parts, terms) = (&unit.parts, unit.terms);
         let grant = Granted {
-            others_wait: parts[0].protocol.others_wait(&reply.reply),
+            turns: parts[0].protocol.turns(&reply.reply, self.waiting),
             owner: owner_of_grant(parts, owner, reply.lost_copies),
             asked: reply.asked,
             replied: Moment::now(),

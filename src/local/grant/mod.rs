@@ -50,8 +50,8 @@ pub(crate) struct Grant {
     /// When the reply arrived. The slice counts from here, so that it does not depend on the round
     /// trip.
     since: Moment,
-    /// Other clients wait in a queue in Redis.
-    others_wait: bool,
+    /// How many holds may use it, if that is limited.
+    turns: Option<usize>,
     /// Its lease is renewed, so another hold may follow the first.
     is_renewed: bool,
     /// The watchdog has a note that the hold or its count has changed, and has not read the new
@@ -145,8 +145,8 @@ pub(crate) struct Granted {
     pub(crate) terms: Terms,
     /// The fencing tokens, if the kind of lock has tokens.
     pub(crate) tokens: Range<u64>,
-    /// Other clients wait in a queue in Redis, so the grant is not handed over.
-    pub(crate) others_wait: bool,
+    /// How many holds may use the grant, if clients wait in a queue in Redis.
+    pub(crate) turns: Option<usize>,
 }
 
 impl Granted {
@@ -171,7 +171,7 @@ impl Grant {
             replied,
             terms,
             tokens,
-            others_wait,
+            turns,
         } = granted;
         Arc::new(Self {
             id: next_target_id(),
@@ -180,7 +180,7 @@ impl Grant {
             protocol,
             owner,
             since: replied,
-            others_wait,
+            turns,
             is_renewed: terms.renewals != Renewals::None,
             is_noted: AtomicBool::new(false),
             state: Mutex::new(GrantState {
@@ -248,10 +248,19 @@ impl Grant {
         self.state.lock().lease_ends
     }
 
+    /// True if it may be handed over at `now`: for as many turns as it has, or else until `longest`
+    /// after the reply that granted it.
+    pub(super) fn has_turn(&self, longest: Duration, now: Moment) -> bool {
+        match self.turns {
+            Some(turns) => self.state.lock().holds < turns as u64,
+            None => now < self.since.after(self.slice(longest)),
+        }
+    }
+
     /// How long it may be handed over, from [`since`](Self::since) on: `longest`, but at most a
-    /// quarter of its lease. Not at all while other clients wait in a queue in Redis.
+    /// quarter of its lease. Zero if its turns are counted.
     pub(super) fn slice(&self, longest: Duration) -> Duration {
-        if self.others_wait {
+        if self.turns.is_some() {
             return Duration::ZERO;
         }
         let lease = self.lease_ends().since(self.since);

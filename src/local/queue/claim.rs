@@ -18,7 +18,7 @@ pub(crate) struct Claim {
     queue: Arc<LocalQueue>,
     pub(super) locks: List<LockId>,
     pub(super) thread: ThreadId,
-    is_shared: bool,
+    pub(super) is_shared: bool,
     /// Grants came with the tickets: handed over, or idle. No grant is added later. Those that
     /// were handed over may be lost since, and their tickets with them.
     pub(crate) has_grants: bool,
@@ -186,11 +186,6 @@ impl Claim {
         CameWith::Idle(holds)
     }
 
-    #[cfg(test)]
-    pub(super) fn is_shared(&self) -> bool {
-        self.is_shared
-    }
-
     pub(crate) fn locks(&self) -> &[LockId] {
         &self.locks
     }
@@ -226,7 +221,7 @@ impl Claim {
             let Some(entry) = locks.entries.get_mut(lock) else {
                 continue;
             };
-            holds = holds.max(1 + entry.waiting.len());
+            holds = holds.max(entry.contenders());
             // A thread that holds the lock exclusively uses the ticket of that hold for a shared
             // one.
             if let Some(ticket) = entry.ticket.as_mut().filter(|ticket| ticket.hold.is_none()) {
@@ -247,9 +242,15 @@ impl Claim {
         });
     }
 
-    /// Records a reply.
-    pub(crate) fn replied(&self) {
-        self.on_reply(|ticket| ticket.unanswered = None);
+    /// Records a reply. Returns how many threads wait here for the locks, with this one.
+    pub(crate) fn replied(&self) -> usize {
+        let mut locks = self.queue.0.lock();
+        let waiting = locks.on_reply(&self.locks, |ticket| ticket.unanswered = None);
+        let entries = self.locks.iter().filter_map(|lock| locks.entries.get(lock));
+        let contenders = entries.map(Entry::contenders).max().unwrap_or(1);
+        drop(locks);
+        wake(&waiting);
+        contenders
     }
 
     /// Records the grants. The thread keeps their tickets until the holds end, and gives the others
@@ -281,6 +282,11 @@ impl Claim {
 }
 
 impl Entry {
+    /// The thread that has the ticket, and those that wait for it.
+    fn contenders(&self) -> usize {
+        1 + self.waiting.len()
+    }
+
     /// True if this thread has the ticket, and no hold yet.
     fn is_requested_by(&self, thread: ThreadId) -> bool {
         let ticket = self.ticket.as_ref();

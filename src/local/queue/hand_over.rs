@@ -256,9 +256,9 @@ impl Locks {
                 }
                 let suits = if let Some(hold) = entry.hold() {
                     let grant = hold.grant();
-                    let end = grant.since().after(grant.slice(entry.yields.slice()));
                     let is_of_kind = grant.protocol().kind() == waiter.kind;
-                    now < end && is_of_kind && grant.is_transferable(waiter.terms[at], now)
+                    let has_turn = grant.has_turn(entry.yields.slice(), now);
+                    has_turn && is_of_kind && grant.is_transferable(waiter.terms[at], now)
                 } else {
                     let is_spared = grants_to_spare > 0 && entry.idle.is_none();
                     grants_to_spare = grants_to_spare.saturating_sub(1);

@@ -53,7 +53,7 @@ fn await_listening(server: &Server) {
         let places = places(server);
         places
             .iter()
-            .all(|place| end_of(server, place) % 1.0 != 0.0)
+            .all(|place| end_of(server, place) % 1.0 >= 0.5)
     });
 }
 
@@ -196,10 +196,7 @@ fn the_ends_of_places_do_not_add_up() {
             "{now} {ends:?}"
         );
         // Redisson subtracts the time of its place from all ends.
-        assert!(
-            (ends[2] + place..ends[2] + later).contains(&ends[3]),
-            "{ends:?}"
-        );
+        assert!(ends[3] > ends[2] + place, "{ends:?}");
         server.ask::<()>(redis::cmd("LREM").arg(QUEUE).arg(0).arg("java:1"));
         guard.unlock().unwrap();
     });

@@ -46,7 +46,6 @@ const ACL: &[&str] = &[
     "+lindex",
     "+llen",
     "+lpop",
-    "+lrange",
     "+lrem",
     "+pubsub|numsub",
     "+rpush",

@@ -24,6 +24,7 @@ pub(super) const LEASES: &[&str] = &[LEASED];
 pub(super) const NUMBERS: &[&str] = &["semaphores", LEASED, "latches"];
 pub(super) const CONDITIONS_OR_LEASES: &[&str] = &[CONDITIONS, LEASED];
 pub(super) const LINE_CONDITIONS_OR_LEASES: &[&str] = &[LINES, CONDITIONS, LEASED];
+pub(super) const FAIR_OR_LEASES: &[&str] = &[FAIR_LOCKS, LEASED];
 pub(super) const FAIR_CONDITIONS_OR_LEASES: &[&str] = &[FAIR_LOCKS, CONDITIONS, LEASED];
 pub(super) const SORTED_SETS: &[&str] = &[LINES, FAIR_LOCKS, CONDITIONS, LEASED];
 

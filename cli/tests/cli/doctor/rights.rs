@@ -24,7 +24,7 @@ fn the_line_of_the_readme_is_enough() {
         .says("rights", "ok", &[])
         .says("lock", "ok", &["acquired"]);
     report.says("version", "unknown", &["may not use INFO"]);
-    let words = ["locks do not", "ACL SETUSER <user> +scan +getrange"];
+    let words = ["locks do not", "ACL SETUSER <user> +scan +getrange +lrange"];
     report.says("looking", "warning", &words);
     for (verdict, checks) in [
         ("note", &["holders"][..]),
@@ -42,6 +42,7 @@ fn the_line_of_the_readme_is_enough() {
                 "config|get",
                 "scan",
                 "getrange",
+                "lrange",
                 "client|setname",
                 "client|list"
             ]
@@ -57,7 +58,7 @@ fn the_line_of_the_readme_is_enough() {
 fn who_may_also_look_can() {
     let server = Server::start();
     let rules = readme_rules();
-    let looking = ["+scan", "+getrange"];
+    let looking = ["+scan", "+getrange", "+lrange"];
     let url = with_user(&server, "locks", &and(&rules, &looking));
     let well = report(with_long_timeout(&url), &[]).expect(0);
     well.says("rights", "ok", &[]).has_only("warning", &[]);
@@ -85,19 +86,18 @@ fn who_may_also_look_can() {
 }
 
 /// Permissions that plain and fenced locks do not need, and the first kind that needs each.
-const OF_KINDS: [(&str, &str); 17] = [
+const OF_KINDS: [(&str, &str); 16] = [
     ("decrby", "semaphores with leases"),
     ("hscan", "read-write locks"),
     ("incrby", "semaphores"),
     ("lindex", "fair locks"),
     ("llen", "fair locks"),
     ("lpop", "fair locks"),
-    ("lrange", "fair locks"),
     ("lrem", "early end of a given-up place"),
     ("pubsub|numsub", "early end of a dead client's place"),
     ("rpush", "fair locks"),
     ("zadd", "fair locks"),
-    ("zcard", "semaphores with leases"),
+    ("zcard", "fair locks"),
     ("zcount", "semaphores with leases"),
     ("zrange", "conditions"),
     ("zrangebyscore", "conditions"),

@@ -13,7 +13,7 @@ fn permit(queue: &Arc<LocalQueue>, name: &str, number: u64) -> Arc<Hold> {
         replied: Moment::now(),
         terms: renewed(),
         tokens: 0..0,
-        others_wait: false,
+        turns: None,
     };
     let place: (_, _, &'static dyn Protocol) = (lock(name), LockKey::new("", name), &Permits);
     queue.begin_hold_of(place, granted, &Arc::default(), thread(number))

@@ -31,7 +31,7 @@ pub(super) fn wait_as(queue: &Arc<LocalQueue>, number: u64, is_shared: bool) -> 
 
 /// What a claim of Redis' grant becomes.
 fn granted(queue: &Arc<LocalQueue>, claim: Claim, number: u64, terms: Terms) -> Arc<Hold> {
-    let grant = match claim.is_shared() {
+    let grant = match claim.is_shared {
         true => read_grant(queue, terms, Moment::now()),
         false => write_grant(queue, terms, Moment::now()),
     };
