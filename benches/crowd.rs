@@ -40,14 +40,13 @@ const KILLED: usize = 10;
 const GRANTED_WITHIN: Duration = Duration::from_secs(70);
 
 /// What clients send to acquire, to release and to learn of a release.
-const COMMANDS: [&str; 7] = [
+const COMMANDS: [&str; 6] = [
     "eval",
     "evalsha",
     "subscribe",
     "ssubscribe",
     "unsubscribe",
     "sunsubscribe",
-    "ping",
 ];
 
 fn main() {
