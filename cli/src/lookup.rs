@@ -87,6 +87,8 @@ fn find_lock(
             Ok((Found::Held(row), shares)) => {
                 let channels = channels(client, text, &row, &shares);
                 let listeners = listeners(client, &home, &channels, redis.cluster);
+                let in_line = in_line(client, &server, text);
+                let listeners = listeners.map(|listeners| listeners + in_line);
                 return Ok(Some(FoundLock {
                     place,
                     server,
@@ -219,6 +221,21 @@ fn channels(client: &LockClient, name: &str, row: &Row, shares: &[Share]) -> Vec
         Kind::Permits { .. } => vec![keys.semaphore_channel],
         Kind::Number(_) => vec![keys.semaphore_channel, keys.latch_channel],
     }
+}
+
+/// How many clients are in the line of the lock; 0 if the user may not ask, and while its slot moves
+/// to another server.
+fn in_line(client: &LockClient, server: &Server, name: &str) -> u64 {
+    let mut line = redis::cmd("ZCOUNT");
+    // The mark of a call has a negative score.
+    line.arg(LockKeys::new(client, name).line)
+        .arg(0)
+        .arg("+inf");
+    let count = Probe::connect(client, server).ok().and_then(|mut probe| {
+        let reply = probe.run(&line).ok()?;
+        probe.decode(reply).ok()
+    });
+    count.unwrap_or(0)
 }
 
 /// How many connections listen for releases of the lock. They listen at its server, also while its

@@ -86,7 +86,7 @@ fn who_may_also_look_can() {
 }
 
 /// Permissions that plain and fenced locks do not need, and the first kind that needs each.
-const OF_KINDS: [(&str, &str); 16] = [
+const OF_KINDS: [(&str, &str); 17] = [
     ("decrby", "semaphores with leases"),
     ("hscan", "read-write locks"),
     ("incrby", "semaphores"),
@@ -101,6 +101,7 @@ const OF_KINDS: [(&str, &str); 16] = [
     ("zcount", "semaphores with leases"),
     ("zrange", "conditions"),
     ("zrangebyscore", "conditions"),
+    ("zrank", "lines of waiting clients"),
     ("zrem", "fair locks"),
     ("zscore", "fair locks"),
 ];
