@@ -156,6 +156,11 @@ impl Args {
         format!("torture:{lock}")
     }
 
+    /// The key of the clients that wait for a lock.
+    pub fn line_key(lock: u32) -> String {
+        format!("leasehold_line:{{torture:{lock}}}")
+    }
+
     /// The key of a lock's last fencing token.
     pub fn token_key(lock: u32) -> String {
         format!("redisson_lock_token:{{torture:{lock}}}")

@@ -41,8 +41,9 @@ impl Conductor {
             23 => self.kill_clients(),
             24 => {
                 let lock = self.random.u32(0..self.args.locks);
-                self.note(&format!("DEL of the token of lock {lock}"));
-                self.server.query(cmd("DEL").arg(Args::token_key(lock)))
+                self.note(&format!("DEL of the token and of the line of lock {lock}"));
+                let keys = [Args::token_key(lock), Args::line_key(lock)];
+                self.server.query(cmd("DEL").arg(&keys))
             }
             25 => {
                 self.note("SCRIPT FLUSH");

@@ -198,7 +198,7 @@ impl World {
             replied: asked,
             terms: TERMS,
             tokens: 0..0,
-            others_wait: false,
+            turns: None,
         };
         let place = (self.lock.clone(), self.key.clone(), protocol(is_shared));
         let hold = self

@@ -226,7 +226,7 @@ impl World {
                     replied: asked,
                     terms: TERMS,
                     tokens,
-                    others_wait: false,
+                    turns: None,
                 };
             }
             drop(redis);
