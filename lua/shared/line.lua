@@ -36,6 +36,13 @@ local function first_in(line)
     return found[1]
 end
 
+-- How much is left of the time in which a client that was called has to answer, in microseconds; 0
+-- if it is over, or if the clock was set back.
+local function time_left(called)
+    local age = now_micros() - called
+    return age < 0 and 0 or math.max(RESERVED - age, 0)
+end
+
 -- For how many milliseconds the lock, which is free, is still reserved for another client; 0 if it
 -- is not. Removes the place of a client that has not answered.
 local function reserved_for(lock, place)
@@ -44,11 +51,11 @@ local function reserved_for(lock, place)
     if not called or first == place then
         return 0
     end
-    local left = RESERVED - (now_micros() - called)
-    if left <= 0 then
+    local left = time_left(called)
+    if left == 0 then
         redis.pcall('zrem', line, first, '')
     end
-    return math.max(math.ceil(left / 1000), 0)
+    return math.ceil(left / 1000)
 end
 
 -- Calls the first client that listens, and removes those before it. True if there is one.
@@ -59,9 +66,8 @@ local function call_first(lock, publish)
         if not first then
             return false
         end
-        local now = now_micros()
         local heard = 0
-        if not called or now - called < RESERVED then
+        if not called or time_left(called) > 0 then
             heard = redis.pcall(publish, first, 'called ' .. lock)
         end
         if type(heard) == 'table' then
@@ -69,7 +75,7 @@ local function call_first(lock, publish)
             return false
         elseif heard > 0 then
             if not called then
-                redis.pcall('zadd', line, -now, '')
+                redis.pcall('zadd', line, -now_micros(), '')
             end
             return true
         end

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Lease, LockClient};
+use leasehold::{Lease, Lock, LockClient};
 
 use super::{commands_in, kill_subscribers};
 use crate::faults::deployment::Deployment;
@@ -73,17 +73,29 @@ fn client_of_user(deployment: &Deployment, subscribe: &str, channels: &[&str]) -
     builder.build().expect("the settings are valid")
 }
 
+type Make = fn(&LockClient, &str) -> Box<dyn Lock>;
+
+/// A client is called on a channel of its own.
+fn plain(client: &LockClient, name: &str) -> Box<dyn Lock> {
+    Box::new(client.reentrant_lock(name))
+}
+
+/// Each lock has a channel for each client.
+fn fair(client: &LockClient, name: &str) -> Box<dyn Lock> {
+    Box::new(client.fair_lock(name))
+}
+
 /// Acquires many locks that another client releases one after the other. Each acquire succeeds by a
 /// poll.
-fn take_by_polling(holder: &LockClient, waiter: &LockClient, names: &[String]) {
+fn take_by_polling(make: Make, holder: &LockClient, waiter: &LockClient, names: &[String]) {
     for name in names {
         let lease = Lease::fixed(SOON.get() * 6);
-        let guard = holder.reentrant_lock(name).try_acquire(SOON.get(), lease);
+        let guard = make(holder, name).try_acquire(SOON.get(), lease);
         let guard = guard.expect("a reply").expect("it is free");
         let polls = waiter.stats().wakeups_by_timeout;
         thread::scope(|scope| {
             let waiting = scope.spawn(|| {
-                let lock = waiter.reentrant_lock(name);
+                let lock = make(waiter, name);
                 assert!(lock.try_lock(SOON.get(), Lease::RENEWED)?);
                 let got = Instant::now();
                 lock.unlock().map(|()| got)
@@ -114,15 +126,15 @@ fn without_permission_to_publish_an_unlock_succeeds(deployment: &Deployment) {
 }
 
 /// A lock that is held for long is polled once a second, not more often.
-fn polls_seldom(deployment: &Deployment, holder: &LockClient, waiter: &LockClient) {
+fn polls_seldom(make: Make, deployment: &Deployment, holder: &LockClient, waiter: &LockClient) {
     let name = unique("long");
     let server = deployment.server_of(&name);
-    let guard = holder.reentrant_lock(&name);
+    let guard = make(holder, &name);
     let guard = guard.try_acquire(Duration::ZERO, Lease::fixed(SOON.get() * 6));
     let guard = guard.expect("a reply").expect("it is free");
     thread::scope(|scope| {
         let waiting = scope.spawn(|| {
-            let lock = waiter.reentrant_lock(&name);
+            let lock = make(waiter, &name);
             assert!(lock.try_lock(SOON.get(), Lease::RENEWED)?);
             lock.unlock()
         });
@@ -153,10 +165,10 @@ fn polls_with_one_warning(deployment: &Deployment, time: Duration) {
     let holder = deployment.client();
     let names: Vec<String> = (0..20).map(|_| unique("forbidden")).collect();
     let start = Instant::now();
-    take_by_polling(&holder, &waiter, &names);
-    polls_seldom(deployment, &holder, &waiter);
+    take_by_polling(plain, &holder, &waiter, &names);
+    polls_seldom(plain, deployment, &holder, &waiter);
     while start.elapsed() < time {
-        take_by_polling(&holder, &waiter, &names[..3]);
+        take_by_polling(plain, &holder, &waiter, &names[..3]);
     }
     for (server, _) in deployment.by_server(&names) {
         assert!(!refused(server).is_empty(), "it has tried");
@@ -177,12 +189,12 @@ fn locks_whose_channels_are_forbidden_are_polled_and_there_is_one_warning(deploy
     let mut homes = deployment.by_server(&names).into_iter();
     let names = homes.find_map(|(_, names)| names.first_chunk::<10>().cloned());
     let names = names.expect("there are three servers at most");
-    take_by_polling(&holder, &waiter, &names);
+    take_by_polling(fair, &holder, &waiter, &names);
     // A new connection logs no new warning.
     kill_subscribers(&deployment.servers());
     eventually("a new connection", || waiter.stats().reconnects > 0);
-    take_by_polling(&holder, &waiter, &names[..3]);
-    polls_seldom(deployment, &holder, &waiter);
+    take_by_polling(fair, &holder, &waiter, &names[..3]);
+    polls_seldom(fair, deployment, &holder, &waiter);
     // Names of other tests may begin with the same digits.
     let warnings = logs::warnings_about(&format!("{prefix}:"));
     assert_eq!(warnings.len(), 1, "{warnings:#?}");
