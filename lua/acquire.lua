@@ -7,7 +7,7 @@
 -- ARGV[2]     lease in milliseconds
 -- ARGV[3]     with one lock, the place of this client in its line (shared/line.lua); empty if the
 --             client wants none
--- ARGV[4]     1 if the caller waits for a lock that is held, else 0
+-- ARGV[4]     1 if the caller has a place and waits if the lock is held, else 0
 -- ARGV[5]     the largest number of tokens; empty if none are requested
 -- ARGV[6]     the command that publishes: publish or spublish
 -- reply       nil or { first token, number of tokens }: the owner holds the locks. { milliseconds,
@@ -59,7 +59,10 @@ local existing = 0
 if locks == 1 then
     existing = pcall('exists', KEYS[1], line_of(KEYS[1]))
     if type(existing) == 'table' then
+        -- The user may not use the line, or a cluster is moving the slot, and one of the two keys is
+        -- at the other server. A second line there would stop the move.
         existing = call('exists', KEYS[1])
+        place, waits = '', false
     end
 else
     -- In groups, because Lua passes at most about 8,000 values to a function.

@@ -196,7 +196,10 @@ impl LockKeys {
             key: key.key().to_string(),
             channel: key.channel().to_string(),
             last_token: key.last_token(),
-            line: key.prefixed("leasehold_line"),
+            line: match key.key().contains('{') {
+                true => format!("leasehold_line::{}", key.key()),
+                false => key.prefixed("leasehold_line"),
+            },
             queue: key.prefixed("redisson_lock_queue"),
             places: key.prefixed("redisson_lock_timeout"),
             read_write_waits: key.prefixed("leasehold_rwlock"),

@@ -17,8 +17,10 @@ local RESERVED = 500000
 -- of them sends a request at least every 30 s.
 local KEPT = 90000
 
+-- Names such as `a` and `{a}` have different lines.
 local function line_of(lock)
-    return 'leasehold_line:' .. tagged(lock)
+    local has_braces = string.find(lock, '{', 1, true)
+    return has_braces and 'leasehold_line::' .. lock or 'leasehold_line:{' .. lock .. '}'
 end
 
 local function now_micros()
@@ -58,10 +60,13 @@ local function reserved_for(lock, place)
     return math.ceil(left / 1000)
 end
 
+-- The largest number of places that a call of a client removes. It bounds the time of a script.
+local REMOVED = 1000
+
 -- Calls the first client that listens, and removes those before it. True if there is one.
 local function call_first(lock, publish)
     local line = line_of(lock)
-    while true do
+    for _ = 1, REMOVED do
         local first, called = first_in(line)
         if not first then
             return false
@@ -83,6 +88,7 @@ local function call_first(lock, publish)
             return false
         end
     end
+    return false
 end
 
 -- The client waits: gives it a place, if it has none. Returns how many places are before its own;

@@ -33,6 +33,8 @@ pub(crate) struct Channels {
     /// Calls for which no thread listened: when they came, and the messages. A thread that was
     /// refused shortly before may be about to listen.
     unanswered: HashMap<Arc<str>, (Moment, Arc<str>)>,
+    /// When the last call came that was forgotten although no thread had listened for it.
+    forgotten: Option<Moment>,
 }
 
 /// A waiting thread.
@@ -100,7 +102,8 @@ impl Channels {
         match (entry.state, since) {
             (Subscription::Wanted | Subscription::Requested, _) => Added::IsComing,
             (Subscription::Live(live), Some(since)) => {
-                let has_missed = live >= since || called.is_some_and(|(called, _)| called >= since);
+                let called = called.map(|(called, _)| called);
+                let has_missed = live >= since || called.max(self.forgotten) >= Some(since);
                 Added::IsLive { has_missed }
             }
             _ => Added::IsLive { has_missed: true },
@@ -189,10 +192,13 @@ impl Channels {
     /// Returns the names and messages of calls that no thread has answered since this moment, and
     /// forgets them.
     pub(crate) fn take_unanswered(&mut self, since: Moment) -> Vec<(Arc<str>, Arc<str>)> {
-        let taken = self
-            .unanswered
-            .extract_if(|_, (called, _)| *called <= since);
-        taken.map(|(name, (_, text))| (name, text)).collect()
+        let is_old = |_: &Arc<str>, (called, _): &mut (Moment, Arc<str>)| *called <= since;
+        let mut taken = Vec::new();
+        for (name, (called, text)) in self.unanswered.extract_if(is_old) {
+            self.forgotten = self.forgotten.max(Some(called));
+            taken.push((name, text));
+        }
+        taken
     }
 
     /// Records that Redis confirmed the subscription. Returns the listeners, which must try to
@@ -248,7 +254,7 @@ impl Channels {
     /// which must try to acquire their locks because they may have missed messages.
     pub(crate) fn disconnected(&mut self) -> Vec<Unparker> {
         self.connected = None;
-        // Nobody listened, so these places are gone.
+        // PUBLISH found no listener, so the scripts have removed these places.
         self.unanswered.clear();
         for (name, entry) in &mut self.channels {
             entry.state = match is_call(name) {

@@ -189,7 +189,8 @@ fn a_line_that_is_deleted_costs_at_most_the_rest_of_the_lease() {
     });
 }
 
-/// A client of Redisson calls nobody. Its message wakes the first two clients, and no others.
+/// A client of Redisson does not call the line. Its message wakes the first two clients, and no
+/// others.
 #[test]
 fn the_first_two_clients_listen_to_a_holder_of_redisson() {
     let server = Server::start();

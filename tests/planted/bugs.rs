@@ -84,9 +84,9 @@ pub fn hand_over_of_lost_grants() -> Vec<Edit> {
 /// A process keeps a lock as long as its threads want it.
 pub fn hand_over_past_the_slice() -> Vec<Edit> {
     vec![Edit::new(
-        "src/local/queue/hand_over.rs",
-        "grant.since().after(grant.slice(entry.yields.slice()))",
-        "grant.since().after(Duration::from_secs(3600))",
+        "src/local/grant/mod.rs",
+        "None => now < self.since.after(self.slice(longest)),",
+        "None => (now, longest) == (now, longest),",
     )]
 }
 

@@ -138,8 +138,9 @@ impl<'a> Acquisition<'a> {
             }
             self.undo();
         }
+        let begun = Moment::now();
         if !self.wait_for_message(&held, left) {
-            self.polls.elapsed(left);
+            self.polls.elapsed(Moment::now().since(begun));
         }
     }
 
@@ -149,8 +150,8 @@ impl<'a> Acquisition<'a> {
         let part = held.part;
         let channels: List<Channel<'a>> = match held.rank {
             None => List::from([part.channel()]),
-            // A client of Redisson calls nobody. It is enough if one of the clients hears of its
-            // release, and the one behind it, too.
+            // A client of Redisson does not call the line. So the first two clients listen to its
+            // release.
             Some(0 | 1) if held.is_foreign => [part.line(held.asked), part.channel()]
                 .into_iter()
                 .collect(),

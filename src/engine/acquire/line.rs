@@ -12,9 +12,11 @@ pub(super) const LONGEST: Duration = Duration::from_secs(30);
 /// For how long a free lock is reserved for a client that was called (`lua/shared/line.lua`).
 const RESERVED: Duration = Duration::from_millis(500);
 
-/// The mean time between the requests of all clients in a line for each of them. So the rate of
-/// their requests does not depend on their number.
+/// The mean time between the first requests of two neighbours in a line, if no call comes.
 const SPACING: Duration = Duration::from_millis(100);
+
+/// The same when the lease of the owner ends.
+const SPACING_AT_THE_END: Duration = Duration::from_millis(10);
 
 /// When a thread that waits in a line asks without being called.
 #[derive(Debug, Default)]
@@ -28,7 +30,7 @@ impl Polls {
     /// ends in `left`. `random` is between 0 and 1.
     pub(super) fn next(&self, rank: u32, left: Duration, random: f32) -> Duration {
         // Those that are further behind ask later when the lease ends.
-        let lease_ends = left + Duration::from_millis(rank.into());
+        let lease_ends = left + SPACING_AT_THE_END * rank;
         let longest = lease_ends.min(LONGEST);
         match rank {
             0 => longest,
@@ -60,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clients_behind_it_ask_at_a_rate_that_does_not_depend_on_their_number() {
+    fn clients_further_behind_sleep_longer_and_each_sleep_doubles() {
         for clients in [10, 100, 250] {
             let polls = Polls::default();
             // All were refused when they were the last.

@@ -65,8 +65,9 @@ pub(super) fn log_that_there_is_no_line(lock: &Part) {
         tracing::warn!(
             lock = &*name,
             node = &*node,
-            "the user may not use the line of a lock, so each release wakes all waiting clients; \
-             allow the keys leasehold_line:* and the commands ZADD, ZRANGE, ZRANK and ZREM"
+            "Redis refuses the line of a lock, so each release wakes all waiting clients; if the user \
+             lacks permissions, allow the keys leasehold_line:* and the commands ZADD, ZRANGE, ZRANK \
+             and ZREM"
         );
     });
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::acquisition::{Acquisition, HeldByOther, Replies};
-use super::line::LONGEST;
+use super::line::{LONGEST, Polls};
 use super::observed::{log_that_there_are_none, log_that_there_is_no_line};
 use crate::base::clock::Moment;
 use crate::base::owner::OwnerId;
@@ -98,6 +98,10 @@ impl<'a> Acquisition<'a> {
         }
         let is_own = self.late.as_ref().map(OwnerId::as_str) == Some(&holder);
         let is_reserved = holder.is_empty() && rank.is_some();
+        if is_reserved {
+            // The client that was called may not answer.
+            self.polls = Polls::default();
+        }
         let left = if is_reserved { LONGEST } else { left };
         let is_foreign = !holder.is_empty() && !OwnerId::is_of_this_library(&holder);
         budget.note_holder(holder);

@@ -221,3 +221,15 @@ fn a_call_needs_no_subscription_and_is_kept_for_a_thread_that_is_about_to_listen
     assert_eq!(unanswered, [(Arc::clone(&call), Arc::clone(&call))]);
     drop(parker);
 }
+
+#[test]
+fn a_call_that_was_forgotten_wakes_a_thread_that_listens_late() {
+    let at = |millis| Moment::ZERO.after(Duration::from_millis(millis));
+    let call: Arc<str> = "called a".into();
+    let mut channels = Channels::default();
+    channels.connected(at(1));
+    channels.message(&call, &call, at(5));
+    assert_eq!(channels.take_unanswered(at(6)).len(), 1);
+    let added = channels.add(&call, pair().0, None, Some(at(4)));
+    assert_eq!(added, Added::IsLive { has_missed: true });
+}
