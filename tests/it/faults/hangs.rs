@@ -15,7 +15,7 @@ use leasehold::{
 use super::deployment::Deployment;
 use super::kinds::{KINDS, Kind};
 use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::unique;
 use crate::support::{builder, logs};
 
@@ -422,11 +422,18 @@ fn an_outage_is_logged_once_and_so_is_its_end() {
                 });
             }
         });
-        assert_eq!(outages(), outage);
+        // The reporter thread logs.
+        eventually("the outage in the log", || outages() == outage);
         server.resume();
         eventually("a reply", || client.ping().is_ok());
-        let ends = logs::lines_about(&server.address(), |level| level == Level::INFO);
-        let ends = ends.iter().filter(|line| line.contains("replies again"));
-        assert_eq!(ends.count(), outage);
+        let ends = || {
+            let lines = logs::lines_about(&server.address(), |level| level == Level::INFO);
+            let ends = lines.iter().filter(|line| line.contains("replies again"));
+            ends.count()
+        };
+        eventually("its end in the log", || ends() == outage);
+        throughout(A_WHILE.get(), "once", || {
+            (outages(), ends()) == (outage, outage)
+        });
     }
 }
