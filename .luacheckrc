@@ -13,7 +13,7 @@ files["lua/*.lua"] = { read_globals = {
     "note_wait", "set_lease", "reader_of", "read_write_channel", "MANY", "end_if_unread",
     "end_turn", "do_readers_wait",
     -- shared/tagged.lua, shared/line.lua
-    "tagged", "line_of", "first_in", "reserved_for", "call_first", "enter_line", "leave_line",
+    "tagged", "line_of", "now_micros", "first_in", "reserved_for", "call_first", "enter_line", "leave_line",
     -- shared/kinds.lua, shared/fair_head.lua
     "is_of_fair_lock", "is_of_this_library", "mixed_kinds", "is_ours", "listeners",
     "life_of_places", "LISTENED", "BEHIND_REDISSON", "is_behind_redisson",

@@ -113,8 +113,7 @@ if with_tokens then
         return redis.error_reply('ERR the last fencing token is not a whole number: ' .. KEYS[2])
     end
     -- Tokens are at least the time in microseconds, and rise also after Redis has lost the last.
-    local now = redis.call('time')
-    local clock = now[1] * 1000000 + now[2]
+    local clock = now_micros()
     token = math.max(tonumber(last) + 1, clock)
     -- While the tokens are ahead of the clock, only one is reserved, so they stay near it.
     count = token > clock and 1 or tonumber(ARGV[5])

@@ -5,7 +5,7 @@ use redis::{RedisResult, Value};
 use super::{AcquireReply, Protocol, Wish, plain, unexpected};
 use crate::base::key::LockKey;
 use crate::base::owner::OwnerId;
-use crate::script::{self, Call};
+use crate::script::Call;
 
 /// The largest number of tokens for a grant that other threads of the client wait for: enough for
 /// many hand-overs. The script reserves one token only while the tokens are ahead of the server's
@@ -28,15 +28,6 @@ impl Protocol for Fenced {
         // The call has one key, because this kind is not joinable.
         let tokens = if wish.holds > 1 { BLOCK } else { 1 };
         plain::acquire(keys, (owner, millis), wish, Some(tokens), self.grants())
-    }
-
-    fn give_up(&self, key: &LockKey, _owner: &OwnerId, place: Option<&str>) -> Option<Call> {
-        place.map(|place| script::leave_line(key, place, false))
-    }
-
-    /// All waits of the client have the same place.
-    fn can_give_up_late(&self) -> bool {
-        false
     }
 
     fn has_line(&self) -> bool {

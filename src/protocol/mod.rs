@@ -52,20 +52,22 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
     /// Acquires all of these locks for `owner`, or none, for `millis` milliseconds.
     fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call;
 
-    /// The call that follows if the requests with these names of `owner` were refused, and the
-    /// caller waits no more; `None` if Redis knows of no client that waits. `place` is the place of
-    /// the client, if it is in a line.
-    fn give_up(&self, _key: &LockKey, _owner: &OwnerId, _place: Option<&str>) -> Option<Call> {
-        None
-    }
     /// True if clients that wait stand in a line (`lua/shared/line.lua`).
     fn has_line(&self) -> bool {
         false
     }
 
-    /// True if a late copy of [`give_up`](Self::give_up) cannot affect a later wait of the client.
+    /// The call that follows if the requests with these names of `owner` were refused, and the
+    /// caller waits no more; `None` if Redis knows of no client that waits. `place` is the place of
+    /// the client, if the lock has a line.
+    fn give_up(&self, key: &LockKey, _owner: &OwnerId, place: Option<&str>) -> Option<Call> {
+        place.map(|place| script::leave_line(key, place, false))
+    }
+
+    /// True if a late copy of [`give_up`](Self::give_up) cannot affect a later wait of the client. In
+    /// a line, all waits of a client have the same place.
     fn can_give_up_late(&self) -> bool {
-        true
+        !self.has_line()
     }
 
     /// Decodes the reply to [`acquire`](Self::acquire).

@@ -48,15 +48,6 @@ impl Protocol for Plain {
         acquire(keys, (owner, millis), wish, None, self.grants())
     }
 
-    fn give_up(&self, key: &LockKey, _owner: &OwnerId, place: Option<&str>) -> Option<Call> {
-        place.map(|place| script::leave_line(key, place, false))
-    }
-
-    /// All waits of the client have the same place.
-    fn can_give_up_late(&self) -> bool {
-        false
-    }
-
     fn has_line(&self) -> bool {
         true
     }

@@ -53,9 +53,9 @@ macro_rules! scripts {
 
 scripts! {
     ACQUIRE = "shared/tagged.lua" "shared/wrong_type.lua" "shared/holder_of.lua" "shared/kinds.lua" "shared/line.lua" "acquire.lua",
-    RELEASE = "shared/tagged.lua" "shared/line.lua" "release.lua",
-    LEAVE = "shared/tagged.lua" "shared/line.lua" "leave.lua",
-    LINE_LEAVE = "shared/tagged.lua" "shared/wrong_type.lua" "shared/holder_of.lua" "shared/kinds.lua" "shared/line.lua" "line_leave.lua",
+    RELEASE = "shared/line.lua" "release.lua",
+    LEAVE = "shared/line.lua" "leave.lua",
+    LINE_LEAVE = "shared/wrong_type.lua" "shared/holder_of.lua" "shared/kinds.lua" "shared/line.lua" "line_leave.lua",
     RENEW = "renew.lua",
     FAIR_ACQUIRE = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/holder_of.lua" "shared/kinds.lua" "shared/fair_head.lua" "fair_acquire.lua",
     FAIR_RELEASE = "shared/now_millis.lua" "shared/fair_head.lua" "fair_release.lua",

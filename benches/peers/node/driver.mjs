@@ -46,7 +46,7 @@ const commands = {
     return times;
   },
 
-  // The workers of contend share so many clients.
+  // The workers of contend share this number of clients.
   async clients(count) {
     const wanted = Math.max(Number(count), 1);
     while (clients.length < wanted) {

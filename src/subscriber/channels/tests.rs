@@ -192,7 +192,7 @@ fn a_call_needs_no_subscription_and_is_kept_for_a_thread_that_is_about_to_listen
     assert_eq!(channels.connected(at(2)).len(), 1);
     channels.remove(&call, &one, at(2));
     assert!(channels.is_empty());
-    // The request was sent before the connection was open: nobody listened then.
+    // The request was sent before the connection was open, so a call was lost.
     let add = |channels: &mut Channels, since| {
         let added = channels.add(&call, one.clone(), None, Some(at(since)));
         channels.remove(&call, &one, at(since));

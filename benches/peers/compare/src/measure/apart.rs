@@ -18,7 +18,7 @@ const LEAD: Duration = Duration::from_millis(500);
 pub fn measure(sides: &mut [Side], server: &Server, scale: &Scale) -> Result<()> {
     progress(&format!("apart: {WORKERS} workers, a name each"));
     // The first windows are not counted: Java and Node.js compile code while it runs. A peer whose
-    // calls fail with so many workers has no figures.
+    // calls fail beside this number of workers has no figures.
     for side in sides.iter_mut() {
         side.figures.apart = Some(Apart::default());
     }
