@@ -11,8 +11,9 @@ use crate::kind::Kind;
 /// Tests the locks under random faults.
 ///
 /// Several processes with several threads take a few locks. Meanwhile replies are lost, connections
-/// are cut, processes are paused and killed, keys are deleted, and the server hangs. Afterwards a
-/// checker reads the event logs of all processes. Exit status 1 if a lock broke a promise.
+/// are cut, processes are paused and killed, keys are deleted, rights are taken away, and the
+/// server hangs or loses its data. Afterwards a checker reads the event logs of all processes.
+/// Exit status 1 if a lock broke a promise.
 ///
 /// The program starts its own redis-server. The seed decides which faults occur and when. The
 /// scheduler decides which calls they hit, so two runs with one seed are similar, not identical.

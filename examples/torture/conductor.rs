@@ -35,6 +35,7 @@ pub enum Undo {
     Accept(usize),
     Deliver(usize),
     Reconnect(usize),
+    GiveRights,
 }
 
 impl Conductor {
@@ -146,6 +147,14 @@ impl Conductor {
             Undo::Accept(slot) => self.workers.slots[slot].network.refuse(false),
             Undo::Deliver(slot) => self.workers.slots[slot].network.deliver(),
             Undo::Reconnect(slot) => self.workers.slots[slot].network.storm(&mut self.random),
+            Undo::GiveRights => {
+                // A paused server does not reply.
+                if self.server_paused {
+                    self.undo(Undo::ResumeServer)?;
+                }
+                self.server.set_rights(&["~*", "&*", "+@all"])?;
+                self.note("the workers have all rights");
+            }
         }
         Ok(())
     }

@@ -10,13 +10,23 @@ use crate::clock;
 use crate::conductor::{Conductor, Undo};
 use crate::kind::Kind;
 use crate::log::Event;
-use crate::permits::take_all;
+use crate::permits::{set as set_permits, take_all};
+
+/// What the user of the workers may not use for some time, and the rules that say so. Not SUBSCRIBE:
+/// a client sends it again only 30 s after a refusal, as documented.
+const RIGHTS: &[(&str, &[&str])] = &[
+    (
+        "the lines",
+        &["resetkeys", "~torture:*", "~{torture:*", "~redisson*"],
+    ),
+    ("the command PUBLISH", &["-publish"]),
+];
 
 impl Conductor {
     /// Injects one random fault.
     pub fn inject_fault(&mut self) -> Result<()> {
         let slot = self.random.usize(0..self.workers.slots.len());
-        match self.random.u8(0..28) {
+        match self.random.u8(0..31) {
             0..9 => self.pause_worker(slot),
             9 => self.pause_server(),
             10 => self.kill_worker(slot),
@@ -49,6 +59,8 @@ impl Conductor {
                 self.note("SCRIPT FLUSH");
                 self.server.query(cmd("SCRIPT").arg("FLUSH"))
             }
+            26 | 27 => self.take_rights(),
+            28 => self.restart_server(),
             _ => {
                 let hz = self.random.u32(5..50);
                 self.note("CONFIG SET");
@@ -127,6 +139,31 @@ impl Conductor {
         delete.arg(Args::key(lock)).arg(Args::token_key(lock));
         let (deleted, token): (u32, Option<u64>) = self.server.query(&delete)?;
         if deleted > 0 {
+            self.write(Event::Deleted { lock, from, token });
+        }
+        Ok(())
+    }
+
+    /// Takes rights from the user of all workers for some time.
+    fn take_rights(&mut self) -> Result<()> {
+        let (name, rules) = *self.random.choice(RIGHTS).expect("not empty");
+        self.note(&format!("the workers may not use {name}"));
+        self.server.set_rights(rules)?;
+        let time = self.between(Duration::from_millis(10), self.args.lease() * 2);
+        self.later(time, Undo::GiveRights);
+        Ok(())
+    }
+
+    /// Replaces the server by one without its data, as after a crash without persistence.
+    fn restart_server(&mut self) -> Result<()> {
+        self.note("the server is restarted without its data");
+        let from = clock::now();
+        self.server.restart()?;
+        if let Some(Kind::Permits(permits)) = self.args.kind {
+            set_permits(&self.server, self.args.locks, permits)?;
+        }
+        for lock in 0..self.args.locks {
+            let token = None;
             self.write(Event::Deleted { lock, from, token });
         }
         Ok(())

@@ -11,6 +11,8 @@ use crate::Result;
 use crate::process::signal;
 
 const HOST: &str = "127.0.0.1";
+/// The user of the administrative connection. It keeps its rights while others have fewer.
+const ADMIN: &str = "conductor";
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A private redis-server. Dropping this value ends it.
@@ -23,34 +25,37 @@ pub struct Server {
 impl Server {
     pub fn start() -> Result<Self> {
         let port = TcpListener::bind((HOST, 0))?.local_addr()?.port();
-        let redis = RedisServer::new_with_addr_tls_modules_and_spawner(
-            ConnectionAddr::Tcp(HOST.into(), port),
-            None,
-            None,
-            false,
-            None,
-            &[],
-            // A group of its own: Ctrl-C must reach only the conductor, which stops all processes.
-            |command| {
-                command
-                    .process_group(0)
-                    .spawn()
-                    .expect("redis-server is installed")
-            },
-        );
         let mut server = Self {
-            redis,
+            redis: process(port),
             port,
             admin: None,
         };
+        server.await_reply()?;
+        Ok(server)
+    }
+
+    /// Ends the server, and starts one without its data at the same address.
+    pub fn restart(&mut self) -> Result<()> {
+        self.redis.stop();
+        self.redis = process(self.port);
+        self.admin = None;
+        self.await_reply()
+    }
+
+    fn await_reply(&mut self) -> Result<()> {
         let start = Instant::now();
-        while let Err(error) = server.query::<()>(&redis::cmd("PING")) {
+        while let Err(error) = self.query::<()>(&redis::cmd("PING")) {
             if start.elapsed() > TIMEOUT {
                 return Err(error);
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        Ok(server)
+        Ok(())
+    }
+
+    /// Changes what the user of the workers may use.
+    pub fn set_rights(&mut self, rules: &[&str]) -> Result<()> {
+        self.query(redis::cmd("ACL").arg("SETUSER").arg("default").arg(rules))
     }
 
     /// `host:port`.
@@ -86,13 +91,32 @@ impl Server {
 
     fn admin(&mut self) -> Result<&mut Connection> {
         if self.admin.is_none() {
-            let client = redis::Client::open(format!("redis://{}", self.address()))?;
+            let client = redis::Client::open(format!("redis://{ADMIN}:any@{}", self.address()))?;
             let connection = client.get_connection_with_timeout(TIMEOUT)?;
             connection.set_read_timeout(Some(TIMEOUT))?;
             self.admin = Some(connection);
         }
         Ok(self.admin.as_mut().expect("it was opened"))
     }
+}
+
+fn process(port: u16) -> RedisServer {
+    RedisServer::new_with_addr_tls_modules_and_spawner(
+        ConnectionAddr::Tcp(HOST.into(), port),
+        None,
+        None,
+        false,
+        None,
+        &[],
+        // A group of its own: Ctrl-C must reach only the conductor, which stops all processes.
+        |command| {
+            command
+                .process_group(0)
+                .args(["--user", ADMIN, "on", "nopass", "~*", "&*", "+@all"])
+                .spawn()
+                .expect("redis-server is installed")
+        },
+    )
 }
 
 impl Drop for Server {
