@@ -168,12 +168,15 @@
 //! 2. [Which lock do I want?](guide::which_lock): the kinds, side by side.
 //! 3. [Callers on tokio](guide::tokio): `spawn_blocking`, permits, cancellation.
 //! 4. [Deployments](guide::deployments): what each can lose, and how to choose time limits.
-//! 5. [Operations](guide::operations): settings, permissions, errors of Redis, threads.
-//! 6. [Monitoring](guide::monitoring): metrics, alerts, log lines, spans.
-//! 7. [Testing](guide::testing) code that uses locks, with or without Redis (feature `testing`).
-//! 8. [Redisson](guide::redisson): sharing locks with Java.
-//! 9. [Migration](guide::migration) from hand-written locks and from other libraries.
-//! 10. [The command](guide::command) `leasehold`, for shells, cron and systemd.
+//! 5. [Settings](guide::settings): URLs, the builder, Cargo features.
+//! 6. [Permissions](guide::permissions) of the Redis user.
+//! 7. [Costs](guide::costs): commands, threads, connections.
+//! 8. [Errors](guide::errors) of Redis, and locks without an owner.
+//! 9. [Monitoring](guide::monitoring): metrics, alerts, log lines, spans.
+//! 10. [Testing](guide::testing) code that uses locks (feature `testing`).
+//! 11. [Redisson](guide::redisson): sharing locks with Java.
+//! 12. [Migration](guide::migration) from hand-written locks and from other libraries.
+//! 13. [The command](guide::command) `leasehold`, for shells, cron and systemd.
 //!
 //! [Design decisions](guide::decisions) has the reasons.
 //!
@@ -254,23 +257,26 @@ pub use locked::Call as __LockedCall;
 pub use locked::{CurrentLock, current_lock, set_default_client};
 pub use observe::{LockEvent, Stats};
 
-/// The pages of `docs/`: which lock, callers on tokio, deployments, operations, monitoring,
-/// testing, sharing locks with Redisson, migration, the command, and design decisions.
+/// The pages of `docs/`.
 pub mod guide {
     /// A page of `docs/`. These link targets replace those of the file, which are paths.
     macro_rules! page {
         ($name:ident, $file:literal) => {
             #[doc = "[command.md]: crate::guide::command"]
+            #[doc = "[costs.md]: crate::guide::costs"]
             #[doc = "[deployments.md]: crate::guide::deployments"]
+            #[doc = "[errors.md]: crate::guide::errors"]
             #[doc = "[migration.md]: crate::guide::migration"]
             #[doc = "[monitoring.md]: crate::guide::monitoring"]
-            #[doc = "[operations.md]: crate::guide::operations"]
+            #[doc = "[permissions.md]: crate::guide::permissions"]
             #[doc = "[redisson.md]: crate::guide::redisson"]
+            #[doc = "[settings.md]: crate::guide::settings"]
             #[doc = "[tokio.md]: crate::guide::tokio"]
             #[doc = "[testing.md]: crate::guide::testing"]
             #[doc = "[which_lock.md]: crate::guide::which_lock"]
-            #[doc = "[permissions]: crate::guide::operations#permissions-of-the-redis-user"]
+            #[doc = "[keys]: crate::guide::costs#keys-that-stay-in-redis"]
             #[doc = "[promises]: crate#promises"]
+            #[doc = "[time-limits]: crate::guide::deployments#time-limits-and-failovers"]
             #[doc = ""]
             #[doc = include_str!($file)]
             pub mod $name {}
@@ -278,12 +284,15 @@ pub mod guide {
     }
 
     page!(command, "../docs/command.md");
+    page!(costs, "../docs/costs.md");
     page!(decisions, "../docs/decisions.md");
     page!(deployments, "../docs/deployments.md");
+    page!(errors, "../docs/errors.md");
     page!(migration, "../docs/migration.md");
     page!(monitoring, "../docs/monitoring.md");
-    page!(operations, "../docs/operations.md");
+    page!(permissions, "../docs/permissions.md");
     page!(redisson, "../docs/redisson.md");
+    page!(settings, "../docs/settings.md");
     #[cfg(feature = "testing")]
     page!(testing, "../docs/testing.md");
     page!(tokio, "../docs/tokio.md");
