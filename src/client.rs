@@ -23,7 +23,7 @@ use crate::observe::{LockEvent, Stats};
 /// A client has a few threads of its own. To each server that has its locks, it opens up to
 /// [`connections`](LockClientBuilder::connections) that its callers share, when they need them,
 /// one for renewals and one that listens for releases: see
-/// [operations](crate::guide::operations#commands-threads-and-connections).
+/// [costs](crate::guide::costs#connections).
 ///
 /// # End
 ///

@@ -1,4 +1,9 @@
 //! The owner of a lock: `<client uuid>:<number>` in Redis, a thread in this process.
+//!
+//! Each grant has an owner id of its own, and so does each copy of an acquire: a late copy of a
+//! request must not find a newer grant. Each further copy carries the ids of the older ones, and
+//! replaces the one that it finds. The grant has the id of the copy that got the reply. No id is
+//! used again.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,6 +3,10 @@
 //! A forked child has the memory of its parent, but none of its threads. The locks in that memory
 //! belong to the parent. Parent and child can both write to the connections. A mutex that another
 //! thread had locked during the fork stays locked in the child.
+//!
+//! So each call, and each destructor that needs a mutex, a thread or a connection, first compares
+//! processes. In the child no lock is held. A child that is made by the system call `clone`, past
+//! the C library, is not noticed.
 
 use std::sync::OnceLock;
 

@@ -7,6 +7,10 @@
 //! A lease counts from before its request, and is known to the watchdog after the reply. A skip
 //! between these two moments would not reach it. So a test skips time only while no thread is
 //! [`Entered`]: all calls have ended or sleep, and the watchdogs wait.
+//!
+//! A skip moves the clock of the server first, so no lease is longer for its holder than on the
+//! server. Then the targets of the watchdogs and the budgets of calls subtract it, once each. Last,
+//! the test waits until the watchdogs have nothing to do and the threads sleep again.
 
 #[cfg(feature = "testing")]
 mod entered;

@@ -286,7 +286,7 @@ mod tests {
         let setters = methods.filter(|(_, rest)| rest.trim_start().starts_with("mut self"));
         let names: Vec<String> = setters.map(|(name, _)| format!("`{name}`")).collect();
         assert!(names.contains(&"`linger`".into()), "{names:?}");
-        let page = include_str!("../../docs/operations.md");
+        let page = include_str!("../../docs/settings.md");
         for name in names {
             assert!(page.contains(&format!("| {name} |")), "{name} in the docs");
             // Its keys are `username` and `password`.

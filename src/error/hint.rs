@@ -110,7 +110,7 @@ impl fmt::Display for Hint {
                 if let Some(rule) = permission.rule() {
                     write!(f, "grant it with ACL SETUSER <user> {rule}; ")?;
                 }
-                "docs/operations.md of leasehold lists all permissions"
+                "docs/permissions.md of leasehold lists all permissions"
             }
             Self::CheckCertificates => {
                 "set the authority to trust by LockClientBuilder::ca_certificates, or the \

@@ -5,6 +5,11 @@
 //! acquire. A thread needs the *ticket* of a lock to request it from Redis, and keeps the ticket
 //! while it holds the lock.
 //!
+//! A lock has at most one ticket for each client. A hold ends once, as released or as lost; only a
+//! release that finds the lock gone turns released into lost. Mutexes are locked in one order: the
+//! watchdog's or the queue's, then that of a grant, then that of a hold. No thread locks those of
+//! the watchdog and of the queue together. No user code and no I/O runs under them.
+//!
 //! | file | duty |
 //! |---|---|
 //! | `levels`, `lease_state` | the levels of a hold; the lease, and when it is renewed. No clock |

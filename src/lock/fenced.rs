@@ -36,7 +36,7 @@ use crate::protocol::Fenced;
 /// must not be set back, and a promoted replica must have the right time.
 ///
 /// The last token of each name stays in Redis in a small key, `redisson_lock_token:{NAME}`, which
-/// does not expire: see [how to remove it](crate::guide::operations).
+/// does not expire: see [how to remove it](crate::guide::costs#keys-that-stay-in-redis).
 ///
 /// If other threads of the client wait, if the thread has waited itself, or if the client
 /// [lingers](crate::LockClientBuilder::linger), the script reserves 256 tokens for the holds that

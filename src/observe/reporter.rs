@@ -3,6 +3,8 @@
 //! These may block, for example on a full pipe behind standard output. A thread of the application
 //! calls them directly, so that its spans apply. A thread of the client queues the call for the
 //! reporter, so that no renewal and no wake-up waits for them.
+//!
+//! The reporter is never joined, because that code may drop the last client.
 
 use std::cell::OnceCell;
 use std::convert::Infallible;

@@ -2,6 +2,9 @@
 //!
 //! A permit is a grant whose owner id is the id of the permit: 16 bytes in Redis, 32 hexadecimal
 //! characters here.
+//!
+//! Each permit is either available or leased, whatever fails in a script. A permit whose lease has
+//! ended is not renewed: a late renewal would keep it after the death of its holder.
 
 use redis::{RedisResult, Value};
 

@@ -1,4 +1,8 @@
 //! What a request brings: a reply or none, and the copies that may still be executed.
+//!
+//! A request may be executed twice. If the second copy of a release finds no field, the release
+//! counts as done, provided that the reply comes from the server that got the first copy. A reply
+//! from another server does not show what the first copy did.
 
 use std::sync::Arc;
 

@@ -1,4 +1,9 @@
 //! Which server has a lock. Only this module knows how Redis is deployed.
+//!
+//! After a failure that can mean that another server has the locks, the next thread that needs one
+//! looks the servers up, and others wait for its result. If the look-up gets no reply, the last
+//! known server stays in use, unless an established connection to it broke or it replied that it
+//! cannot serve.
 
 mod cluster;
 mod route_error;

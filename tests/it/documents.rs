@@ -175,13 +175,6 @@ fn the_code_of_pages_is_that_of_their_examples() {
     }
 }
 
-#[test]
-fn the_alerts_of_the_documentation_are_those_that_promtool_checks() {
-    let text = read(&repository().join("docs/monitoring.md"));
-    let alerts = read(&repository().join("docs/alerts.yml"));
-    assert!(text.contains(&format!("```yaml\n{alerts}```\n")));
-}
-
 /// The numbered list of the README is a path through all pages but the decisions.
 #[test]
 fn each_page_leads_to_the_next() {

@@ -102,7 +102,7 @@ pub(super) fn no_route(error: RouteError) -> Finding {
             "give the right user and password in the URLs"
         }
         (_, Some(Hint::Grant(_))) => {
-            "give the user the permissions for sentinels and clusters, which docs/operations.md \
+            "give the user the permissions for sentinels and clusters, which docs/permissions.md \
              lists"
         }
         _ => "check that these servers run, and that the URLs are right",

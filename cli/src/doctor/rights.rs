@@ -47,7 +47,7 @@ impl Right {
     }
 }
 
-/// All of them. docs/operations.md names the same, in the same order.
+/// All of them. docs/permissions.md names the same, in the same order.
 pub(super) const RIGHTS: &[Right] = {
     use When::{Always, Cluster, Database, Holders, Kinds, Looking, Replicas, Sentinel, Shards};
     use kinds::{

@@ -98,7 +98,7 @@ fn with_user(server: &Server, user: &str, rules: &[&str]) -> String {
     format!("redis://{user}:secret@{}", server.address())
 }
 
-/// The rules of the line in docs/operations.md.
+/// The rules of the line in docs/permissions.md.
 fn readme_rules() -> Vec<String> {
     let readme = crate::readme::documentation();
     let line = readme.lines().find(|line| line.starts_with("ACL SETUSER"));

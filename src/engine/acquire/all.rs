@@ -1,4 +1,8 @@
 //! The rounds of requests for a lock of which all parts are needed.
+//!
+//! Names of one server are acquired by one script, all or none. A call on several servers keeps the
+//! granted ones for a short random time while another one is held. Then it releases them, and waits
+//! without them. So calls cannot deadlock.
 
 use std::time::Duration;
 

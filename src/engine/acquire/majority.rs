@@ -3,6 +3,10 @@
 //! Each round requests the lock from all servers at once. If a majority grants it, the lock is
 //! acquired. Otherwise the round releases what was granted, and waits until other owners release
 //! the lock.
+//!
+//! The thread does not wait for late servers when the outcome is certain, and undoes the requests
+//! to them. Two majorities share a server, so at least one server delivers the message of a
+//! release.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -7,6 +7,12 @@
 //! | `semaphore` | takes and adds permits |
 //! | `latch` | counts down, and waits for zero |
 //! | `waiting` | waits until the number allows what a thread wants |
+//!
+//! A script records the number and the reply of a request on its lane (`lua/shared/once.lua`), and
+//! does nothing if it finds this number or a larger one. A request is repeated for at most a
+//! minute, and a record lives for two. Permits of a call without a clear reply are given back by a
+//! further request, which the watchdog repeats for a minute, too. Then the lane stays unused for
+//! two minutes, because a newer record would hide that of the request.
 
 mod latch;
 mod semaphore;

@@ -1,4 +1,8 @@
 //! The further holds on a grant that several threads share.
+//!
+//! Each of these holds has a lease state of its own, and the watchdog renews the grant for the
+//! longest of them. The loss of the grant is notified to all; a loss that is decided for one hold
+//! leaves the others. The last hold releases the grant in Redis.
 
 use std::sync::{Arc, Weak};
 

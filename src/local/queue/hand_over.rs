@@ -1,5 +1,9 @@
 //! What follows the last level of a hold: the grant goes to the next thread, stays idle in Redis,
 //! or is released.
+//!
+//! A grant is handed over within its slice, and to a thread that wants a lease of the same kind.
+//! Several grants are handed over whole or not at all. The slice counts from the reply that granted
+//! the lock, so a client that is far from Redis can hand over, too.
 
 use std::sync::Arc;
 use std::time::Duration;

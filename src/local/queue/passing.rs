@@ -1,4 +1,9 @@
 //! Which waiting thread gets a lock next, and which threads may pass it.
+//!
+//! Threads pass a thread that wants several locks while one of these is not free. In the last
+//! quarter of each period of a clock, only threads that hold one of these locks pass it, so it gets
+//! its locks. That time is the same for all threads, and ends, so no thread waits indefinitely for
+//! a free ticket.
 
 use std::sync::Arc;
 

@@ -1,4 +1,9 @@
 //! The holds on one lock that do not exclude each other, and the grant that further ones join.
+//!
+//! A reader gives its ticket back when it has its hold. Each thread that waits behind it and wants
+//! to read gets a hold on the same grant in the same step, up to the first writer. A writer gets
+//! the ticket when no reader is left. A thread that writes and begins to read uses the ticket of
+//! its write hold; its write lock is not handed over while a reader is there.
 
 use std::sync::Arc;
 use std::time::Duration;

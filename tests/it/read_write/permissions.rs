@@ -9,9 +9,9 @@ use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SOON, throughout};
 use crate::support::{client, refused};
 
-/// The rules of docs/operations.md, with the keys of one lock in the place of all keys.
+/// The rules of docs/permissions.md, with the keys of one lock in the place of all keys.
 fn rules() -> Vec<String> {
-    let text = std::fs::read_to_string(repository().join("docs/operations.md")).unwrap();
+    let text = std::fs::read_to_string(repository().join("docs/permissions.md")).unwrap();
     let line = text
         .lines()
         .find(|line| line.starts_with("ACL SETUSER"))

@@ -12,7 +12,7 @@ use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, millis, throughout};
 use crate::support::{builder, on_another_thread, refused};
 
-/// The line of docs/operations.md. Redis also checks the commands that a script calls.
+/// The line of docs/permissions.md. Redis also checks the commands that a script calls.
 const ACL: &[&str] = &[
     "resetchannels",
     "&redisson_lock__channel:*",
@@ -253,7 +253,7 @@ fn a_missing_permission_is_reported_with_the_rule_to_grant() {
         (&[], "/3", "ACL SETUSER <user> +select"),
         (&["resetkeys"], "", "ACL SETUSER <user> ~<key>"),
         // Redis 7.0 does not say which command of the script it is.
-        (&["-hset"], "", "docs/operations.md"),
+        (&["-hset"], "", "docs/permissions.md"),
     ] {
         let rules: Vec<&str> = ACL.iter().chain(rules).copied().collect();
         let url = with_user(&server, &rules) + database;
@@ -261,7 +261,7 @@ fn a_missing_permission_is_reported_with_the_rule_to_grant() {
         let error = lock.lock().unwrap_err();
         assert!(matches!(error, Error::Redis { .. }), "{error:?}");
         let text = error.to_string();
-        for words in [words, "docs/operations.md"] {
+        for words in [words, "docs/permissions.md"] {
             assert!(text.contains(words), "no {words:?}: {text}");
         }
     }

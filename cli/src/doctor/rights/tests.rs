@@ -1,4 +1,4 @@
-//! What replies mean, and that docs/operations.md names the same permissions.
+//! What replies mean, and that docs/permissions.md names the same permissions.
 
 use std::fs;
 use std::path::Path;
@@ -222,14 +222,12 @@ fn names_are_put_in_their_places() {
     );
 }
 
-/// The words of docs/operations.md are the rights of the constant, neither more nor fewer.
+/// The words of docs/permissions.md are the rights of the constant, neither more nor fewer.
 #[test]
 fn the_documentation_names_the_same() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let page = fs::read_to_string(root.join("docs/operations.md")).unwrap();
-    let (_, section) = page.split_once("## Permissions of the Redis user").unwrap();
-    let (section, _) = section.split_once("\n## ").unwrap();
-    let line = section
+    let page = fs::read_to_string(root.join("docs/permissions.md")).unwrap();
+    let line = page
         .lines()
         .find(|line| line.starts_with("ACL SETUSER"))
         .unwrap();
@@ -248,7 +246,7 @@ fn the_documentation_names_the_same() {
         ours
     };
     assert_eq!(rules(line), ours(true));
-    let (_, beside) = section.split_once("A database other than 0").unwrap();
+    let (_, beside) = page.split_once("A database other than 0").unwrap();
     // The sentinels' own user is another.
     let beside: Vec<_> = rules(beside)
         .into_iter()

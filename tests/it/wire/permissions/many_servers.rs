@@ -1,4 +1,4 @@
-//! The further permissions that Sentinel, Cluster and replicas need: those of docs/operations.md.
+//! The further permissions that Sentinel, Cluster and replicas need: those of docs/permissions.md.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ fn behind_sentinels(
 
 #[test]
 fn the_words_are_those_of_the_documentation() {
-    let page = crate::support::proxy::repository().join("docs/operations.md");
+    let page = crate::support::proxy::repository().join("docs/permissions.md");
     let text = std::fs::read_to_string(page).unwrap();
     let words: Vec<&str> = text
         .split(|c: char| c.is_whitespace() || "`;,.".contains(c))
