@@ -1,0 +1,69 @@
+-- The lines of several locks, for a client that waits for all of them. Its place has the same score
+-- in each. So one of two such clients is before the other in all lines, and they do not wait for
+-- each other. A lock that becomes free is reserved for the client that is called, as in one line,
+-- but the client cannot take it before the others are free. It gives up a lock that was reserved
+-- for as long as it had waited before. Other clients use the lock then, and the client has a place
+-- in that line again from its next request on.
+
+-- For how long a lock is reserved at least, in microseconds.
+local SHORTEST = 20000
+
+-- How many of the lines exist; nothing if the user may not use them, or if a cluster is moving the
+-- slot.
+local function count_lines(locks)
+    local lines = {}
+    for i, lock in ipairs(locks) do
+        lines[i] = line_of(lock)
+    end
+    local existing = redis.pcall('exists', unpack(lines))
+    return type(existing) == 'number' and existing or nil
+end
+
+-- Enters the lines of all locks, after a request that was refused. Returns after how many
+-- milliseconds the client asks again: at most `left`. Nothing if there is no line.
+local function enter_lines(locks, place, publish, left)
+    local score = now_micros()
+    for _, lock in ipairs(locks) do
+        local known = redis.pcall('zscore', line_of(lock), place)
+        if type(known) == 'table' then
+            return nil
+        end
+        score = math.min(score, tonumber(known) or score)
+    end
+    local is_refused, over = false, {}
+    for _, lock in ipairs(locks) do
+        local line = line_of(lock)
+        if type(redis.pcall('zadd', line, score, place)) == 'table' then
+            return nil
+        end
+        redis.call('pexpire', line, KEPT)
+        local is_held = redis.call('exists', lock) == 1
+        local first, called = first_in(line)
+        local is_first = first == place
+        is_refused = is_refused or is_held or called and not is_first
+        if is_first and is_held then
+            redis.call('zrem', line, '')
+        elseif is_first then
+            if not called then
+                called = now_micros()
+                redis.call('zadd', line, -called, '')
+            end
+            local not_reserved = RESERVED - math.max(SHORTEST, called - score)
+            local rest = math.ceil((time_left(called) - math.max(not_reserved, 0)) / 1000)
+            if rest <= 0 then
+                over[#over + 1] = lock
+            elseif left < 0 or rest < left then
+                left = rest
+            end
+        end
+    end
+    if not is_refused then
+        -- Another client was before this one until now.
+        return 0
+    end
+    for _, lock in ipairs(over) do
+        leave_line(lock, place)
+        call_first(lock, publish)
+    end
+    return left
+end
