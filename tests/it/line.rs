@@ -27,7 +27,7 @@ fn line(name: &str) -> String {
 }
 
 /// The places of a lock, without the mark of a call.
-fn places(server: &Server, name: &str) -> Vec<String> {
+pub fn places(server: &Server, name: &str) -> Vec<String> {
     let all: Vec<String> = server.ask(redis::cmd("ZRANGE").arg(line(name)).arg(0).arg(-1));
     all.into_iter().filter(|place| !place.is_empty()).collect()
 }
@@ -42,7 +42,7 @@ fn add_place(server: &Server, name: &str, place: &str) {
     let _: u32 = server.connection().zadd(line(name), place, 1).unwrap();
 }
 
-fn hold(client: &LockClient, name: &str) -> ReentrantLock {
+pub fn hold(client: &LockClient, name: &str) -> ReentrantLock {
     let lock = client.reentrant_lock(name);
     lock.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
     lock
