@@ -19,8 +19,8 @@ local function count_lines(locks)
     return type(existing) == 'number' and existing or nil
 end
 
--- Enters the lines of all locks, after a request that was refused. Returns after how many
--- milliseconds the client asks again: at most `left`. Nothing if there is no line.
+-- Enters the lines of the locks that are not free, after a request that was refused. Returns after
+-- how many milliseconds the client asks again: at most `left`. Nothing if there is no line.
 local function enter_lines(locks, place, publish, left)
     local score = now_micros()
     for _, lock in ipairs(locks) do
@@ -33,21 +33,18 @@ local function enter_lines(locks, place, publish, left)
     local is_refused, over = false, {}
     for _, lock in ipairs(locks) do
         local line = line_of(lock)
-        if type(redis.pcall('zadd', line, score, place)) == 'table' then
-            return nil
-        end
-        redis.call('pexpire', line, KEPT)
         local is_held = redis.call('exists', lock) == 1
         local first, called = first_in(line)
-        local is_first = first == place
-        is_refused = is_refused or is_held or called and not is_first
-        if is_first and is_held then
-            redis.call('zrem', line, '')
-        elseif is_first then
-            if not called then
-                called = now_micros()
-                redis.call('zadd', line, -called, '')
+        if is_held or called and first ~= place then
+            if type(redis.pcall('zadd', line, score, place)) == 'table' then
+                return nil
             end
+            redis.call('pexpire', line, KEPT)
+            first, called = first_in(line)
+        end
+        if is_held and first == place then
+            redis.call('zrem', line, '')
+        elseif called and first == place then
             local not_reserved = RESERVED - math.max(SHORTEST, called - score)
             local rest = math.ceil((time_left(called) - math.max(not_reserved, 0)) / 1000)
             if rest <= 0 then
@@ -56,6 +53,7 @@ local function enter_lines(locks, place, publish, left)
                 left = rest
             end
         end
+        is_refused = is_refused or is_held or called and first ~= place
     end
     if not is_refused then
         -- Another client was before this one until now.

@@ -47,7 +47,7 @@ fn a_name_is_reserved_until_the_others_are_free() {
         }
         // What is released is reserved for so long.
         thread::sleep(SLIP.get());
-        held.each_ref().map(|held| held.unlock().unwrap());
+        held.iter().for_each(|held| held.unlock().unwrap());
         let order: Vec<_> = order.iter().take(3).collect();
         assert_eq!(order, ["both", "one", "one"]);
     });

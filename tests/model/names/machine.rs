@@ -16,8 +16,6 @@ const RESERVED: &str = "a free name is refused";
 pub enum Planted {
     /// A client enters each line at its end.
     OwnScores,
-    /// A name that is free when a client of several names enters its line is not reserved.
-    FreeNotReserved,
     /// A client that gives up does not call the next one.
     LeavesSilently,
     /// A client that gives up a reservation does not call the next one.
@@ -125,21 +123,20 @@ impl State {
         let mut is_refused = false;
         for at in bounds.needed(c) {
             let name = &mut self.names[at];
-            if !name.line.contains(&c) {
+            let is_held = name.holder.is_some();
+            let is_mine = |name: &Name| name.mark.is_none() || name.line.first() == Some(&c);
+            if (is_held || !is_mine(name)) && !name.line.contains(&c) {
                 name.line.push(c);
                 if !bounds.has(Planted::OwnScores) {
                     let score = |c: &usize| self.order.iter().position(|other| other == c);
                     name.line.sort_by_key(score);
                 }
             }
-            let is_first = name.line.first() == Some(&c);
-            is_refused |= name.holder.is_some() || name.mark.is_some() && !is_first;
-            match (is_first, name.holder, name.mark) {
-                (true, Some(_), _) => name.mark = None,
-                (true, None, Some(true)) => over.push(at),
-                (true, None, None) if !bounds.has(Planted::FreeNotReserved) => {
-                    name.mark = Some(false);
-                }
+            is_refused |= is_held || !is_mine(name);
+            match name.mark {
+                Some(_) if !is_mine(name) => {}
+                _ if is_held => name.mark = None,
+                Some(true) => over.push(at),
                 _ => {}
             }
         }

@@ -1,6 +1,6 @@
 //! Clients of several names in all states, and each rule broken once.
 
-use super::machine::{Bounds, CALLED, NO_CIRCLE, ORDER, PROMISES, Planted};
+use super::machine::{Bounds, CALLED, NO_CIRCLE, PROMISES, Planted};
 use crate::check::{self, broken_of};
 
 const A: u8 = 1;
@@ -47,7 +47,6 @@ fn the_promises_are_kept() {
 fn each_rule_is_needed() {
     for (planted, promise) in [
         (Planted::OwnScores, NO_CIRCLE),
-        (Planted::FreeNotReserved, ORDER),
         (Planted::LeavesSilently, CALLED),
         (Planted::ReservationEndsSilently, CALLED),
         (Planted::NotAskedAgain, CALLED),
