@@ -32,7 +32,7 @@ pub fn places(server: &Server, name: &str) -> Vec<String> {
     all.into_iter().filter(|place| !place.is_empty()).collect()
 }
 
-fn is_waiting(server: &Server, name: &str, clients: usize) -> bool {
+pub fn is_waiting(server: &Server, name: &str, clients: usize) -> bool {
     places(server, name).len() == clients
         && usize::try_from(in_redis::listeners(server, name)) == Ok(clients)
 }

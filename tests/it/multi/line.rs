@@ -7,7 +7,7 @@ use std::time::Duration;
 use crossbeam_channel::{Sender, unbounded};
 use leasehold::{Error, Interrupt, Lease, Lock};
 
-use crate::line::{hold, places};
+use crate::line::{hold, is_waiting, places};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, throughout, within};
 use crate::support::{builder, client};
@@ -40,10 +40,10 @@ fn a_name_is_reserved_until_the_others_are_free() {
         let both = client(&server.url()).multi_lock(["a", "b"]);
         wait_for(scope, both, &got, "both");
         for name in ["a", "b"] {
-            eventually("it to wait", || waiting(&server, name) == 1);
+            eventually("it to wait", || is_waiting(&server, name, 1));
             let one = client(&server.url()).reentrant_lock(name);
             wait_for(scope, one, &got, "one");
-            eventually("both to wait", || waiting(&server, name) == 2);
+            eventually("both to wait", || is_waiting(&server, name, 2));
         }
         // What is released is reserved for so long.
         thread::sleep(SLIP.get());
@@ -110,10 +110,10 @@ fn what_is_reserved_for_a_client_that_gives_up_is_free_at_once() {
                 true => both.lock_interruptibly(Lease::RENEWED, interrupt),
                 false => both.try_lock(MS * 400, Lease::RENEWED).map(drop),
             });
-            eventually("it to wait", || waiting(&server, "a") == 1);
+            eventually("it to wait", || is_waiting(&server, "a", 1));
             let one = client(&server.url()).reentrant_lock("a");
             wait_for(scope, one, &got, "one");
-            eventually("both to wait", || waiting(&server, "a") == 2);
+            eventually("both to wait", || is_waiting(&server, "a", 2));
             thread::sleep(MS * 200);
             a.unlock().unwrap();
             if is_interrupted {
@@ -136,7 +136,7 @@ fn a_name_is_not_kept_from_others_while_another_one_is_held_for_long() {
     let both = client(&server.url()).multi_lock(["a", "b"]);
     thread::scope(|scope| {
         let waiting_for_both = scope.spawn(|| both.lock());
-        eventually("it to wait", || waiting(&server, "b") == 1);
+        eventually("it to wait", || is_waiting(&server, "b", 1));
         a.unlock().unwrap();
         within(SLIP.get(), "the end of the reservation", || {
             eventually("it to leave", || waiting(&server, "a") == 0);
@@ -149,7 +149,7 @@ fn a_name_is_not_kept_from_others_while_another_one_is_held_for_long() {
         });
         a.lock().unwrap();
         b.unlock().unwrap();
-        eventually("it to wait again", || waiting(&server, "a") == 1);
+        eventually("it to wait again", || is_waiting(&server, "a", 1));
         a.unlock().unwrap();
         within(SLIP.get(), "all names", || {
             waiting_for_both.join().unwrap().unwrap();
