@@ -5,20 +5,21 @@
 -- ARGV[1]     names of the owner, separated by spaces: the name for this grant, then the names that
 --             earlier copies of this request used, whose replies were lost
 -- ARGV[2]     lease in milliseconds
--- ARGV[3]     the place of this client in the lines (shared/line.lua); empty if the client wants none
--- ARGV[4]     1 if the caller has a place and waits if the lock is held, else 0
+-- ARGV[3]     the place of this client in the lines (shared/line.lua); empty if it wants none
+-- ARGV[4]     1 if the caller has a place and waits if the locks are held, else 0
 -- ARGV[5]     the largest number of tokens; empty if none are requested
 -- ARGV[6]     the command that publishes: publish or spublish
 -- reply       nil or { first token, number of tokens }: the owner holds the locks. { milliseconds,
 --             i, owner, rank }: another owner holds KEYS[i], and its lease ends in this time (-1:
---             no expiry). With an empty owner: the lock is reserved for another client for this
---             time. The rank is the number of clients before this one in the line; it is absent if
---             this client is in no line. An error, without any change, if a key has another type or
---             form, or is in use as a fair lock
+--             no expiry). If another of the locks is reserved for this client, and not for longer
+--             than that, the time until its end. With an empty owner: KEYS[i] is reserved for
+--             another client for this time. The rank is the number of clients before this one in
+--             the line; it is absent if this client is in no line. An error, without any change, if
+--             a key has another type or form, or is in use as a fair lock
 --
--- A refused caller that waits and has a place enters the lines of all locks. One that does not wait
--- leaves them, and may acquire a free lock that is reserved. With several locks, the milliseconds in
--- the reply can be those until the end of a reservation for this client.
+-- A refused caller that waits and has a place enters the line, with several locks the lines of those
+-- that are not free (shared/lines.lua). One that does not wait leaves them, and may acquire a free
+-- lock that is reserved.
 --
 -- The number of locks is not limited. Most calls acquire free locks for the first time. For them,
 -- the script does not call holder_of.
@@ -46,11 +47,10 @@ end
 -- The reply that another owner holds KEYS[i], or that it is reserved.
 local function refused(i, left, holder)
     local rank
-    if waits then
-        local asks_in = locks > 1 and enter_lines(KEYS, place, publish, left)
-        if asks_in or locks == 1 then
-            left, rank = asks_in or left, enter_line(KEYS[i], place)
-        end
+    if waits and locks == 1 then
+        rank = enter_line(KEYS[i], place)
+    elseif waits then
+        left, rank = enter_lines(KEYS, i, place, publish, left)
     elseif place ~= '' then
         for j = 1, locks do
             end_wait(KEYS[j], place, publish)
@@ -59,7 +59,7 @@ local function refused(i, left, holder)
     return { left, i, holder, rank }
 end
 
--- The number of keys that exist among the locks, and for one lock, its line.
+-- The number of keys that exist among the locks and the lines.
 local existing = 0
 if locks == 1 then
     existing = pcall('exists', KEYS[1], line_of(KEYS[1]))
