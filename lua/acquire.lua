@@ -17,9 +17,9 @@
 --             the line; it is absent if this client is in no line. An error, without any change, if
 --             a key has another type or form, or is in use as a fair lock
 --
--- A refused caller that waits and has a place enters the line, with several locks the lines of those
--- that are not free (shared/lines.lua). One that does not wait leaves them, and may acquire a free
--- lock that is reserved.
+-- A refused caller that waits and has a place enters the line; with several locks, the lines of
+-- those that are not free (shared/lines.lua). One that does not wait leaves them, and may acquire a
+-- free lock that is reserved.
 --
 -- The number of locks is not limited. Most calls acquire free locks for the first time. For them,
 -- the script does not call holder_of.
