@@ -55,9 +55,9 @@ use crate::protocol::Plain;
 ///
 /// # No deadlock
 ///
-/// Calls cannot wait for each other in a circle, in whatever order the names are given: a call does
-/// not keep the names of one server while it waits for another of them, and keeps those of several
-/// servers only for a short time. So programs in other languages may use any order, too.
+/// Calls cannot wait for each other in a circle, in whatever order the names are given: while a call
+/// waits for a name, it keeps others only for a short time. So programs in other languages may use
+/// any order, too.
 ///
 /// Threads of one client wait in one queue. A thread that wants one of the names passes a thread
 /// that waits for all of them, as long as another of these names is not free. The longer that
