@@ -15,7 +15,7 @@ use crate::support::{builder, client};
 /// Starts a thread that acquires the lock, says so and releases it.
 fn wait_for<'s>(
     scope: &'s Scope<'s, '_>,
-    lock: impl Lock + Send + 's,
+    lock: impl Lock + 's,
     got: &Sender<&'static str>,
     what: &'static str,
 ) {
