@@ -8,12 +8,14 @@ pub const ORDER: &str = "a waiting client does not pass another one that was bef
 
 pub const PROMISES: [&str; 3] = [CALLED, NO_CIRCLE, ORDER];
 
-const PASSED: &str = "a younger client holds a name of a client that waits for another name";
+const LEFT: &str = "a client waits for a name, and another holds a name whose line it has left";
 const RESERVED: &str = "a free name is refused";
 
 /// A rule that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
+    /// A request that waits takes names that are reserved for another client.
+    Barges,
     /// A client enters each line at its end.
     OwnScores,
     /// A client that gives up does not call the next one.
@@ -157,7 +159,8 @@ impl State {
             Phase::Idle
         };
         let are_free = needed().all(|name| self.names[name].holder.is_none());
-        if waits && self.can_take(c, bounds) || !waits && are_free {
+        let barges = !waits || bounds.has(Planted::Barges);
+        if self.can_take(c, bounds) || barges && are_free {
             for name in needed() {
                 let mut before = self.names[name]
                     .line
@@ -250,16 +253,16 @@ impl Model for Bounds {
                 is_held || !state.is_quiet() || state.waiting().next().is_none()
             }),
             Property::always(ORDER, |_, state: &State| !state.has_passed),
-            Property::sometimes(PASSED, |bounds, state: &State| {
+            Property::sometimes(LEFT, |bounds, state: &State| {
                 let has_place = |c, name: usize| state.names[name].line.contains(&c);
                 let has_left =
                     |c, name: usize| !has_place(c, name) && state.names[name].holder.is_some();
-                let is_passed = |c| {
+                let has_left_one = |c| {
                     let mut needed = bounds.needed(c);
                     needed.any(|name| has_place(c, name))
                         && bounds.needed(c).any(|name| has_left(c, name))
                 };
-                !bounds.has_long_holds || state.waiting().any(is_passed)
+                !bounds.has_long_holds || state.waiting().any(has_left_one)
             }),
             Property::sometimes(RESERVED, |_, state: &State| {
                 let is_reserved = |name: &Name| name.holder.is_none() && name.mark.is_some();

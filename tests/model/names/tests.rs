@@ -1,6 +1,6 @@
 //! Clients of several names in all states, and each rule broken once.
 
-use super::machine::{Bounds, CALLED, NO_CIRCLE, PROMISES, Planted};
+use super::machine::{Bounds, CALLED, NO_CIRCLE, ORDER, PROMISES, Planted};
 use crate::check::{self, broken_of};
 
 const A: u8 = 1;
@@ -46,6 +46,7 @@ fn the_promises_are_kept() {
 #[test]
 fn each_rule_is_needed() {
     for (planted, promise) in [
+        (Planted::Barges, ORDER),
         (Planted::OwnScores, NO_CIRCLE),
         (Planted::LeavesSilently, CALLED),
         (Planted::ReservationEndsSilently, CALLED),
