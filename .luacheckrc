@@ -2,7 +2,11 @@
 std = "lua51"
 read_globals = { "redis", "KEYS", "ARGV" }
 -- A file in shared/ is put before the scripts that use its function.
-files["lua/shared"] = { ignore = { "211" }, read_globals = { "now_millis", "wrong_type", "tagged" } }
+files["lua/shared"] = { ignore = { "211" }, read_globals = {
+    "now_millis", "wrong_type", "tagged", "holder_of", "is_of_this_library",
+    -- shared/line.lua
+    "RESERVED", "KEPT", "line_of", "now_micros", "first_in", "time_left", "call_first", "leave_line",
+} }
 files["lua/*.lua"] = { read_globals = {
     "holder_of", "PLACE", "fair_head", "notify_head", "number_of", "once", "recorded", "unchanged",
     "available_in", "text_of", "now_millis", "wrong_type",
@@ -14,6 +18,9 @@ files["lua/*.lua"] = { read_globals = {
     "end_turn", "do_readers_wait",
     -- shared/tagged.lua, shared/line.lua
     "tagged", "line_of", "now_micros", "first_in", "reserved_for", "call_first", "enter_line", "leave_line",
+    "end_wait",
+    -- shared/lines.lua
+    "count_lines", "enter_lines",
     -- shared/kinds.lua, shared/fair_head.lua
     "is_of_fair_lock", "is_of_this_library", "mixed_kinds", "is_ours", "listeners",
     "life_of_places", "LISTENED", "BEHIND_REDISSON", "is_behind_redisson",

@@ -5,20 +5,21 @@
 -- ARGV[1]     names of the owner, separated by spaces: the name for this grant, then the names that
 --             earlier copies of this request used, whose replies were lost
 -- ARGV[2]     lease in milliseconds
--- ARGV[3]     with one lock, the place of this client in its line (shared/line.lua); empty if the
---             client wants none
--- ARGV[4]     1 if the caller has a place and waits if the lock is held, else 0
+-- ARGV[3]     the place of this client in the lines (shared/line.lua); empty if it wants none
+-- ARGV[4]     1 if the caller has a place and waits if the locks are held, else 0
 -- ARGV[5]     the largest number of tokens; empty if none are requested
 -- ARGV[6]     the command that publishes: publish or spublish
 -- reply       nil or { first token, number of tokens }: the owner holds the locks. { milliseconds,
 --             i, owner, rank }: another owner holds KEYS[i], and its lease ends in this time (-1:
---             no expiry). With an empty owner: the lock is reserved for another client for this
---             time. The rank is the number of clients before this one in the line; it is absent if
---             this client is in no line. An error, without any change, if a key has another type or
---             form, or is in use as a fair lock
+--             no expiry). If another of the locks is reserved for this client, and not for longer
+--             than that, the time until its end. With an empty owner: KEYS[i] is reserved for
+--             another client for this time. The rank is the number of clients before this one in
+--             the line; it is absent if this client is in no line. An error, without any change, if
+--             a key has another type or form, or is in use as a fair lock
 --
--- A refused caller that waits and has a place enters the line. One that does not wait leaves it, and
--- may acquire a free lock that is reserved.
+-- A refused caller that waits and has a place enters the line; with several locks, the lines of
+-- those that are not free (shared/lines.lua). One that does not wait leaves them, and may acquire a
+-- free lock that is reserved.
 --
 -- The number of locks is not limited. Most calls acquire free locks for the first time. For them,
 -- the script does not call holder_of.
@@ -46,15 +47,19 @@ end
 -- The reply that another owner holds KEYS[i], or that it is reserved.
 local function refused(i, left, holder)
     local rank
-    if waits then
+    if waits and locks == 1 then
         rank = enter_line(KEYS[i], place)
-    elseif place ~= '' and leave_line(KEYS[i], place) and not is_of_this_library(holder) then
-        call_first(KEYS[i], publish)
+    elseif waits then
+        left, rank = enter_lines(KEYS, i, place, publish, left)
+    elseif place ~= '' then
+        for j = 1, locks do
+            end_wait(KEYS[j], place, publish)
+        end
     end
     return { left, i, holder, rank }
 end
 
--- The number of keys that exist among the locks, and for one lock, its line.
+-- The number of keys that exist among the locks and the lines.
 local existing = 0
 if locks == 1 then
     existing = pcall('exists', KEYS[1], line_of(KEYS[1]))
@@ -69,6 +74,12 @@ else
     for first = 1, locks, 1000 do
         local last = math.min(first + 999, locks)
         existing = existing + call('exists', unpack(KEYS, first, last))
+    end
+    local lines = place ~= '' and count_lines(KEYS)
+    if lines then
+        existing = existing + lines
+    else
+        place, waits = '', false
     end
 end
 
@@ -148,6 +159,8 @@ for i = 1, locks do
     end
 end
 if existing > 0 and place ~= '' then
-    leave_line(KEYS[1], place)
+    for i = 1, locks do
+        leave_line(KEYS[i], place)
+    end
 end
 return token and { token, count }

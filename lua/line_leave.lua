@@ -13,10 +13,5 @@ if ARGV[2] == '1' then
         return 0
     end
 end
-if leave_line(lock, place) then
-    local holder = holder_of(lock)
-    if not holder or not is_of_this_library(holder) then
-        call_first(lock, ARGV[3])
-    end
-end
+end_wait(lock, place, ARGV[3])
 return 1

@@ -130,3 +130,14 @@ local function leave_line(lock, place)
     end
     return is_first
 end
+
+-- The client does not wait any more. If it had the first place, and the lock is free or a client of
+-- Redisson holds it, the next client is called.
+local function end_wait(lock, place, publish)
+    if leave_line(lock, place) then
+        local holder = holder_of(lock)
+        if not holder or not is_of_this_library(holder) then
+            call_first(lock, publish)
+        end
+    end
+end

@@ -41,11 +41,23 @@ use crate::protocol::Plain;
 ///
 /// There is one wait, one deadline and one interrupt for all names.
 ///
+/// # Turns
+///
+/// Clients that want one of the names do not pass a client that waits for all of them. It has a
+/// place in the line of each name that was not free. When such a name becomes free in its turn, the
+/// name is reserved for it until the others are free, too: for as long as the client had waited
+/// before, at least 20 ms and at most half a second. Then others use the name. So the client gets
+/// all names in its turn if no hold lasts longer than about half a second. A name that is held for
+/// long keeps the others from their clients, and from its holder, only for that time.
+///
+/// As for a lock of one name, this does not bind clients of Redisson, nor calls that do not wait.
+/// There is no such turn for more than 32 names, nor for names of several servers or slots.
+///
 /// # No deadlock
 ///
-/// Calls cannot wait for each other in a circle, in whatever order the names are given: a call does
-/// not keep the names of one server while it waits for another of them, and keeps those of several
-/// servers only for a short time. So programs in other languages may use any order, too.
+/// Calls cannot wait for each other in a circle, in whatever order the names are given: while a call
+/// waits for a name, it keeps others only for a short time. So programs in other languages may use
+/// any order, too.
 ///
 /// Threads of one client wait in one queue. A thread that wants one of the names passes a thread
 /// that waits for all of them, as long as another of these names is not free. The longer that

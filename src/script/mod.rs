@@ -52,7 +52,7 @@ macro_rules! scripts {
 }
 
 scripts! {
-    ACQUIRE = "shared/tagged.lua" "shared/wrong_type.lua" "shared/holder_of.lua" "shared/kinds.lua" "shared/line.lua" "acquire.lua",
+    ACQUIRE = "shared/tagged.lua" "shared/wrong_type.lua" "shared/holder_of.lua" "shared/kinds.lua" "shared/line.lua" "shared/lines.lua" "acquire.lua",
     RELEASE = "shared/line.lua" "release.lua",
     LEAVE = "shared/line.lua" "leave.lua",
     LINE_LEAVE = "shared/wrong_type.lua" "shared/holder_of.lua" "shared/kinds.lua" "shared/line.lua" "line_leave.lua",

@@ -27,12 +27,12 @@ fn line(name: &str) -> String {
 }
 
 /// The places of a lock, without the mark of a call.
-fn places(server: &Server, name: &str) -> Vec<String> {
+pub fn places(server: &Server, name: &str) -> Vec<String> {
     let all: Vec<String> = server.ask(redis::cmd("ZRANGE").arg(line(name)).arg(0).arg(-1));
     all.into_iter().filter(|place| !place.is_empty()).collect()
 }
 
-fn is_waiting(server: &Server, name: &str, clients: usize) -> bool {
+pub fn is_waiting(server: &Server, name: &str, clients: usize) -> bool {
     places(server, name).len() == clients
         && usize::try_from(in_redis::listeners(server, name)) == Ok(clients)
 }
@@ -42,7 +42,7 @@ fn add_place(server: &Server, name: &str, place: &str) {
     let _: u32 = server.connection().zadd(line(name), place, 1).unwrap();
 }
 
-fn hold(client: &LockClient, name: &str) -> ReentrantLock {
+pub fn hold(client: &LockClient, name: &str) -> ReentrantLock {
     let lock = client.reentrant_lock(name);
     lock.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
     lock

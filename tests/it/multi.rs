@@ -2,6 +2,7 @@
 
 mod cleanup;
 mod cluster;
+mod line;
 mod lost_replies;
 mod order;
 mod servers;

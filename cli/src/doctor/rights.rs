@@ -51,9 +51,8 @@ impl Right {
 pub(super) const RIGHTS: &[Right] = {
     use When::{Always, Cluster, Database, Holders, Kinds, Looking, Replicas, Sentinel, Shards};
     use kinds::{
-        CONDITIONS_OR_LEASES, FAIR, FAIR_CONDITIONS_OR_LEASES, FAIR_OR_LEASES, GIVING_UP, LATCHES,
-        LEASES, LINE, LINE_CONDITIONS_OR_LEASES, LISTENERS, NUMBERS, READ_WRITE, SEMAPHORES,
-        SORTED_SETS,
+        CONDITIONS_OR_LEASES, FAIR, FAIR_OR_LEASES, GIVING_UP, LATCHES, LEASES, LINE,
+        LINE_CONDITIONS_OR_LEASES, LISTENERS, NUMBERS, READ_WRITE, SCORES, SEMAPHORES, SORTED_SETS,
     };
     &[
         Right::of(
@@ -122,11 +121,7 @@ pub(super) const RIGHTS: &[Right] = {
         ),
         Right::of(Kinds(LINE), "zrank", "ZRANK {key} {absent}"),
         Right::of(Kinds(SORTED_SETS), "zrem", "ZREM {key} {absent}"),
-        Right::of(
-            Kinds(FAIR_CONDITIONS_OR_LEASES),
-            "zscore",
-            "ZSCORE {key} {absent}",
-        ),
+        Right::of(Kinds(SCORES), "zscore", "ZSCORE {key} {absent}"),
         // `none` is not a number.
         Right::of(Database, "select", ""),
         Right::of(Sentinel, "role", "ROLE"),

@@ -20,6 +20,9 @@ use crate::protocol::Wish;
 use crate::request::Prepared;
 use crate::script::Call;
 
+/// The largest number of lines that a client enters by one request. It bounds the time of a script.
+const LINES: usize = 32;
+
 /// One call that acquires the missing parts of a lock.
 pub(super) struct Acquisition<'a> {
     pub(super) call: LockCall<'a>,
@@ -36,7 +39,7 @@ pub(super) struct Acquisition<'a> {
     pub(super) silent: List<usize>,
     /// The number of holds that are expected to share the grant.
     pub(super) expected_holds: usize,
-    /// The place of this client in a line, if the lock has one.
+    /// The place of this client in the lines of its locks, if they have lines.
     pub(super) place: Option<Arc<str>>,
     /// When this thread asks without being called.
     pub(super) polls: Polls,
@@ -115,8 +118,8 @@ impl<'a> Acquisition<'a> {
         };
         let units: List<Unit<'a>> = groups.into_iter().map(unit).collect();
         let first = units[0].parts[0];
-        // Not for several names: a client takes the lock for which it is called.
-        let has_line = missing.len() == 1 && first.protocol.has_line();
+        // A script enters the lines of one slot.
+        let has_line = units.len() == 1 && missing.len() <= LINES && first.protocol.has_line();
         Self {
             place: has_line.then(|| first.core.place(&first.key)),
             call,

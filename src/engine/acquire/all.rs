@@ -152,15 +152,18 @@ impl<'a> Acquisition<'a> {
     /// if one did.
     fn wait_for_message(&mut self, held: &HeldByOther<'a>, left: Duration) -> bool {
         let part = held.part;
-        let channels: List<Channel<'a>> = match held.rank {
-            None => List::from([part.channel()]),
-            // A client of Redisson does not call the line. So the first two clients listen to its
-            // release.
-            Some(0 | 1) if held.is_foreign => [part.line(held.asked), part.channel()]
-                .into_iter()
-                .collect(),
-            Some(_) => List::from([part.line(held.asked)]),
-        };
+        let mut channels: List<Channel<'a>> = List::new();
+        if held.rank.is_some() {
+            // In a cluster, the place is a channel of the first of several locks.
+            let is_place = |part: &&&Part| self.place == Some(part.core.place(&part.key));
+            let called = self.units[held.unit].parts.iter().filter(is_place);
+            channels.extend(called.map(|part| part.line(held.asked)));
+        }
+        // A client of Redisson does not call the line. So the first two clients listen to its
+        // release.
+        if held.rank.is_none_or(|rank| rank <= 1 && held.is_foreign) {
+            channels.push(part.channel());
+        }
         let is_live = self.wait.listen(&channels) == channels.len();
         self.prepare(part, &channels);
         let is_woken = self.wait.sleep_counted(&part.core, is_live, left);

@@ -97,7 +97,7 @@ impl<'a> Acquisition<'a> {
             log_that_there_are_none(first);
         }
         let is_own = self.late.as_ref().map(OwnerId::as_str) == Some(&holder);
-        let is_reserved = holder.is_empty() && rank.is_some();
+        let is_reserved = holder.is_empty() && rank > Some(0);
         if is_reserved {
             // The client that was called may not answer.
             self.polls = Polls::default();

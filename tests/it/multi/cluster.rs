@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leasehold::{Error, Lease, LockClient};
 
+use super::long;
 use crate::support::deployment::ClusterDeployment;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, within};
 use crate::support::traffic::Monitor;
@@ -73,6 +74,40 @@ fn the_names_of_a_slot_share_their_requests() {
 }
 
 /// The watchdog writes the counts in all slots.
+/// Its place is a channel in that slot.
+#[test]
+fn a_client_that_waits_for_the_names_of_a_slot_is_called_for_each() {
+    let cluster = ClusterDeployment::start();
+    let tag = unique("waiting");
+    let names = ["a", "b"].map(|name| format!("{{{tag}}}:{name}"));
+    let primary = cluster.primary_of(cluster.slot_of(&names[0]));
+    let line = |name: &str| -> Vec<String> {
+        let line = format!("leasehold_line::{name}");
+        primary.ask(redis::cmd("ZRANGE").arg(line).arg(0).arg(-1))
+    };
+    let held = names.each_ref().map(|name| {
+        let lock = client(&cluster).reentrant_lock(name);
+        lock.lock_with(long()).unwrap();
+        lock
+    });
+    let both = client(&cluster).multi_lock(&names);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| both.lock());
+        eventually("it to wait", || {
+            names.iter().all(|name| line(name).len() == 1)
+        });
+        // It has asked again after its subscription.
+        std::thread::sleep(SLIP.get());
+        held[0].unlock().unwrap();
+        assert_eq!(line(&names[0])[0], "", "it is reserved");
+        held[1].unlock().unwrap();
+        within(SLIP.get(), "all names", || {
+            waiting.join().unwrap().unwrap();
+        });
+    });
+    assert!(names.iter().all(|name| line(name).is_empty()));
+}
+
 #[test]
 fn nested_levels_are_seen_at_every_primary() {
     let cluster = ClusterDeployment::shared();

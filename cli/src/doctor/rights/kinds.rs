@@ -6,6 +6,7 @@ use leasehold::admin::LockKeys;
 
 const FAIR_LOCKS: &str = "fair locks";
 const LINES: &str = "lines of waiting clients (each release wakes all of them)";
+const TURNS: &str = "turns of clients that wait for several names";
 const READ_WRITE_LOCKS: &str = "read-write locks";
 const CONDITIONS: &str = "conditions";
 const LEASED: &str = "semaphores with leases";
@@ -25,7 +26,7 @@ pub(super) const NUMBERS: &[&str] = &["semaphores", LEASED, "latches"];
 pub(super) const CONDITIONS_OR_LEASES: &[&str] = &[CONDITIONS, LEASED];
 pub(super) const LINE_CONDITIONS_OR_LEASES: &[&str] = &[CONDITIONS, LEASED, LINES];
 pub(super) const FAIR_OR_LEASES: &[&str] = &[FAIR_LOCKS, LEASED];
-pub(super) const FAIR_CONDITIONS_OR_LEASES: &[&str] = &[FAIR_LOCKS, CONDITIONS, LEASED];
+pub(super) const SCORES: &[&str] = &[FAIR_LOCKS, CONDITIONS, LEASED, TURNS];
 pub(super) const SORTED_SETS: &[&str] = &[FAIR_LOCKS, CONDITIONS, LEASED, LINES];
 
 /// The rules of ACL SETUSER for the keys and channels beside a lock, by their places in the forms.

@@ -1,0 +1,71 @@
+-- The lines of several locks, for a client that waits for all of them. Its place has the same score
+-- in each. So one of two such clients is before the other in all lines, and they do not wait for
+-- each other.
+--
+-- A lock that becomes free is reserved for the client that is called, as in every line, but the
+-- client cannot take it before the others are free. When the lock was reserved for as long as the
+-- client had waited before, the client leaves that line, and other clients use the lock. Its next
+-- request enters the line again, with the old score.
+
+-- For how long a lock is reserved at least, in microseconds.
+local SHORTEST = 20000
+
+-- How many of the lines exist; nothing if the user may not use them, or if a cluster is moving the
+-- slot.
+local function count_lines(locks)
+    local lines = {}
+    for i, lock in ipairs(locks) do
+        lines[i] = line_of(lock)
+    end
+    local existing = redis.pcall('exists', unpack(lines))
+    return type(existing) == 'number' and existing or nil
+end
+
+-- Enters the lines of the locks that are not free, after a request that was refused because of one
+-- of them. Returns after how many milliseconds the client asks again, at most `left`, and how many
+-- places are before its own in the line of that lock; nil if there is no line.
+local function enter_lines(locks, refused, place, publish, left)
+    local score = now_micros()
+    for _, lock in ipairs(locks) do
+        local known = redis.pcall('zscore', line_of(lock), place)
+        if type(known) == 'table' then
+            return left
+        end
+        score = math.min(score, tonumber(known) or score)
+    end
+    local is_refused, over = false, {}
+    for _, lock in ipairs(locks) do
+        local line = line_of(lock)
+        local is_held = redis.call('exists', lock) == 1
+        local first, called = first_in(line)
+        if is_held or called and first ~= place then
+            if type(redis.pcall('zadd', line, score, place)) == 'table' then
+                return left
+            end
+            redis.call('pexpire', line, KEPT)
+            first, called = first_in(line)
+        end
+        if is_held and first == place then
+            redis.call('zrem', line, '')
+        elseif called and first == place then
+            local lasts = math.min(math.max(called - score, SHORTEST), RESERVED)
+            local rest = math.ceil((time_left(called) + lasts - RESERVED) / 1000)
+            if rest <= 0 then
+                over[#over + 1] = lock
+            elseif left < 0 or rest < left then
+                left = rest
+            end
+        end
+        is_refused = is_refused or is_held or called and first ~= place
+    end
+    if not is_refused then
+        -- Another client was before this one until now.
+        return 0, 0
+    end
+    for _, lock in ipairs(over) do
+        leave_line(lock, place)
+        call_first(lock, publish)
+    end
+    local line = line_of(locks[refused])
+    return left, first_in(line) == place and 0 or redis.call('zrank', line, place)
+end

@@ -1,0 +1,207 @@
+//! A client that waits for several names has a place in the line of each.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, Scope};
+use std::time::Duration;
+
+use crossbeam_channel::{Sender, unbounded};
+use leasehold::{Error, Interrupt, Lease, Lock};
+
+use crate::line::{hold, is_waiting, places};
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, throughout, within};
+use crate::support::{builder, client};
+
+/// Starts a thread that acquires the lock, says so and releases it.
+fn wait_for<'s>(
+    scope: &'s Scope<'s, '_>,
+    lock: impl Lock + 's,
+    got: &Sender<&'static str>,
+    what: &'static str,
+) {
+    let got = got.clone();
+    scope.spawn(move || {
+        lock.lock().unwrap();
+        got.send(what).unwrap();
+        lock.unlock().unwrap();
+    });
+}
+
+fn waiting(server: &Server, name: &str) -> usize {
+    places(server, name).len()
+}
+
+#[test]
+fn a_name_is_reserved_until_the_others_are_free() {
+    let server = Server::start();
+    let held = ["a", "b"].map(|name| hold(&client(&server.url()), name));
+    let (got, order) = unbounded();
+    thread::scope(|scope| {
+        let both = client(&server.url()).multi_lock(["a", "b"]);
+        wait_for(scope, both, &got, "both");
+        for name in ["a", "b"] {
+            eventually("it to wait", || is_waiting(&server, name, 1));
+            let one = client(&server.url()).reentrant_lock(name);
+            wait_for(scope, one, &got, "one");
+            eventually("both to wait", || is_waiting(&server, name, 2));
+        }
+        // What is released is reserved for so long.
+        thread::sleep(SLIP.get());
+        held.iter().for_each(|held| held.unlock().unwrap());
+        let order: Vec<_> = order.iter().take(3).collect();
+        assert_eq!(order, ["both", "one", "one"]);
+    });
+    eventually("no lock and no line", || {
+        server.ask::<u32>(&redis::cmd("DBSIZE")) == 0
+    });
+}
+
+/// Reservations have a length of their own, so these times are not scaled.
+const MS: Duration = Duration::from_millis(1);
+
+const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+
+/// Each of the names has a client that always wants it.
+#[test]
+fn clients_of_one_name_do_not_starve_a_client_of_all() {
+    const TURNS: usize = 10;
+    let server = Server::start();
+    let all = client(&server.url()).multi_lock(NAMES);
+    let (holds, end) = (NAMES.map(|_| AtomicUsize::new(0)), AtomicBool::new(false));
+    let passed = thread::scope(|scope| {
+        for (name, holds) in NAMES.iter().zip(&holds) {
+            let (one, end) = (client(&server.url()).reentrant_lock(name), &end);
+            scope.spawn(move || {
+                while !end.load(Ordering::Relaxed) {
+                    let guard = one.acquire().unwrap();
+                    holds.fetch_add(1, Ordering::Relaxed);
+                    thread::sleep(MS);
+                    guard.unlock().unwrap();
+                }
+            });
+        }
+        let counts = || holds.each_ref().map(|holds| holds.load(Ordering::Relaxed));
+        let mut passed = 0;
+        for _ in 0..TURNS {
+            let before = counts();
+            let guard = all.try_acquire(SOON.get(), Lease::RENEWED).unwrap();
+            let most = counts().into_iter().zip(before).map(|(now, old)| now - old);
+            passed += most.max().unwrap_or(0);
+            drop(guard.expect("its turn"));
+        }
+        end.store(true, Ordering::Relaxed);
+        passed
+    });
+    assert!(passed <= TURNS * 4, "{passed} holds while it waited");
+}
+
+/// By its time, or by an interrupt.
+#[test]
+fn what_is_reserved_for_a_client_that_gives_up_is_free_at_once() {
+    let server = Server::start();
+    for is_interrupted in [false, true] {
+        let [a, b] = ["a", "b"].map(|name| hold(&client(&server.url()), name));
+        let (got, order) = unbounded();
+        let interrupt = Interrupt::new();
+        thread::scope(|scope| {
+            let both = client(&server.url()).multi_lock(["a", "b"]);
+            let interrupt = &interrupt;
+            let waiting_for_both = scope.spawn(move || match is_interrupted {
+                true => both.lock_interruptibly(Lease::RENEWED, interrupt),
+                false => both.try_lock(MS * 400, Lease::RENEWED).map(drop),
+            });
+            eventually("it to wait", || is_waiting(&server, "a", 1));
+            let one = client(&server.url()).reentrant_lock("a");
+            wait_for(scope, one, &got, "one");
+            eventually("both to wait", || is_waiting(&server, "a", 2));
+            thread::sleep(MS * 200);
+            a.unlock().unwrap();
+            if is_interrupted {
+                interrupt.interrupt();
+            }
+            let result = waiting_for_both.join().unwrap();
+            let is_expected = matches!(result, Err(Error::Interrupted { .. }));
+            assert_eq!(is_expected, is_interrupted, "{result:?}");
+            assert!(waiting(&server, "a") <= 1 && waiting(&server, "b") == 0);
+            assert_eq!(order.recv_timeout(SLIP.get()), Ok("one"));
+        });
+        b.unlock().unwrap();
+    }
+}
+
+#[test]
+fn a_name_is_not_kept_from_others_while_another_one_is_held_for_long() {
+    let server = Server::start();
+    let [a, b] = ["a", "b"].map(|name| hold(&client(&server.url()), name));
+    let both = client(&server.url()).multi_lock(["a", "b"]);
+    thread::scope(|scope| {
+        let waiting_for_both = scope.spawn(|| both.lock());
+        eventually("it to wait", || is_waiting(&server, "b", 1));
+        a.unlock().unwrap();
+        within(SLIP.get(), "the end of the reservation", || {
+            eventually("it to leave", || waiting(&server, "a") == 0);
+        });
+        assert_eq!(waiting(&server, "b"), 1);
+        throughout(A_WHILE.get(), "it is free", || {
+            a.lock().unwrap();
+            a.unlock().unwrap();
+            waiting(&server, "a") == 0
+        });
+        a.lock().unwrap();
+        b.unlock().unwrap();
+        eventually("it to wait again", || is_waiting(&server, "a", 1));
+        a.unlock().unwrap();
+        within(SLIP.get(), "all names", || {
+            waiting_for_both.join().unwrap().unwrap();
+        });
+    });
+}
+
+/// Each two have a name in common.
+#[test]
+fn clients_of_several_names_do_not_wait_for_each_other() {
+    let server = Server::start();
+    let sets = [["a", "b"], ["b", "c"], ["c", "a"], ["b", "a"]];
+    within(SOON.get(), "all of them", || {
+        thread::scope(|scope| {
+            for names in sets {
+                let lock = client(&server.url()).multi_lock(names);
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        let guard = lock.acquire().unwrap();
+                        thread::sleep(MS);
+                        guard.unlock().unwrap();
+                    }
+                });
+            }
+        });
+    });
+    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+}
+
+/// As before there were lines, it listens for a release of the name that it was refused.
+#[test]
+fn without_permission_it_waits_outside_of_the_lines() {
+    let server = Server::start();
+    let mut acl = redis::cmd("ACL");
+    acl.arg(&["SETUSER", "worker", "on", ">secret", "~*", "allchannels"]);
+    server.ask::<()>(acl.arg("+@all").arg("-zscore"));
+    let held = hold(&client(&server.url()), "b");
+    let worker = builder(&server.url()).credentials(Some("worker"), "secret");
+    let both = worker.build().unwrap().multi_lock(["a", "b"]);
+    thread::scope(|scope| {
+        let waiting_for_both = scope.spawn(|| both.lock());
+        let channel = "redisson_lock__channel:{b}";
+        let listens = || {
+            let numsub = redis::cmd("PUBSUB").arg("NUMSUB").arg(channel).clone();
+            server.ask::<(String, u32)>(&numsub).1 == 1
+        };
+        eventually("it to listen", listens);
+        assert!(waiting(&server, "a") == 0 && waiting(&server, "b") == 0);
+        thread::sleep(A_WHILE.get());
+        held.unlock().unwrap();
+        within(SLIP.get(), "the message", || {
+            waiting_for_both.join().unwrap().unwrap();
+        });
+    });
+}
