@@ -28,6 +28,7 @@ mod permits;
 mod planted;
 mod promises;
 mod protocol;
+mod read_write_line;
 mod redis;
 mod state;
 mod steps;

@@ -1,0 +1,178 @@
+//! What clients do, and the faults.
+
+use super::machine::{Bounds, Planted};
+use super::state::{Late, Owner, Phase, Reply, Role, State, Subscription};
+
+impl State {
+    pub fn begin(&mut self, c: usize, role: Role) {
+        self.clients[c].role = role;
+        self.wake(c);
+    }
+
+    pub fn wake(&mut self, c: usize) {
+        let client = &mut self.clients[c];
+        client.phase = Phase::Sleeps;
+        client.woken = true;
+    }
+
+    /// The server executes a request of a thread, at once or late.
+    pub fn ask(&mut self, c: usize, waits: bool, is_late: bool, bounds: &Bounds) {
+        let client = &mut self.clients[c];
+        let role = client.role;
+        client.woken = false;
+        client.is_unsure &= !waits;
+        let reply = match is_late {
+            true => self.push_late(c, Late::Acquire { role, waits }),
+            false => self.acquire(c, role, waits, false, bounds),
+        };
+        self.clients[c].phase = Phase::Asked { waits, reply };
+    }
+
+    fn has_it(&self, c: usize) -> bool {
+        let mine = Owner::Ours(c as u8);
+        self.writer == Some(mine) || self.readers.contains(&mine)
+    }
+
+    /// The thread continues with the reply.
+    pub fn receive(&mut self, c: usize, bounds: &Bounds) {
+        let has_it = self.has_it(c);
+        let client = &mut self.clients[c];
+        let Phase::Asked { waits, reply } = client.phase else {
+            return;
+        };
+        if bounds.has(Planted::MessageForgotten) {
+            client.woken = false;
+        }
+        client.phase = if waits { Phase::Sleeps } else { Phase::Idle };
+        let is_ignored = bounds.has(Planted::LastCallIgnored);
+        let leaves_if_called = !waits && client.woken && !is_ignored;
+        match reply {
+            Reply::Granted if has_it => client.phase = Phase::Holds,
+            // No reply arrived, or the lease has ended meanwhile.
+            Reply::Granted | Reply::Lost => {
+                client.woken = waits;
+                if !waits {
+                    client.leaves_if_called |= leaves_if_called;
+                    client.is_unsure = true;
+                    self.orphan(c);
+                }
+            }
+            Reply::Refused(_) if !waits => client.leaves_if_called |= leaves_if_called,
+            Reply::Refused(listens) => {
+                let is_first = client.subscription == Subscription::Off;
+                if is_first {
+                    client.subscription = Subscription::Sent;
+                }
+                if is_first || !bounds.has(Planted::RankStale) {
+                    let is_new = listens && !client.listens_to_java;
+                    client.listens_to_java = listens;
+                    client.woken |= is_new && !bounds.has(Planted::NotAskedAfterConfirmation);
+                }
+            }
+        }
+    }
+
+    pub fn subscribe(&mut self, c: usize, bounds: &Bounds) {
+        let client = &mut self.clients[c];
+        (client.subscription, client.counted) = (Subscription::On, true);
+        client.woken |= !bounds.has(Planted::NotAskedAfterConfirmation);
+    }
+
+    pub fn deliver(&mut self, c: usize, bounds: &Bounds) {
+        let client = &mut self.clients[c];
+        client.call = false;
+        match client.phase {
+            Phase::Sleeps | Phase::Asked { .. } => client.woken = true,
+            _ => client.leaves_if_called = !bounds.has(Planted::CallIgnored),
+        }
+    }
+
+    pub fn interrupt(&mut self, c: usize, is_late: bool, bounds: &Bounds) {
+        self.clients[c].phase = Phase::Idle;
+        self.orphan(c);
+        if is_late {
+            self.push_late(c, Late::Leave);
+            self.clients[c].is_unsure = true;
+        } else {
+            self.leave(c, bounds);
+        }
+    }
+
+    /// The thread does not use what a request without a reply has acquired.
+    fn orphan(&mut self, c: usize) {
+        let (mine, orphan) = (Owner::Ours(c as u8), Owner::Orphan(c as u8));
+        for owner in self.readers.iter_mut().chain(&mut self.writer) {
+            if *owner == mine {
+                *owner = orphan;
+            }
+        }
+        self.readers.sort_unstable();
+        self.readers.dedup();
+    }
+
+    pub fn go_on(&mut self, c: usize) {
+        self.clients[c].stopped = false;
+        self.polls = 0;
+    }
+
+    pub fn unlock(&mut self, c: usize, role: Role, bounds: &Bounds) {
+        self.release(role, Owner::Ours(c as u8), bounds);
+        if !self.has_it(c) {
+            self.clients[c].phase = Phase::Idle;
+        }
+    }
+
+    pub fn java_takes(&mut self, role: Role) {
+        self.polls = 0;
+        match role {
+            Role::Writer => self.writer = Some(Owner::Java),
+            Role::Reader => self.readers.push(Owner::Java),
+        }
+    }
+
+    pub fn time(&mut self, bounds: &Bounds) {
+        if self.is_waited_for() {
+            self.polls += 1;
+        }
+        if !bounds.has(Planted::ReservedWithoutEnd) {
+            self.mark = self.mark.map(|_| true);
+        }
+        // The first place asks after a longer time. So do clients without a place.
+        let mut ranked: Vec<_> = self.line.iter().skip(1).map(|p| p.client as usize).collect();
+        ranked.retain(|c| self.clients[*c].waits_and_responds());
+        for (c, client) in self.clients.iter_mut().enumerate() {
+            let is_due = self.silent || ranked.is_empty() || ranked.contains(&c);
+            client.woken |= is_due && client.responds();
+        }
+    }
+
+    fn push_late(&mut self, c: usize, copy: Late) -> Reply {
+        let late = &mut self.clients[c].late;
+        if !late.contains(&copy) {
+            late.push(copy);
+        }
+        Reply::Lost
+    }
+
+    pub fn lose_reply(&mut self, c: usize) {
+        if let Phase::Asked { reply, .. } = &mut self.clients[c].phase {
+            *reply = Reply::Lost;
+        }
+    }
+
+    pub fn break_connection(&mut self, c: usize, counted: bool) {
+        let client = &mut self.clients[c];
+        client.counted &= counted;
+        client.subscription = Subscription::Sent;
+        client.is_unsure |= client.call && !client.waits();
+        (client.call, client.woken) = (false, true);
+    }
+
+    pub fn delete_line(&mut self) {
+        for place in std::mem::take(&mut self.line) {
+            let client = &mut self.clients[place.client as usize];
+            client.lost_place = client.waits();
+        }
+        self.mark = None;
+    }
+}

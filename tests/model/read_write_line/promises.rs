@@ -1,0 +1,93 @@
+//! What must hold in every state.
+
+use stateright::Property;
+
+use super::machine::Bounds;
+use super::state::{Client, Owner, Phase, Reply, Role, State};
+
+pub const EXCLUSIVE: &str = "a writer never holds the lock beside another owner";
+pub const CALLED: &str = "an open lock is taken without a timer while the first place answers";
+pub const TIMERS: &str = "an open lock is taken after few timers of the waiting clients";
+pub const KEPT: &str = "a client that waits and answers keeps its place";
+pub const ONCE: &str = "a client that does not answer, or does not wait, is called once";
+pub const ORDER: &str = "a waiting client does not pass another one that was before it";
+pub const OVERTAKEN: &str = "a waiting reader does not join readers past a waiting writer";
+
+pub const PROMISES: [&str; 7] = [EXCLUSIVE, CALLED, TIMERS, KEPT, ONCE, ORDER, OVERTAKEN];
+
+pub const TOGETHER: &str = "readers hold the lock together";
+pub const KEPT_OUT: &str = "a waiting writer keeps a reader out of a lock that readers hold";
+pub const DOWNGRADED: &str = "a writer becomes a reader while another reader waits";
+pub const BESIDE_JAVA: &str = "a reader of Java is beside one of the library while a writer waits";
+
+pub fn all() -> Vec<Property<Bounds>> {
+    vec![
+        Property::always(EXCLUSIVE, |_, state: &State| is_exclusive(state)),
+        Property::always(CALLED, |_, state: &State| {
+            let mut clients = 0..state.clients.len();
+            let is_due = |c| state.is_due(c) && !state.clients[c].lost_place;
+            state.silent || cannot_answer(state) || !state.is_quiet() || !clients.any(is_due)
+        }),
+        // If readers hold the lock, the first finds out that a writer does not answer.
+        Property::always(TIMERS, |_, state: &State| {
+            state.polls < 2 + u8::from(state.is_read()) || !state.is_waited_for()
+        }),
+        Property::always(KEPT, |_, state: &State| state.broken != Some(KEPT)),
+        Property::always(ONCE, |_, state: &State| {
+            let is_reserved = state.is_free() && state.mark.is_some();
+            state.broken != Some(ONCE)
+                && (!is_reserved
+                    || cannot_answer(state)
+                    || state.first().is_none_or(Client::waits)
+                    || !state.is_quiet())
+        }),
+        Property::always(ORDER, |_, state: &State| state.broken != Some(ORDER)),
+        Property::always(OVERTAKEN, |_, state: &State| {
+            state.broken != Some(OVERTAKEN)
+        }),
+        Property::sometimes(TOGETHER, |_, state: &State| state.readers.len() > 1),
+        Property::sometimes(KEPT_OUT, |_, state: &State| {
+            let mut clients = (0..).zip(&state.clients);
+            let is_refused = |(c, client): (usize, &Client)| {
+                let refused = Reply::Refused(false);
+                let phase = Phase::Asked {
+                    waits: true,
+                    reply: refused,
+                };
+                client.role == Role::Reader && client.phase == phase && state.has_writer_before(c)
+            };
+            state.is_read() && clients.any(is_refused)
+        }),
+        Property::sometimes(DOWNGRADED, |_, state: &State| {
+            let first = state.line.first();
+            state.is_read() && state.mark.is_some() && first.is_some_and(|p| p.role == Role::Reader)
+        }),
+        Property::sometimes(BESIDE_JAVA, |_, state: &State| {
+            let is_mixed = state.has_java() && !state.is_of_java();
+            is_mixed && (0..state.clients.len()).any(|c| state.has_writer_before(c))
+        }),
+    ]
+}
+
+fn is_exclusive(state: &State) -> bool {
+    let mut clients = (0..).zip(&state.clients);
+    let has_it = |c| {
+        let mine = Owner::Ours(c);
+        state.writer == Some(mine) || state.readers.contains(&mine)
+    };
+    let is_beside_own = |owner: &Owner| state.writer.is_none_or(|writer| writer == *owner);
+    clients.all(|(c, client)| client.phase != Phase::Holds || has_it(c))
+        && state.readers.iter().all(is_beside_own)
+}
+
+/// True if the first place was called and its client cannot answer, or gave up without a reply; or
+/// if it is that of a writer that cannot enter, and nothing has asked whether it still waits.
+fn cannot_answer(state: &State) -> bool {
+    let Some((place, first)) = state.line.first().zip(state.first()) else {
+        return false;
+    };
+    let is_told = state.by_java || state.mark.is_some() && place.owes;
+    let is_in_the_way = state.is_read() && place.role == Role::Writer;
+    let gave_up = first.is_unsure && !first.waits();
+    (is_told && !first.responds()) || gave_up || is_in_the_way && !first.waits_and_responds()
+}
