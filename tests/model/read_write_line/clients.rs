@@ -47,7 +47,11 @@ impl State {
         let is_ignored = bounds.has(Planted::LastCallIgnored);
         let leaves_if_called = !waits && client.woken && !is_ignored;
         match reply {
-            Reply::Granted if has_it => client.phase = Phase::Holds,
+            Reply::Granted if has_it => {
+                client.phase = Phase::Holds;
+                // A call that arrived meanwhile is for the place of a late copy.
+                client.is_unsure |= client.woken;
+            }
             // No reply arrived, or the lease has ended meanwhile.
             Reply::Granted | Reply::Lost => {
                 client.woken = waits;

@@ -36,8 +36,6 @@ pub enum Planted {
     LeavesJavaSilently,
     /// The last reader of the library leaves readers of Java, and does not call the first place.
     LeavesJavaReaders,
-    /// A refusal does not tell that Java reads, too.
-    NamesOurReader,
     /// A writer that keeps its read lock does not call the first reader.
     DowngradesSilently,
     /// A reader that is granted the lock does not call the next one.

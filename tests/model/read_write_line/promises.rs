@@ -80,14 +80,15 @@ fn is_exclusive(state: &State) -> bool {
         && state.readers.iter().all(is_beside_own)
 }
 
-/// True if the first place was called and its client cannot answer, or gave up without a reply; or
-/// if it is that of a writer that cannot enter, and nothing has asked whether it still waits.
+/// True if the first place was called, or woken by Java, and its client does not answer; if its
+/// client gave up without a reply; or if it is that of a writer that does not wait, and nothing has
+/// asked it.
 fn cannot_answer(state: &State) -> bool {
     let Some((place, first)) = state.line.first().zip(state.first()) else {
         return false;
     };
-    let is_told = state.by_java || state.mark.is_some() && place.owes;
+    let is_told = state.by_java || state.is_read() || state.mark.is_some() && place.owes;
     let is_in_the_way = state.is_read() && place.role == Role::Writer;
-    let gave_up = first.is_unsure && !first.waits();
-    (is_told && !first.responds()) || gave_up || is_in_the_way && !first.waits_and_responds()
+    let gave_up = first.is_unsure || is_in_the_way;
+    (is_told && !first.responds()) || gave_up && !first.waits()
 }

@@ -162,11 +162,7 @@ impl State {
         if rank == 0 && !bounds.has(Planted::MarkKept) {
             self.mark = None;
         }
-        let by_java = match bounds.has(Planted::NamesOurReader) {
-            true => self.is_of_java(),
-            false => self.has_java(),
-        };
-        by_java && rank <= 1
+        self.has_java() && rank <= 1
     }
 
     fn grant(&mut self, c: usize, role: Role, waits: bool, is_late: bool, bounds: &Bounds) {
@@ -227,6 +223,7 @@ impl State {
             self.publish_shared();
         }
         if self.is_free() {
+            self.polls = 0;
             self.call_first(false, bounds);
         } else if role == Role::Writer && !bounds.has(Planted::DowngradesSilently) {
             self.call_first(true, bounds);
@@ -243,7 +240,7 @@ impl State {
         if !self.is_free() {
             return;
         }
-        self.by_java = true;
+        (self.by_java, self.polls) = (true, 0);
         self.publish_shared();
         // The first place may be of a late copy.
         let first = self.first();

@@ -29,6 +29,13 @@ fn beside_java(bounds: Bounds) -> Bounds {
     }
 }
 
+fn beside_readers(bounds: Bounds) -> Bounds {
+    Bounds {
+        java: READER,
+        ..bounds
+    }
+}
+
 fn with_downgrades(bounds: Bounds) -> Bounds {
     Bounds {
         has_downgrades: true,
@@ -54,6 +61,42 @@ fn the_promises_are_kept_without_faults() {
     breaks_no_promise(library([WRITER, READER, READER], 0));
     breaks_no_promise(with_downgrades(library([EITHER, EITHER], 0)));
     breaks_no_promise(beside_java(library([WRITER, READER], 0)));
+}
+
+#[test]
+fn each_rule_is_needed() {
+    let two = || library([WRITER, READER], 0);
+    let either = || library([EITHER, EITHER], 1);
+    let three = || library([WRITER, READER, READER], 0);
+    let java = || beside_java(library([WRITER, READER], 0));
+    let fault = || library([WRITER, READER], 1);
+    for (planted, bounds, promise) in [
+        (Planted::NotMarked, two(), ORDER),
+        (Planted::Barges, two(), ORDER),
+        (Planted::DeadKept, fault(), CALLED),
+        (Planted::MarkKept, two(), KEPT),
+        (Planted::LeavesSilently, two(), CALLED),
+        (Planted::LeavesReadersSilently, three(), CALLED),
+        (Planted::LeavesJavaSilently, java(), CALLED),
+        (Planted::LeavesJavaReaders, java(), CALLED),
+        (Planted::DowngradesSilently, with_downgrades(two()), CALLED),
+        (Planted::ChainBroken, three(), CALLED),
+        (Planted::PassesWriter, three(), OVERTAKEN),
+        (Planted::PassesCalledReader, beside_readers(three()), OVERTAKEN),
+        (Planted::NotProbed, library([WRITER, READER, READER], 1), TIMERS),
+        (Planted::RoleKept, with_downgrades(either()), CALLED),
+        (Planted::OnlyIfCalledIgnored, two(), CALLED),
+        (Planted::CallIgnored, fault(), CALLED),
+        (Planted::LastCallIgnored, fault(), CALLED),
+        (Planted::ReservedWithoutEnd, fault(), TIMERS),
+        (Planted::OldPlaceKept, fault(), ONCE),
+        (Planted::NotAskedAfterConfirmation, two(), CALLED),
+        (Planted::RankStale, java(), CALLED),
+        (Planted::MessageForgotten, two(), CALLED),
+    ] {
+        let planted = Some(planted);
+        check::breaks(Bounds { planted, ..bounds }, promise);
+    }
 }
 
 #[test]
