@@ -162,7 +162,8 @@ impl State {
         if rank == 0 && !bounds.has(Planted::MarkKept) {
             self.mark = None;
         }
-        self.has_java() && rank <= 1
+        // It names one reader, perhaps one of the library.
+        self.is_of_java() && rank <= 1
     }
 
     fn grant(&mut self, c: usize, role: Role, waits: bool, is_late: bool, bounds: &Bounds) {
@@ -181,7 +182,7 @@ impl State {
         if self.is_read() && self.has_writer_before(c) && waits && !is_uncalled {
             self.broken = Some(OVERTAKEN);
         }
-        if !self.is_first(c) && self.mark == Some(true) {
+        if waits && !self.is_first(c) && self.mark == Some(true) {
             if bounds.has(Planted::OldPlaceKept) {
                 self.mark = None;
             } else {
@@ -202,7 +203,7 @@ impl State {
             Role::Reader => {}
         }
         self.polls = 0;
-        if role == Role::Reader && self.mark.is_none() && !bounds.has(Planted::ChainBroken) {
+        if role == Role::Reader && !bounds.has(Planted::ChainBroken) {
             self.call_first(true, bounds);
         }
     }
