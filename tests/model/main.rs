@@ -28,7 +28,6 @@ mod permits;
 mod planted;
 mod promises;
 mod protocol;
-mod read_write_line;
 mod redis;
 mod state;
 mod steps;
