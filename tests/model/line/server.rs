@@ -179,10 +179,12 @@ impl State {
         if waits && is_passed && is_announced && self.is_free() {
             self.broken = Some(ORDER);
         }
-        // Clients that Java has woken may enter in any order. The first that does calls the next.
+        // Clients that Java has woken may enter in any order: the first that does calls the next.
+        // Those that do not wait may enter before one that was called.
         let first = self.line.first();
-        let is_uncalled = self.mark.is_none() && first.is_some_and(|p| p.role == Role::Reader);
-        if self.is_read() && self.has_writer_before(c) && waits && !is_uncalled {
+        let is_reader = first.is_some_and(|place| place.role == Role::Reader);
+        let may_pass = is_reader && (self.mark.is_none() || !waits);
+        if self.is_read() && self.has_writer_before(c) && !may_pass {
             self.broken = Some(OVERTAKEN);
         }
         if waits && !self.is_first(c) && self.mark == Some(true) {
