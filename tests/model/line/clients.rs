@@ -98,7 +98,7 @@ impl State {
             self.push_late(c, Late::Leave);
             self.clients[c].is_unsure = true;
         } else {
-            self.leave(c, bounds);
+            self.line_leave(c, bounds);
         }
     }
 

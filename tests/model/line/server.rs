@@ -68,18 +68,23 @@ impl State {
 
     /// A client leaves the line. The next one is called if it may be able to enter the lock, or if
     /// it has to learn that Java holds the lock.
-    pub fn leave(&mut self, c: usize, bounds: &Bounds) {
+    fn leave(&mut self, c: usize, knows_writer: bool, bounds: &Bounds) {
         let was_first = self.is_first(c);
         self.remove(c);
         let calls = match self.writer {
             None if self.is_free() => !bounds.has(Planted::LeavesSilently),
             None => !bounds.has(Planted::LeavesReadersSilently),
             Some(Owner::Java) => !bounds.has(Planted::LeavesJavaSilently),
-            Some(_) => false,
+            Some(_) => !knows_writer,
         };
         if was_first && calls {
             self.call_first(false, bounds);
         }
+    }
+
+    /// Executes a `line_leave`. It looks for the owner of a lock without readers only.
+    pub fn line_leave(&mut self, c: usize, bounds: &Bounds) {
+        self.leave(c, bounds.readers() == 0, bounds);
     }
 
     /// Executes an acquire. The thread that sent a late copy does not await its reply any more.
@@ -117,7 +122,7 @@ impl State {
             return Reply::Granted;
         }
         if !waits {
-            self.leave(c, bounds);
+            self.leave(c, true, bounds);
             return Reply::Refused(false);
         }
         Reply::Refused(self.wait(c, role, bounds))
@@ -278,7 +283,7 @@ impl State {
         let is_called = self.is_first(c) && self.mark.is_some();
         let is_free = self.is_free() || !bounds.has(Planted::LeavesOnlyIfFree);
         if is_called && is_free || bounds.has(Planted::OnlyIfCalledIgnored) {
-            self.leave(c, bounds);
+            self.line_leave(c, bounds);
         }
     }
 
@@ -295,7 +300,7 @@ impl State {
             Late::Leave => {
                 let client = &mut self.clients[c];
                 client.lost_place |= client.waits();
-                self.leave(c, bounds);
+                self.line_leave(c, bounds);
             }
         }
     }

@@ -220,33 +220,3 @@ fn finds(planted: Planted, bounds: Bounds, promise: &'static str) {
     let planted = Some(planted);
     check::breaks(Bounds { planted, ..bounds }, promise);
 }
-
-#[test]
-#[ignore = "probe"]
-fn probe() {
-    let roles = std::env::var("ROLES").unwrap_or("WR".into());
-    let faults: u8 = std::env::var("FAULTS").map_or(0, |f| f.parse().unwrap());
-    let java = std::env::var("JAVA").unwrap_or_default();
-    let bounds = Bounds {
-        planted: None,
-        clients: roles
-            .chars()
-            .map(|c| match c {
-                'W' => WRITER,
-                'R' => READER,
-                _ => EITHER,
-            })
-            .collect(),
-        java: match &*java {
-            "" => &[],
-            "R" => READER,
-            "W" => WRITER,
-            _ => EITHER,
-        },
-        has_lock_channels: std::env::var("LOCKCH").is_ok(),
-        has_downgrades: std::env::var("DOWN").is_ok(),
-        faults,
-    };
-    let broken = broken_of(bounds, &PROMISES, |_| false);
-    assert_eq!(broken, [""; 0]);
-}
