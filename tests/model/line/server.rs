@@ -276,6 +276,9 @@ impl State {
             Owner::Orphan(_) => {}
         }
         self.silent = true;
+        if self.is_free() {
+            self.polls = 0;
+        }
     }
 
     pub fn run_leave_if_called(&mut self, c: usize, bounds: &Bounds) {
