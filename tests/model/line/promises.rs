@@ -1,4 +1,7 @@
 //! What must hold in every state.
+//!
+//! A lock is open if a client that waits can enter it: the lock is free; or readers hold it, the
+//! client is a reader, and no writer waits before it.
 
 use stateright::Property;
 
