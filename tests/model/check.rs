@@ -28,8 +28,8 @@ pub fn broken_of<M>(
 ) -> Vec<&'static str>
 where
     M: Model + Debug + Send + Sync + 'static,
-    M::State: Hash + Send + Sync + Clone + PartialEq + 'static,
-    M::Action: Clone + PartialEq,
+    M::State: Hash + Send + Sync + Clone + PartialEq + Debug + 'static,
+    M::Action: Clone + PartialEq + Debug,
 {
     let started = Instant::now();
     let checker = model.checker().spawn_bfs().join();
@@ -48,10 +48,14 @@ where
             property.name
         );
     }
-    let promises = promises.iter().copied();
-    promises
-        .filter(|promise| found.contains_key(promise))
-        .collect()
+    let mut broken = Vec::new();
+    for promise in promises {
+        if let Some(path) = found.get(promise) {
+            println!("{promise}: {:?}", path.clone().into_actions());
+            broken.push(*promise);
+        }
+    }
+    broken
 }
 
 /// Asserts that some reachable state of the model breaks the promise. Some bugs lengthen a queue or

@@ -1,9 +1,14 @@
 //! What clients do, and the faults.
 
 use super::machine::{Bounds, Planted};
-use super::state::{Client, Holder, Late, Phase, Reply, State, Subscription};
+use super::state::{Late, Owner, Phase, Reply, Role, State, Subscription};
 
 impl State {
+    pub fn begin(&mut self, c: usize, role: Role) {
+        self.clients[c].role = role;
+        self.wake(c);
+    }
+
     pub fn wake(&mut self, c: usize) {
         let client = &mut self.clients[c];
         client.phase = Phase::Sleeps;
@@ -13,17 +18,24 @@ impl State {
     /// The server executes a request of a thread, at once or late.
     pub fn ask(&mut self, c: usize, waits: bool, is_late: bool, bounds: &Bounds) {
         let client = &mut self.clients[c];
+        let role = client.role;
         client.woken = false;
         client.is_unsure &= !waits;
         let reply = match is_late {
-            true => self.push_late(c, Late::Acquire { waits }),
-            false => self.acquire(c, waits, false, bounds),
+            true => self.push_late(c, Late::Acquire { role, waits }),
+            false => self.acquire(c, role, waits, false, bounds),
         };
         self.clients[c].phase = Phase::Asked { waits, reply };
     }
 
+    fn has_it(&self, c: usize) -> bool {
+        let mine = Owner::Ours(c as u8);
+        self.writer == Some(mine) || self.readers.contains(&mine)
+    }
+
     /// The thread continues with the reply.
     pub fn receive(&mut self, c: usize, bounds: &Bounds) {
+        let has_it = self.has_it(c);
         let client = &mut self.clients[c];
         let Phase::Asked { waits, reply } = client.phase else {
             return;
@@ -35,8 +47,10 @@ impl State {
         let is_ignored = bounds.has(Planted::LastCallIgnored);
         let leaves_if_called = !waits && client.woken && !is_ignored;
         match reply {
-            Reply::Granted if self.holder == Some(Holder::Ours(c as u8)) => {
+            Reply::Granted if has_it => {
                 client.phase = Phase::Holds;
+                // A call that arrived meanwhile is for the place of a late copy.
+                client.is_unsure |= client.woken;
             }
             // No reply arrived, or the lease has ended meanwhile.
             Reply::Granted | Reply::Lost => {
@@ -47,9 +61,7 @@ impl State {
                     self.orphan(c);
                 }
             }
-            Reply::Refused(_) if !waits => {
-                client.leaves_if_called |= leaves_if_called;
-            }
+            Reply::Refused(_) if !waits => client.leaves_if_called |= leaves_if_called,
             Reply::Refused(listens) => {
                 let is_first = client.subscription == Subscription::Off;
                 if is_first {
@@ -86,15 +98,20 @@ impl State {
             self.push_late(c, Late::Leave);
             self.clients[c].is_unsure = true;
         } else {
-            self.leave(c, bounds);
+            self.line_leave(c, bounds);
         }
     }
 
     /// The thread does not use what a request without a reply has acquired.
     fn orphan(&mut self, c: usize) {
-        if self.holder == Some(Holder::Ours(c as u8)) {
-            self.holder = Some(Holder::Orphan(c as u8));
+        let (mine, orphan) = (Owner::Ours(c as u8), Owner::Orphan(c as u8));
+        for owner in self.readers.iter_mut().chain(&mut self.writer) {
+            if *owner == mine {
+                *owner = orphan;
+            }
         }
+        self.readers.sort_unstable();
+        self.readers.dedup();
     }
 
     pub fn go_on(&mut self, c: usize) {
@@ -102,47 +119,36 @@ impl State {
         self.polls = 0;
     }
 
-    pub fn unlock(&mut self, c: usize, bounds: &Bounds) {
-        self.clients[c].phase = Phase::Idle;
-        self.release(bounds);
+    pub fn unlock(&mut self, c: usize, role: Role, bounds: &Bounds) {
+        self.release(role, Owner::Ours(c as u8), bounds);
+        if !self.has_it(c) {
+            self.clients[c].phase = Phase::Idle;
+        }
     }
 
-    pub fn java_takes(&mut self) {
-        self.holder = Some(Holder::Java);
+    pub fn java_takes(&mut self, role: Role) {
         self.polls = 0;
-    }
-
-    pub fn java_releases(&mut self) {
-        (self.holder, self.by_java) = (None, true);
-        self.publish_shared();
-        // The first place may be of a late copy.
-        let listens = |first: &Client| first.responds() && first.waits();
-        self.silent |= self.first().is_some_and(|first| !listens(first));
-    }
-
-    pub fn end_lease(&mut self) {
-        if let Some(Holder::Ours(c)) = self.holder {
-            let client = &mut self.clients[c as usize];
-            if client.phase == Phase::Holds {
-                client.phase = Phase::Idle;
-            }
+        match role {
+            Role::Writer => self.writer = Some(Owner::Java),
+            Role::Reader => self.readers.push(Owner::Java),
         }
-        if self.holder == Some(Holder::Java) {
-            self.faults -= 1;
-        }
-        (self.holder, self.silent) = (None, true);
     }
 
     pub fn time(&mut self, bounds: &Bounds) {
-        if self.is_free_and_waited_for() {
+        if self.is_waited_for() {
             self.polls += 1;
         }
         if !bounds.has(Planted::ReservedWithoutEnd) {
             self.mark = self.mark.map(|_| true);
         }
         // The first place asks after a longer time. So do clients without a place.
-        let mut ranked: Vec<_> = self.line.iter().skip(1).map(|c| *c as usize).collect();
-        ranked.retain(|c| self.clients[*c].waits() && self.clients[*c].responds());
+        let mut ranked: Vec<_> = self
+            .line
+            .iter()
+            .skip(1)
+            .map(|p| p.client as usize)
+            .collect();
+        ranked.retain(|c| self.clients[*c].waits_and_responds());
         for (c, client) in self.clients.iter_mut().enumerate() {
             let is_due = self.silent || ranked.is_empty() || ranked.contains(&c);
             client.woken |= is_due && client.responds();
@@ -155,19 +161,6 @@ impl State {
             late.push(copy);
         }
         Reply::Lost
-    }
-
-    /// A process dies. If its host has vanished, the server still counts its connection.
-    pub fn kill(&mut self, c: usize, is_counted: bool) {
-        let client = &mut self.clients[c];
-        *client = Client {
-            phase: Phase::Gone,
-            counted: is_counted && client.counted,
-            late: std::mem::take(&mut client.late),
-            leaves_if_called: client.leaves_if_called,
-            owes: client.owes,
-            ..Client::new()
-        };
     }
 
     pub fn lose_reply(&mut self, c: usize) {
@@ -191,9 +184,8 @@ impl State {
 
     pub fn delete_line(&mut self) {
         for place in std::mem::take(&mut self.line) {
-            let client = &mut self.clients[place as usize];
+            let client = &mut self.clients[place.client as usize];
             client.lost_place = client.waits();
-            client.owes = false;
         }
         self.mark = None;
     }

@@ -1,9 +1,10 @@
 //! A model of the line: the clients that wait for a lock, and the messages that call them.
 //!
 //! Each client of this library has one thread, which waits, holds, releases and gives up any number
-//! of times. A Java client takes a free lock without knowing the line, and notifies the clients that
-//! listen on the shared channel. Requests, replies, messages and subscriptions are under way for any
-//! time. Scripts are executed at once.
+//! of times, as a reader or as a writer. A lock without readers has writers only. Java clients enter
+//! a lock without knowing the line, and when they leave it free, they notify the clients that listen
+//! on the shared channel. Requests, replies, messages and subscriptions are under way for any time.
+//! Scripts are executed at once.
 //!
 //! Steps that need no timer are urgent. A state without urgent steps is quiet: then a period passes
 //! that is longer than `RESERVED`, and the timers of waiting threads end. A waiting thread also asks

@@ -1,39 +1,45 @@
 //! What must hold in every state.
+//!
+//! A lock is open if a client that waits can enter it: the lock is free; or readers hold it, the
+//! client is a reader, and no writer waits before it.
 
 use stateright::Property;
 
 use super::machine::Bounds;
-use super::state::{Client, Holder, Phase, Reply, State};
+use super::state::{Client, Owner, Phase, Reply, Role, State};
 
-pub const EXCLUSIVE: &str = "two clients never hold the lock at once";
-pub const CALLED: &str = "a free lock is taken without a timer while the first place answers";
-pub const ONE_TIMER: &str = "a free lock is taken after one timer of the waiting clients";
+pub const EXCLUSIVE: &str = "a writer never holds the lock beside another owner";
+pub const CALLED: &str = "an open lock is taken without a timer while the first place answers";
+pub const TIMERS: &str = "an open lock is taken after few timers of the waiting clients";
 pub const KEPT: &str = "a client that waits and answers keeps its place";
 pub const ONCE: &str = "a client that does not answer, or does not wait, is called once";
 pub const ORDER: &str = "a waiting client does not pass another one that was before it";
+pub const OVERTAKEN: &str = "a waiting reader does not join readers past a waiting writer";
 
-pub const PROMISES: [&str; 6] = [EXCLUSIVE, CALLED, ONE_TIMER, KEPT, ONCE, ORDER];
+pub const PROMISES: [&str; 7] = [EXCLUSIVE, CALLED, TIMERS, KEPT, ONCE, ORDER, OVERTAKEN];
 
 pub const TAKEN_BY_JAVA: &str = "Java takes a lock that is reserved";
 pub const RESERVED: &str = "a free lock is refused";
 pub const WITHOUT_PLACE: &str = "a client waits without a place for a free lock";
+pub const KEPT_OUT: &str = "a waiting writer keeps a reader out of a lock that readers hold";
+pub const JOINED: &str = "a reader is called while others hold the lock";
+pub const BESIDE_JAVA: &str = "a reader of Java is beside one of the library while a writer waits";
 
 pub fn all() -> Vec<Property<Bounds>> {
     vec![
-        Property::always(EXCLUSIVE, |_, state: &State| {
-            let holders = (0..).zip(&state.clients);
-            let mut holders = holders.filter(|(_, client)| client.phase == Phase::Holds);
-            holders.all(|(c, _)| state.holder == Some(Holder::Ours(c)))
-        }),
+        Property::always(EXCLUSIVE, |_, state: &State| is_exclusive(state)),
         Property::always(CALLED, |_, state: &State| {
-            state.silent || !state.is_free_and_waited_for() || !state.is_quiet() || !is_due(state)
+            let mut clients = 0..state.clients.len();
+            let is_due = |c| state.is_due(c) && !state.clients[c].lost_place;
+            state.silent || cannot_answer(state) || !state.is_quiet() || !clients.any(is_due)
         }),
-        Property::always(ONE_TIMER, |_, state: &State| {
-            state.polls < 2 || !state.is_free_and_waited_for()
+        // If readers hold the lock, the first finds out that a writer does not answer.
+        Property::always(TIMERS, |_, state: &State| {
+            state.polls < 2 + u8::from(state.is_read()) || !state.is_waited_for()
         }),
         Property::always(KEPT, |_, state: &State| state.broken != Some(KEPT)),
         Property::always(ONCE, |_, state: &State| {
-            let is_reserved = state.holder.is_none() && state.mark.is_some();
+            let is_reserved = state.is_free() && state.mark.is_some();
             state.broken != Some(ONCE)
                 && (!is_reserved
                     || cannot_answer(state)
@@ -41,42 +47,71 @@ pub fn all() -> Vec<Property<Bounds>> {
                     || !state.is_quiet())
         }),
         Property::always(ORDER, |_, state: &State| state.broken != Some(ORDER)),
+        Property::always(OVERTAKEN, |_, state: &State| {
+            state.broken != Some(OVERTAKEN)
+        }),
         Property::sometimes(TAKEN_BY_JAVA, |bounds, state: &State| {
-            !bounds.has_java || state.mark.is_some() && state.holder == Some(Holder::Java)
+            bounds.java.is_empty() || state.mark.is_some() && state.is_of_java()
         }),
         Property::sometimes(RESERVED, |_, state: &State| {
-            let mut clients = state.clients.iter().filter(|client| client.waits());
-            let is_refused = |phase| {
-                matches!(
-                    phase,
-                    Phase::Asked {
-                        reply: Reply::Refused(_),
-                        ..
-                    }
-                )
-            };
-            state.holder.is_none() && clients.any(|client| is_refused(client.phase))
+            let mut clients = state.clients.iter();
+            state.is_free() && clients.any(is_refused)
         }),
         Property::sometimes(WITHOUT_PLACE, |bounds, state: &State| {
-            bounds.faults == 0
-                || state.is_free_and_waited_for() && state.is_quiet() && state.line.is_empty()
+            let waits = state.is_waited_for() && state.is_free();
+            bounds.faults == 0 || waits && state.is_quiet() && state.line.is_empty()
+        }),
+        Property::sometimes(KEPT_OUT, |bounds, state: &State| {
+            let mut clients = (0..).zip(&state.clients);
+            let is_kept_out = |(c, client): (usize, &Client)| {
+                client.role == Role::Reader && is_refused(client) && state.has_writer_before(c)
+            };
+            let is_possible = bounds.readers() > 1 && bounds.clients.len() + bounds.java.len() > 2;
+            !is_possible || state.is_read() && clients.any(is_kept_out)
+        }),
+        Property::sometimes(JOINED, |bounds, state: &State| {
+            let is_reader = state
+                .line
+                .first()
+                .is_some_and(|place| place.role == Role::Reader);
+            bounds.readers() < 2 || state.is_read() && state.mark.is_some() && is_reader
+        }),
+        Property::sometimes(BESIDE_JAVA, |bounds, state: &State| {
+            let mut clients = 0..state.clients.len();
+            let is_mixed = state.has_java() && !state.is_of_java();
+            let is_possible = bounds.java.contains(&Role::Reader);
+            !is_possible || is_mixed && clients.any(|c| state.has_writer_before(c))
         }),
     ]
 }
 
-/// True if the first place was called and its client cannot answer, or gave up without a reply.
-fn cannot_answer(state: &State) -> bool {
-    let gave_up = |first: &Client| first.is_unsure && !first.waits();
-    let first = state.first();
-    first.is_some_and(|first| {
-        let is_told = state.by_java || state.mark.is_some() && first.owes;
-        is_told && !first.responds() || gave_up(first)
-    })
+fn is_refused(client: &Client) -> bool {
+    let Phase::Asked { waits: true, reply } = client.phase else {
+        return false;
+    };
+    matches!(reply, Reply::Refused(_))
 }
 
-/// True if a client waits that needs no timer: no fault took its place.
-fn is_due(state: &State) -> bool {
-    let mut clients = state.clients.iter();
-    let is_due = |client: &Client| client.waits() && client.responds() && !client.lost_place;
-    !cannot_answer(state) && clients.any(is_due)
+fn is_exclusive(state: &State) -> bool {
+    let mut clients = (0..).zip(&state.clients);
+    let has_it = |c| {
+        let mine = Owner::Ours(c);
+        state.writer == Some(mine) || state.readers.contains(&mine)
+    };
+    let is_beside_own = |owner: &Owner| state.writer.is_none_or(|writer| writer == *owner);
+    clients.all(|(c, client)| client.phase != Phase::Holds || has_it(c))
+        && state.readers.iter().all(is_beside_own)
+}
+
+/// True if the first place was called, or woken by Java, and its client does not answer; if its
+/// client gave up without a reply; or if it is that of a writer that does not wait, and nothing has
+/// asked it.
+fn cannot_answer(state: &State) -> bool {
+    let Some((place, first)) = state.line.first().zip(state.first()) else {
+        return false;
+    };
+    let is_told = state.by_java || state.is_read() || state.mark.is_some() && place.owes;
+    let is_in_the_way = state.is_read() && place.role == Role::Writer;
+    let gave_up = first.is_unsure || is_in_the_way;
+    (is_told && !first.responds()) || gave_up && !first.waits()
 }

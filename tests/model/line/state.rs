@@ -3,7 +3,13 @@
 use super::machine::Bounds;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Holder {
+pub enum Role {
+    Reader,
+    Writer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Owner {
     Ours(u8),
     /// A copy of the client acquired the lock, and no thread of it uses the lock.
     Orphan(u8),
@@ -43,13 +49,25 @@ pub enum Subscription {
 /// A copy whose reply nothing awaits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Late {
-    Acquire { waits: bool },
+    Acquire { role: Role, waits: bool },
     Leave,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    pub client: u8,
+    pub role: Role,
+    /// It was called with a mark and has not answered. Only the promises read this.
+    pub owes: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Client {
     pub phase: Phase,
+    /// As what its thread may wait.
+    pub roles: &'static [Role],
+    /// As what its thread waits.
+    pub role: Role,
     /// A message, a timer or a confirmation has woken the thread since its last request.
     pub woken: bool,
     pub stopped: bool,
@@ -64,9 +82,8 @@ pub struct Client {
     pub late: Vec<Late>,
     /// The background sends a `line_leave` because a call found no waiting thread.
     pub leaves_if_called: bool,
-    /// It was called with a mark and has not answered. Only the promises read this.
-    pub owes: bool,
-    /// A fault removed its place while it waited. Only the promises read this.
+    /// A fault removed its place while it waited, or changed its role there. Only the promises read
+    /// this.
     pub lost_place: bool,
     /// Its last wait ended without a reply, or a call was lost while no thread waited. Only the
     /// promises read this.
@@ -75,27 +92,30 @@ pub struct Client {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    pub holder: Option<Holder>,
-    /// The clients that have a place.
-    pub line: Vec<u8>,
+    pub writer: Option<Owner>,
+    /// Beside a writer, only its own reader is here.
+    pub readers: Vec<Owner>,
+    pub line: Vec<Place>,
     /// The first place was called; true if that was longer ago than `RESERVED`.
     pub mark: Option<bool>,
     pub clients: Vec<Client>,
     pub faults: u8,
-    /// The lock became free, and no script and no message told a client that responds. Only the
-    /// promises read this and the following fields.
+    /// A lease ended, so no script and no message told the clients. Only the promises read this and
+    /// the following fields.
     pub silent: bool,
     /// The lock became free by a release of Java.
     pub by_java: bool,
-    /// Periods that passed while the lock was free and a client waited.
+    /// Periods that passed while a client that waited could have entered the lock.
     pub polls: u8,
     pub broken: Option<&'static str>,
 }
 
 impl Client {
-    pub fn new() -> Self {
+    fn new(roles: &'static [Role]) -> Self {
         Self {
             phase: Phase::Idle,
+            roles,
+            role: roles[0],
             woken: false,
             stopped: false,
             subscription: Subscription::Off,
@@ -104,10 +124,20 @@ impl Client {
             call: false,
             late: Vec::new(),
             leaves_if_called: false,
-            owes: false,
             lost_place: false,
             is_unsure: false,
         }
+    }
+
+    /// What is left of a client whose process has ended.
+    pub fn end(&mut self, is_counted: bool) {
+        *self = Self {
+            phase: Phase::Gone,
+            counted: is_counted && self.counted,
+            late: std::mem::take(&mut self.late),
+            leaves_if_called: self.leaves_if_called,
+            ..Self::new(self.roles)
+        };
     }
 
     pub fn responds(&self) -> bool {
@@ -118,15 +148,21 @@ impl Client {
     pub fn waits(&self) -> bool {
         matches!(self.phase, Phase::Sleeps | Phase::Asked { waits: true, .. })
     }
+
+    pub fn waits_and_responds(&self) -> bool {
+        self.waits() && self.responds()
+    }
 }
 
 impl State {
     pub fn new(bounds: &Bounds) -> Self {
+        let clients = bounds.clients.iter().map(|roles| Client::new(roles));
         Self {
-            holder: None,
+            writer: None,
+            readers: Vec::new(),
             line: Vec::new(),
             mark: None,
-            clients: vec![Client::new(); bounds.clients],
+            clients: clients.collect(),
             faults: bounds.faults,
             silent: false,
             by_java: false,
@@ -135,48 +171,99 @@ impl State {
         }
     }
 
-    pub fn first(&self) -> Option<&Client> {
-        let first = self.line.first()?;
-        self.clients.get(*first as usize)
+    pub fn is_free(&self) -> bool {
+        self.writer.is_none() && self.readers.is_empty()
     }
 
-    pub fn is_free_and_waited_for(&self) -> bool {
-        let mut clients = self.clients.iter();
-        self.holder.is_none() && clients.any(|client| client.waits() && client.responds())
+    /// True if readers hold the lock, and no writer.
+    pub fn is_read(&self) -> bool {
+        self.writer.is_none() && !self.readers.is_empty()
+    }
+
+    /// True if all owners are clients of Redisson.
+    pub fn is_of_java(&self) -> bool {
+        let mut owners = self.readers.iter().chain(&self.writer);
+        !self.is_free() && owners.all(|owner| *owner == Owner::Java)
+    }
+
+    pub fn has_java(&self) -> bool {
+        let mut owners = self.readers.iter().chain(&self.writer);
+        owners.any(|owner| *owner == Owner::Java)
+    }
+
+    pub fn place_of(&self, c: usize) -> Option<usize> {
+        self.line
+            .iter()
+            .position(|place| place.client as usize == c)
+    }
+
+    pub fn first(&self) -> Option<&Client> {
+        let first = self.line.first()?;
+        self.clients.get(first.client as usize)
+    }
+
+    /// True if a writer that waits and responds is in the line before this client.
+    pub fn has_writer_before(&self, c: usize) -> bool {
+        let before = self.place_of(c).unwrap_or(self.line.len());
+        self.line[..before].iter().any(|place| {
+            let client = &self.clients[place.client as usize];
+            client.role == Role::Writer && client.waits_and_responds()
+        })
+    }
+
+    /// True if this client waits and can enter the lock.
+    pub fn is_due(&self, c: usize) -> bool {
+        let client = &self.clients[c];
+        let joins = client.role == Role::Reader && self.is_read() && !self.has_writer_before(c);
+        client.waits_and_responds() && (self.is_free() || joins)
+    }
+
+    pub fn is_waited_for(&self) -> bool {
+        (0..self.clients.len()).any(|c| self.is_due(c))
     }
 
     /// Removes what makes no difference any more, and sorts the clients, which are equivalent.
     pub fn normalize(&mut self) {
-        if !self.is_free_and_waited_for() {
+        if !self.is_waited_for() {
             self.polls = 0;
         }
-        self.by_java &= self.holder.is_none() && !self.line.is_empty();
+        self.by_java &= self.is_free() && !self.line.is_empty();
         self.silent &= !self.line.is_empty() || self.clients.iter().any(Client::waits);
-        for (c, client) in (0..).zip(&mut self.clients) {
+        for c in 0..self.clients.len() {
+            let has_place = self.place_of(c).is_some();
+            let client = &mut self.clients[c];
             client.late.sort_unstable();
-            client.is_unsure &= self.line.contains(&c);
-            client.owes &= self.line.contains(&c);
+            client.is_unsure &= has_place;
             if matches!(client.phase, Phase::Idle | Phase::Holds | Phase::Gone) {
                 (client.woken, client.lost_place) = (false, false);
                 client.listens_to_java = false;
+                client.role = client.roles[0];
             }
         }
-        let place = |c: &usize| self.line.iter().position(|place| *place as usize == *c);
-        let holds = |c: &usize| match self.holder {
-            Some(Holder::Ours(holder) | Holder::Orphan(holder)) => holder as usize == *c,
-            _ => false,
+        let is_of = |owner: &Owner, c: usize| match owner {
+            Owner::Ours(client) | Owner::Orphan(client) => *client as usize == c,
+            Owner::Java => false,
         };
+        let writes = |c: usize| self.writer.is_some_and(|owner| is_of(&owner, c));
+        let reads = |c: usize| self.readers.iter().any(|owner| is_of(owner, c));
         let mut order: Vec<_> = (0..self.clients.len()).collect();
-        let key = |c: &usize| (place(c).unwrap_or(usize::MAX), holds(c), &self.clients[*c]);
-        order.sort_by_key(key);
+        order.sort_by_key(|&c| {
+            let place = self.place_of(c).unwrap_or(usize::MAX);
+            (place, writes(c), reads(c), &self.clients[c])
+        });
         let new = |old: &mut u8| {
             let at = order.iter().position(|c| *c == *old as usize);
             *old = at.map_or(*old, |at| at as u8);
         };
-        self.line.iter_mut().for_each(new);
-        if let Some(Holder::Ours(c) | Holder::Orphan(c)) = &mut self.holder {
-            new(c);
+        self.line
+            .iter_mut()
+            .for_each(|place| new(&mut place.client));
+        for owner in self.readers.iter_mut().chain(&mut self.writer) {
+            if let Owner::Ours(c) | Owner::Orphan(c) = owner {
+                new(c);
+            }
         }
+        self.readers.sort_unstable();
         self.clients = order.iter().map(|c| self.clients[*c].clone()).collect();
     }
 }

@@ -5,24 +5,45 @@ use std::collections::{HashMap, HashSet};
 use stateright::Model;
 
 use super::machine::{Bounds, Planted};
-use super::promises::{CALLED, KEPT, ONCE, ONE_TIMER, ORDER, PROMISES};
-use super::state::State;
+use super::promises::{CALLED, KEPT, ONCE, ORDER, OVERTAKEN, PROMISES, TIMERS};
+use super::state::{
+    Role::{self, Reader, Writer},
+    State,
+};
 use crate::check::{self, broken_of};
 
-fn library(clients: usize, faults: u8) -> Bounds {
+const READER: &[Role] = &[Reader];
+const WRITER: &[Role] = &[Writer];
+const EITHER: &[Role] = &[Writer, Reader];
+
+fn library(clients: impl Into<Vec<&'static [Role]>>, faults: u8) -> Bounds {
     Bounds {
         planted: None,
-        clients,
-        has_java: false,
+        clients: clients.into(),
+        java: &[],
+        has_downgrades: false,
         has_lock_channels: false,
         faults,
     }
 }
 
-fn beside_java(clients: usize, faults: u8) -> Bounds {
+/// A lock without readers.
+fn plain(clients: usize, faults: u8) -> Bounds {
+    library(vec![WRITER; clients], faults)
+}
+
+fn beside_java(java: &'static [Role], bounds: Bounds) -> Bounds {
+    Bounds { java, ..bounds }
+}
+
+fn plain_beside_java(clients: usize, faults: u8) -> Bounds {
+    beside_java(WRITER, plain(clients, faults))
+}
+
+fn with_downgrades(bounds: Bounds) -> Bounds {
     Bounds {
-        has_java: true,
-        ..library(clients, faults)
+        has_downgrades: true,
+        ..bounds
     }
 }
 
@@ -39,53 +60,60 @@ fn breaks_no_promise(bounds: Bounds) {
 
 #[test]
 fn the_promises_are_kept_without_faults() {
-    breaks_no_promise(library(3, 0));
-    breaks_no_promise(beside_java(2, 0));
-    breaks_no_promise(with_lock_channels(beside_java(2, 0)));
+    breaks_no_promise(plain(3, 0));
+    breaks_no_promise(plain_beside_java(2, 0));
+    breaks_no_promise(with_lock_channels(plain_beside_java(2, 0)));
+    breaks_no_promise(library([WRITER, READER, READER], 0));
+    breaks_no_promise(with_downgrades(library([EITHER, EITHER], 0)));
+    breaks_no_promise(beside_java(EITHER, library([WRITER, READER], 0)));
 }
 
 #[test]
 fn a_fault_breaks_no_promise() {
-    breaks_no_promise(library(2, 1));
-    breaks_no_promise(with_lock_channels(library(2, 1)));
+    breaks_no_promise(with_lock_channels(plain(2, 1)));
+    breaks_no_promise(with_downgrades(library([EITHER, EITHER], 1)));
 }
 
 #[test]
 #[ignore = "soak"]
 fn two_faults_break_no_promise() {
-    breaks_no_promise(library(2, 2));
-    breaks_no_promise(with_lock_channels(library(2, 2)));
+    breaks_no_promise(plain(2, 2));
+    breaks_no_promise(with_lock_channels(plain(2, 2)));
+    breaks_no_promise(with_downgrades(library([WRITER, READER], 2)));
 }
 
 #[test]
 #[ignore = "soak"]
 fn a_fault_beside_java_breaks_no_promise() {
-    breaks_no_promise(beside_java(2, 1));
-    breaks_no_promise(with_lock_channels(beside_java(2, 1)));
+    breaks_no_promise(plain_beside_java(2, 1));
+    breaks_no_promise(with_lock_channels(plain_beside_java(2, 1)));
+    breaks_no_promise(beside_java(EITHER, library([EITHER, EITHER], 1)));
 }
 
 #[test]
 #[ignore = "soak"]
 fn two_faults_beside_java_break_no_promise() {
-    breaks_no_promise(beside_java(2, 2));
+    breaks_no_promise(plain_beside_java(2, 2));
 }
 
 #[test]
 #[ignore = "soak"]
 fn three_clients_beside_java_break_no_promise() {
-    breaks_no_promise(beside_java(3, 0));
+    breaks_no_promise(plain_beside_java(3, 0));
+    breaks_no_promise(beside_java(EITHER, library([WRITER, READER, READER], 0)));
 }
 
 #[test]
 #[ignore = "soak"]
 fn a_fault_breaks_no_promise_to_three_clients() {
-    breaks_no_promise(library(3, 1));
+    breaks_no_promise(plain(3, 1));
+    breaks_no_promise(library([WRITER, READER, READER], 1));
 }
 
 /// A promise about quiet states says nothing about steps that never end.
 #[test]
 fn urgent_steps_end() {
-    for bounds in [library(2, 1), beside_java(2, 0)] {
+    for bounds in [plain_beside_java(2, 0), library([WRITER, READER], 1)] {
         let longest = longest_urgent_path(&bounds);
         println!("at most {longest} urgent steps in a row: {bounds:?}");
     }
@@ -132,25 +160,63 @@ fn urgent_path(
 #[test]
 fn each_rule_is_needed() {
     for (planted, bounds, promise) in [
-        (Planted::NotMarked, library(2, 0), ORDER),
-        (Planted::Barges, library(2, 0), ORDER),
-        (Planted::DeadKept, library(2, 1), CALLED),
-        (Planted::MarkKept, library(2, 0), KEPT),
-        (Planted::DroppedAtCall, library(2, 0), CALLED),
-        (Planted::LeavesSilently, library(2, 0), CALLED),
-        (Planted::LeavesJavaSilently, beside_java(2, 0), CALLED),
-        (Planted::OnlyIfCalledIgnored, library(2, 0), CALLED),
-        (Planted::LeavesOnlyIfFree, beside_java(2, 1), ONCE),
-        (Planted::CallIgnored, library(2, 1), CALLED),
-        (Planted::CallIgnored, library(2, 1), ONCE),
-        (Planted::LastCallIgnored, library(2, 1), CALLED),
-        (Planted::ReservedWithoutEnd, library(2, 1), ONE_TIMER),
-        (Planted::OldPlaceKept, library(2, 1), ONCE),
-        (Planted::NotAskedAfterConfirmation, library(2, 0), CALLED),
-        (Planted::RankStale, beside_java(2, 0), CALLED),
-        (Planted::MessageForgotten, library(2, 0), CALLED),
+        (Planted::NotMarked, plain(2, 0), ORDER),
+        (Planted::Barges, plain(2, 0), ORDER),
+        (Planted::DeadKept, plain(2, 1), CALLED),
+        (Planted::MarkKept, plain(2, 0), KEPT),
+        (Planted::DroppedAtCall, plain(2, 0), CALLED),
+        (Planted::LeavesSilently, plain(2, 0), CALLED),
+        (Planted::LeavesJavaSilently, plain_beside_java(2, 0), CALLED),
+        (Planted::OnlyIfCalledIgnored, plain(2, 0), CALLED),
+        (Planted::LeavesOnlyIfFree, plain_beside_java(2, 1), ONCE),
+        (Planted::CallIgnored, plain(2, 1), CALLED),
+        (Planted::CallIgnored, plain(2, 1), ONCE),
+        (Planted::LastCallIgnored, plain(2, 1), CALLED),
+        (Planted::ReservedWithoutEnd, plain(2, 1), TIMERS),
+        (Planted::OldPlaceKept, plain(2, 1), ONCE),
+        (Planted::NotAskedAfterConfirmation, plain(2, 0), CALLED),
+        (Planted::RankStale, plain_beside_java(2, 0), CALLED),
+        (Planted::MessageForgotten, plain(2, 0), CALLED),
     ] {
-        let planted = Some(planted);
-        check::breaks(Bounds { planted, ..bounds }, promise);
+        finds(planted, bounds, promise);
     }
+}
+
+#[test]
+fn each_rule_of_readers_is_needed() {
+    let crowd = || library([WRITER, READER, READER], 0);
+    let pair = |faults| library([WRITER, READER], faults);
+    for (planted, bounds, promise) in [
+        (Planted::PassesWriter, crowd(), OVERTAKEN),
+        (
+            Planted::PassesCalledReader,
+            beside_java(READER, crowd()),
+            OVERTAKEN,
+        ),
+        (Planted::ChainBroken, crowd(), CALLED),
+        (Planted::LeavesReadersSilently, crowd(), CALLED),
+        (
+            Planted::LeavesJavaReaders,
+            beside_java(READER, pair(0)),
+            CALLED,
+        ),
+        (
+            Planted::DowngradesSilently,
+            with_downgrades(pair(0)),
+            CALLED,
+        ),
+        (
+            Planted::RoleKept,
+            with_downgrades(library([EITHER, EITHER], 1)),
+            CALLED,
+        ),
+        (Planted::NotProbed, beside_java(READER, pair(1)), TIMERS),
+    ] {
+        finds(planted, bounds, promise);
+    }
+}
+
+fn finds(planted: Planted, bounds: Bounds, promise: &'static str) {
+    let planted = Some(planted);
+    check::breaks(Bounds { planted, ..bounds }, promise);
 }
