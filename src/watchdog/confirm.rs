@@ -12,7 +12,7 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 
 use super::thread::{BATCH, RenewalRequest, WatchdogThread};
-use super::{Renewal, Schedule, Shared, TargetId, Watchdog, guarded};
+use super::{Renew, Renewal, Schedule, Shared, TargetId, Watchdog, guarded};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::protocol::{self, Verdict};
@@ -117,9 +117,16 @@ impl Watchdog {
 }
 
 impl Shared {
+    /// All targets.
+    pub(super) fn targets(&self) -> Vec<(TargetId, Arc<dyn Renew>)> {
+        let mut state = self.state.lock();
+        self.read_noted(&mut state);
+        state.registry.due(Moment::NEVER)
+    }
+
     /// Makes the thread confirm these locks at once.
     pub(super) fn confirm_now(&self, is_meant: impl Fn(&LockKey) -> bool) {
-        let mut targets = self.state.lock().registry.due(Moment::NEVER);
+        let mut targets = self.targets();
         targets.retain(|(_, target)| is_meant(target.key()));
         for (id, target) in targets {
             target.confirm_now();

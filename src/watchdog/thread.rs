@@ -111,11 +111,7 @@ impl WatchdogThread {
             if self.is_over(&mut state) {
                 return None;
             }
-            for id in std::mem::take(&mut state.noted) {
-                state
-                    .registry
-                    .reschedule(id, |target| self.shared.schedule_of(&**target));
-            }
+            self.shared.read_noted(&mut state);
             let now = Moment::now();
             let due = state.registry.due(now);
             let most_orphans = match state.phase {
