@@ -141,11 +141,13 @@ pub(crate) struct Call {
 
 /// Appends an argument of a command.
 fn pack(packed: &mut Vec<u8>, argument: &[u8]) {
+    packed.reserve(argument.len() + 24);
     pack_number(packed, b'$', argument.len());
     packed.extend_from_slice(argument);
     packed.extend_from_slice(b"\r\n");
 }
 
+#[inline]
 fn pack_number(packed: &mut Vec<u8>, mark: u8, number: usize) {
     // Nearly every number is short. Fixed lengths are faster to append.
     if let Ok(number @ 0..100) = u8::try_from(number) {
@@ -175,17 +177,21 @@ impl Call {
         }
     }
 
+    #[inline]
     pub(crate) fn key(mut self, key: &str) -> Self {
         self.keys += 1;
         let before = self.packed.len();
         pack(&mut self.packed, key.as_bytes());
         let length = self.packed.len() - before;
-        // Before the arguments, if there are any.
-        self.packed[self.args_at..].rotate_right(length);
+        if self.args_at < before {
+            // Before the arguments.
+            self.packed[self.args_at..].rotate_right(length);
+        }
         self.args_at += length;
         self
     }
 
+    #[inline]
     pub(crate) fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {
         self.args += 1;
         pack(&mut self.packed, arg.as_ref());
@@ -291,7 +297,12 @@ impl Call {
         packed.reserve(self.packed.len() + script.len() + 64);
         pack_number(packed, b'*', count);
         packed.extend_from_slice(script);
-        pack(packed, itoa::Buffer::new().format(self.keys).as_bytes());
+        match u8::try_from(self.keys) {
+            Ok(keys @ 0..10) => {
+                packed.extend_from_slice(&[b'$', b'1', b'\r', b'\n', b'0' + keys, b'\r', b'\n'])
+            }
+            _ => pack(packed, itoa::Buffer::new().format(self.keys).as_bytes()),
+        }
         packed.extend_from_slice(&self.packed);
         if self.publishes.is_some() {
             pack(packed, publish.command().as_bytes());

@@ -155,8 +155,8 @@ impl Armed {
             if left.is_zero() {
                 return Err(ErrorKind::TimedOut.into());
             }
-            let tolerance = left / 16 + SHORTEST;
-            if self.0.is_zero() || self.0 > left + tolerance {
+            let is_too_long = || self.0 > left && self.0 > left + left / 16 + SHORTEST;
+            if self.0.is_zero() || is_too_long() {
                 self.arm(left, &arm)?;
             }
             match operation() {

@@ -103,9 +103,15 @@ impl State {
         }
     }
 
-    /// True if this first reply says that the server refuses the connection.
-    fn is_refused_by(&self, error: &RedisError) -> bool {
-        !self.is_established && refuses_connection(error)
+    /// The error of a server that refuses the connection, if this is its first reply.
+    fn refusal(&self, reply: &RedisResult<Value>) -> Option<RedisError> {
+        let refusal = reply.as_ref().err().filter(|_| !self.is_established)?;
+        refuses_connection(refusal).then(|| refusal.clone())
+    }
+
+    /// Since when nothing has arrived while something is awaited.
+    fn unanswered_since(&self) -> Moment {
+        self.heard.max(self.awaited_since)
     }
 
     /// A write has not taken all bytes, or may not take them.
@@ -117,8 +123,8 @@ impl State {
 struct Input {
     received: Received,
     reading: Reading,
-    /// Empty between reads.
-    replies: Vec<RedisResult<Value>>,
+    /// Replies that have arrived, and what they are to. Empty between reads.
+    replies: Vec<(RedisResult<Value>, Option<Awaited>)>,
 }
 
 impl fmt::Debug for Link {
@@ -332,8 +338,7 @@ impl Link {
 
     /// Since when nothing has arrived while something is awaited.
     fn unanswered_since(&self) -> Moment {
-        let state = self.state.lock();
-        state.heard.max(state.awaited_since)
+        self.state.lock().unanswered_since()
     }
 
     fn lost_its_name(&self) -> bool {
