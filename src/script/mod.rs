@@ -141,17 +141,15 @@ pub(crate) struct Call {
 
 /// Appends an argument of a command.
 fn pack(packed: &mut Vec<u8>, argument: &[u8]) {
-    packed.reserve(argument.len() + 24);
     pack_number(packed, b'$', argument.len());
     packed.extend_from_slice(argument);
     packed.extend_from_slice(b"\r\n");
 }
 
-#[inline]
 fn pack_number(packed: &mut Vec<u8>, mark: u8, number: usize) {
     // Nearly every number is short. Fixed lengths are faster to append.
-    if let Ok(number @ 0..100) = u8::try_from(number) {
-        let (tens, ones) = (b'0' + number / 10, b'0' + number % 10);
+    if number < 100 {
+        let (tens, ones) = (b'0' + (number / 10) as u8, b'0' + (number % 10) as u8);
         return match tens {
             b'0' => packed.extend_from_slice(&[mark, ones, b'\r', b'\n']),
             _ => packed.extend_from_slice(&[mark, tens, ones, b'\r', b'\n']),

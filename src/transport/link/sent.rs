@@ -27,6 +27,8 @@ pub(crate) struct Sent {
     pub(crate) is_reused: bool,
     /// This thread has the right to read. It has it only while it waits.
     reads: bool,
+    /// Other threads may give it the right to read.
+    is_waiting: bool,
 }
 
 /// A request whose reply no thread waits for any longer.
@@ -67,6 +69,7 @@ impl Sent {
             sent_at,
             is_reused,
             reads: false,
+            is_waiting: false,
         }
     }
 
@@ -113,13 +116,18 @@ impl Sent {
     }
 
     fn begin_wait(&mut self) {
-        self.pending.begin_wait();
         self.reads = self.link.begin_reading();
+        if !self.reads {
+            // Before the second look: the thread that reads gives its right to one that waits.
+            self.is_waiting = true;
+            self.pending.begin_wait();
+            self.reads = self.link.begin_reading();
+        }
     }
 
     /// Gives the right to read to another thread that waits.
     fn end_wait(&mut self) {
-        let has_got_reading = self.pending.end_wait();
+        let has_got_reading = std::mem::take(&mut self.is_waiting) && self.pending.end_wait();
         if std::mem::take(&mut self.reads) || has_got_reading {
             self.link.hand_over();
         }
