@@ -25,8 +25,9 @@ impl Exchange {
     /// Appends one call to a link that is open, for another thread, which waits for the reply. `None`
     /// if a link has to be opened: a busy one may be slow.
     pub(super) fn append_for_other(server: Arc<Server>, call: &Call) -> Option<Self> {
-        let link = server.links.open_link(1)?;
-        let sent = link.append(1, Moment::now(), |out| out.call(call, false));
+        let now = Moment::now();
+        let link = server.links.open_link(1, now)?;
+        let sent = link.append(1, now, |out| out.call(call, false));
         Some(Self::of_one(server, sent))
     }
 

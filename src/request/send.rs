@@ -78,8 +78,9 @@ impl Attempt<'_, '_> {
         let is_repeatable = states.all(|state| state.call().is_repeatable());
         let timeout = self.client(group.places[0]).command_timeout;
         loop {
-            let link = group.server.links.open_link(requests)?;
-            let until = self.until.min(Moment::now().after(timeout));
+            let now = Moment::now();
+            let link = group.server.links.open_link(requests, now)?;
+            let until = self.until.min(now.after(timeout));
             if is_repeatable || link.is_alive(until) {
                 return Some(link);
             }

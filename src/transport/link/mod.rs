@@ -125,6 +125,8 @@ struct Input {
     reading: Reading,
     /// Replies that have arrived, and what they are to. Empty between reads.
     replies: Vec<(RedisResult<Value>, Option<Awaited>)>,
+    /// Why ASKING was refused, for the request after it.
+    refusal: Option<RedisError>,
 }
 
 impl fmt::Debug for Link {
@@ -168,6 +170,7 @@ impl Link {
                 received,
                 reading,
                 replies: Vec::new(),
+                refusal: None,
             }),
         }
     }
@@ -201,10 +204,8 @@ impl Link {
     }
 
     /// True if nothing has arrived for this time although a reply is awaited.
-    pub(crate) fn is_unanswered_for(&self, time: Duration) -> bool {
-        self.load() > 0
-            && Moment::now().since(self.unanswered_since()) >= time
-            && !self.has_arrived()
+    pub(crate) fn is_unanswered_for(&self, time: Duration, now: Moment) -> bool {
+        self.load() > 0 && now.since(self.unanswered_since()) >= time && !self.has_arrived()
     }
 
     /// Sends no further request on the link. Those that are under way get their replies.
@@ -213,8 +214,8 @@ impl Link {
     }
 
     /// True if a reply has arrived lately.
-    pub(crate) fn is_fresh(&self) -> bool {
-        Moment::now().since(self.heard()) < FRESH
+    pub(crate) fn is_fresh(&self, now: Moment) -> bool {
+        now.since(self.heard()) < FRESH
     }
 
     /// Sends `requests` requests now, at `sent_at`, which `pack` appends. The caller has
@@ -326,7 +327,7 @@ impl Link {
                     self.state.lock().lost_its_name = true;
                     name.not_received(error);
                 }
-                Awaited::Asking(_) => {}
+                Awaited::Asking => {}
             }
         }
     }

@@ -93,7 +93,10 @@ impl Link {
     /// Gives each reply that has arrived to its thread.
     pub(super) fn deliver(&self, input: &mut Input) -> RedisResult<()> {
         let Input {
-            received, replies, ..
+            received,
+            replies,
+            refusal,
+            ..
         } = input;
         let decoded = loop {
             match received.next() {
@@ -110,13 +113,13 @@ impl Link {
             let mut state = self.state.lock();
             state.heard = now;
             state.woken = replies.len() - 1;
-            if let Some(refusal) = state.refusal(first) {
+            if let Some(error) = state.refusal(first) {
                 // It is the only reply, and no request is executed.
                 self.retire();
                 let requests = state.awaited.drain(..);
                 let requests = requests.filter(|one| !matches!(one, Awaited::Name(_)));
                 replies.clear();
-                replies.extend(requests.map(|one| (Err(refusal.clone()), Some(one))));
+                replies.extend(requests.map(|one| (Err(error.clone()), Some(one))));
             } else {
                 state.is_established = true;
                 for (_, awaited) in &mut *replies {
@@ -130,9 +133,14 @@ impl Link {
             match awaited {
                 Some(Awaited::Request(pending, place)) => {
                     requests += 1;
+                    // If the server refused ASKING, that error is the reason.
+                    let reply = match refusal.take() {
+                        Some(refusal) if reply.is_err() => Err(refusal),
+                        _ => reply,
+                    };
                     pending.end(place, Outcome::Replied(reply, now));
                 }
-                Some(Awaited::Asking(pending)) => pending.asked(reply),
+                Some(Awaited::Asking) => *refusal = reply.err(),
                 Some(Awaited::Name(name)) => name.received(reply),
                 Some(Awaited::Nothing) => requests += 1,
                 None => is_unexpected = true,
