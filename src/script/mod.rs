@@ -116,6 +116,14 @@ impl Publish {
             Self::ToShard => "spublish",
         }
     }
+
+    /// The command as an argument, in the bytes of the protocol of Redis.
+    fn packed(self) -> &'static [u8] {
+        match self {
+            Self::ToAll => b"$7\r\npublish\r\n",
+            Self::ToShard => b"$8\r\nspublish\r\n",
+        }
+    }
 }
 
 /// One call of a script.
@@ -303,7 +311,7 @@ impl Call {
         }
         packed.extend_from_slice(&self.packed);
         if self.publishes.is_some() {
-            pack(packed, publish.command().as_bytes());
+            packed.extend_from_slice(publish.packed());
         }
     }
 }
