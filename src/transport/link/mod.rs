@@ -27,7 +27,7 @@ use crate::base::clock::Moment;
 use crate::script::Publish;
 use crate::transport::connection_name::{ConnectionName, refuses_connection};
 use crate::transport::received::{LARGEST_BUFFER, Received};
-use crate::transport::socket::{Reading, SharedSocket};
+use crate::transport::socket::{Reading, Socket};
 
 mod outgoing;
 mod pending;
@@ -49,7 +49,7 @@ const FRESH: Duration = Duration::from_secs(60);
 const ALIVE: Duration = Duration::from_millis(100);
 
 pub(crate) struct Link {
-    socket: SharedSocket,
+    socket: Socket,
     publish: Publish,
     /// The requests without a reply. A thread that chooses the link adds its requests before it
     /// sends them.
@@ -140,7 +140,7 @@ impl fmt::Debug for Link {
 
 impl Link {
     pub(crate) fn new(
-        (socket, reading): (SharedSocket, Reading),
+        (socket, reading): (Socket, Reading),
         received: Received,
         name: Option<Arc<ConnectionName>>,
         publish: Publish,

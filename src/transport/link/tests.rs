@@ -58,7 +58,7 @@ impl Peer {
         });
         let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
         let socket = Socket::connect(&address, None, SOON).unwrap();
-        let link = Link::new(socket.share(), Received::default(), name, Publish::ToAll);
+        let link = Link::new(socket, Received::default(), name, Publish::ToAll);
         Self {
             link: Arc::new(link),
             steps,
@@ -358,7 +358,7 @@ fn many_threads_get_their_own_replies() {
             Err(error) => assert!(!end.is_past(), "{error}"),
         }
     };
-    let link = Link::new(socket.share(), Received::default(), None, Publish::ToAll);
+    let link = Link::new(socket, Received::default(), None, Publish::ToAll);
     let link = Arc::new(link);
     scope(|scope| {
         for thread in 0..16 {
