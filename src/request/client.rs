@@ -69,6 +69,12 @@ impl RedisClient {
         self.health(lock, Health::is_unresponsive)
     }
 
+    /// Whether the circuit breaker of the server that has the lock skips it now. If it does not,
+    /// the caller sends a request.
+    pub(crate) fn skips(&self, lock: &LockKey) -> bool {
+        self.health(lock, Health::skips)
+    }
+
     /// The health of the server that has the lock, or had it last.
     pub(super) fn health<T>(&self, lock: &LockKey, read: impl FnOnce(&Health) -> T) -> T {
         match self.topology.last_known(lock) {

@@ -12,6 +12,7 @@ use crate::transport::link::Sent;
 use crate::transport::server::Server;
 
 /// Requests to one server that were sent together. Dropping them abandons them.
+#[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) server: Arc<Server>,
     pub(super) sent: Sent,

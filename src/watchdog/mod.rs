@@ -145,7 +145,7 @@ impl Watchdog {
             confirm_every,
             ..Shared::default()
         });
-        let clock = batch_client.clock().clone();
+        let clock = batch_client.redis.clock.clone();
         #[cfg(feature = "testing")]
         shared.register(&clock);
         let body = thread::WatchdogThread::new(

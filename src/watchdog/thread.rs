@@ -81,7 +81,7 @@ impl WatchdogThread {
     }
 
     pub(super) fn pass(&mut self, work: Work) {
-        let _entered = Entered::by_own_thread(self.batch_client.clock());
+        let _entered = Entered::by_own_thread(&self.batch_client.redis.clock);
         let renewals = self.collect_renewals(&work.due);
         self.renew(&renewals, work.until);
         self.confirm(work.until);
@@ -203,7 +203,7 @@ impl WatchdogThread {
     fn renew(&mut self, renewals: &[RenewalRequest], until: Moment) {
         let mut together: BTreeMap<u16, Vec<&RenewalRequest>> = BTreeMap::new();
         for asked in renewals {
-            let number = self.batch_client.batch(&asked.2.key);
+            let number = self.batch_client.redis.batch(&asked.2.key);
             together.entry(number).or_default().push(asked);
         }
         // The renewals of different kinds of locks are different scripts.
@@ -240,7 +240,7 @@ impl WatchdogThread {
         }
         let counters = &self.observer.counters;
         counters.renewal_calls.add(requests.len() as u64);
-        let replies = self.batch_client.request(requests, until);
+        let replies = self.batch_client.request(requests, false, until);
         let mut again = Vec::new();
         let mut failures: Vec<(RedisError, Vec<&RenewalRequest>)> = Vec::new();
         for (&batch, (reply, asked)) in batches.iter().zip(replies) {
@@ -325,7 +325,7 @@ impl WatchdogThread {
         } else {
             counters.renewals_unknown.add(failed);
         }
-        let node = self.batch_client.name(&locks[0].2.key);
+        let node = self.batch_client.redis.name(&locks[0].2.key);
         tell(move || {
             tracing::warn!(
                 %node,

@@ -288,8 +288,7 @@ impl Link {
     /// its reply until this moment. `None` if there is none.
     pub(crate) fn ask_chosen(self: &Arc<Self>, packed: &[u8], until: Moment) -> Option<Outcome> {
         let mut sent = self.send(1, Moment::now(), |out| out.command(packed));
-        sent.wait(until, Duration::MAX);
-        sent.outcomes().pop().flatten()
+        sent.only_outcome(until, Duration::MAX)
     }
 
     /// Sends a request whose reply no thread needs, unless the link has ended.

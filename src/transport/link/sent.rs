@@ -18,6 +18,7 @@ use crate::transport::socket::wait;
 const LATE: Duration = Duration::from_millis(100);
 
 /// Requests on a link. Their replies are recorded until this and all copies are dropped.
+#[derive(Debug)]
 pub(crate) struct Sent {
     link: Arc<Link>,
     pending: Arc<Pending>,
@@ -113,6 +114,12 @@ impl Sent {
             }
         }
         self.end_wait();
+    }
+
+    /// Waits as [`wait`](Self::wait) for the outcome of a single request.
+    pub(crate) fn only_outcome(&mut self, until: Moment, timeout: Duration) -> Option<Outcome> {
+        self.wait(until, timeout);
+        self.pending.outcomes().pop().flatten()
     }
 
     fn begin_wait(&mut self) {
