@@ -49,7 +49,7 @@ impl Exchange {
 
     /// Records that the link broke. Returns the error.
     pub(super) fn broke(&self, error: RedisError) -> RedisError {
-        let established = self.sent.link().is_established();
+        let established = self.sent.link.is_established();
         self.server.failed(&error, established, self.sent.sent_at);
         // A connection that was cut while it was idle, or because of its name, says nothing of its
         // server.

@@ -55,7 +55,7 @@ impl RedisClient {
         if let Some(Outcome::Replied(Ok(_), at)) = outcome {
             server.replied(at, at.since(sent.sent_at));
         }
-        let established = sent.link().is_established();
+        let established = sent.link.is_established();
         let fail = |error| failed(server, error, established, sent.sent_at);
         reply_of(outcome).map(drop).map_err(fail)
     }

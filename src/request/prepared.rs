@@ -70,7 +70,7 @@ impl Prepared {
                 let appended =
                     server.and_then(|server| Exchange::append_for_other(server, &self.call));
                 appended.map(|exchange| {
-                    let link = Arc::clone(exchange.sent.link());
+                    let link = Arc::clone(&exchange.sent.link);
                     *state = State::Sent(exchange);
                     link
                 })

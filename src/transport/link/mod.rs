@@ -64,6 +64,7 @@ pub(crate) struct Link {
     input: Mutex<Input>,
 }
 
+#[derive(Default)]
 struct State {
     /// Bytes that no thread writes yet.
     unwritten: Vec<u8>,
@@ -120,6 +121,7 @@ impl State {
     }
 }
 
+#[derive(Default)]
 struct Input {
     received: Received,
     reading: Reading,
@@ -151,26 +153,15 @@ impl Link {
             load: AtomicUsize::new(0),
             is_usable: AtomicBool::new(true),
             state: Mutex::new(State {
-                unwritten: Vec::new(),
-                woken: 0,
-                unsent: Vec::new(),
-                is_writing: false,
-                in_write: 0,
-                is_reading: false,
-                awaited: VecDeque::new(),
                 heard: Moment::now(),
-                awaited_since: Moment::ZERO,
-                is_established: false,
                 name,
-                lost_its_name: false,
-                end: None,
+                ..State::default()
             }),
             opened_at: Moment::now(),
             input: Mutex::new(Input {
                 received,
                 reading,
-                replies: Vec::new(),
-                refusal: None,
+                ..Input::default()
             }),
         }
     }
@@ -337,7 +328,7 @@ impl Link {
     }
 
     /// Since when nothing has arrived while something is awaited.
-    fn unanswered_since(&self) -> Moment {
+    pub(crate) fn unanswered_since(&self) -> Moment {
         self.state.lock().unanswered_since()
     }
 

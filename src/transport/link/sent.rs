@@ -20,7 +20,7 @@ const LATE: Duration = Duration::from_millis(100);
 /// Requests on a link. Their replies are recorded until this and all copies are dropped.
 #[derive(Debug)]
 pub(crate) struct Sent {
-    link: Arc<Link>,
+    pub(crate) link: Arc<Link>,
     pending: Arc<Pending>,
     /// Before they were sent.
     pub(crate) sent_at: Moment,
@@ -74,17 +74,8 @@ impl Sent {
         }
     }
 
-    pub(crate) fn link(&self) -> &Arc<Link> {
-        &self.link
-    }
-
     pub(crate) fn is_over(&self) -> bool {
         self.pending.is_over()
-    }
-
-    /// Since when nothing has arrived on the link while something is awaited.
-    pub(crate) fn unanswered_since(&self) -> Moment {
-        self.link.unanswered_since()
     }
 
     /// Waits for all replies until this moment, or until nothing has arrived on the link for
@@ -148,11 +139,6 @@ impl Sent {
     /// The outcomes that are known.
     pub(crate) fn outcomes(&self) -> List<Option<Outcome>> {
         self.pending.outcomes()
-    }
-
-    /// True if something has arrived that no thread has read.
-    pub(crate) fn has_arrived(&self) -> bool {
-        self.link.has_arrived()
     }
 
     /// The request at this place, which has no outcome yet.

@@ -289,7 +289,7 @@ fn a_link_without_replies_ends_a_wait_and_progress_prolongs_it() {
     let timeout = Duration::from_millis(50);
     second.wait(soon(), timeout);
     assert!(!second.is_over() && Moment::now().since(heard) < SOON / 2);
-    assert!(Moment::now().since(second.unanswered_since()) >= timeout);
+    assert!(Moment::now().since(second.link.unanswered_since()) >= timeout);
     drop(second);
     assert_eq!(reply(&mut first), 1);
     peer.finish();
