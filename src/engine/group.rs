@@ -45,7 +45,7 @@ pub(super) fn group<'a>(
         return groups;
     }
     let places: Vec<(&Arc<Core>, u16)> = parts
-        .map(|(core, key)| (core, core.redis.batch(key)))
+        .map(|(core, key)| (core, core.redis.topology.batch(key)))
         .collect();
     for (at, (core, number)) in places.iter().enumerate() {
         let is_same = |group: &&mut List<usize>| {

@@ -225,7 +225,10 @@ impl Parts {
             let rule = "a majority needs an odd number of servers, at least three";
             return Err(refused("clients", format!("{servers} servers"), rule));
         }
-        let names = self.list.iter().map(|part| part.core.redis.name(&part.key));
+        let names = self
+            .list
+            .iter()
+            .map(|part| part.core.redis.topology.name(&part.key));
         let names: Vec<Arc<str>> = names.collect();
         let duplicate = (1..servers).find(|&at| names[..at].contains(&names[at]));
         duplicate.map_or(Ok(()), |at| {

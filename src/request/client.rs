@@ -49,21 +49,6 @@ impl RedisClient {
         }
     }
 
-    /// The name of the server that has the lock, as far as is known.
-    pub(crate) fn name(&self, lock: &LockKey) -> Arc<str> {
-        self.topology.name(lock)
-    }
-
-    /// Locks with the same number may share a request.
-    pub(crate) fn batch(&self, lock: &LockKey) -> u16 {
-        self.topology.batch(lock)
-    }
-
-    /// The addresses that the user gave, without credentials, for messages.
-    pub(crate) fn deployment(&self) -> Arc<str> {
-        self.topology.deployment()
-    }
-
     /// Whether the server that has the lock did not reply to the last request.
     pub(crate) fn is_unresponsive(&self, lock: &LockKey) -> bool {
         self.health(lock, Health::is_unresponsive)
@@ -88,7 +73,7 @@ impl RedisClient {
     pub(super) fn unanswered(&self, lock: &LockKey, since: Moment) {
         match self.topology.last_known(lock) {
             Some(server) => server.unanswered(since),
-            None => report(self.look_ups.unanswered(since), &self.deployment()),
+            None => report(self.look_ups.unanswered(since), &self.topology.deployment()),
         }
     }
 

@@ -78,7 +78,7 @@ impl RedisClient {
 
     /// The error if no server is known that has locks.
     fn route_error(&self, error: RouteError, began: Moment) -> Error {
-        let unavailable = |cause| unavailable(&self.deployment(), began, cause);
+        let unavailable = |cause| unavailable(&self.topology.deployment(), began, cause);
         final_error("", error).unwrap_or_else(unavailable)
     }
 }

@@ -41,7 +41,7 @@ impl WatchdogThread {
                 self.count_from(latest, id);
                 continue;
             };
-            let call = calls.entry(self.batch_client.redis.name(&renewal.key));
+            let call = calls.entry(self.batch_client.redis.topology.name(&renewal.key));
             // A server that did not reply lately is asked after the pauses of its circuit breaker.
             let is_asked = || !self.batch_client.redis.skips(&renewal.key);
             match call.or_insert_with(|| is_asked().then(Vec::new)) {
@@ -62,7 +62,7 @@ impl WatchdogThread {
     /// Whether this renewal can be in a script call with these others.
     pub(super) fn has_place(&self, call: &[RenewalRequest], renewal: &Renewal) -> bool {
         call.first().is_none_or(|(.., first)| {
-            let batch = |one: &Renewal| self.batch_client.redis.batch(&one.key);
+            let batch = |one: &Renewal| self.batch_client.redis.topology.batch(&one.key);
             call.len() < BATCH
                 && first.call.is_like(&renewal.call)
                 && batch(first) == batch(renewal)

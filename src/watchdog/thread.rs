@@ -203,7 +203,7 @@ impl WatchdogThread {
     fn renew(&mut self, renewals: &[RenewalRequest], until: Moment) {
         let mut together: BTreeMap<u16, Vec<&RenewalRequest>> = BTreeMap::new();
         for asked in renewals {
-            let number = self.batch_client.redis.batch(&asked.2.key);
+            let number = self.batch_client.redis.topology.batch(&asked.2.key);
             together.entry(number).or_default().push(asked);
         }
         // The renewals of different kinds of locks are different scripts.
@@ -325,7 +325,7 @@ impl WatchdogThread {
         } else {
             counters.renewals_unknown.add(failed);
         }
-        let node = self.batch_client.redis.name(&locks[0].2.key);
+        let node = self.batch_client.redis.topology.name(&locks[0].2.key);
         tell(move || {
             tracing::warn!(
                 %node,
