@@ -96,6 +96,23 @@ fn a_write_to_a_full_socket_ends_by_the_deadline() {
 }
 
 #[test]
+fn a_write_that_must_not_wait_writes_what_the_buffer_takes() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
+    let Tested { socket, .. } = Tested::connect(&address, None, Duration::from_secs(5));
+    let text = vec![0; 64 << 20];
+    let written = socket.try_write(&text).unwrap();
+    assert!((1..text.len()).contains(&written));
+    let failure = loop {
+        if let Err(error) = socket.try_write(&text) {
+            break error;
+        }
+    };
+    assert_eq!(failure.kind(), ErrorKind::WouldBlock);
+}
+
+#[test]
 fn an_alert_is_no_reply() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
