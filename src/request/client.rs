@@ -123,7 +123,8 @@ impl RedisClient {
             .arg(text)
             .get_packed_command();
         let until = deadline.min(Moment::now().after(self.command_timeout));
-        reply_of(link.ask_chosen(&message, until)).map(drop)
+        let mut sent = link.send(1, Moment::now(), |out| out.command(&message));
+        reply_of(sent.only_outcome(until, Duration::MAX)).map(drop)
     }
 
     /// The error of a call that got no reply in its time.

@@ -146,8 +146,9 @@ impl WatchdogThread {
             }
             let next = state.orphans.iter().map(|orphan| orphan.due);
             let next = next.chain(self.shared.first_due(&state)).min();
-            state.asleep_until =
-                next.map_or(Moment::NEVER, |due| due.min(now.after(LONGEST_SLEEP)));
+            // New targets have to be confirmed, too.
+            let longest = LONGEST_SLEEP.min(self.shared.confirm_every);
+            state.asleep_until = next.map_or(Moment::NEVER, |due| due.min(now.after(longest)));
             if state.asleep_until == Moment::NEVER {
                 self.shared.changed.wait(&mut state);
             } else {

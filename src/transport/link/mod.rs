@@ -272,12 +272,6 @@ impl Link {
     /// Sends one command and waits for its reply until this moment. `None` if there is none.
     pub(crate) fn ask(self: &Arc<Self>, packed: &[u8], until: Moment) -> Option<Outcome> {
         self.choose(1);
-        self.ask_chosen(packed, until)
-    }
-
-    /// Sends one command on a link that the caller has [chosen](Self::choose) for it, and waits for
-    /// its reply until this moment. `None` if there is none.
-    pub(crate) fn ask_chosen(self: &Arc<Self>, packed: &[u8], until: Moment) -> Option<Outcome> {
         let mut sent = self.send(1, Moment::now(), |out| out.command(packed));
         sent.only_outcome(until, Duration::MAX)
     }
