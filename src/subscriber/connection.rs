@@ -8,7 +8,6 @@ use std::time::Duration;
 use parking_lot::{Condvar, MappedMutexGuard, Mutex, MutexGuard};
 
 use super::channels::{Added, Channels};
-use super::thread::SubscriberThread;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
 use crate::base::wait::wait_until;
@@ -60,7 +59,7 @@ pub(super) struct SubscriberConnection {
     /// The thread has ended.
     pub(super) ended: Condvar,
     /// Its mutex protects: at most one thread runs.
-    thread: Mutex<Option<JoinHandle<()>>>,
+    pub(super) thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Its mutex protects two invariants:
@@ -131,33 +130,6 @@ impl SubscriberConnection {
             tell(move || {
                 tracing::debug!(?error, "could not interrupt the subscriber's read");
             });
-        }
-    }
-
-    fn start(self: &Arc<Self>) {
-        let mut thread = self.thread.lock();
-        {
-            let mut state = self.state.lock();
-            if state.running || state.stop {
-                return;
-            }
-            state.running = true;
-        }
-        let body = SubscriberThread::new(Arc::clone(self));
-        let observer = &self.context.observer;
-        match observer.spawn("leasehold-subscriber", move || body.run()) {
-            Ok(handle) => {
-                let ended = thread.replace(handle);
-                drop(thread);
-                // It has cleared `running`, which is the last thing that it does.
-                ended.map(JoinHandle::join);
-            }
-            // Waiting threads poll, and the next wait tries to start the thread again.
-            Err(error) => {
-                self.state.lock().running = false;
-                drop(thread);
-                tell(move || tracing::warn!(%error, "could not start the subscriber thread"));
-            }
         }
     }
 

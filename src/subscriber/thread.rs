@@ -3,6 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use redis::{RedisError, RedisResult, Value};
@@ -27,7 +28,7 @@ const PING_AFTER: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-pub(super) struct SubscriberThread {
+struct SubscriberThread {
     shared: Arc<SubscriberConnection>,
     /// Between attempts to connect.
     pauses: Backoff,
@@ -39,18 +40,44 @@ pub(super) struct SubscriberThread {
     logged_refusal: bool,
 }
 
-impl SubscriberThread {
-    pub(super) fn new(shared: Arc<SubscriberConnection>) -> Self {
-        Self {
-            shared,
+impl SubscriberConnection {
+    /// Starts the thread, unless it runs.
+    pub(super) fn start(self: &Arc<Self>) {
+        let mut thread = self.thread.lock();
+        {
+            let mut state = self.state.lock();
+            if state.running || state.stop {
+                return;
+            }
+            state.running = true;
+        }
+        let body = SubscriberThread {
+            shared: Arc::clone(self),
             pauses: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             failures: 0,
             refused: false,
             logged_refusal: false,
+        };
+        let observer = &self.context.observer;
+        match observer.spawn("leasehold-subscriber", move || body.run()) {
+            Ok(handle) => {
+                let ended = thread.replace(handle);
+                drop(thread);
+                // It has cleared `running`, which is the last thing that it does.
+                ended.map(JoinHandle::join);
+            }
+            // Waiting threads poll, and the next wait tries to start the thread again.
+            Err(error) => {
+                self.state.lock().running = false;
+                drop(thread);
+                tell(move || tracing::warn!(%error, "could not start the subscriber thread"));
+            }
         }
     }
+}
 
-    pub(super) fn run(mut self) {
+impl SubscriberThread {
+    fn run(mut self) {
         while !self.ends() {
             // A panic ends the connection, but not the thread.
             let connection = catch_unwind(AssertUnwindSafe(|| self.serve()));
