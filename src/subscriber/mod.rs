@@ -6,6 +6,7 @@
 
 mod channels;
 mod connection;
+mod push;
 mod thread;
 
 use std::sync::Arc;

@@ -10,6 +10,7 @@ use redis::{RedisError, RedisResult, Value};
 
 use super::channels::{BATCH, CALLED, Channels, Listening, REFUSED_PAUSE};
 use super::connection::SubscriberConnection;
+use super::push::{is_reply_to, parts_of, unexpected_reply};
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
@@ -379,33 +380,4 @@ impl Listening {
         let _entered = self.prepared.as_ref().map(|prepared| prepared.send());
         self.unparker.unpark_by_message();
     }
-}
-
-fn unexpected_reply() -> RedisError {
-    RedisError::from((
-        redis::ErrorKind::Parse,
-        "an unexpected reply to the subscriber",
-    ))
-}
-
-/// The first three elements of pushes such as `["message", channel, text]`,
-/// `["subscribe", channel, count]` and `["pong", ""]`. What is no text is empty.
-fn parts_of(push: &Value) -> Option<(&str, &str, &str)> {
-    let Value::Array(parts) = push else {
-        return None;
-    };
-    let text = |at: usize| match parts.get(at)? {
-        Value::BulkString(text) => str::from_utf8(text).ok(),
-        _ => None,
-    };
-    Some((text(0)?, text(1)?, text(2).unwrap_or_default()))
-}
-
-fn is_reply_to(reply: &Value, command: &str, argument: &str) -> bool {
-    let kind = match command {
-        "PING" => "pong",
-        other => other,
-    };
-    parts_of(reply)
-        .is_some_and(|(found, channel, _)| found.eq_ignore_ascii_case(kind) && channel == argument)
 }
