@@ -303,11 +303,10 @@ impl Call {
         packed.reserve(self.packed.len() + script.len() + 64);
         pack_number(packed, b'*', count);
         packed.extend_from_slice(script);
-        match u8::try_from(self.keys) {
-            Ok(keys @ 0..10) => {
-                packed.extend_from_slice(&[b'$', b'1', b'\r', b'\n', b'0' + keys, b'\r', b'\n'])
-            }
-            _ => pack(packed, itoa::Buffer::new().format(self.keys).as_bytes()),
+        if let Ok(keys @ 0..10) = u8::try_from(self.keys) {
+            packed.extend_from_slice(&[b'$', b'1', b'\r', b'\n', b'0' + keys, b'\r', b'\n']);
+        } else {
+            pack(packed, itoa::Buffer::new().format(self.keys).as_bytes());
         }
         packed.extend_from_slice(&self.packed);
         if self.publishes.is_some() {
