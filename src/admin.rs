@@ -109,7 +109,7 @@ pub fn server_of(client: &LockClient, name: &str) -> Result<Server, RouteError> 
 /// ```
 #[must_use]
 pub fn deployment(client: &LockClient) -> String {
-    client.core.redis.deployment().as_ref().into()
+    client.core.redis.topology.deployment().as_ref().into()
 }
 
 /// Fails for a name that no lock of the client can have, as the first call for such a lock does. No

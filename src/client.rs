@@ -300,7 +300,7 @@ impl LockClient {
 impl fmt::Debug for LockClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LockClient")
-            .field("node", &Short(&self.core.redis.deployment()))
+            .field("node", &Short(&self.core.redis.topology.deployment()))
             .field("id", &self.core.id)
             .finish()
     }

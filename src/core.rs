@@ -167,10 +167,10 @@ impl Core {
     /// The server that has the key, if the client knows it, or else the deployment. No I/O.
     pub(crate) fn node(&self, key: &LockKey) -> Arc<str> {
         if self.is_same_process() {
-            self.redis.name(key)
+            self.redis.topology.name(key)
         } else {
             // In a forked process, a mutex that another thread had locked stays locked.
-            self.redis.deployment()
+            self.redis.topology.deployment()
         }
     }
 

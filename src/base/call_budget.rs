@@ -119,14 +119,13 @@ impl<'c> CallBudget<'c> {
         }
     }
 
-    /// This budget, which also ends when a client is shut down, which raises `shutdown`.
-    pub(crate) fn until_shutdown(mut self, shutdown: &'c Interrupt) -> Self {
+    /// Makes it also end when a client is shut down, which raises `shutdown`.
+    pub(crate) fn end_at_shutdown(&mut self, shutdown: &'c Interrupt) {
         if self.shutdown.is_none() {
             self.shutdown = Some(shutdown);
         } else {
             self.further_shutdowns.push(shutdown);
         }
-        self
     }
 
     /// The budget of one request that undoes what this call did: what is left of the time for

@@ -128,7 +128,7 @@ impl LockClient {
         let ended = self.core.shut_down(Moment::now().after(timeout));
         ended.map_err(|rest| Error::NotReleased {
             lock: String::new(),
-            node: self.core.redis.deployment().as_ref().into(),
+            node: self.core.redis.topology.deployment().as_ref().into(),
             cause: rest.to_string().into(),
             retried: true,
         })

@@ -45,7 +45,7 @@ pub(super) fn group<'a>(
         return groups;
     }
     let places: Vec<(&Arc<Core>, u16)> = parts
-        .map(|(core, key)| (core, core.redis.batch(key)))
+        .map(|(core, key)| (core, core.redis.topology.batch(key)))
         .collect();
     for (at, (core, number)) in places.iter().enumerate() {
         let is_same = |group: &&mut List<usize>| {
@@ -68,17 +68,8 @@ pub(super) fn request_each(
     budget: &CallBudget,
 ) -> List<Result<GrantReply>> {
     if needed == Needed::All && requests.len() <= 1 {
-        let Some(GrantRequest { core, key, call }) = requests.pop() else {
-            return List::new();
-        };
-        let reply = core.redis.request(key, call, budget);
-        let refusal = |error| core.redis.refusal(key, error);
-        let mut results = List::new();
-        match grant_replies(refusal, reply, 1) {
-            Ok(replies) => replies.for_each(|reply| results.push(Ok(reply))),
-            Err(error) => results.push(Err(error)),
-        }
-        return results;
+        let request = |one: GrantRequest<'_>| request_grant(one.core, one.key, one.call, budget);
+        return requests.pop().map(request).into_iter().collect();
     }
     let places = requests.iter().map(|request| (request.core, request.key));
     let is_like = |one: usize, other: usize| requests[one].call.is_like(&requests[other].call);
@@ -113,6 +104,19 @@ pub(super) fn request_each(
         })
     };
     requests.iter().zip(results).map(result).collect()
+}
+
+/// Sends this call until there is a clear reply.
+pub(super) fn request_grant(
+    core: &Core,
+    key: &LockKey,
+    call: Call,
+    budget: &CallBudget,
+) -> Result<GrantReply> {
+    let reply = core.redis.request(key, call, budget);
+    let mut replies = grant_replies(|error| core.redis.refusal(key, error), reply, 1)?;
+    let reply = replies.next();
+    reply.ok_or_else(|| core.redis.unavailable(key, budget, "no clear reply".into()))
 }
 
 /// The replies to this many calls that were sent as one request.

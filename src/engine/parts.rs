@@ -193,8 +193,10 @@ impl Parts {
 
     /// As [`check_open`](Self::check_open), but succeeds after a shutdown.
     pub(super) fn check_process(&self) -> Result<&Arc<Core>> {
-        distinct(self.cores()).try_for_each(|core| core.check_process(self.name()))?;
-        self.list.iter().try_for_each(|part| part.key.check())?;
+        self.list.iter().try_for_each(|part| {
+            part.core.check_process(self.name())?;
+            part.key.check()
+        })?;
         match (self.needed, &*self.list) {
             (Needed::All, [part]) => return Ok(&part.core),
             (Needed::All, _) => self.check_names()?,
@@ -223,7 +225,10 @@ impl Parts {
             let rule = "a majority needs an odd number of servers, at least three";
             return Err(refused("clients", format!("{servers} servers"), rule));
         }
-        let names = self.list.iter().map(|part| part.core.redis.name(&part.key));
+        let names = self
+            .list
+            .iter()
+            .map(|part| part.core.redis.topology.name(&part.key));
         let names: Vec<Arc<str>> = names.collect();
         let duplicate = (1..servers).find(|&at| names[..at].contains(&names[at]));
         duplicate.map_or(Ok(()), |at| {
@@ -238,8 +243,9 @@ impl Parts {
     }
 
     /// The budget of a call that waits for this lock: it also ends when a client is shut down.
-    pub(super) fn until_shutdown<'c>(&'c self, budget: CallBudget<'c>) -> CallBudget<'c> {
-        distinct(self.cores()).fold(budget, |budget, core| budget.until_shutdown(&core.shutdown))
+    pub(super) fn until_shutdown<'c>(&'c self, mut budget: CallBudget<'c>) -> CallBudget<'c> {
+        distinct(self.cores()).for_each(|core| budget.end_at_shutdown(&core.shutdown));
+        budget
     }
 
     /// The budget of a call that acquires this lock: as [`until_shutdown`](Self::until_shutdown), and

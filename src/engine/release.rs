@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::group::{GrantReply, GrantRequest, request_each};
+use super::group::{GrantReply, GrantRequest, request_each, request_grant};
 use super::held::{
     HeldPart, Needed, begin_calls, combine, distinct, note_count, reschedule_if_earlier,
 };
@@ -24,6 +24,11 @@ impl Parts {
     /// Unlocks the newest level of this thread that has no guard.
     pub(crate) fn unlock(&self) -> Result<()> {
         let core = self.check_process()?;
+        if let [part] = &*self.list {
+            let hold = part.hold().filter(|hold| hold.unguarded() > 0);
+            let hold = hold.ok_or_else(|| self.not_held())?;
+            return release_level((core, &hold, Unlocks::Newest), || core.budget_to_unlock());
+        }
         // The holds that have a level without a guard, lost or not.
         let mut holds: List<(&Arc<Core>, Arc<Hold>, usize)> = List::new();
         for part in self.list.iter() {
@@ -84,8 +89,10 @@ fn release_levels<'a>(
     needed: Needed,
     budget: impl FnOnce() -> CallBudget<'static>,
 ) -> Result<()> {
-    let Some((first, ..)) = levels.first() else {
-        return Ok(());
+    let first = match levels {
+        [] => return Ok(()),
+        &[level] if needed == Needed::All => return release_level(level, budget),
+        [(first, ..), ..] => first,
     };
     // Before a grant ends here, because from then on only this thread releases it.
     let calls = begin_calls(levels.iter().map(|(core, ..)| *core));
@@ -125,6 +132,30 @@ fn release_levels<'a>(
     }
     let needed = needed.of(results.len());
     combine(results.into_iter().map(|(result, _)| result), needed)
+}
+
+/// Unlocks a level of one hold, as [`release_levels`] does.
+fn release_level(
+    (core, hold, unlocks): Level<'_>,
+    budget: impl FnOnce() -> CallBudget<'static>,
+) -> Result<()> {
+    let call = core.watchdog.begin_call();
+    let unlocked = core.queue.unlock(&[(hold, unlocks, core.linger)]);
+    let unlocked = unlocked
+        .first()
+        .map_or(Unlocked::NotHeld, |&unlocked| unlocked);
+    tell_watchdog(core, hold, unlocked);
+    let budget = must_release(hold, unlocked).then(budget);
+    let request = |budget| request_grant(core, hold.key(), hold.grant().end_call(), budget);
+    let reply = budget.as_ref().map(|budget| (request(budget), budget));
+    let mut ended = List::new();
+    let (result, report) = finish((core, hold), unlocked, reply, &mut ended);
+    if !ended.is_empty() {
+        core.queue.close(&ended);
+    }
+    drop(call);
+    report.tell(core, hold);
+    result
 }
 
 /// Before the request: tells the watchdog what became of the grant.

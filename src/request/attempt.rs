@@ -128,7 +128,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
     /// given its time.
     fn ends(&self, exchange: &Exchange, deadline: Moment) -> Moment {
         let timeout = self.client(exchange.places[0]).command_timeout;
-        let unanswered = exchange.sent.unanswered_since().after(timeout);
+        let unanswered = exchange.sent.link.unanswered_since().after(timeout);
         unanswered.min(deadline).min(self.until)
     }
 
@@ -221,7 +221,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
     fn refused(&mut self, exchange: &Exchange, place: usize, error: RedisError) {
         let action = RetryAction::on(&error);
         if !action.keeps_connection() {
-            exchange.sent.link().retire();
+            exchange.sent.link.retire();
         }
         let server = &exchange.server;
         server.failed(&error, true, exchange.sent.sent_at);
@@ -250,14 +250,14 @@ impl<'r, 'q> Attempt<'r, 'q> {
     /// The time for the replies of an exchange is over.
     fn timed_out(&self, exchange: &Exchange) -> RedisError {
         let error = RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
-        let unanswered = Moment::now().since(exchange.sent.unanswered_since());
+        let unanswered = Moment::now().since(exchange.sent.link.unanswered_since());
         let timeout = self.client(exchange.places[0]).command_timeout;
         if unanswered >= timeout {
-            exchange.sent.link().retire();
+            exchange.sent.link.retire();
         }
         // A call with little time left says nothing of the server, nor does a server that replies
         // to other requests first, or whose reply no thread has read yet.
-        if unanswered >= BRIEFLY.min(timeout) && !exchange.sent.has_arrived() {
+        if unanswered >= BRIEFLY.min(timeout) && !exchange.sent.link.has_arrived() {
             exchange.server.unanswered(exchange.sent.sent_at);
             // A server that is late where others were faster may be as good as they are.
             if self.enough.is_none() {
@@ -282,7 +282,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
     /// Waits until enough replicas have the locks that were taken on this connection.
     fn replicate(&mut self, exchange: Exchange, taken: &[usize]) {
         let client = self.client(taken[0]);
-        match client.replicate(exchange.sent.link(), self.until) {
+        match client.replicate(&exchange.sent.link, self.until) {
             Ok(unreplicated) => {
                 for &place in taken {
                     self.requests[place].unreplicated = unreplicated;

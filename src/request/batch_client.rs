@@ -9,10 +9,8 @@ use super::client::RedisClient;
 use super::state::{Failure, Request, RequestState};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::base::test_clock::ClientClock;
 use crate::observe::Observer;
 use crate::script::Call;
-use crate::transport::health::Health;
 use crate::transport::links::Purpose;
 use crate::transport::retry_action::RetryAction;
 
@@ -20,7 +18,7 @@ use crate::transport::retry_action::RetryAction;
 /// costs the others nothing once it is connected, and at most a share of the time before.
 #[derive(Debug)]
 pub(crate) struct BatchClient {
-    redis: Arc<RedisClient>,
+    pub(crate) redis: Arc<RedisClient>,
     observer: Arc<Observer>,
     /// The servers that did not reply to the last request of this client.
     unreached: Vec<Arc<str>>,
@@ -38,30 +36,9 @@ impl BatchClient {
         }
     }
 
-    pub(crate) fn clock(&self) -> &ClientClock {
-        &self.redis.clock
-    }
-
-    /// Sends all requests, each about one lock, and waits for the replies until `until`.
+    /// Sends all requests, each about one lock, and waits for the replies until `until`. Those that
+    /// are rare are sent `by_source` of their scripts, so that none is sent a second time.
     pub(crate) fn request(
-        &mut self,
-        requests: Vec<(&LockKey, Call)>,
-        until: Moment,
-    ) -> Vec<Replied> {
-        self.attempt(requests, false, until)
-    }
-
-    /// Sends all requests, each about one lock, and waits for the replies until `until`. They are
-    /// rare, so they carry the sources of their scripts: none is sent a second time.
-    pub(crate) fn request_by_source(
-        &mut self,
-        requests: Vec<(&LockKey, Call)>,
-        until: Moment,
-    ) -> Vec<Replied> {
-        self.attempt(requests, true, until)
-    }
-
-    fn attempt(
         &mut self,
         requests: Vec<(&LockKey, Call)>,
         by_source: bool,
@@ -114,24 +91,8 @@ impl BatchClient {
         server.is_none_or(|server| server.health.is_unresponsive())
     }
 
-    /// Whether the circuit breaker of the server that has the lock skips it now. If it does not,
-    /// the caller sends a request.
-    pub(crate) fn skips(&self, key: &LockKey) -> bool {
-        self.redis.health(key, Health::skips)
-    }
-
     /// The number of servers that have locks, as far as is known.
     pub(crate) fn servers(&self) -> usize {
         self.redis.topology.last_known_servers().len().max(1)
-    }
-
-    /// Locks with the same number may share a request.
-    pub(crate) fn batch(&self, key: &LockKey) -> u16 {
-        self.redis.batch(key)
-    }
-
-    /// The server that has the lock, as far as is known: for messages.
-    pub(crate) fn name(&self, key: &LockKey) -> Arc<str> {
-        self.redis.name(key)
     }
 }

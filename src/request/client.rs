@@ -49,24 +49,15 @@ impl RedisClient {
         }
     }
 
-    /// The name of the server that has the lock, as far as is known.
-    pub(crate) fn name(&self, lock: &LockKey) -> Arc<str> {
-        self.topology.name(lock)
-    }
-
-    /// Locks with the same number may share a request.
-    pub(crate) fn batch(&self, lock: &LockKey) -> u16 {
-        self.topology.batch(lock)
-    }
-
-    /// The addresses that the user gave, without credentials, for messages.
-    pub(crate) fn deployment(&self) -> Arc<str> {
-        self.topology.deployment()
-    }
-
     /// Whether the server that has the lock did not reply to the last request.
     pub(crate) fn is_unresponsive(&self, lock: &LockKey) -> bool {
         self.health(lock, Health::is_unresponsive)
+    }
+
+    /// Whether the circuit breaker of the server that has the lock skips it now. If it does not,
+    /// the caller sends a request.
+    pub(crate) fn skips(&self, lock: &LockKey) -> bool {
+        self.health(lock, Health::skips)
     }
 
     /// The health of the server that has the lock, or had it last.
@@ -82,7 +73,7 @@ impl RedisClient {
     pub(super) fn unanswered(&self, lock: &LockKey, since: Moment) {
         match self.topology.last_known(lock) {
             Some(server) => server.unanswered(since),
-            None => report(self.look_ups.unanswered(since), &self.deployment()),
+            None => report(self.look_ups.unanswered(since), &self.topology.deployment()),
         }
     }
 
@@ -132,7 +123,8 @@ impl RedisClient {
             .arg(text)
             .get_packed_command();
         let until = deadline.min(Moment::now().after(self.command_timeout));
-        reply_of(link.ask_chosen(&message, until)).map(drop)
+        let mut sent = link.send(1, Moment::now(), |out| out.command(&message));
+        reply_of(sent.only_outcome(until, Duration::MAX)).map(drop)
     }
 
     /// The error of a call that got no reply in its time.

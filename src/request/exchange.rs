@@ -12,6 +12,7 @@ use crate::transport::link::Sent;
 use crate::transport::server::Server;
 
 /// Requests to one server that were sent together. Dropping them abandons them.
+#[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) server: Arc<Server>,
     pub(super) sent: Sent,
@@ -25,8 +26,9 @@ impl Exchange {
     /// Appends one call to a link that is open, for another thread, which waits for the reply. `None`
     /// if a link has to be opened: a busy one may be slow.
     pub(super) fn append_for_other(server: Arc<Server>, call: &Call) -> Option<Self> {
-        let link = server.links.open_link(1)?;
-        let sent = link.append(1, Moment::now(), |out| out.call(call, false));
+        let now = Moment::now();
+        let link = server.links.open_link(1, now)?;
+        let sent = link.append(1, now, |out| out.call(call, false));
         Some(Self::of_one(server, sent))
     }
 
@@ -47,7 +49,7 @@ impl Exchange {
 
     /// Records that the link broke. Returns the error.
     pub(super) fn broke(&self, error: RedisError) -> RedisError {
-        let established = self.sent.link().is_established();
+        let established = self.sent.link.is_established();
         self.server.failed(&error, established, self.sent.sent_at);
         // A connection that was cut while it was idle, or because of its name, says nothing of its
         // server.

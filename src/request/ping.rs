@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redis::{RedisError, RedisResult};
 
 use super::client::{RedisClient, reply_of};
-use super::state::Failure;
+use super::state::final_error;
 use crate::base::clock::Moment;
 use crate::error::{Cause, Error, Result};
 use crate::topology::RouteError;
@@ -47,26 +47,17 @@ impl RedisClient {
     /// Waits for the reply. If the connection had been cut while it was idle, or because of its
     /// name, sends another PING.
     fn await_pong(&self, server: &Arc<Server>, mut sent: Sent, until: Moment) -> RedisResult<()> {
-        for is_last in [false, true] {
-            sent.wait(until, self.command_timeout);
-            let outcome = sent.outcomes().pop().flatten();
-            match outcome {
-                Some(Outcome::Replied(Ok(_), at)) => {
-                    server.replied(at, at.since(sent.sent_at));
-                    break;
-                }
-                Some(Outcome::Broken(_)) if sent.is_stale() && !is_last => {
-                    sent = self.send_ping(server, until)?;
-                }
-                outcome => {
-                    let error = reply_of(outcome).err();
-                    let established = sent.link().is_established();
-                    let fail = |error| Err(failed(server, error, established, sent.sent_at));
-                    return error.map_or(Ok(()), fail);
-                }
-            }
+        let mut outcome = sent.only_outcome(until, self.command_timeout);
+        if matches!(outcome, Some(Outcome::Broken(_))) && sent.is_stale() {
+            sent = self.send_ping(server, until)?;
+            outcome = sent.only_outcome(until, self.command_timeout);
         }
-        Ok(())
+        if let Some(Outcome::Replied(Ok(_), at)) = outcome {
+            server.replied(at, at.since(sent.sent_at));
+        }
+        let established = sent.link.is_established();
+        let fail = |error| failed(server, error, established, sent.sent_at);
+        reply_of(outcome).map(drop).map_err(fail)
     }
 
     fn ping_error(&self, server: &Server, error: RedisError, began: Moment) -> Error {
@@ -87,13 +78,8 @@ impl RedisClient {
 
     /// The error if no server is known that has locks.
     fn route_error(&self, error: RouteError, began: Moment) -> Error {
-        match Failure::of_route("", error) {
-            Failure::Final(error) => error,
-            Failure::NoServer(cause) => unavailable(&self.deployment(), began, cause),
-            Failure::NoSlot | Failure::Redis(_) => {
-                unavailable(&self.deployment(), began, "no server is known".into())
-            }
-        }
+        let unavailable = |cause| unavailable(&self.topology.deployment(), began, cause);
+        final_error("", error).unwrap_or_else(unavailable)
     }
 }
 

@@ -8,7 +8,6 @@
 //! message can arrive after the request was sent, and before the thread has woken up. That message
 //! may announce a later release, so the request is [outdated](Prepared::is_outdated).
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,6 +22,7 @@ use crate::script::Call;
 use crate::topology::Topology;
 
 /// A request that is sent at most once: by the subscriber thread, or by the waiting thread itself.
+#[derive(Debug)]
 pub(crate) struct Prepared {
     topology: Arc<Topology>,
     clock: ClientClock,
@@ -34,6 +34,7 @@ pub(crate) struct Prepared {
     is_outdated: AtomicBool,
 }
 
+#[derive(Debug)]
 enum State {
     Unsent,
     Sent(Exchange),
@@ -69,7 +70,7 @@ impl Prepared {
                 let appended =
                     server.and_then(|server| Exchange::append_for_other(server, &self.call));
                 appended.map(|exchange| {
-                    let link = Arc::clone(exchange.sent.link());
+                    let link = Arc::clone(&exchange.sent.link);
                     *state = State::Sent(exchange);
                     link
                 })
@@ -109,13 +110,5 @@ impl Prepared {
             lost_copies.lost(&exchange.server, Some((copy, &self.call)));
         }
         lost_copies
-    }
-}
-
-impl fmt::Debug for Prepared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prepared")
-            .field("call", &self.call)
-            .finish_non_exhaustive()
     }
 }

@@ -6,7 +6,6 @@ use super::attempt::Attempt;
 use super::client::RedisClient;
 use super::state::{Failure, Request};
 use crate::base::list::List;
-use crate::transport::health::Health;
 use crate::transport::server::Server;
 
 /// Requests of one client to one server.
@@ -55,7 +54,7 @@ impl<'q> Attempt<'_, 'q> {
         let Some(enough) = self.enough else {
             return Vec::new();
         };
-        let skips = |request: &Request<'_>| request.client.health(request.lock, Health::skips);
+        let skips = |request: &Request<'_>| request.client.skips(request.lock);
         let requests = self.requests.iter();
         let skipped: Vec<bool> = requests
             .map(|state| state.outcome.is_none() && skips(state.request))

@@ -16,11 +16,9 @@ use crate::transport::link::Link;
 use crate::transport::links::Purpose;
 use crate::transport::server::Server;
 
-/// On what a group of requests is sent.
-enum Carrier {
-    Link(Arc<Link>),
-    Own(Checkout),
-}
+/// On what a group of requests is sent. A connection of its own goes back to the pool when the
+/// second is dropped.
+type Carrier = (Arc<Link>, Option<Checkout>);
 
 impl Attempt<'_, '_> {
     /// Sends each group, and adds it to the `open` exchanges: first where a connection is open, and
@@ -29,7 +27,7 @@ impl Attempt<'_, '_> {
         let mut unopened = List::new();
         for group in groups {
             match self.open_link(&group) {
-                Some(link) => self.send_group(group, Carrier::Link(link), open),
+                Some(link) => self.send_group(group, (link, None), open),
                 None => unopened.push(group),
             }
         }
@@ -46,11 +44,9 @@ impl Attempt<'_, '_> {
         for (tried, group) in unopened.into_iter().enumerate() {
             let at_hand = open.iter().map(|exchange| exchange.places.len()).sum();
             match self.connect(&group, count - tried, at_hand) {
-                Ok(carrier) if self.until.is_past() => {
+                Ok((link, _own)) if self.until.is_past() => {
                     // It is not sent, so no copy is lost, and the server is not to blame.
-                    if let Carrier::Link(link) = carrier {
-                        link.give_back(group.places.len());
-                    }
+                    link.give_back(group.places.len());
                     let error = || std::io::Error::from(std::io::ErrorKind::TimedOut).into();
                     let places = group.places.into_iter();
                     places.for_each(|place| self.fail(place, Failure::Redis(error())));
@@ -78,8 +74,9 @@ impl Attempt<'_, '_> {
         let is_repeatable = states.all(|state| state.call().is_repeatable());
         let timeout = self.client(group.places[0]).command_timeout;
         loop {
-            let link = group.server.links.open_link(requests)?;
-            let until = self.until.min(Moment::now().after(timeout));
+            let now = Moment::now();
+            let link = group.server.links.open_link(requests, now)?;
+            let until = self.until.min(now.after(timeout));
             if is_repeatable || link.is_alive(until) {
                 return Some(link);
             }
@@ -98,22 +95,22 @@ impl Attempt<'_, '_> {
         let place = group.places[0];
         let client = self.client(place);
         let time = |longest| self.share(place, longest, untried, at_hand);
-        let server = &group.server;
-        if self.is_exclusive(group) {
+        let (server, requests) = (&group.server, group.places.len());
+        let (carrier, time) = if self.is_exclusive(group) {
             let time = time(client.pool_timeout);
             let own = server.exclusive.get(time);
-            return own.map(Carrier::Own).inspect_err(|error| {
-                if let Some(error) = error {
-                    self.not_opened(server, error, time);
-                }
-            });
-        }
-        let (purpose, requests) = (self.purpose, group.places.len());
-        let time = time(client.connect_timeout);
-        let link = server.links.link(&server.node, purpose, requests, || time);
-        link.map(Carrier::Link).map_err(|error| {
-            self.not_opened(server, &error, time);
-            Some(error)
+            let chosen = own.inspect(|own| own.choose(requests));
+            (chosen.map(|own| (Arc::clone(&own), Some(own))), time)
+        } else {
+            let time = time(client.connect_timeout);
+            let (node, purpose) = (&server.node, self.purpose);
+            let link = server.links.link(node, purpose, requests, || time);
+            (link.map(|link| (link, None)).map_err(Some), time)
+        };
+        carrier.inspect_err(|error| {
+            if let Some(error) = error {
+                self.not_opened(server, error, time);
+            }
         })
     }
 
@@ -137,18 +134,11 @@ impl Attempt<'_, '_> {
         }
     }
 
-    fn send_group(&mut self, group: Group, carrier: Carrier, open: &mut List<Exchange>) {
+    fn send_group(&mut self, group: Group, (link, own): Carrier, open: &mut List<Exchange>) {
         let Group { places, server } = group;
         for &place in &places {
             self.requests[place].server = Some(Arc::clone(&server));
         }
-        let (link, own) = match carrier {
-            Carrier::Link(link) => (link, None),
-            Carrier::Own(own) => {
-                own.choose(places.len());
-                (Arc::clone(&own), Some(own))
-            }
-        };
         let sent = link.send(places.len(), Moment::now(), |out| {
             for &place in &places {
                 self.requests[place].pack(out);

@@ -75,16 +75,21 @@ pub(super) enum Failure {
 
 impl Failure {
     pub(super) fn of_route(lock: &str, error: RouteError) -> Self {
-        match error {
-            RouteError::Unavailable(failed) => Self::NoServer(failed.into()),
-            RouteError::Refused(error) => Self::Final(Error::Redis {
-                lock: lock.into(),
-                node: error.node.as_ref().into(),
-                cause: error.cause.into(),
-                hint: error.hint,
-            }),
-            RouteError::Invalid(error) => Self::Final(error),
-        }
+        final_error(lock, error).map_or_else(Self::NoServer, Self::Final)
+    }
+}
+
+/// The error of a look-up, or the cause if a later one can succeed.
+pub(super) fn final_error(lock: &str, error: RouteError) -> Result<Error, Cause> {
+    match error {
+        RouteError::Unavailable(failed) => Err(failed.into()),
+        RouteError::Refused(error) => Ok(Error::Redis {
+            lock: lock.into(),
+            node: error.node.as_ref().into(),
+            cause: error.cause.into(),
+            hint: error.hint,
+        }),
+        RouteError::Invalid(error) => Ok(error),
     }
 }
 

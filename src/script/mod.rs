@@ -116,6 +116,14 @@ impl Publish {
             Self::ToShard => "spublish",
         }
     }
+
+    /// The command as an argument, in the bytes of the protocol of Redis.
+    fn packed(self) -> &'static [u8] {
+        match self {
+            Self::ToAll => b"$7\r\npublish\r\n",
+            Self::ToShard => b"$8\r\nspublish\r\n",
+        }
+    }
 }
 
 /// One call of a script.
@@ -148,8 +156,8 @@ fn pack(packed: &mut Vec<u8>, argument: &[u8]) {
 
 fn pack_number(packed: &mut Vec<u8>, mark: u8, number: usize) {
     // Nearly every number is short. Fixed lengths are faster to append.
-    if let Ok(number @ 0..100) = u8::try_from(number) {
-        let (tens, ones) = (b'0' + number / 10, b'0' + number % 10);
+    if number < 100 {
+        let (tens, ones) = (b'0' + (number / 10) as u8, b'0' + (number % 10) as u8);
         return match tens {
             b'0' => packed.extend_from_slice(&[mark, ones, b'\r', b'\n']),
             _ => packed.extend_from_slice(&[mark, tens, ones, b'\r', b'\n']),
@@ -175,17 +183,21 @@ impl Call {
         }
     }
 
+    #[inline]
     pub(crate) fn key(mut self, key: &str) -> Self {
         self.keys += 1;
         let before = self.packed.len();
         pack(&mut self.packed, key.as_bytes());
         let length = self.packed.len() - before;
-        // Before the arguments, if there are any.
-        self.packed[self.args_at..].rotate_right(length);
+        if self.args_at < before {
+            // Before the arguments.
+            self.packed[self.args_at..].rotate_right(length);
+        }
         self.args_at += length;
         self
     }
 
+    #[inline]
     pub(crate) fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {
         self.args += 1;
         pack(&mut self.packed, arg.as_ref());
@@ -291,10 +303,14 @@ impl Call {
         packed.reserve(self.packed.len() + script.len() + 64);
         pack_number(packed, b'*', count);
         packed.extend_from_slice(script);
-        pack(packed, itoa::Buffer::new().format(self.keys).as_bytes());
+        if let Ok(keys @ 0..10) = u8::try_from(self.keys) {
+            packed.extend_from_slice(&[b'$', b'1', b'\r', b'\n', b'0' + keys, b'\r', b'\n']);
+        } else {
+            pack(packed, itoa::Buffer::new().format(self.keys).as_bytes());
+        }
         packed.extend_from_slice(&self.packed);
         if self.publishes.is_some() {
-            pack(packed, publish.command().as_bytes());
+            packed.extend_from_slice(publish.packed());
         }
     }
 }

@@ -1,94 +1,112 @@
 //! The subscriber connection to one server. Its thread starts with the first wait there.
 
+use std::fmt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, MappedMutexGuard, Mutex, MutexGuard};
 
-use super::channels::Added;
-use super::shared::{Context, Shared};
-use super::thread::SubscriberThread;
+use super::channels::{Added, Channels};
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
 use crate::base::wait::wait_until;
-use crate::observe::tell;
-use crate::request::Prepared;
+use crate::observe::{Observer, tell};
+use crate::request::RedisClient;
 use crate::transport::server::Server;
 
 /// The longest time that a thread that begins to wait spends on interrupting the subscriber's read.
 const HINT_TIMEOUT: Duration = Duration::from_millis(250);
 
+/// What all subscriber connections of a client use.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) redis: Arc<RedisClient>,
+    pub(super) observer: Arc<Observer>,
+    /// A channel of this client alone. An empty message on it ends a thread's read. Others call the
+    /// client, or tell of a lock of it that `force_unlock` has freed.
+    pub(super) control: Arc<str>,
+    pub(super) on: Handlers,
+    pub(super) connect_timeout: Duration,
+    pub(super) command_timeout: Duration,
+}
+
+type OnUnanswered = Box<dyn Fn(&str, &str) + Send + Sync>;
+
+/// What the subscriber thread calls for messages that no waiting thread handles.
+pub(crate) struct Handlers {
+    /// With the key of a lock of this client that another client has freed by `force_unlock`.
+    pub(crate) freed: Box<dyn Fn(&str) + Send + Sync>,
+    /// With the key of a lock for which the client was called, and its place in the line. No thread
+    /// has answered.
+    pub(crate) unanswered: OnUnanswered,
+}
+
+impl fmt::Debug for Handlers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handlers").finish_non_exhaustive()
+    }
+}
+
+/// What one subscriber thread shares with the threads that wait.
 #[derive(Debug)]
 pub(super) struct SubscriberConnection {
-    shared: Arc<Shared>,
-    context: Arc<Context>,
+    pub(super) server: Arc<Server>,
+    pub(super) context: Arc<Context>,
+    pub(super) state: Mutex<ThreadState>,
+    /// Ends the pause before the next attempt to connect.
+    pub(super) stopped: Condvar,
+    /// The thread has ended.
+    pub(super) ended: Condvar,
     /// Its mutex protects: at most one thread runs.
-    thread: Mutex<Option<JoinHandle<()>>>,
+    pub(super) thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Its mutex protects two invariants:
+///
+/// * No new channel stays unseen. A thread that adds one while the subscriber thread reads, or is
+///   about to read, interrupts that read. The subscriber thread sees an earlier one before it
+///   reads.
+/// * A subscriber thread that ends because no thread waits clears `running` before the next
+///   channel can be added.
+#[derive(Debug, Default)]
+pub(super) struct ThreadState {
+    pub(super) channels: Channels,
+    pub(super) running: bool,
+    pub(super) reading: bool,
+    pub(super) stop: bool,
 }
 
 impl SubscriberConnection {
     pub(super) fn new(server: Arc<Server>, context: Arc<Context>) -> Self {
         Self {
-            shared: Arc::new(Shared {
-                server,
-                state: Mutex::default(),
-                stopped: Condvar::new(),
-                ended: Condvar::new(),
-            }),
+            server,
             context,
-            thread: Mutex::new(None),
+            state: Mutex::default(),
+            stopped: Condvar::new(),
+            ended: Condvar::new(),
+            thread: Mutex::default(),
         }
     }
 
     pub(super) fn is_on(&self, server: &Server) -> bool {
-        self.shared.server.name() == server.name()
+        self.server.name() == server.name()
     }
 
-    pub(super) fn is_live(&self, channel: &str) -> bool {
-        self.shared.state.lock().channels.is_live(channel)
-    }
-
-    pub(super) fn is_coming(&self, channel: &str) -> bool {
-        let state = self.shared.state.lock();
-        state.running && state.channels.is_coming(channel)
-    }
-
-    /// True if `unparker` is registered for the channel. False once the channel has moved to
-    /// another server.
-    pub(super) fn has(&self, channel: &str, unparker: &Unparker) -> bool {
-        self.shared.state.lock().channels.has(channel, unparker)
-    }
-
-    pub(super) fn is_idle(&self) -> bool {
-        !self.shared.state.lock().running
-    }
-
-    /// Registers an unparker if its channel is already subscribed.
-    pub(super) fn add_if_live<'a>(
-        &self,
-        channel: &Arc<str>,
-        word: Option<&str>,
-        unparker: impl FnOnce() -> &'a Unparker,
-    ) -> Option<Unparker> {
-        let mut state = self.shared.state.lock();
-        if !state.channels.is_live(channel) {
-            return None;
-        }
-        let unparker = unparker().clone();
-        state.channels.add(channel, unparker.clone(), word, None);
-        Some(unparker)
+    /// The channels, under the mutex.
+    pub(super) fn channels(&self) -> MappedMutexGuard<'_, Channels> {
+        MutexGuard::map(self.state.lock(), |state| &mut state.channels)
     }
 
     pub(super) fn add(
-        &self,
+        self: &Arc<Self>,
         channel: &Arc<str>,
         word: Option<&str>,
         unparker: &Unparker,
         (since, time): (Option<Moment>, Duration),
     ) {
         let (interrupt, idle) = {
-            let mut state = self.shared.state.lock();
+            let mut state = self.state.lock();
             let added = state.channels.add(channel, unparker.clone(), word, since);
             if added == (Added::IsLive { has_missed: true }) {
                 unparker.unpark();
@@ -104,71 +122,25 @@ impl SubscriberConnection {
         }
     }
 
-    /// Sets the request that is sent for this listener when a message arrives.
-    pub(super) fn prepare(&self, channel: &str, unparker: &Unparker, request: Arc<Prepared>) {
-        let mut state = self.shared.state.lock();
-        let earlier = state.channels.prepare(channel, unparker, request);
-        drop(state);
-        drop(earlier);
-    }
-
-    pub(super) fn remove(&self, channel: &str, unparker: &Unparker) {
-        let now = Moment::now();
-        let removed = self
-            .shared
-            .state
-            .lock()
-            .channels
-            .remove(channel, unparker, now);
-        drop(removed);
-    }
-
     /// Makes the subscriber thread see a new channel at once. If this fails, the thread sees it
     /// when its read times out.
     fn interrupt_read(&self, time: Duration) {
         let Context { redis, control, .. } = &*self.context;
-        if let Err(error) = redis.publish(&self.shared.server, "PUBLISH", control, "", time) {
+        if let Err(error) = redis.publish(&self.server, "PUBLISH", control, "", time) {
             tell(move || {
                 tracing::debug!(?error, "could not interrupt the subscriber's read");
             });
         }
     }
 
-    fn start(&self) {
-        let mut thread = self.thread.lock();
-        {
-            let mut state = self.shared.state.lock();
-            if state.running || state.stop {
-                return;
-            }
-            state.running = true;
-        }
-        let body = SubscriberThread::new(Arc::clone(&self.shared), Arc::clone(&self.context));
-        let observer = &self.context.observer;
-        match observer.spawn("leasehold-subscriber", move || body.run()) {
-            Ok(handle) => {
-                let ended = thread.replace(handle);
-                drop(thread);
-                // It has cleared `running`, which is the last thing that it does.
-                ended.map(JoinHandle::join);
-            }
-            // Waiting threads poll, and the next wait tries to start the thread again.
-            Err(error) => {
-                self.shared.state.lock().running = false;
-                drop(thread);
-                tell(move || tracing::warn!(%error, "could not start the subscriber thread"));
-            }
-        }
-    }
-
     /// Makes the thread end, and takes at most `time` for that.
     pub(super) fn stop(&self, time: Duration) {
         let interrupt = {
-            let mut state = self.shared.state.lock();
+            let mut state = self.state.lock();
             state.stop = true;
             std::mem::take(&mut state.reading)
         };
-        self.shared.stopped.notify_one();
+        self.stopped.notify_one();
         if interrupt {
             self.interrupt_read(time.min(HINT_TIMEOUT));
         }
@@ -177,7 +149,7 @@ impl SubscriberConnection {
     /// Waits until the thread has ended, after [`stop`](Self::stop), at most until this moment.
     /// True if it has.
     pub(super) fn join_until(&self, until: Moment) -> bool {
-        let Shared { state, ended, .. } = &*self.shared;
+        let Self { state, ended, .. } = self;
         let has_ended = wait_until(ended, &mut state.lock(), until, |state| !state.running);
         if has_ended {
             self.join();

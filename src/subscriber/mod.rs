@@ -6,7 +6,7 @@
 
 mod channels;
 mod connection;
-mod shared;
+mod push;
 mod thread;
 
 use std::sync::Arc;
@@ -24,9 +24,8 @@ use crate::request::{Prepared, RedisClient};
 use crate::topology::Topology;
 use crate::transport::server::Server;
 use channels::CALLED;
-use connection::SubscriberConnection;
-use shared::Context;
-pub(crate) use shared::Handlers;
+pub(crate) use connection::Handlers;
+use connection::{Context, SubscriberConnection};
 
 /// The subscriber connections of a client: one for each server that has a lock for which a thread
 /// has waited.
@@ -47,6 +46,13 @@ struct Connections {
     list: Vec<Arc<SubscriberConnection>>,
     /// The client is shut down.
     is_stopped: bool,
+}
+
+impl Connections {
+    fn to(&self, server: &Server) -> Option<Arc<SubscriberConnection>> {
+        let mut connections = self.list.iter();
+        connections.find(|one| one.is_on(server)).cloned()
+    }
 }
 
 /// The registration of one waiting thread for the messages of one channel.
@@ -108,18 +114,14 @@ impl Subscriber {
         word: Option<&str>,
         unparker: impl FnOnce() -> &'a Unparker,
     ) -> Option<Listener> {
-        if !self.started.load(Ordering::Acquire) {
+        let connection = self.connection(key)?;
+        let mut channels = connection.channels();
+        if !channels.is_live(name) {
             return None;
         }
-        let server = self.topology.known(key)?;
-        let connection = self
-            .connections
-            .lock()
-            .list
-            .iter()
-            .find(|connection| connection.is_on(&server))
-            .cloned()?;
-        let unparker = connection.add_if_live(name, word, unparker)?;
+        let unparker = unparker().clone();
+        channels.add(name, unparker.clone(), word, None);
+        drop(channels);
         Some(Listener::new(Some(connection), name, unparker))
     }
 
@@ -149,7 +151,10 @@ impl Subscriber {
     pub(crate) fn is_in_place(&self, listener: &Listener, key: &LockKey) -> bool {
         match (self.topology.known(key), &listener.connection) {
             (Some(server), Some(connection)) => {
-                connection.is_on(&server) && connection.has(&listener.channel, &listener.unparker)
+                connection.is_on(&server)
+                    && connection
+                        .channels()
+                        .has(&listener.channel, &listener.unparker)
             }
             (Some(_), None) => false,
             (None, _) => true,
@@ -158,33 +163,28 @@ impl Subscriber {
 
     /// True if the lock's channel is subscribed, so that a release is also sent to this client.
     pub(crate) fn is_live(&self, key: &LockKey) -> bool {
+        let connection = self.connection(key);
+        connection.is_some_and(|connection| connection.channels().is_live(key.channel()))
+    }
+
+    /// The connection to the server that has the lock, if there is one.
+    fn connection(&self, key: &LockKey) -> Option<Arc<SubscriberConnection>> {
         if !self.started.load(Ordering::Acquire) {
-            return false;
+            return None;
         }
-        let Some(server) = self.topology.known(key) else {
-            return false;
-        };
-        let connections = self.connections.lock();
-        let mut of_server = connections
-            .list
-            .iter()
-            .filter(|connection| connection.is_on(&server));
-        of_server.any(|connection| connection.is_live(key.channel()))
+        let server = self.topology.known(key)?;
+        self.connections.lock().to(&server)
     }
 
     fn connection_to(&self, server: Arc<Server>) -> Arc<SubscriberConnection> {
         let mut connections = self.connections.lock();
-        if let Some(connection) = connections
-            .list
-            .iter()
-            .find(|connection| connection.is_on(&server))
-        {
-            return Arc::clone(connection);
+        if let Some(connection) = connections.to(&server) {
+            return connection;
         }
         // Connections to servers that are gone. A connection that a listener still has may start
         // its thread again.
         let is_unused = |connection: &mut Arc<SubscriberConnection>| {
-            Arc::get_mut(connection).is_some_and(|connection| connection.is_idle())
+            Arc::get_mut(connection).is_some_and(|connection| !connection.state.get_mut().running)
         };
         let unused: Vec<_> = connections.list.extract_if(.., is_unused).collect();
         let connection = Arc::new(SubscriberConnection::new(server, Arc::clone(&self.context)));
@@ -253,7 +253,10 @@ impl Listener {
     /// Sets the request that is sent when the next message arrives.
     pub(crate) fn prepare(&self, request: Arc<Prepared>) {
         if let Some(connection) = &self.connection {
-            connection.prepare(&self.channel, &self.unparker, request);
+            let mut channels = connection.channels();
+            let earlier = channels.prepare(&self.channel, &self.unparker, request);
+            drop(channels);
+            drop(earlier);
         }
     }
 
@@ -261,20 +264,26 @@ impl Listener {
     pub(crate) fn is_live(&self) -> bool {
         self.connection
             .as_ref()
-            .is_some_and(|connection| connection.is_live(&self.channel))
+            .is_some_and(|connection| connection.channels().is_live(&self.channel))
     }
 
     /// True if the server has not replied to the subscription yet. Its reply wakes the thread.
     pub(crate) fn is_coming(&self) -> bool {
-        let connection = self.connection.as_ref();
-        connection.is_some_and(|connection| connection.is_coming(&self.channel))
+        self.connection.as_ref().is_some_and(|connection| {
+            let state = connection.state.lock();
+            state.running && state.channels.is_coming(&self.channel)
+        })
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(connection) = &self.connection {
-            connection.remove(&self.channel, &self.unparker);
+            let now = Moment::now();
+            let mut channels = connection.channels();
+            let removed = channels.remove(&self.channel, &self.unparker, now);
+            drop(channels);
+            drop(removed);
         }
     }
 }

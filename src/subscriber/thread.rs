@@ -3,12 +3,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use redis::{RedisError, RedisResult, Value};
 
 use super::channels::{BATCH, CALLED, Channels, Listening, REFUSED_PAUSE};
-use super::shared::{Context, Shared};
+use super::connection::SubscriberConnection;
+use super::push::{is_reply_to, parts_of, unexpected_reply};
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
@@ -27,9 +29,8 @@ const PING_AFTER: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-pub(super) struct SubscriberThread {
-    shared: Arc<Shared>,
-    context: Arc<Context>,
+struct SubscriberThread {
+    shared: Arc<SubscriberConnection>,
     /// Between attempts to connect.
     pauses: Backoff,
     /// Attempts that failed since the last success.
@@ -40,19 +41,44 @@ pub(super) struct SubscriberThread {
     logged_refusal: bool,
 }
 
-impl SubscriberThread {
-    pub(super) fn new(shared: Arc<Shared>, context: Arc<Context>) -> Self {
-        Self {
-            shared,
-            context,
+impl SubscriberConnection {
+    /// Starts the thread, unless it runs.
+    pub(super) fn start(self: &Arc<Self>) {
+        let mut thread = self.thread.lock();
+        {
+            let mut state = self.state.lock();
+            if state.running || state.stop {
+                return;
+            }
+            state.running = true;
+        }
+        let body = SubscriberThread {
+            shared: Arc::clone(self),
             pauses: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             failures: 0,
             refused: false,
             logged_refusal: false,
+        };
+        let observer = &self.context.observer;
+        match observer.spawn("leasehold-subscriber", move || body.run()) {
+            Ok(handle) => {
+                let ended = thread.replace(handle);
+                drop(thread);
+                // It has cleared `running`, which is the last thing that it does.
+                ended.map(JoinHandle::join);
+            }
+            // Waiting threads poll, and the next wait tries to start the thread again.
+            Err(error) => {
+                self.state.lock().running = false;
+                drop(thread);
+                tell(move || tracing::warn!(%error, "could not start the subscriber thread"));
+            }
         }
     }
+}
 
-    pub(super) fn run(mut self) {
+impl SubscriberThread {
+    fn run(mut self) {
         while !self.ends() {
             // A panic ends the connection, but not the thread.
             let connection = catch_unwind(AssertUnwindSafe(|| self.serve()));
@@ -100,7 +126,7 @@ impl SubscriberThread {
         let result = self.connect().and_then(|mut connection| {
             self.pauses.reset();
             if std::mem::take(&mut self.failures) > 0 {
-                let context = &self.context;
+                let context = &self.shared.context;
                 context.observer.reconnected(self.shared.server.name());
             }
             self.listen(&mut connection)
@@ -119,8 +145,8 @@ impl SubscriberThread {
 
     fn connect(&self) -> RedisResult<Connection> {
         let node = &self.shared.server.node;
-        let mut connection = node.open(self.context.connect_timeout)?;
-        self.exchange(&mut connection, "SUBSCRIBE", &self.context.control)?;
+        let mut connection = node.open(self.shared.context.connect_timeout)?;
+        self.exchange(&mut connection, "SUBSCRIBE", &self.shared.context.control)?;
         self.wake(|channels| channels.connected(Moment::now()));
         Ok(connection)
     }
@@ -145,15 +171,15 @@ impl SubscriberThread {
                 (expired, state.channels.take_wanted(), unanswered)
             };
             for (name, call) in unanswered {
-                let control = &self.context.control;
+                let control = &self.shared.context.control;
                 let place = if name == call { control } else { &name };
                 let key = call.strip_prefix(CALLED).unwrap_or_default();
-                (self.context.on.unanswered)(key, place);
+                (self.shared.context.on.unanswered)(key, place);
             }
             self.unsubscribe(connection, &expired)?;
             self.subscribe(connection, &wanted)?;
             if received_at.after(PING_AFTER).is_past() {
-                self.exchange(connection, "PING", &self.context.control)?;
+                self.exchange(connection, "PING", &self.shared.context.control)?;
                 received_at = Moment::now();
             }
             if !self.about_to_read() {
@@ -223,7 +249,7 @@ impl SubscriberThread {
 
     fn refused(&mut self, channel: &Arc<str>, error: RedisError) {
         let now = Moment::now();
-        self.shared.state.lock().channels.refused(channel, now);
+        self.shared.channels().refused(channel, now);
         if !std::mem::replace(&mut self.logged_refusal, true) {
             let channel = Arc::clone(channel);
             tell(move || {
@@ -283,7 +309,7 @@ impl SubscriberThread {
             });
             packed.extend(request.get_packed_command());
         }
-        connection.set_deadline(Moment::now().after(self.context.command_timeout));
+        connection.set_deadline(Moment::now().after(self.shared.context.command_timeout));
         connection.send(&packed)
     }
 
@@ -312,24 +338,24 @@ impl SubscriberThread {
     /// Handles data that no command requested: a message, or the end of a subscription whose
     /// channel has moved to another server. Returns false for anything else.
     fn handle_push(&self, reply: &Value) -> bool {
-        let Some((kind, channel)) = kind_and_channel(reply) else {
+        let Some((kind, channel, text)) = parts_of(reply) else {
             return false;
         };
         match kind {
-            b"message" | b"smessage" => {
-                let (text, mut name) = (text(reply), channel);
-                if *channel == *self.context.control {
+            "message" | "smessage" => {
+                let mut name = channel;
+                if *channel == *self.shared.context.control {
                     if let Some(key) = text.strip_prefix("freed ") {
-                        (self.context.on.freed)(key);
+                        (self.shared.context.on.freed)(key);
                     }
                     name = text;
                 }
-                let mut state = self.shared.state.lock();
-                let woken = state.channels.message(name, text, Moment::now());
-                drop(state);
+                let mut channels = self.shared.channels();
+                let woken = channels.message(name, text, Moment::now());
+                drop(channels);
                 woken.iter().for_each(Listening::wake);
             }
-            b"sunsubscribe" => self.moved(channel),
+            "sunsubscribe" => self.moved(channel),
             _ => return false,
         }
         true
@@ -343,7 +369,7 @@ impl SubscriberThread {
 
     /// Changes the channels, and wakes the listeners that this returns.
     fn wake(&self, change: impl FnOnce(&mut Channels) -> Vec<Unparker>) {
-        let woken = change(&mut self.shared.state.lock().channels);
+        let woken = change(&mut self.shared.channels());
         woken.iter().for_each(Unparker::unpark);
     }
 }
@@ -354,46 +380,4 @@ impl Listening {
         let _entered = self.prepared.as_ref().map(|prepared| prepared.send());
         self.unparker.unpark_by_message();
     }
-}
-
-fn unexpected_reply() -> RedisError {
-    RedisError::from((
-        redis::ErrorKind::Parse,
-        "an unexpected reply to the subscriber",
-    ))
-}
-
-/// The first two elements of replies such as `["message", channel, text]`,
-/// `["subscribe", channel, count]` and `["pong", ""]`.
-fn kind_and_channel(reply: &Value) -> Option<(&[u8], &str)> {
-    match reply {
-        Value::Array(parts) => match &parts[..] {
-            [Value::BulkString(kind), Value::BulkString(channel), ..] => {
-                Some((kind, std::str::from_utf8(channel).ok()?))
-            }
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// The text of a message.
-fn text(message: &Value) -> &str {
-    match message {
-        Value::Array(parts) => match parts.get(2) {
-            Some(Value::BulkString(text)) => std::str::from_utf8(text).unwrap_or_default(),
-            _ => "",
-        },
-        _ => "",
-    }
-}
-
-fn is_reply_to(reply: &Value, command: &str, argument: &str) -> bool {
-    let kind = match command {
-        "PING" => "pong",
-        other => other,
-    };
-    kind_and_channel(reply).is_some_and(|(found, channel)| {
-        found.eq_ignore_ascii_case(kind.as_bytes()) && channel == argument
-    })
 }

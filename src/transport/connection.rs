@@ -1,7 +1,6 @@
 //! A connection to a server for one thread, on which every reply arrives by a deadline or fails.
 
 use std::fmt;
-use std::io::{Read, Write};
 use std::sync::Arc;
 
 use redis::{RedisError, RedisResult, Value};
@@ -11,12 +10,14 @@ use crate::script::Publish;
 use crate::transport::connection_name::{ConnectionName, refuses_connection};
 use crate::transport::link::Link;
 use crate::transport::received::Received;
-use crate::transport::socket::Socket;
+use crate::transport::socket::{Reading, Socket};
 
 /// A connection in a known state. After any failure except an error reply it must be dropped: a
 /// late reply, or half a command, would be taken for a part of the next exchange.
 pub(crate) struct Connection {
     socket: Socket,
+    reading: Reading,
+    deadline: Moment,
     received: Received,
     /// Is sent before the next request.
     name: Option<Arc<ConnectionName>>,
@@ -34,9 +35,11 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(socket: Socket, publish: Publish) -> Self {
+    pub(crate) fn new((socket, reading): (Socket, Reading), publish: Publish) -> Self {
         Self {
             socket,
+            reading,
+            deadline: Moment::ZERO,
             received: Received::default(),
             name: None,
             name_sent: None,
@@ -51,24 +54,25 @@ impl Connection {
 
     /// Lets all threads use the connection. No reply is awaited on it.
     pub(crate) fn into_link(self) -> Link {
-        Link::new(self.socket.share(), self.received, self.name, self.publish)
+        let socket = (self.socket, self.reading);
+        Link::new(socket, self.received, self.name, self.publish)
     }
 
     /// Sets when every send and receive from here on ends. After that moment, `receive` returns
     /// only what has arrived already.
     pub(crate) fn set_deadline(&mut self, deadline: Moment) {
-        self.socket.set_deadline(deadline);
+        self.deadline = deadline;
     }
 
     pub(crate) fn send(&mut self, packed: &[u8]) -> RedisResult<()> {
-        let sent = match self.name.take() {
-            Some(name) => {
-                let named = [name.packed(), packed].concat();
-                self.name_sent = Some(name);
-                self.socket.write_all(&named)
-            }
-            None => self.socket.write_all(packed),
-        };
+        let mut bytes = packed.to_vec();
+        if let Some(name) = self.name.take() {
+            bytes.splice(..0, name.packed().iter().copied());
+            self.name_sent = Some(name);
+        }
+        let sent = self
+            .socket
+            .write_all(&mut self.reading, bytes, self.deadline);
         sent.map_err(|error| self.failed(error.into()))
     }
 
@@ -77,8 +81,9 @@ impl Connection {
     pub(crate) fn receive(&mut self) -> RedisResult<Value> {
         loop {
             let Some(reply) = self.received.next()? else {
-                let socket = &mut self.socket;
-                let read = self.received.fill(|room| socket.read(room));
+                let (socket, reading) = (&self.socket, &mut self.reading);
+                let read = |room: &mut [u8]| socket.read(reading, room, self.deadline);
+                let read = self.received.fill(read);
                 read.map_err(|error| self.failed(error.into()))?;
                 continue;
             };

@@ -137,7 +137,7 @@ impl ManageConnection for Opener {
     /// to be of no use, and the server has not closed it.
     fn is_valid(&self, link: &mut Arc<Link>) -> RedisResult<()> {
         let is_old = link.opened_at() <= self.known.lock().retired_at;
-        if is_old || !link.is_fresh() || link.has_arrived() {
+        if is_old || !link.is_fresh(Moment::now()) || link.has_arrived() {
             return Err((ErrorKind::Io, "an idle connection is of no use").into());
         }
         Ok(())

@@ -48,6 +48,7 @@ impl State {
     fn choose(
         &mut self,
         requests: usize,
+        now: Moment,
         limits: &Limits,
         shares: bool,
         closed: &mut Vec<Arc<Link>>,
@@ -59,8 +60,8 @@ impl State {
             let (at, load) = self.least_loaded()?;
             let link = &self.links[at];
             let is_dead = match load {
-                0 => !link.is_fresh(),
-                _ => link.is_unanswered_for(limits.command_timeout),
+                0 => !link.is_fresh(now),
+                _ => link.is_unanswered_for(limits.command_timeout, now),
             };
             if is_dead {
                 let link = self.links.remove(at);
@@ -105,12 +106,12 @@ impl Links {
         }
     }
 
-    /// A link on which the caller sends `requests` requests now, without opening one. `None` if one
-    /// has to be opened.
-    pub(crate) fn open_link(&self, requests: usize) -> Option<Arc<Link>> {
+    /// A link on which the caller sends `requests` requests `now`, without opening one. `None` if
+    /// one has to be opened.
+    pub(crate) fn open_link(&self, requests: usize, now: Moment) -> Option<Arc<Link>> {
         let mut closed = Vec::new();
         let mut state = self.state.lock();
-        state.choose(requests, &self.limits, false, &mut closed)
+        state.choose(requests, now, &self.limits, false, &mut closed)
     }
 
     /// Reads late replies that no thread waits for, so that their links are idle again.
@@ -131,15 +132,17 @@ impl Links {
         if purpose == Purpose::Watchdog {
             return self.watchdog_link(node, requests, time);
         }
-        if let Some(link) = self.open_link(requests) {
+        let now = Moment::now();
+        if let Some(link) = self.open_link(requests, now) {
             return Ok(link);
         }
         self.read_late_replies();
-        let until = Moment::now().after(time());
+        let until = now.after(time());
         let mut closed = Vec::new();
         loop {
             let mut state = self.state.lock();
-            if let Some(link) = state.choose(requests, &self.limits, false, &mut closed) {
+            let now = Moment::now();
+            if let Some(link) = state.choose(requests, now, &self.limits, false, &mut closed) {
                 return Ok(link);
             }
             if state.may_open(&self.limits) {
@@ -169,7 +172,8 @@ impl Links {
             }
             // The server may accept no more clients, and serve the open links.
             Err(error) => {
-                let shared = state.choose(requests, &self.limits, true, &mut closed);
+                let now = Moment::now();
+                let shared = state.choose(requests, now, &self.limits, true, &mut closed);
                 shared.ok_or(error)
             }
         };
@@ -187,7 +191,8 @@ impl Links {
     ) -> RedisResult<Arc<Link>> {
         let idle = self.state.lock().watchdog.clone();
         // A request on it without a reply is one that the watchdog does not wait for any longer.
-        let is_idle = |link: &Arc<Link>| link.is_usable() && link.load() == 0 && link.is_fresh();
+        let is_idle =
+            |link: &Arc<Link>| link.is_usable() && link.load() == 0 && link.is_fresh(Moment::now());
         let usable = idle.filter(is_idle);
         let link = match usable {
             Some(link) => link,

@@ -32,8 +32,9 @@ impl Received {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
             // What is rarely needed, such as for the slots of a cluster, is not kept.
-            self.buffer.truncate(LARGEST_BUFFER);
-            self.buffer.shrink_to(LARGEST_BUFFER);
+            if self.buffer.len() > LARGEST_BUFFER {
+                self.buffer = Vec::new();
+            }
         }
         Ok(Some(reply))
     }

@@ -106,6 +106,12 @@ fn error(line: &[u8], text: &[u8]) -> RedisResult<Value> {
 }
 
 fn integer(text: &[u8]) -> RedisResult<i64> {
+    // Nearly all numbers, and the length of a reply without a value.
+    match text {
+        [digit @ b'0'..=b'9'] => return Ok(i64::from(digit - b'0')),
+        b"-1" => return Ok(-1),
+        _ => {}
+    }
     let number = std::str::from_utf8(text)
         .ok()
         .and_then(|text| text.parse().ok());

@@ -1,22 +1,20 @@
-//! A socket, with TLS or without, on which every operation ends by a deadline.
+//! A socket, with TLS or without, on which one thread reads while others write.
 //!
 //! A timeout of the system limits one read, so a peer that sends a byte at a time can prolong a
 //! reply or a handshake without limit. Here the deadline limits the whole of it.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::ToSocketAddrs;
+use std::net::{Shutdown, ToSocketAddrs};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use redis::ConnectionAddr;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{SendFlags, send};
 use socket2::{Domain, SockAddr, TcpKeepalive, Type};
 
 use crate::base::clock::Moment;
 use crate::transport::tls::{Session, Tls};
-
-mod shared;
-
-pub(crate) use shared::{Reading, SharedSocket};
 
 /// The shortest timeout of an operation. The system accepts no timeout of zero.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -24,31 +22,31 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// The longest single wait for a socket. Every system accepts it, and a longer one is repeated.
 const LONGEST_POLL: Duration = Duration::from_secs(3600);
 
+/// The most bytes that are read at once below TLS.
+const LARGEST_READ: usize = 8 << 10;
+
 /// The first bytes of a TLS alert, of any version. No reply of Redis begins with them.
 const ALERT: &[u8] = &[0x15, 0x03];
 
 #[derive(Debug)]
 pub(crate) struct Socket {
-    bytes: Bytes,
-    tls: Option<Session>,
+    socket: socket2::Socket,
+    /// Its mutex protects the state of the session, and is held for no system call.
+    tls: Option<Mutex<Session>>,
+}
+
+/// What the thread that reads needs.
+#[derive(Debug, Default)]
+pub(crate) struct Reading {
+    /// The timeout that the system has for reads; zero if it is not set. Setting it is a system
+    /// call, so it is set again only if it would end too late; if it ends too early, the read is
+    /// repeated. So a read that waits for a reply is one system call.
+    timeout: Duration,
     /// Nothing was read yet, so the server may turn out to require TLS.
     may_require_tls: bool,
+    /// Bytes of TLS.
+    encrypted: Vec<u8>,
 }
-
-/// The bytes on the network, below TLS.
-#[derive(Debug)]
-struct Bytes {
-    socket: socket2::Socket,
-    deadline: Moment,
-    reading: Armed,
-    writing: Armed,
-}
-
-/// The timeout that the system has for reads or writes. Setting it is a system call, so it is set
-/// again only if it would end too late; if it ends too early, the operation is repeated. So a read
-/// that waits for a reply is one system call.
-#[derive(Debug, Default)]
-struct Armed(Duration);
 
 impl Socket {
     /// Connects within `time`, which the addresses of a host and the TLS handshake share. The
@@ -57,28 +55,184 @@ impl Socket {
         address: &ConnectionAddr,
         tls: Option<&Tls>,
         time: Duration,
-    ) -> io::Result<Self> {
+    ) -> io::Result<(Self, Reading)> {
         let deadline = Moment::now().after(time);
-        let mut bytes = Bytes::connect(address, time)?;
-        bytes.deadline = deadline;
-        let session = match (tls, address) {
-            (None, _) => None,
-            (Some(tls), ConnectionAddr::Tcp(host, _)) => Some(tls.open(host, &mut bytes)?),
+        let mut socket = Self {
+            socket: connect(address, deadline)?,
+            tls: None,
+        };
+        let mut reading = Reading::default();
+        match (tls, address) {
+            (None, _) => reading.may_require_tls = matches!(address, ConnectionAddr::Tcp(..)),
+            (Some(tls), ConnectionAddr::Tcp(host, _)) => {
+                let session = tls.open(host, &mut Handshake(&socket, &mut reading, deadline))?;
+                socket.tls = Some(Mutex::new(session));
+                reading.encrypted = vec![0; LARGEST_READ];
+            }
             // Without TLS, the connection would not be as safe as the user demands.
             (Some(_), other) => return Err(unsupported(other)),
-        };
-        Ok(Self {
-            bytes,
-            tls: session,
-            may_require_tls: tls.is_none() && matches!(address, ConnectionAddr::Tcp(..)),
+        }
+        Ok((socket, reading))
+    }
+
+    /// The bytes on the network for `plain`, in `plain`'s place.
+    pub(crate) fn encrypt(&self, plain: Vec<u8>) -> io::Result<Vec<u8>> {
+        match &self.tls {
+            None => Ok(plain),
+            Some(session) => session.lock().encrypt(&plain),
+        }
+    }
+
+    /// Writes what the buffer of the system takes now. Does not wait.
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let flags = SendFlags::DONTWAIT;
+        // There the socket itself has this option.
+        #[cfg(not(target_vendor = "apple"))]
+        let flags = flags | SendFlags::NOSIGNAL;
+        loop {
+            match send(&self.socket, bytes, flags) {
+                Ok(written) => return Ok(written),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Writes all of `plain` by the deadline. A server that refuses the client's certificate may
+    /// send an alert while the client is already writing: that is the error then.
+    pub(crate) fn write_all(
+        &self,
+        reading: &mut Reading,
+        plain: Vec<u8>,
+        deadline: Moment,
+    ) -> io::Result<()> {
+        let written = self.write_bytes(&self.encrypt(plain)?, deadline);
+        written.map_err(|error| {
+            if self.tls.is_none() || error.kind() == ErrorKind::TimedOut {
+                return error;
+            }
+            match self.read(reading, &mut [0], deadline) {
+                Err(alert) if alert.kind() == ErrorKind::InvalidData => alert,
+                _ => error,
+            }
         })
     }
 
-    /// Every read and write from here on ends by `deadline`. After that, a read returns only what
-    /// has arrived already. With [`Moment::ZERO`], a write does not wait, and ends at once when the
-    /// buffer of the system is full.
-    pub(crate) fn set_deadline(&mut self, deadline: Moment) {
-        self.bytes.deadline = deadline;
+    fn write_bytes(&self, mut bytes: &[u8], deadline: Moment) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.try_write(bytes) {
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if !wait(&mut [PollFd::new(&self.socket, PollFlags::OUT)], deadline)? {
+                        return Err(ErrorKind::TimedOut.into());
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what arrives until the deadline, at least a byte. After the deadline, only what has
+    /// arrived already. After a timeout, TLS keeps the part of a record that has arrived. Only one
+    /// thread calls this at a time.
+    pub(crate) fn read(
+        &self,
+        reading: &mut Reading,
+        plain: &mut [u8],
+        deadline: Moment,
+    ) -> io::Result<usize> {
+        let Some(session) = &self.tls else {
+            let read = self.read_bytes(&mut reading.timeout, plain, deadline);
+            let is_over = matches!(&read, Err(error) if error.kind() == ErrorKind::TimedOut);
+            if !is_over && std::mem::take(&mut reading.may_require_tls) {
+                check_for_tls(&read, plain)?;
+            }
+            return read;
+        };
+        loop {
+            // What the session has is read before the socket is.
+            match session.lock().decrypted(plain) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+            let Reading {
+                timeout, encrypted, ..
+            } = reading;
+            let read = self.read_bytes(timeout, encrypted, deadline)?;
+            session.lock().decrypt(&encrypted[..read])?;
+        }
+    }
+
+    fn read_bytes(
+        &self,
+        timeout: &mut Duration,
+        buffer: &mut [u8],
+        deadline: Moment,
+    ) -> io::Result<usize> {
+        let mut socket = &self.socket;
+        loop {
+            let left = deadline.left();
+            if left.is_zero() {
+                return match self.is_readable()? {
+                    true => socket.read(buffer),
+                    false => Err(ErrorKind::TimedOut.into()),
+                };
+            }
+            let is_too_long = || *timeout > left && *timeout > left + left / 16 + SHORTEST;
+            if timeout.is_zero() || is_too_long() {
+                *timeout = left.max(SHORTEST);
+                socket.set_read_timeout(Some(*timeout))?;
+            }
+            match socket.read(buffer) {
+                Err(error) => match error.kind() {
+                    ErrorKind::Interrupted => {}
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut => *timeout = Duration::ZERO,
+                    _ => return Err(error),
+                },
+                read => return read,
+            }
+        }
+    }
+
+    /// True if a read does not wait.
+    pub(crate) fn is_readable(&self) -> io::Result<bool> {
+        wait(&mut [self.polled()], Moment::ZERO)
+    }
+
+    /// Waits until a read or a write does something, or the deadline has passed.
+    pub(crate) fn wait_for_room(&self, deadline: Moment) -> io::Result<()> {
+        let events = PollFlags::IN | PollFlags::OUT;
+        wait(&mut [PollFd::new(&self.socket, events)], deadline).map(drop)
+    }
+
+    /// For a wait for something to read on several sockets.
+    pub(crate) fn polled(&self) -> PollFd<'_> {
+        PollFd::new(&self.socket, PollFlags::IN)
+    }
+
+    /// Ends the connection. What has arrived can still be read.
+    pub(crate) fn shut_down(&self) {
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+/// The socket below the handshake of TLS, and its deadline.
+struct Handshake<'s>(&'s Socket, &'s mut Reading, Moment);
+
+impl Read for Handshake<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_bytes(&mut self.1.timeout, buffer, self.2)
+    }
+}
+
+impl Write for Handshake<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write_bytes(bytes, self.2).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -96,87 +250,38 @@ pub(crate) fn wait(polled: &mut [PollFd<'_>], deadline: Moment) -> io::Result<bo
     }
 }
 
-impl Bytes {
-    fn connect(address: &ConnectionAddr, time: Duration) -> io::Result<Self> {
-        let deadline = Moment::now().after(time);
-        match address {
-            ConnectionAddr::Tcp(host, port) => {
-                let addresses: Vec<_> = (host.as_str(), *port).to_socket_addrs()?.collect();
-                let mut failure = io::Error::from(ErrorKind::AddrNotAvailable);
-                for (index, &address) in addresses.iter().enumerate() {
-                    let untried = u32::try_from(addresses.len() - index).unwrap_or(u32::MAX);
-                    match Self::connect_tcp(address.into(), deadline.left() / untried) {
-                        Ok(socket) => return Ok(Self::new(socket)),
-                        Err(error) => failure = error,
-                    }
+fn connect(address: &ConnectionAddr, deadline: Moment) -> io::Result<socket2::Socket> {
+    match address {
+        ConnectionAddr::Tcp(host, port) => {
+            let addresses: Vec<_> = (host.as_str(), *port).to_socket_addrs()?.collect();
+            let mut failure = io::Error::from(ErrorKind::AddrNotAvailable);
+            for (index, &address) in addresses.iter().enumerate() {
+                let untried = u32::try_from(addresses.len() - index).unwrap_or(u32::MAX);
+                match connect_tcp(address.into(), deadline.left() / untried) {
+                    Ok(socket) => return Ok(socket),
+                    Err(error) => failure = error,
                 }
-                Err(failure)
             }
-            ConnectionAddr::Unix(path) => {
-                let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
-                // This timeout limits the connect, too.
-                socket.set_write_timeout(Some(time.max(SHORTEST)))?;
-                socket.connect(&SockAddr::unix(path)?)?;
-                Ok(Self::new(socket))
-            }
-            other => Err(unsupported(other)),
+            Err(failure)
         }
-    }
-
-    fn connect_tcp(address: SockAddr, time: Duration) -> io::Result<socket2::Socket> {
-        let socket = socket2::Socket::new(address.domain(), Type::STREAM, None)?;
-        socket.connect_timeout(&address, time.max(SHORTEST))?;
-        socket.set_tcp_nodelay(true)?;
-        // A subscriber only reads. Without keepalive it would not notice that the peer is gone.
-        socket.set_tcp_keepalive(&TcpKeepalive::new())?;
-        Ok(socket)
-    }
-
-    fn new(socket: socket2::Socket) -> Self {
-        Self {
-            socket,
-            deadline: Moment::ZERO,
-            reading: Armed::default(),
-            writing: Armed::default(),
+        ConnectionAddr::Unix(path) => {
+            let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
+            // This timeout limits the connect, too.
+            socket.set_write_timeout(Some(deadline.left().max(SHORTEST)))?;
+            socket.connect(&SockAddr::unix(path)?)?;
+            Ok(socket)
         }
+        other => Err(unsupported(other)),
     }
 }
 
-impl Armed {
-    /// Runs `operation` until the deadline, again if it ends before that with nothing done.
-    fn until(
-        &mut self,
-        deadline: Moment,
-        arm: impl Fn(Duration) -> io::Result<()>,
-        mut operation: impl FnMut() -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        loop {
-            let left = deadline.left();
-            if left.is_zero() {
-                return Err(ErrorKind::TimedOut.into());
-            }
-            let tolerance = left / 16 + SHORTEST;
-            if self.0.is_zero() || self.0 > left + tolerance {
-                self.arm(left, &arm)?;
-            }
-            match operation() {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
-                {
-                    self.arm(deadline.left(), &arm)?;
-                }
-                done => return done,
-            }
-        }
-    }
-
-    fn arm(&mut self, time: Duration, arm: impl Fn(Duration) -> io::Result<()>) -> io::Result<()> {
-        let time = time.max(SHORTEST);
-        arm(time)?;
-        self.0 = time;
-        Ok(())
-    }
+fn connect_tcp(address: SockAddr, time: Duration) -> io::Result<socket2::Socket> {
+    let socket = socket2::Socket::new(address.domain(), Type::STREAM, None)?;
+    socket.connect_timeout(&address, time.max(SHORTEST))?;
+    socket.set_tcp_nodelay(true)?;
+    // A subscriber only reads. Without keepalive it would not notice that the peer is gone.
+    socket.set_tcp_keepalive(&TcpKeepalive::new())?;
+    Ok(socket)
 }
 
 /// Fails if the first read shows that the server requires TLS: it sends an alert, or it resets the
@@ -200,74 +305,6 @@ fn unsupported(address: &ConnectionAddr) -> io::Error {
         ErrorKind::Unsupported,
         format!("cannot connect to {address}"),
     )
-}
-
-impl Read for Socket {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = match &mut self.tls {
-            Some(tls) => tls.read(&mut self.bytes, buffer),
-            None => self.bytes.read(buffer),
-        };
-        let is_over = matches!(&read, Err(error) if error.kind() == ErrorKind::TimedOut);
-        if !is_over && std::mem::take(&mut self.may_require_tls) {
-            check_for_tls(&read, buffer)?;
-        }
-        read
-    }
-}
-
-impl Write for Socket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.tls {
-            Some(tls) => tls.write(&mut self.bytes, bytes),
-            None => self.bytes.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Read for Bytes {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut socket = &self.socket;
-        let read = self.reading.until(
-            self.deadline,
-            |time| self.socket.set_read_timeout(Some(time)),
-            || socket.read(buffer),
-        );
-        match read {
-            Err(error) if error.kind() == ErrorKind::TimedOut => {
-                match wait(&mut [PollFd::new(socket, PollFlags::IN)], Moment::ZERO)? {
-                    true => socket.read(buffer),
-                    false => Err(error),
-                }
-            }
-            read => read,
-        }
-    }
-}
-
-impl Write for Bytes {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut socket = &self.socket;
-        if self.deadline == Moment::ZERO {
-            socket.set_nonblocking(true)?;
-            let written = socket.write(bytes);
-            socket.set_nonblocking(false)?;
-            return written;
-        }
-        self.writing.until(
-            self.deadline,
-            |time| self.socket.set_write_timeout(Some(time)),
-            || socket.write(bytes),
-        )
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ impl WatchdogThread {
             .iter()
             .map(|orphan| (&orphan.key, orphan.call.clone()))
             .collect();
-        let replies = self.batch_client.request_by_source(requests, until);
+        let replies = self.batch_client.request(requests, true, until);
         for (orphan, (reply, _)) in now.into_iter().zip(replies) {
             match reply {
                 Ok(_) => {}

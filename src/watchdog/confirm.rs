@@ -12,7 +12,7 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 
 use super::thread::{BATCH, RenewalRequest, WatchdogThread};
-use super::{Renewal, Schedule, Shared, TargetId, Watchdog, guarded};
+use super::{Renew, Renewal, Schedule, Shared, TargetId, Watchdog, guarded};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::protocol::{self, Verdict};
@@ -41,9 +41,9 @@ impl WatchdogThread {
                 self.count_from(latest, id);
                 continue;
             };
-            let call = calls.entry(self.batch_client.name(&renewal.key));
+            let call = calls.entry(self.batch_client.redis.topology.name(&renewal.key));
             // A server that did not reply lately is asked after the pauses of its circuit breaker.
-            let is_asked = || !self.batch_client.skips(&renewal.key);
+            let is_asked = || !self.batch_client.redis.skips(&renewal.key);
             match call.or_insert_with(|| is_asked().then(Vec::new)) {
                 Some(call) if self.has_place(call, &renewal) => call.push((id, target, renewal)),
                 // It comes before the others in a later interval.
@@ -62,7 +62,7 @@ impl WatchdogThread {
     /// Whether this renewal can be in a script call with these others.
     pub(super) fn has_place(&self, call: &[RenewalRequest], renewal: &Renewal) -> bool {
         call.first().is_none_or(|(.., first)| {
-            let batch = |one: &Renewal| self.batch_client.batch(&one.key);
+            let batch = |one: &Renewal| self.batch_client.redis.topology.batch(&one.key);
             call.len() < BATCH
                 && first.call.is_like(&renewal.call)
                 && batch(first) == batch(renewal)
@@ -78,7 +78,7 @@ impl WatchdogThread {
         let requests = calls
             .iter()
             .filter_map(|locks| Some((&locks.first()?.2.key, joined(locks)?)));
-        let replies = self.batch_client.request(requests.collect(), until);
+        let replies = self.batch_client.request(requests.collect(), false, until);
         for (locks, (reply, asked)) in calls.iter().zip(replies) {
             let verdicts = reply.and_then(|reply| protocol::verdicts(&reply, locks.len()));
             let Ok(verdicts) = verdicts else {
@@ -117,9 +117,16 @@ impl Watchdog {
 }
 
 impl Shared {
+    /// All targets.
+    pub(super) fn targets(&self) -> Vec<(TargetId, Arc<dyn Renew>)> {
+        let mut state = self.state.lock();
+        self.read_noted(&mut state);
+        state.registry.due(Moment::NEVER)
+    }
+
     /// Makes the thread confirm these locks at once.
     pub(super) fn confirm_now(&self, is_meant: impl Fn(&LockKey) -> bool) {
-        let mut targets = self.state.lock().registry.due(Moment::NEVER);
+        let mut targets = self.targets();
         targets.retain(|(_, target)| is_meant(target.key()));
         for (id, target) in targets {
             target.confirm_now();

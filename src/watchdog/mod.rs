@@ -83,8 +83,8 @@ struct WatchdogState {
     orphans: Vec<Orphan>,
     /// How many more orphans the thread releases in its present pass.
     orphans_in_pass: usize,
-    /// Targets whose holds or hold counts have changed. The thread reads their schedules when it
-    /// wakes up.
+    /// New targets, and those whose holds or hold counts have changed. The thread reads their
+    /// schedules when it wakes up.
     noted: Vec<TargetId>,
     /// When the thread may send confirmations again.
     confirm_from: Moment,
@@ -145,7 +145,7 @@ impl Watchdog {
             confirm_every,
             ..Shared::default()
         });
-        let clock = batch_client.clock().clone();
+        let clock = batch_client.redis.clock.clone();
         #[cfg(feature = "testing")]
         shared.register(&clock);
         let body = thread::WatchdogThread::new(
@@ -163,16 +163,18 @@ impl Watchdog {
         })
     }
 
-    /// Adds a target. False after a shutdown: then nothing renews the target or releases it.
+    /// Adds a target, which is not due before this moment. The thread reads its schedule by then:
+    /// most grants are released before that, and cost no more than their entry. False after a
+    /// shutdown: then nothing renews the target or releases it.
     #[must_use]
-    pub(crate) fn watch(&self, id: TargetId, target: Arc<dyn Renew>) -> bool {
+    pub(crate) fn watch(&self, id: TargetId, target: Arc<dyn Renew>, earliest: Moment) -> bool {
         let mut state = self.shared.state.lock();
         if state.phase != Phase::Open {
             return false;
         }
-        let schedule = self.shared.schedule_of(&*target);
-        state.registry.insert(id, target, schedule);
-        self.shared.wake_for(state, schedule);
+        state.registry.insert(id, target);
+        state.noted.push(id);
+        self.shared.wake_by(state, earliest);
         true
     }
 
@@ -259,6 +261,14 @@ impl Shared {
             .reschedule(id, |target| change(self.schedule_of(&**target)));
         if let Some(schedule) = schedule {
             self.wake_for(state, schedule);
+        }
+    }
+
+    /// Reads the schedules of the noted targets.
+    fn read_noted(&self, state: &mut WatchdogState) {
+        for id in std::mem::take(&mut state.noted) {
+            let read = |target: &Arc<dyn Renew>| self.schedule_of(&**target);
+            state.registry.reschedule(id, read);
         }
     }
 

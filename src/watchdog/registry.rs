@@ -60,7 +60,8 @@ pub(crate) struct Registry<T> {
 #[derive(Debug)]
 struct Entry<T> {
     target: T,
-    schedule: Schedule,
+    /// `None` until it is read for the first time.
+    schedule: Option<Schedule>,
 }
 
 impl<T> Default for Registry<T> {
@@ -74,9 +75,17 @@ impl<T> Default for Registry<T> {
 }
 
 impl<T: Clone> Registry<T> {
-    pub(crate) fn insert(&mut self, id: TargetId, target: T, schedule: Schedule) {
-        self.enter(id, schedule);
+    /// Adds a target without a schedule, which is not due.
+    pub(crate) fn insert(&mut self, id: TargetId, target: T) {
+        let schedule = None;
         self.targets.insert(id, Entry { target, schedule });
+    }
+
+    /// Adds a target with this schedule.
+    #[cfg(test)]
+    pub(crate) fn add(&mut self, id: TargetId, target: T, schedule: Schedule) {
+        self.insert(id, target);
+        self.reschedule(id, |_| schedule);
     }
 
     /// Stores the schedule that `ask` reads from the target, and returns it. `None` if the target
@@ -88,16 +97,23 @@ impl<T: Clone> Registry<T> {
     ) -> Option<Schedule> {
         let entry = self.targets.get_mut(&id)?;
         let schedule = ask(&entry.target);
-        let old = std::mem::replace(&mut entry.schedule, schedule);
-        self.leave(id, old);
+        if let Some(old) = entry.schedule.replace(schedule) {
+            self.leave(id, old);
+        }
         self.enter(id, schedule);
         Some(schedule)
     }
 
     pub(crate) fn remove(&mut self, id: TargetId) -> Option<T> {
         let entry = self.targets.remove(&id)?;
-        self.leave(id, entry.schedule);
+        if let Some(schedule) = entry.schedule {
+            self.leave(id, schedule);
+        }
         Some(entry.target)
+    }
+
+    fn schedule(&self, id: TargetId) -> Option<Schedule> {
+        self.targets.get(&id)?.schedule
     }
 
     fn enter(&mut self, id: TargetId, schedule: Schedule) {
@@ -138,10 +154,8 @@ impl<T: Clone> Registry<T> {
         if first > now {
             return Vec::new();
         }
-        let window = self.targets[&id]
-            .schedule
-            .lease
-            .map_or(Duration::ZERO, slack);
+        let lease = self.schedule(id).and_then(|schedule| schedule.lease);
+        let window = lease.map_or(Duration::ZERO, slack);
         let until = now.after(window);
         self.by_due
             .iter()
@@ -169,7 +183,7 @@ impl<T: Clone> Registry<T> {
     /// The earliest end of a lease after `now`, among the targets that are due by `until`.
     pub(crate) fn next_end(&self, now: Moment, until: Moment) -> Option<Moment> {
         let due = self.by_due.iter().take_while(|&&(due, _)| due <= until);
-        let ends = due.map(|(_, id)| self.targets[id].schedule.ends);
+        let ends = due.filter_map(|&(_, id)| Some(self.schedule(id)?.ends));
         ends.filter(|&ends| ends > now).min()
     }
 
@@ -178,8 +192,8 @@ impl<T: Clone> Registry<T> {
     /// that is later. So a server that hangs leaves every lease time for more than one attempt.
     pub(crate) fn io_end(&self, now: Moment, latest: Moment) -> Moment {
         let due = self.by_due.iter().take_while(|&&(due, _)| due < latest);
-        let ends = due.filter_map(|(_, id)| {
-            let schedule = &self.targets[id].schedule;
+        let ends = due.filter_map(|&(_, id)| {
+            let schedule = self.schedule(id)?;
             Some(schedule.due.max(now.after(schedule.lease? / 6)))
         });
         ends.fold(latest, Moment::min)
@@ -222,7 +236,7 @@ mod tests {
         let lease = Some(Duration::from_secs(30));
         let mut registry = Registry::default();
         for (id, due) in [(1, 1000), (2, 1900), (3, 2100)] {
-            registry.insert(
+            registry.add(
                 id,
                 (),
                 Schedule {
@@ -245,7 +259,7 @@ mod tests {
         let mut registry = Registry::default();
         for (id, due, ends) in [(1, 10, 15), (2, 20, 90), (3, 30, 60), (4, 500, 40)] {
             let ends = at(ends);
-            registry.insert(
+            registry.add(
                 id,
                 (),
                 Schedule {
@@ -269,7 +283,7 @@ mod tests {
                 lease,
                 ..schedule(due)
             };
-            registry.insert(id, (), schedule);
+            registry.add(id, (), schedule);
             registry.io_end(at(1000), at(2000))
         };
         assert_eq!(insert(1, 1000, 30_000), at(2000), "a sixth is 5 s");
@@ -282,13 +296,13 @@ mod tests {
         );
         assert_eq!(insert(5, 900, 600), at(1050), "a sixth is 100 ms");
         assert_eq!(insert(6, 900, 120), at(1020));
-        registry.insert(7, (), schedule(1001));
+        registry.add(7, (), schedule(1001));
         assert_eq!(registry.io_end(at(1000), at(2000)), at(1020), "not renewed");
     }
 
     #[derive(Clone, Debug)]
     enum Change {
-        Insert(TargetId, Schedule),
+        Insert(TargetId),
         Reschedule(TargetId, Schedule),
         Remove(TargetId),
     }
@@ -302,7 +316,7 @@ mod tests {
             })
         };
         prop_oneof![
-            (0..40u64, any_schedule()).prop_map(|(id, one)| Change::Insert(id, one)),
+            (0..40u64).prop_map(Change::Insert),
             (0..40u64, any_schedule()).prop_map(|(id, one)| Change::Reschedule(id, one)),
             (0..40u64).prop_map(Change::Remove),
         ]
@@ -317,17 +331,17 @@ mod tests {
             most in 0..40usize,
         ) {
             let mut registry = Registry::default();
-            let mut model: Model<TargetId, Schedule> = Model::new();
+            let mut model: Model<TargetId, Option<Schedule>> = Model::new();
             for change in changes {
                 match change {
                     // An id is never used twice.
-                    Change::Insert(id, _) if model.contains_key(&id) => {}
-                    Change::Insert(id, schedule) => {
-                        registry.insert(id, (), schedule);
-                        model.insert(id, schedule);
+                    Change::Insert(id) if model.contains_key(&id) => {}
+                    Change::Insert(id) => {
+                        registry.insert(id, ());
+                        model.insert(id, None);
                     }
                     Change::Reschedule(id, schedule) => {
-                        let there = model.get_mut(&id).map(|old| *old = schedule);
+                        let there = model.get_mut(&id).map(|old| *old = Some(schedule));
                         let stored = registry.reschedule(id, |()| schedule);
                         prop_assert_eq!(stored, there.map(|()| schedule));
                     }
@@ -335,14 +349,15 @@ mod tests {
                         prop_assert_eq!(registry.remove(id).is_some(), model.remove(&id).is_some());
                     }
                 }
-                let due = model.values().map(|schedule| schedule.due);
+                let due = model.values().flatten().map(|schedule| schedule.due);
                 prop_assert_eq!(registry.next_due(), due.min());
-                let unconfirmed = model.values().map(|schedule| schedule.unconfirmed);
+                let unconfirmed = model.values().flatten().map(|one| one.unconfirmed);
                 let unconfirmed = unconfirmed.min().unwrap_or(Moment::NEVER);
                 prop_assert_eq!(registry.unconfirmed_since(), unconfirmed);
             }
             let first = |of: fn(&Schedule) -> Moment, most| {
-                let all = model.iter().map(|(id, schedule)| (of(schedule), *id));
+                let all = model.iter();
+                let all = all.filter_map(|(id, schedule)| Some((of(schedule.as_ref()?), *id)));
                 let mut all: Vec<_> = all.filter(|&(moment, _)| moment <= at(now)).collect();
                 all.sort_unstable();
                 all.into_iter().take(most).map(|(_, id)| (id, ())).collect::<Vec<_>>()

@@ -15,10 +15,6 @@ impl Shared {
         clock.test().inspect(|test| test.add_watchdog(this));
     }
 
-    fn targets(&self) -> Vec<(TargetId, Arc<dyn Renew>)> {
-        self.state.lock().registry.due(Moment::NEVER)
-    }
-
     fn targets_of(&self, lock: &str) -> Vec<(TargetId, Arc<dyn Renew>)> {
         let mut targets = self.targets();
         targets.retain(|(_, target)| target.key().name() == lock);
@@ -43,12 +39,14 @@ impl TestedWatchdog for Shared {
     }
 
     fn next_due(&self) -> Moment {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        self.read_noted(&mut state);
         state.registry.next_due().unwrap_or(Moment::NEVER)
     }
 
     fn is_settled(&self) -> bool {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        self.read_noted(&mut state);
         let now = Moment::now();
         let orphans = state.orphans.iter().map(|orphan| orphan.due);
         let mut due = orphans.chain(self.first_due(&state));

@@ -139,9 +139,7 @@ fn a_schedule_that_changes_during_a_renewal_is_kept() {
             sooner,
         });
         let mut state = shared.state.lock();
-        state
-            .registry
-            .insert(ID, Arc::clone(&target), schedule(later));
+        state.registry.add(ID, Arc::clone(&target), schedule(later));
         drop(state);
         pass(&thread, &[&(ID, target, renewal())]);
         let registry = &mut shared.state.lock().registry;
@@ -225,6 +223,29 @@ fn a_confirmation_is_for_locks_of_one_kind_and_one_slot() {
     );
 }
 
+/// A grant that is released before that costs the watchdog no schedule.
+#[test]
+fn the_schedule_of_a_new_target_is_read_by_the_thread() {
+    let shared = Arc::<Shared>::default();
+    let watchdog = Watchdog {
+        shared: Arc::clone(&shared),
+        thread: Mutex::default(),
+        process: Process::current(),
+        clock: ClientClock::default(),
+    };
+    let target = Arc::new(held());
+    let calls = || target.calls.load(Ordering::SeqCst);
+    assert!(watchdog.watch(1, Arc::clone(&target) as _, Moment::ZERO));
+    watchdog.forget(1);
+    assert!(watchdog.watch(2, Arc::clone(&target) as _, Moment::ZERO));
+    assert_eq!(calls(), 0);
+    shared.targets();
+    assert_eq!(
+        (calls(), shared.state.lock().registry.next_due()),
+        (1, Some(target.schedule().due))
+    );
+}
+
 /// However many are held. Each pass handles others, also if the server does not reply.
 #[test]
 fn a_pass_confirms_one_batch_and_calls_no_other_target() {
@@ -238,9 +259,7 @@ fn a_pass_confirms_one_batch_and_calls_no_other_target() {
             let target = Arc::new(held());
             let mut state = shared.state.lock();
             let schedule = target.schedule();
-            state
-                .registry
-                .insert(id, Arc::clone(&target) as _, schedule);
+            state.registry.add(id, Arc::clone(&target) as _, schedule);
             target
         })
         .collect();

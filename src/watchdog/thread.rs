@@ -81,7 +81,7 @@ impl WatchdogThread {
     }
 
     pub(super) fn pass(&mut self, work: Work) {
-        let _entered = Entered::by_own_thread(self.batch_client.clock());
+        let _entered = Entered::by_own_thread(&self.batch_client.redis.clock);
         let renewals = self.collect_renewals(&work.due);
         self.renew(&renewals, work.until);
         self.confirm(work.until);
@@ -111,11 +111,7 @@ impl WatchdogThread {
             if self.is_over(&mut state) {
                 return None;
             }
-            for id in std::mem::take(&mut state.noted) {
-                state
-                    .registry
-                    .reschedule(id, |target| self.shared.schedule_of(&**target));
-            }
+            self.shared.read_noted(&mut state);
             let now = Moment::now();
             let due = state.registry.due(now);
             let most_orphans = match state.phase {
@@ -150,8 +146,9 @@ impl WatchdogThread {
             }
             let next = state.orphans.iter().map(|orphan| orphan.due);
             let next = next.chain(self.shared.first_due(&state)).min();
-            state.asleep_until =
-                next.map_or(Moment::NEVER, |due| due.min(now.after(LONGEST_SLEEP)));
+            // New targets have to be confirmed, too.
+            let longest = LONGEST_SLEEP.min(self.shared.confirm_every);
+            state.asleep_until = next.map_or(Moment::NEVER, |due| due.min(now.after(longest)));
             if state.asleep_until == Moment::NEVER {
                 self.shared.changed.wait(&mut state);
             } else {
@@ -207,7 +204,7 @@ impl WatchdogThread {
     fn renew(&mut self, renewals: &[RenewalRequest], until: Moment) {
         let mut together: BTreeMap<u16, Vec<&RenewalRequest>> = BTreeMap::new();
         for asked in renewals {
-            let number = self.batch_client.batch(&asked.2.key);
+            let number = self.batch_client.redis.topology.batch(&asked.2.key);
             together.entry(number).or_default().push(asked);
         }
         // The renewals of different kinds of locks are different scripts.
@@ -244,7 +241,7 @@ impl WatchdogThread {
         }
         let counters = &self.observer.counters;
         counters.renewal_calls.add(requests.len() as u64);
-        let replies = self.batch_client.request(requests, until);
+        let replies = self.batch_client.request(requests, false, until);
         let mut again = Vec::new();
         let mut failures: Vec<(RedisError, Vec<&RenewalRequest>)> = Vec::new();
         for (&batch, (reply, asked)) in batches.iter().zip(replies) {
@@ -329,7 +326,7 @@ impl WatchdogThread {
         } else {
             counters.renewals_unknown.add(failed);
         }
-        let node = self.batch_client.name(&locks[0].2.key);
+        let node = self.batch_client.redis.topology.name(&locks[0].2.key);
         tell(move || {
             tracing::warn!(
                 %node,

@@ -118,8 +118,12 @@ pub(super) fn keep<'a>(
     let mut refused: List<(&Arc<Core>, Arc<Grant>)> = List::new();
     for HeldPart { core, hold, .. } in &held {
         let grant = hold.grant();
-        if !core.watchdog.watch(grant.id(), Arc::clone(&grant) as _) {
+        let (id, target, earliest) = (grant.id(), Arc::clone(&grant) as _, grant.watched_until());
+        if !core.watchdog.watch(id, target, earliest) {
             refused.push((core, grant));
+        } else if hold.is_shared() {
+            // Another thread with a shorter lease may have joined before.
+            reschedule_if_earlier(core, &grant);
         }
     }
     join(parts, &held);

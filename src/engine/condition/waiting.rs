@@ -99,7 +99,10 @@ impl WaiterNames {
         let (key, unparker) = (self.key.clone(), budget.unparker().clone());
         let place = Arc::new(Place::new(key, renewal, self.lasts, asked, unparker));
         // After a shutdown no renewal is needed: the thread does not wait.
-        let _ = core.watchdog.watch(place.id(), Arc::clone(&place) as _);
+        let due = asked.after(self.lasts / 3);
+        let _ = core
+            .watchdog
+            .watch(place.id(), Arc::clone(&place) as _, due);
         place
     }
 

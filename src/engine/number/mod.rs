@@ -125,8 +125,9 @@ impl Number {
         interrupt: Option<&'c Interrupt>,
     ) -> Result<CallBudget<'c>> {
         let core = self.check_open()?;
-        let budget = core.budget_to_wait(wait, interrupt);
-        Ok(budget.until_shutdown(&core.shutdown))
+        let mut budget = core.budget_to_wait(wait, interrupt);
+        budget.end_at_shutdown(&core.shutdown);
+        Ok(budget)
     }
 
     fn key(&self) -> NumberKey<'_> {

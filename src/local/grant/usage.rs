@@ -137,6 +137,11 @@ impl Grant {
         state.schedule_without_count().due < state.watched_until
     }
 
+    /// When the watchdog handles the grant next, as far as it knows.
+    pub(crate) fn watched_until(&self) -> Moment {
+        self.state.lock().watched_until
+    }
+
     /// True if the last hold has ended, and the queue has not decided what follows.
     pub(in crate::local) fn is_free(&self) -> bool {
         matches!(self.state.lock().usage, Usage::Free)

@@ -2,6 +2,7 @@ use super::*;
 use crate::lease::Renewals;
 use crate::local::test_support::{LEASE, grant, renewed, terms};
 use crate::watchdog::{Renew, Step};
+use proptest::prelude::*;
 
 fn taken(millis: u64, renewals: Renewals) -> Arc<Hold> {
     let terms = terms(millis, renewals);
@@ -242,4 +243,17 @@ fn a_suspended_hold_whose_thread_gives_up_is_over() {
     assert!(matches!(hold.check(), Err(Error::NotHeld { .. })));
     assert_eq!(hold.pop(Unlocks::Newest), Popped::Nothing);
     assert_eq!(hold.terms_to_resume(), None);
+}
+
+proptest! {
+    /// Otherwise a lease could end before the watchdog knows of it.
+    #[test]
+    fn the_watchdog_reads_the_schedule_of_a_new_grant_before_the_grant_is_due(
+        millis in prop_oneof![1..100u64, 1..100_000_000u64],
+        renewals in prop::sample::select(vec![Renewals::None, Renewals::Left(0), Renewals::Unlimited]),
+    ) {
+        let grant = taken(millis, renewals).grant();
+        let read_by = grant.watched_until();
+        prop_assert!(read_by <= grant.schedule().due);
+    }
 }

@@ -27,7 +27,7 @@ use crate::base::clock::Moment;
 use crate::script::Publish;
 use crate::transport::connection_name::{ConnectionName, refuses_connection};
 use crate::transport::received::{LARGEST_BUFFER, Received};
-use crate::transport::socket::{Reading, SharedSocket};
+use crate::transport::socket::{Reading, Socket};
 
 mod outgoing;
 mod pending;
@@ -49,7 +49,7 @@ const FRESH: Duration = Duration::from_secs(60);
 const ALIVE: Duration = Duration::from_millis(100);
 
 pub(crate) struct Link {
-    socket: SharedSocket,
+    socket: Socket,
     publish: Publish,
     /// The requests without a reply. A thread that chooses the link adds its requests before it
     /// sends them.
@@ -64,6 +64,7 @@ pub(crate) struct Link {
     input: Mutex<Input>,
 }
 
+#[derive(Default)]
 struct State {
     /// Bytes that no thread writes yet.
     unwritten: Vec<u8>,
@@ -103,9 +104,15 @@ impl State {
         }
     }
 
-    /// True if this first reply says that the server refuses the connection.
-    fn is_refused_by(&self, error: &RedisError) -> bool {
-        !self.is_established && refuses_connection(error)
+    /// The error of a server that refuses the connection, if this is its first reply.
+    fn refusal(&self, reply: &RedisResult<Value>) -> Option<RedisError> {
+        let refusal = reply.as_ref().err().filter(|_| !self.is_established)?;
+        refuses_connection(refusal).then(|| refusal.clone())
+    }
+
+    /// Since when nothing has arrived while something is awaited.
+    fn unanswered_since(&self) -> Moment {
+        self.heard.max(self.awaited_since)
     }
 
     /// A write has not taken all bytes, or may not take them.
@@ -114,11 +121,14 @@ impl State {
     }
 }
 
+#[derive(Default)]
 struct Input {
     received: Received,
     reading: Reading,
-    /// Empty between reads.
-    replies: Vec<RedisResult<Value>>,
+    /// Replies that have arrived, and what they are to. Empty between reads.
+    replies: Vec<(RedisResult<Value>, Option<Awaited>)>,
+    /// Why ASKING was refused, for the request after it.
+    refusal: Option<RedisError>,
 }
 
 impl fmt::Debug for Link {
@@ -132,7 +142,7 @@ impl fmt::Debug for Link {
 
 impl Link {
     pub(crate) fn new(
-        (socket, reading): (SharedSocket, Reading),
+        (socket, reading): (Socket, Reading),
         received: Received,
         name: Option<Arc<ConnectionName>>,
         publish: Publish,
@@ -143,25 +153,15 @@ impl Link {
             load: AtomicUsize::new(0),
             is_usable: AtomicBool::new(true),
             state: Mutex::new(State {
-                unwritten: Vec::new(),
-                woken: 0,
-                unsent: Vec::new(),
-                is_writing: false,
-                in_write: 0,
-                is_reading: false,
-                awaited: VecDeque::new(),
                 heard: Moment::now(),
-                awaited_since: Moment::ZERO,
-                is_established: false,
                 name,
-                lost_its_name: false,
-                end: None,
+                ..State::default()
             }),
             opened_at: Moment::now(),
             input: Mutex::new(Input {
                 received,
                 reading,
-                replies: Vec::new(),
+                ..Input::default()
             }),
         }
     }
@@ -195,10 +195,8 @@ impl Link {
     }
 
     /// True if nothing has arrived for this time although a reply is awaited.
-    pub(crate) fn is_unanswered_for(&self, time: Duration) -> bool {
-        self.load() > 0
-            && Moment::now().since(self.unanswered_since()) >= time
-            && !self.has_arrived()
+    pub(crate) fn is_unanswered_for(&self, time: Duration, now: Moment) -> bool {
+        self.load() > 0 && now.since(self.unanswered_since()) >= time && !self.has_arrived()
     }
 
     /// Sends no further request on the link. Those that are under way get their replies.
@@ -207,8 +205,8 @@ impl Link {
     }
 
     /// True if a reply has arrived lately.
-    pub(crate) fn is_fresh(&self) -> bool {
-        Moment::now().since(self.heard()) < FRESH
+    pub(crate) fn is_fresh(&self, now: Moment) -> bool {
+        now.since(self.heard()) < FRESH
     }
 
     /// Sends `requests` requests now, at `sent_at`, which `pack` appends. The caller has
@@ -274,15 +272,8 @@ impl Link {
     /// Sends one command and waits for its reply until this moment. `None` if there is none.
     pub(crate) fn ask(self: &Arc<Self>, packed: &[u8], until: Moment) -> Option<Outcome> {
         self.choose(1);
-        self.ask_chosen(packed, until)
-    }
-
-    /// Sends one command on a link that the caller has [chosen](Self::choose) for it, and waits for
-    /// its reply until this moment. `None` if there is none.
-    pub(crate) fn ask_chosen(self: &Arc<Self>, packed: &[u8], until: Moment) -> Option<Outcome> {
         let mut sent = self.send(1, Moment::now(), |out| out.command(packed));
-        sent.wait(until, Duration::MAX);
-        sent.outcomes().pop().flatten()
+        sent.only_outcome(until, Duration::MAX)
     }
 
     /// Sends a request whose reply no thread needs, unless the link has ended.
@@ -320,7 +311,7 @@ impl Link {
                     self.state.lock().lost_its_name = true;
                     name.not_received(error);
                 }
-                Awaited::Asking(_) => {}
+                Awaited::Asking => {}
             }
         }
     }
@@ -331,9 +322,8 @@ impl Link {
     }
 
     /// Since when nothing has arrived while something is awaited.
-    fn unanswered_since(&self) -> Moment {
-        let state = self.state.lock();
-        state.heard.max(state.awaited_since)
+    pub(crate) fn unanswered_since(&self) -> Moment {
+        self.state.lock().unanswered_since()
     }
 
     fn lost_its_name(&self) -> bool {

@@ -10,8 +10,8 @@ use crate::transport::connection_name::ConnectionName;
 /// What a reply is to.
 pub(super) enum Awaited {
     Request(Arc<Pending>, usize),
-    /// ASKING, before the request of this pending.
-    Asking(Arc<Pending>),
+    /// ASKING, before a request.
+    Asking,
     Name(Arc<ConnectionName>),
     /// No thread needs it.
     Nothing,
@@ -29,8 +29,8 @@ pub(crate) struct Outgoing<'l> {
 impl Awaited {
     pub(super) fn pending(&self) -> Option<&Arc<Pending>> {
         match self {
-            Self::Request(pending, _) | Self::Asking(pending) => Some(pending),
-            Self::Name(_) | Self::Nothing => None,
+            Self::Request(pending, _) => Some(pending),
+            Self::Asking | Self::Name(_) | Self::Nothing => None,
         }
     }
 }
@@ -39,8 +39,7 @@ impl Outgoing<'_> {
     /// Appends ASKING for the next request.
     pub(crate) fn asking(&mut self) {
         self.bytes.extend(redis::cmd("ASKING").get_packed_command());
-        self.awaited
-            .push_back(Awaited::Asking(Arc::clone(self.pending)));
+        self.awaited.push_back(Awaited::Asking);
     }
 
     /// Appends the call of a script, by its hash or by its source.

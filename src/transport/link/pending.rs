@@ -41,8 +41,6 @@ struct State {
     outcomes: List<Option<Outcome>>,
     /// The number of outcomes that are not known.
     missing: usize,
-    /// Why ASKING was refused, for the request after it.
-    refusal: Option<RedisError>,
     /// The thread has the right to read.
     reads: bool,
     /// The thread waits, and takes the right to read.
@@ -66,7 +64,6 @@ impl Pending {
             state: Mutex::new(State {
                 outcomes: List::from_elem(None, requests),
                 missing: requests,
-                refusal: None,
                 reads: false,
                 waits: false,
                 waker: None,
@@ -138,20 +135,10 @@ impl Pending {
         }
     }
 
-    /// The reply to the ASKING before a request.
-    pub(super) fn asked(&self, reply: RedisResult<Value>) {
-        self.state.lock().refusal = reply.err();
-    }
-
     /// Records the outcome of the request at this place. Wakes the thread after the last one.
     pub(super) fn end(&self, place: usize, outcome: Outcome) {
         let waker = {
             let mut state = self.state.lock();
-            // If the server refused ASKING, that error is the reason.
-            let outcome = match (outcome, state.refusal.take()) {
-                (Outcome::Replied(Err(_), at), Some(refusal)) => Outcome::Replied(Err(refusal), at),
-                (outcome, _) => outcome,
-            };
             state.outcomes[place] = Some(outcome);
             state.missing -= 1;
             if state.missing > 0 || !state.waits {

@@ -9,7 +9,6 @@ use super::outgoing::Awaited;
 use super::pending::{Outcome, Pending};
 use super::{Input, Link};
 use crate::base::clock::Moment;
-use crate::base::list::List;
 
 impl Link {
     /// Reads until the pending is over or the deadline has passed. What has arrived by then is
@@ -21,13 +20,14 @@ impl Link {
         deadline: impl Fn(Moment) -> Moment,
     ) {
         let mut input = self.input.lock();
-        loop {
-            let read = match self.deliver(&mut input) {
-                Ok(_) if pending.is_some_and(Pending::is_over) => return,
-                Ok(unanswered_since) => self.receive(&mut input, deadline(unanswered_since)),
-                Err(error) => Err(error),
+        while !pending.is_some_and(Pending::is_over) {
+            let (is_blocked, unanswered_since) = {
+                let state = self.state.lock();
+                (state.is_blocked(), state.unanswered_since())
             };
-            match read {
+            let deadline = deadline(unanswered_since);
+            let received = self.receive(&mut input, is_blocked, deadline);
+            match received.and_then(|()| self.deliver(&mut input)) {
                 Ok(()) => {}
                 Err(error) if error.is_timeout() => return,
                 Err(error) => return self.end(&error),
@@ -70,9 +70,13 @@ impl Link {
         begins
     }
 
-    /// Waits until bytes arrive, and writes what is not written meanwhile.
-    pub(super) fn receive(&self, input: &mut Input, deadline: Moment) -> RedisResult<()> {
-        let is_blocked = self.state.lock().is_blocked();
+    /// Waits until bytes arrive. If a write `is_blocked`, goes on with it meanwhile.
+    pub(super) fn receive(
+        &self,
+        input: &mut Input,
+        is_blocked: bool,
+        deadline: Moment,
+    ) -> RedisResult<()> {
         if is_blocked {
             self.socket.wait_for_room(deadline)?;
             drop(self.write(self.state.lock()));
@@ -86,64 +90,67 @@ impl Link {
         Ok(received.fill(|room| self.socket.read(reading, room, deadline))?)
     }
 
-    /// Gives each reply that has arrived to its thread. Returns since when
-    /// nothing has arrived.
-    pub(super) fn deliver(&self, input: &mut Input) -> RedisResult<Moment> {
+    /// Gives each reply that has arrived to its thread.
+    pub(super) fn deliver(&self, input: &mut Input) -> RedisResult<()> {
         let Input {
-            received, replies, ..
+            received,
+            replies,
+            refusal,
+            ..
         } = input;
         let decoded = loop {
             match received.next() {
-                Ok(Some(reply)) => replies.push(reply.extract_error()),
+                Ok(Some(reply)) => replies.push((reply.extract_error(), None)),
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
-        if replies.is_empty() {
-            decoded?;
-            return Ok(self.unanswered_since());
-        }
+        let Some((first, _)) = replies.first() else {
+            return decoded;
+        };
         let now = Moment::now();
-        let mut awaited: List<Awaited> = List::new();
         {
             let mut state = self.state.lock();
             state.heard = now;
             state.woken = replies.len() - 1;
-            let refusal = replies[0].as_ref().err();
-            if let Some(refusal) = refusal.filter(|error| state.is_refused_by(error)) {
+            if let Some(error) = state.refusal(first) {
                 // It is the only reply, and no request is executed.
                 self.retire();
                 let requests = state.awaited.drain(..);
-                awaited.extend(requests.filter(|one| !matches!(one, Awaited::Name(_))));
-                let refusal = refusal.clone();
-                replies.resize(awaited.len(), Err(refusal));
+                let requests = requests.filter(|one| !matches!(one, Awaited::Name(_)));
+                replies.clear();
+                replies.extend(requests.map(|one| (Err(error.clone()), Some(one))));
             } else {
                 state.is_established = true;
-                while awaited.len() < replies.len()
-                    && let Some(first) = state.awaited.pop_front()
-                {
-                    awaited.push(first);
+                for (_, awaited) in &mut *replies {
+                    *awaited = state.awaited.pop_front();
                 }
             }
         }
-        let is_unexpected = awaited.len() < replies.len();
         let mut requests = 0;
-        for (awaited, reply) in awaited.into_iter().zip(replies.drain(..)) {
+        let mut is_unexpected = false;
+        for (reply, awaited) in replies.drain(..) {
             match awaited {
-                Awaited::Request(pending, place) => {
+                Some(Awaited::Request(pending, place)) => {
                     requests += 1;
+                    // If the server refused ASKING, that error is the reason.
+                    let reply = match refusal.take() {
+                        Some(refusal) if reply.is_err() => Err(refusal),
+                        _ => reply,
+                    };
                     pending.end(place, Outcome::Replied(reply, now));
                 }
-                Awaited::Asking(pending) => pending.asked(reply),
-                Awaited::Name(name) => name.received(reply),
-                Awaited::Nothing => requests += 1,
+                Some(Awaited::Asking) => *refusal = reply.err(),
+                Some(Awaited::Name(name)) => name.received(reply),
+                Some(Awaited::Nothing) => requests += 1,
+                None => is_unexpected = true,
             }
         }
         self.load.fetch_sub(requests, Ordering::Relaxed);
         decoded?;
         match is_unexpected {
             true => Err((ErrorKind::Parse, "a reply without a request").into()),
-            false => Ok(now),
+            false => Ok(()),
         }
     }
 

@@ -18,8 +18,9 @@ use crate::transport::socket::wait;
 const LATE: Duration = Duration::from_millis(100);
 
 /// Requests on a link. Their replies are recorded until this and all copies are dropped.
+#[derive(Debug)]
 pub(crate) struct Sent {
-    link: Arc<Link>,
+    pub(crate) link: Arc<Link>,
     pending: Arc<Pending>,
     /// Before they were sent.
     pub(crate) sent_at: Moment,
@@ -27,6 +28,8 @@ pub(crate) struct Sent {
     pub(crate) is_reused: bool,
     /// This thread has the right to read. It has it only while it waits.
     reads: bool,
+    /// Other threads may give it the right to read.
+    is_waiting: bool,
 }
 
 /// A request whose reply no thread waits for any longer.
@@ -67,20 +70,12 @@ impl Sent {
             sent_at,
             is_reused,
             reads: false,
+            is_waiting: false,
         }
-    }
-
-    pub(crate) fn link(&self) -> &Arc<Link> {
-        &self.link
     }
 
     pub(crate) fn is_over(&self) -> bool {
         self.pending.is_over()
-    }
-
-    /// Since when nothing has arrived on the link while something is awaited.
-    pub(crate) fn unanswered_since(&self) -> Moment {
-        self.link.unanswered_since()
     }
 
     /// Waits for all replies until this moment, or until nothing has arrived on the link for
@@ -112,14 +107,25 @@ impl Sent {
         self.end_wait();
     }
 
+    /// Waits as [`wait`](Self::wait) for the outcome of a single request.
+    pub(crate) fn only_outcome(&mut self, until: Moment, timeout: Duration) -> Option<Outcome> {
+        self.wait(until, timeout);
+        self.pending.outcomes().pop().flatten()
+    }
+
     fn begin_wait(&mut self) {
-        self.pending.begin_wait();
         self.reads = self.link.begin_reading();
+        if !self.reads {
+            // Before the second look: the thread that reads gives its right to one that waits.
+            self.is_waiting = true;
+            self.pending.begin_wait();
+            self.reads = self.link.begin_reading();
+        }
     }
 
     /// Gives the right to read to another thread that waits.
     fn end_wait(&mut self) {
-        let has_got_reading = self.pending.end_wait();
+        let has_got_reading = std::mem::take(&mut self.is_waiting) && self.pending.end_wait();
         if std::mem::take(&mut self.reads) || has_got_reading {
             self.link.hand_over();
         }
@@ -133,11 +139,6 @@ impl Sent {
     /// The outcomes that are known.
     pub(crate) fn outcomes(&self) -> List<Option<Outcome>> {
         self.pending.outcomes()
-    }
-
-    /// True if something has arrived that no thread has read.
-    pub(crate) fn has_arrived(&self) -> bool {
-        self.link.has_arrived()
     }
 
     /// The request at this place, which has no outcome yet.

@@ -29,14 +29,6 @@ impl Tls {
 }
 
 impl Session {
-    pub(crate) fn read(&mut self, _: &mut impl Read, _: &mut [u8]) -> io::Result<usize> {
-        match *self {}
-    }
-
-    pub(crate) fn write(&mut self, _: &mut (impl Read + Write), _: &[u8]) -> io::Result<usize> {
-        match *self {}
-    }
-
     pub(crate) fn encrypt(&mut self, _: &[u8]) -> io::Result<Vec<u8>> {
         match *self {}
     }

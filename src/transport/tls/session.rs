@@ -27,36 +27,11 @@ impl Session {
         Ok(Self(Box::new(connection)))
     }
 
-    /// Reads from the server. After a timeout the session keeps the part of a record that has
-    /// arrived.
-    pub(crate) fn read(&mut self, socket: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.0.reader().read(buffer) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => self.receive(socket)?,
-                done => return done,
-            }
-        }
-    }
-
     /// Processes bytes from the server, which may be for the session only. The session's response,
     /// if any, is sent before the next write.
     fn receive(&mut self, socket: &mut impl Read) -> io::Result<()> {
         self.0.read_tls(socket)?;
         self.0.process_new_packets().map(drop).map_err(refused)
-    }
-
-    /// Sends some of `bytes`. Returns how many.
-    pub(crate) fn write(
-        &mut self,
-        socket: &mut (impl Read + Write),
-        bytes: &[u8],
-    ) -> io::Result<usize> {
-        self.flush(socket)?;
-        let taken = self.0.writer().write(bytes)?;
-        match self.flush(socket) {
-            Ok(()) => Ok(taken),
-            Err(error) => Err(self.alert_or(socket, error)),
-        }
     }
 
     /// The records for all of `plain`, after what the session itself has to send.
@@ -94,19 +69,6 @@ impl Session {
             }
         }
         Ok(())
-    }
-
-    /// Returns the alert that the server sent before it closed the connection, or else `error`. A
-    /// server that refuses the client's certificate may send the alert while the client is already
-    /// writing.
-    fn alert_or(&mut self, socket: &mut impl Read, error: io::Error) -> io::Error {
-        if error.kind() == ErrorKind::TimedOut {
-            return error;
-        }
-        match self.receive(socket) {
-            Err(alert) if alert.kind() == ErrorKind::InvalidData => alert,
-            _ => error,
-        }
     }
 }
 
