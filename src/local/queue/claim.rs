@@ -201,13 +201,13 @@ impl Claim {
         pauses.max_by_key(|pause| pause.until)
     }
 
-    /// Records whether another client acquired the lock during the pause.
-    pub(crate) fn end_pause(&self, was_used: bool) {
+    /// Records a pause after which this client got the lock.
+    pub(crate) fn end_pause(&self, pause: &Pause) {
         let now = Moment::now();
         let mut locks = self.queue.0.lock();
         for lock in &self.locks {
             if let Some(entry) = locks.entries.get_mut(lock) {
-                entry.yields.ended(now, was_used);
+                entry.yields.ended(now, pause);
             }
         }
     }
@@ -240,6 +240,14 @@ impl Claim {
                 unanswered.confirmed_replicas = Some(confirmed);
             }
         });
+    }
+
+    /// Records a refusal by an owner of another library.
+    pub(crate) fn refused_by(&self, lock: &LockId, owner: String) {
+        let mut locks = self.queue.0.lock();
+        if let Some(entry) = locks.entries.get_mut(lock) {
+            entry.yields.refused_by(owner);
+        }
     }
 
     /// Records a reply. Returns how many threads wait here for the locks, with this one.
@@ -339,6 +347,7 @@ impl Locks {
             let Some(entry) = self.entries.get_mut(hold.lock()) else {
                 continue;
             };
+            entry.yields.granted(1 + entry.waiting.len());
             entry.ticket = Some(TicketOwner {
                 thread: hold.thread(),
                 hold: Some(Arc::clone(hold)),
