@@ -67,7 +67,9 @@ struct History {
     /// How the next request waits.
     pause: Option<Pause>,
     /// The threads that wanted the lock when the last turn began.
-    threads: u32,
+    threads: u64,
+    /// The holds after which that turn may end.
+    turn: u64,
     /// The owners of other libraries that refusals named last.
     owners: VecDeque<String>,
     /// The pauses since one more hold passed.
@@ -119,14 +121,15 @@ impl Yields {
     /// Records that Redis granted the lock when this many threads wanted it.
     pub(super) fn granted(&mut self, threads: usize) {
         if let Some(history) = &mut self.0 {
-            history.threads = threads.try_into().unwrap_or(u32::MAX);
+            history.threads = threads as u64;
+            history.turn = history.threads.div_ceil(history.others());
         }
     }
 
     /// For how long a grant may be handed over that had this many `holds`.
     pub(super) fn slice(&self, holds: u64) -> Duration {
         match &self.0 {
-            Some(history) if history.is_contended && holds >= history.threads.into() => SHORT_SLICE,
+            Some(history) if history.is_contended && holds >= history.turn => SHORT_SLICE,
             _ => SLICE,
         }
     }
@@ -214,13 +217,17 @@ impl Yields {
 }
 
 impl History {
+    /// How many threads of other libraries compete.
+    fn others(&self) -> u64 {
+        let known: BTreeSet<&String> = self.owners.iter().collect();
+        known.len().max(1) as u64
+    }
+
     /// How many holds of others follow a turn with this many `holds`.
     fn holds_of_others(&mut self, holds: u64) -> u32 {
         self.pauses = (self.pauses + 1) % ONE_MORE_AFTER;
-        let known: BTreeSet<&String> = self.owners.iter().collect();
-        let others = (known.len() as u64).max(1);
-        let threads = u64::from(self.threads).max(1);
-        let holds = (others * holds.min(threads)).div_ceil(threads) as u32;
+        let threads = self.threads.max(1);
+        let holds = (self.others() * holds.min(threads)).div_ceil(threads) as u32;
         holds + u32::from(self.pauses == 0)
     }
 }
