@@ -49,24 +49,16 @@ impl Acquisition<'_> {
         }
     }
 
-    /// After a round: counts a hold of another client, or ends the pause.
-    pub(super) fn count_for_pause(&mut self, replies: &Replies<'_>) {
-        let Some(pause) = &mut self.pause else { return };
-        match replies.held.last() {
-            Some(held) => {
-                if held.is_foreign || !pause.is_in_line {
-                    pause.pass();
-                }
-                if let Some(rank) = held.rank {
-                    pause.enter_line(rank, fastrand::f32());
-                }
-            }
-            None => {
-                if pause.has_begun {
-                    self.claim.end_pause(pause);
-                }
-                self.pause = None;
-            }
+    /// After a round: counts a hold of another client for the pause.
+    pub(super) fn count_hold(&mut self, replies: &Replies<'_>) {
+        let (Some(pause), Some(held)) = (&mut self.pause, replies.held.last()) else {
+            return;
+        };
+        if held.is_foreign || !pause.is_in_line {
+            pause.pass();
+        }
+        if let Some(rank) = held.rank {
+            pause.enter_line(rank, fastrand::f32());
         }
     }
 }
