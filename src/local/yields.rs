@@ -79,41 +79,35 @@ struct History {
 /// How a thread leaves the lock to other clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pause {
-    /// The thread waits in the line first: the pause begins when it is called.
+    /// The thread enters the line first, and the pause begins when it is called.
     pub(crate) is_in_line: bool,
     /// Until this moment it hears nothing: the message may be that of this client's own release.
     pub(crate) deaf_until: Moment,
     /// Then it waits for the next release until this moment.
     pub(crate) until: Moment,
-    /// For how long it waits for the one after that.
-    length: Duration,
+    /// For how long it waits for each release after that.
+    pub(crate) length: Duration,
     /// The number of holds of others that it lets pass.
     pub(crate) holds: u32,
-    /// The thread has waited.
-    pub(crate) has_begun: bool,
-    /// Another client had the lock since.
-    pub(crate) is_used: bool,
+    /// Another client has had the lock.
+    is_used: bool,
 }
 
 impl Pause {
-    /// The thread waits for the next hold of another client from `now` on.
-    pub(crate) fn begin_step(&mut self, now: Moment) {
-        self.until = now.after(self.length);
-    }
-
-    /// Another client has the lock.
+    /// Counts a hold of another client.
     pub(crate) fn pass(&mut self) {
         self.is_used = true;
         self.holds = self.holds.saturating_sub(1);
     }
 
-    /// With `rank` clients before this one in the line, each of them lets others pass in one of its
-    /// turns, so that together they do it as often as one client.
-    pub(crate) fn enter_line(&mut self, rank: u32, random: f32) {
+    /// The thread has entered the line behind `rank` clients. All of them know that others listen,
+    /// so each lets them pass in one of as many turns as there are clients. `random` is between 0
+    /// and 1.
+    pub(crate) fn enter_line(self, rank: u32, random: f32) -> Option<Self> {
         let clients = rank.max(1) + 1;
-        if self.is_in_line && !self.has_begun && random * clients as f32 >= 1.0 {
-            self.holds = 0;
-        }
+        let is_kept = !self.is_in_line || random * (clients as f32) < 1.0;
+        let is_in_line = false;
+        is_kept.then_some(Self { is_in_line, ..self })
     }
 }
 
@@ -172,7 +166,6 @@ impl Yields {
             until: now.after(pause),
             length: pause,
             holds: history.holds_of_others(holds),
-            has_begun: false,
             is_used: false,
         });
     }
@@ -270,11 +263,14 @@ mod tests {
             let mut yields = Yields::default();
             yields.released((at(1), Duration::from_micros(took)), 1, false, 1);
             let end = at(1).after(Duration::from_micros(micros));
-            let mut pause = yields.take_pause().unwrap();
+            let pause = yields.take_pause().unwrap();
             assert_eq!((pause.until, pause.holds), (end, 1));
             assert_eq!(yields.take_pause(), None, "once");
-            pause.begin_step(at(1));
-            assert_eq!(pause.until, end, "each step is as long");
+            assert_eq!(
+                at(1).after(pause.length),
+                end,
+                "so are those for further holds"
+            );
         }
     }
 
@@ -333,7 +329,7 @@ mod tests {
     fn unused_yields_become_rare_and_a_used_one_ends_that() {
         let mut yields = Yields::default();
         let mut pauses = 0;
-        let mut released = |yields: &mut Yields, millis| {
+        let released = |yields: &mut Yields, millis| {
             yields.released((at(millis), Duration::ZERO), 1, false, 1);
             yields.take_pause()
         };
@@ -388,11 +384,8 @@ mod tests {
         yields.released((at(1), Duration::ZERO), 1, true, 1);
         let pause = yields.take_pause().unwrap();
         for (rank, clients) in [(0, 2), (1, 2), (9, 10)] {
-            let pauses = (0..1000).filter(|&random| {
-                let mut pause = pause;
-                pause.enter_line(rank, random as f32 / 1000.0);
-                pause.holds > 0
-            });
+            let random = (0..1000).map(|random| random as f32 / 1000.0);
+            let pauses = random.filter_map(|random| pause.enter_line(rank, random));
             assert_eq!(pauses.count(), 1000 / clients);
         }
     }

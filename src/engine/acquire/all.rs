@@ -160,9 +160,8 @@ impl<'a> Acquisition<'a> {
         let is_live = self.wait.listen(&channels) == channels.len();
         self.prepare(part, &channels);
         let is_woken = self.wait.sleep_counted(&part.core, is_live, left);
-        if let Some(pause) = self.pause.as_mut().filter(|_| is_woken) {
-            pause.begin_step(Moment::now());
-            self.let_others_pass();
+        if let Some(pause) = self.pause.filter(|_| is_woken) {
+            self.let_others_pass(Moment::now().after(pause.length));
         }
         is_woken
     }

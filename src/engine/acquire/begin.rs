@@ -135,7 +135,7 @@ pub(super) fn keep<'a>(
 impl<'a> Acquisition<'a> {
     /// Begins the holds of what is granted.
     pub(super) fn keep(self) -> List<HeldPart> {
-        if let Some(pause) = self.pause.filter(|pause| pause.has_begun) {
+        if let Some(pause) = self.pause.filter(|pause| !pause.is_in_line) {
             self.claim.end_pause(&pause);
         }
         let granted = self.units.into_iter().flat_map(|unit: Unit<'a>| {

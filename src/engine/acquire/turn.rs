@@ -23,8 +23,7 @@ impl Acquisition<'_> {
     /// If this client has released the lock while other clients listened: waits until they have had
     /// it, or could have acquired it.
     pub(super) fn leave_to_others(&mut self) {
-        let budget = self.call.budget;
-        let pause = self.claim.take_pause();
+        let (pause, budget) = (self.claim.take_pause(), self.call.budget);
         self.pause = pause.filter(|pause| pause.is_in_line || !pause.until.is_past());
         let Some(pause) = self.pause.filter(|pause| !pause.is_in_line) else {
             return;
@@ -32,33 +31,28 @@ impl Acquisition<'_> {
         let wait_until = Moment::now().after(budget.wait_left());
         self.wait.sleep_deaf(pause.deaf_until.min(wait_until));
         budget.take_wake_up();
-        self.let_others_pass();
+        self.let_others_pass(pause.until);
     }
 
-    /// Waits until the other clients have had the lock as often as the pause says, or the next of
-    /// them could have acquired it.
-    pub(super) fn let_others_pass(&mut self) {
+    /// Waits until the other clients have had the lock as often as the pause says. The next of them
+    /// has until `until` to acquire and release it.
+    pub(super) fn let_others_pass(&mut self, mut until: Moment) {
         let Some(pause) = &mut self.pause else { return };
-        while pause.holds > 0 && !self.call.budget.is_wait_over() {
-            pause.has_begun = true;
-            if !self.call.budget.wait(pause.until.left()) {
-                break;
-            }
+        while pause.holds > 0 && self.call.budget.wait(until.left()) {
             pause.pass();
-            pause.begin_step(Moment::now());
+            until = Moment::now().after(pause.length);
         }
     }
 
     /// After a round: counts a hold of another client for the pause.
     pub(super) fn count_hold(&mut self, replies: &Replies<'_>) {
-        let (Some(pause), Some(held)) = (&mut self.pause, replies.held.last()) else {
+        let (Some(mut pause), Some(held)) = (self.pause, replies.held.last()) else {
             return;
         };
         if held.is_foreign || !pause.is_in_line {
             pause.pass();
         }
-        if let Some(rank) = held.rank {
-            pause.enter_line(rank, fastrand::f32());
-        }
+        let rank = held.rank.unwrap_or_default();
+        self.pause = pause.enter_line(rank, fastrand::f32());
     }
 }
