@@ -8,10 +8,9 @@
 //! the lock, and its process may be stopped. So yields that no other client uses become longer, and
 //! then rarer.
 //!
-//! Each thread gets the same share, whichever library it uses. A turn of this client has as many
-//! holds as threads wanted the lock when it began, within a slice. Then as many holds pass as
-//! threads of Redisson compete: those that refusals have named lately. If a turn was shorter, fewer
-//! holds pass.
+//! Each thread gets the same share, whichever library it uses. If N threads of this client want the
+//! lock, and M threads of Redisson were named by refusals lately, then M holds of others pass for
+//! N holds of this client. Turns are as short as that allows, so that no thread waits for long.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -64,6 +63,8 @@ struct History {
     next: Option<Moment>,
     /// Other clients waited at the last release.
     is_contended: bool,
+    /// This many listened to it.
+    listeners: u32,
     /// How the next request waits.
     pause: Option<Pause>,
     /// The threads that wanted the lock when the last turn began.
@@ -115,8 +116,11 @@ impl Yields {
     /// Records that Redis granted the lock when this many threads wanted it.
     pub(super) fn granted(&mut self, threads: usize) {
         if let Some(history) = &mut self.0 {
+            let others = history.others();
+            // Each client that listens can be the next after this turn, or after the next hold.
+            let next = u64::from(history.listeners).clamp(1, others);
             history.threads = threads as u64;
-            history.turn = history.threads.div_ceil(history.others());
+            history.turn = (history.threads * next).div_ceil(others);
         }
     }
 
@@ -149,6 +153,7 @@ impl Yields {
             return;
         }
         let history = self.0.get_or_insert_default();
+        history.listeners = listeners;
         history.is_contended = is_called || listeners > 0 && history.unused == 0;
         history.pause = None;
         if listeners == 0 || history.next.is_some_and(|next| now < next) {
@@ -239,13 +244,13 @@ mod tests {
         yields.take_pause().unwrap()
     }
 
-    /// Other clients wait, and refusals have named this many owners.
-    fn beside(owners: u32) -> Yields {
+    /// This many clients listen, and refusals have named this many owners.
+    fn beside(listeners: u32, owners: u32) -> Yields {
         let mut yields = Yields::default();
         for _ in 0..2 {
             (0..owners).for_each(|owner| yields.refused_by(owner.to_string()));
         }
-        pause(&mut yields, 1);
+        yields.released((at(1), Duration::ZERO), listeners, false, 1);
         yields
     }
 
@@ -276,15 +281,18 @@ mod tests {
 
     #[test]
     fn each_thread_gets_the_same_share_whichever_library_it_uses() {
-        // Threads here and there, holds of a turn, and holds of others after it.
-        for (threads, owners, turn, others) in [
-            (4, 4, 1, 1),
-            (8, 1, 8, 1),
-            (1, 8, 1, 8),
-            (8, 3, 3, 2),
-            (3, 8, 1, 3),
+        // Threads here, threads and clients there, holds of a turn, and holds of others after it.
+        for (threads, owners, clients, turn, others) in [
+            (4, 4, 1, 1, 1),
+            (8, 1, 1, 8, 1),
+            (1, 8, 1, 1, 8),
+            (8, 3, 1, 3, 2),
+            (3, 8, 1, 1, 3),
+            // More holds of others pass at once, so that each client can have one of them.
+            (4, 4, 2, 2, 2),
+            (1, 4, 9, 1, 4),
         ] {
-            let mut yields = beside(owners);
+            let mut yields = beside(clients, owners);
             yields.granted(threads);
             assert_eq!(yields.slice(turn - 1), SLICE, "{threads} beside {owners}");
             assert_eq!(yields.slice(turn), SHORT_SLICE, "{threads} beside {owners}");
@@ -298,21 +306,21 @@ mod tests {
 
     #[test]
     fn more_holds_within_the_short_slice_do_not_cost_more_than_one_of_each_other_thread() {
-        let mut yields = beside(3);
+        let mut yields = beside(1, 3);
         yields.granted(4);
         assert_eq!(pause(&mut yields, 1000).holds, 3);
     }
 
     #[test]
     fn a_thread_that_was_never_first_is_let_pass_after_some_pauses() {
-        let mut yields = beside(1);
+        let mut yields = beside(1, 1);
         let holds = (0..ONE_MORE_AFTER).map(|_| pause(&mut yields, 1).holds);
         assert_eq!(holds.sum::<u32>(), ONE_MORE_AFTER + 1);
     }
 
     #[test]
     fn owners_are_forgotten_if_fewer_come_or_if_others_come() {
-        let mut yields = beside(8);
+        let mut yields = beside(1, 8);
         yields.granted(1);
         for _ in 0..2 * 8 {
             let mut pause = pause(&mut yields, 1);
@@ -320,7 +328,7 @@ mod tests {
             yields.ended(at(1), &pause);
         }
         assert_eq!(pause(&mut yields, 1).holds, 1);
-        let mut yields = beside(8);
+        let mut yields = beside(1, 8);
         (0..KNOWN).for_each(|_| yields.refused_by("another".into()));
         assert_eq!(pause(&mut yields, 1).holds, 1);
     }

@@ -221,6 +221,34 @@ fn the_first_two_clients_listen_to_a_holder_of_redisson() {
     });
 }
 
+/// A client of Redisson listens, but knows nothing of the line. A client that is called lets it go
+/// first, in one of two turns. No thread of it wants the lock here, so these pauses become longer.
+#[test]
+fn a_client_that_is_called_lets_those_go_first_that_only_listen() {
+    let server = Server::start();
+    let name = unique("listening");
+    let mut connection = server.connection();
+    let mut listening = connection.as_pubsub();
+    listening
+        .subscribe(format!("redisson_lock__channel:{{{name}}}"))
+        .unwrap();
+    let locks = [(); 2].map(|()| client(&server.url()).reentrant_lock(&name));
+    locks[0].lock().unwrap();
+    let mut longest = Duration::ZERO;
+    for turn in 0..40 {
+        let [held, wanted] = [turn, turn + 1].map(|turn: usize| &locks[turn % 2]);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| wanted.lock());
+            eventually("it to wait", || places(&server, &name).len() == 1);
+            let released = Instant::now();
+            held.unlock().unwrap();
+            waiting.join().unwrap().unwrap();
+            longest = longest.max(released.elapsed());
+        });
+    }
+    assert!(longest >= millis(10), "{longest:?}");
+}
+
 /// As before there were lines: each release wakes all of them.
 #[test]
 fn without_permission_for_the_line_all_clients_are_woken_and_there_is_one_warning() {
