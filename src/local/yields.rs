@@ -20,8 +20,7 @@ use crate::base::clock::Moment;
 /// A grant may be handed over for this long.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// The slice while other clients wait, once each thread has had the lock that wanted it when the
-/// turn began.
+/// The slice while other clients wait, once the turn has had as many holds as its share.
 const SHORT_SLICE: Duration = Duration::from_millis(2);
 
 /// Bounds of the pause before the next request, and the length of the first one. A thread of
@@ -40,7 +39,7 @@ const SHORTENED: u32 = 16;
 /// The owners that refusals named last: this many of them are known.
 const KNOWN: usize = 16;
 
-/// After this many releases, one more hold passes than owners are known. Otherwise the client to
+/// After this many pauses, one more hold passes than owners are known. Otherwise the client to
 /// which the server sends each message last might never get the lock, and never become known.
 const ONE_MORE_AFTER: u32 = 8;
 
@@ -63,7 +62,7 @@ struct History {
     next: Option<Moment>,
     /// Other clients waited at the last release.
     is_contended: bool,
-    /// This many listened to it.
+    /// The number of clients that listened to it.
     listeners: u32,
     /// How the next request waits.
     pause: Option<Pause>,
@@ -101,9 +100,9 @@ impl Pause {
         self.holds = self.holds.saturating_sub(1);
     }
 
-    /// The thread has entered the line behind `rank` clients. All of them know that others listen,
-    /// so each lets them pass in one of as many turns as there are clients. `random` is between 0
-    /// and 1.
+    /// The thread has entered the line behind `rank` clients. Each of N clients keeps its pause in
+    /// one of N turns, so that the others do not get more holds than beside one client. `random`
+    /// is between 0 and 1.
     pub(crate) fn enter_line(self, rank: u32, random: f32) -> Option<Self> {
         let clients = rank.max(1) + 1;
         let is_kept = !self.is_in_line || random * (clients as f32) < 1.0;
@@ -117,7 +116,7 @@ impl Yields {
     pub(super) fn granted(&mut self, threads: usize) {
         if let Some(history) = &mut self.0 {
             let others = history.others();
-            // Each client that listens can be the next after this turn, or after the next hold.
+            // As many holds of others follow as clients listen, so that each of them can have one.
             let next = u64::from(history.listeners).clamp(1, others);
             history.threads = threads as u64;
             history.turn = (history.threads * next).div_ceil(others);
