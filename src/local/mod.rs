@@ -50,6 +50,7 @@ pub(crate) use place::{Place, PlaceEnd};
 pub(crate) use queue::{CameWith, Claim, LocalQueue, Released, Unlocked, Waiter, Wanted};
 pub(crate) use quorum::Quorum;
 pub(crate) use wait_queue::{Position, Queued, WaitQueues};
+pub(crate) use yields::Pause;
 
 /// Identifies a lock in this process: the same key at another client is another lock, and so is a
 /// lock of another family. The two locks of a read-write lock have one id.

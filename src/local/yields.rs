@@ -1,21 +1,26 @@
-//! When this client leaves a lock that it has released to other clients. No I/O and no clock.
+//! How this client shares a lock with other clients. No I/O and no clock.
 //!
 //! A client that releases a lock and requests it again at once nearly always gets it before a
 //! client that has to hear of the release first. Clients of this library stand in a line, and the
-//! lock is reserved for the one that is called. Clients of Redisson only listen. So if others
-//! listen, this client waits a little before its next request: for as long as they were seen to
-//! need. A listener need not want the lock, and its process may be stopped. So yields that no other
-//! client uses become longer, and then rarer.
+//! lock is reserved for the one that is called. Clients of Redisson only listen, and their threads
+//! compete. So if others listen, this client lets some holds of others pass before its next
+//! request, and waits for each of them as long as they were seen to need. A listener need not want
+//! the lock, and its process may be stopped. So yields that no other client uses become longer, and
+//! then rarer.
+//!
+//! Each thread gets the same share, whichever library it uses. If N threads of this client want the
+//! lock, and M threads of Redisson were named by refusals lately, then M holds of others pass for
+//! N holds of this client. Turns are as short as that allows, so that no thread waits for long.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::base::clock::Moment;
 
-/// The slice while no other client waits: a grant may be handed over for this long.
+/// A grant may be handed over for this long.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// The slice while other clients wait. It is about as long as one short hold, so that clients with
-/// few threads get as many holds as clients with many.
+/// The slice while other clients wait, once the turn has had as many holds as its share.
 const SHORT_SLICE: Duration = Duration::from_millis(2);
 
 /// Bounds of the pause before the next request, and the length of the first one. A thread of
@@ -31,12 +36,12 @@ const ROUND_TRIPS: u32 = 3;
 /// After a pause that another client used, the next one is this part of it shorter.
 const SHORTENED: u32 = 16;
 
-/// If two or more other clients listen, the client that has released the lock also waits after the
-/// next release, for this many round trips, within these bounds. Otherwise the client to which the
-/// server sends each message last might never get the lock.
-const MORE_ROUND_TRIPS: u32 = 2;
-const SHORTEST_EXTRA: Duration = Duration::from_micros(300);
-const LONGEST_EXTRA: Duration = Duration::from_millis(2);
+/// The owners that refusals named last: this many of them are known.
+const KNOWN: usize = 16;
+
+/// After this many pauses, one more hold passes than owners are known. Otherwise the client to
+/// which the server sends each message last might never get the lock, and never become known.
+const ONE_MORE_AFTER: u32 = 8;
 
 /// After `n` yields in a row that no client used, this client does not yield for `1 << n` pauses,
 /// at most `1 << RAREST`. So yields to a client that only listens take 3 % of the time, and a
@@ -55,54 +60,102 @@ struct History {
     length: Duration,
     /// There is no yield before this moment.
     next: Option<Moment>,
-    /// Other clients listened at the last release.
+    /// Other clients waited at the last release.
     is_contended: bool,
+    /// The number of clients that listened to it.
+    listeners: u32,
     /// How the next request waits.
     pause: Option<Pause>,
+    /// The threads that wanted the lock when the last turn began.
+    threads: u64,
+    /// The holds after which that turn may end.
+    turn: u64,
+    /// The owners of other libraries that refusals named last.
+    owners: VecDeque<String>,
+    /// The pauses since one more hold passed.
+    pauses: u32,
 }
 
-/// How a thread leaves the lock to other clients before its first request.
+/// How a thread leaves the lock to other clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pause {
+    /// The thread enters the line first, and the pause begins when it is called.
+    pub(crate) is_in_line: bool,
     /// Until this moment it hears nothing: the message may be that of this client's own release.
     pub(crate) deaf_until: Moment,
     /// Then it waits for the next release until this moment.
     pub(crate) until: Moment,
-    /// After the next release it waits for this long, if several clients compete.
-    pub(crate) extra: Option<Duration>,
+    /// For how long it waits for each release after that.
+    pub(crate) length: Duration,
+    /// The number of holds of others that it lets pass.
+    pub(crate) holds: u32,
+    /// Another client has had the lock.
+    is_used: bool,
+}
+
+impl Pause {
+    /// Counts a hold of another client.
+    pub(crate) fn pass(&mut self) {
+        self.is_used = true;
+        self.holds = self.holds.saturating_sub(1);
+    }
+
+    /// The thread has entered the line behind `rank` clients. Each of N clients keeps its pause in
+    /// one of N turns, so that the others do not get more holds than beside one client. `random`
+    /// is between 0 and 1.
+    pub(crate) fn enter_line(self, rank: u32, random: f32) -> Option<Self> {
+        let clients = rank.max(1) + 1;
+        let is_kept = !self.is_in_line || random * (clients as f32) < 1.0;
+        let is_in_line = false;
+        is_kept.then_some(Self { is_in_line, ..self })
+    }
 }
 
 impl Yields {
-    /// For how long a grant may be handed over.
-    pub(super) fn slice(&self) -> Duration {
+    /// Records that Redis granted the lock when this many threads wanted it.
+    pub(super) fn granted(&mut self, threads: usize) {
+        if let Some(history) = &mut self.0 {
+            let others = history.others();
+            // As many holds of others follow as clients listen, so that each of them can have one.
+            let next = u64::from(history.listeners).clamp(1, others);
+            history.threads = threads as u64;
+            history.turn = (history.threads * next).div_ceil(others);
+        }
+    }
+
+    /// For how long a grant may be handed over that had this many `holds`.
+    pub(super) fn slice(&self, holds: u64) -> Duration {
         match &self.0 {
-            Some(history) if history.is_contended && history.unused == 0 => SHORT_SLICE,
+            Some(history) if history.is_contended && holds >= history.turn => SHORT_SLICE,
             _ => SLICE,
         }
     }
 
+    /// Records a refusal by an owner of another library.
+    pub(super) fn refused_by(&mut self, owner: String) {
+        let owners = &mut self.0.get_or_insert_default().owners;
+        owners.truncate(KNOWN - 1);
+        owners.push_front(owner);
+    }
+
     /// Records a release at `now`, which took `took`, how many other clients listened, and whether
     /// one in the line was called. The lock is reserved for that one, so the next request enters
-    /// the line behind it, without a pause.
+    /// the line behind it without a pause. The grant had this many `holds`.
     pub(super) fn released(
         &mut self,
-        now: Moment,
-        took: Duration,
+        (now, took): (Moment, Duration),
         listeners: u32,
         is_called: bool,
+        holds: u64,
     ) {
-        let is_contended = listeners > 0 || is_called;
-        if !is_contended && self.0.is_none() {
+        if listeners == 0 && !is_called && self.0.is_none() {
             return;
         }
         let history = self.0.get_or_insert_default();
-        history.is_contended = is_contended;
+        history.listeners = listeners;
+        history.is_contended = is_called || listeners > 0 && history.unused == 0;
         history.pause = None;
-        if is_called {
-            history.unused = 0;
-            history.next = None;
-        }
-        if listeners == 0 || is_called || history.next.is_some_and(|next| now < next) {
+        if listeners == 0 || history.next.is_some_and(|next| now < next) {
             return;
         }
         if history.length.is_zero() {
@@ -110,12 +163,14 @@ impl Yields {
         }
         let pause = history.length.max(took * ROUND_TRIPS);
         let pause = pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
-        let extra = (took * MORE_ROUND_TRIPS).clamp(SHORTEST_EXTRA, LONGEST_EXTRA);
         history.length = pause;
         history.pause = Some(Pause {
+            is_in_line: is_called,
             deaf_until: now.after(took.min(pause / ROUND_TRIPS)),
             until: now.after(pause),
-            extra: (listeners > 1).then_some(extra),
+            length: pause,
+            holds: history.holds_of_others(holds),
+            is_used: false,
         });
     }
 
@@ -130,12 +185,16 @@ impl Yields {
         history.is_some_and(|history| history.pause.is_some())
     }
 
-    /// Records at `now` whether another client acquired the lock during the pause.
-    pub(super) fn ended(&mut self, now: Moment, was_used: bool) {
+    /// Records at `now` a pause after which this client got the lock.
+    pub(super) fn ended(&mut self, now: Moment, pause: &Pause) {
         let Some(history) = &mut self.0 else {
             return;
         };
-        if was_used {
+        if pause.holds > 0 {
+            // There were fewer than expected.
+            history.owners.pop_back();
+        }
+        if pause.is_used {
             history.unused = 0;
             history.next = None;
             history.length -= history.length / SHORTENED;
@@ -154,6 +213,22 @@ impl Yields {
     }
 }
 
+impl History {
+    /// How many threads of other libraries compete.
+    fn others(&self) -> u64 {
+        let known: BTreeSet<&String> = self.owners.iter().collect();
+        known.len().max(1) as u64
+    }
+
+    /// How many holds of others follow a turn with this many `holds`.
+    fn holds_of_others(&mut self, holds: u64) -> u32 {
+        self.pauses = (self.pauses + 1) % ONE_MORE_AFTER;
+        let threads = self.threads.max(1);
+        let holds = (self.others() * holds.min(threads)).div_ceil(threads) as u32;
+        holds + u32::from(self.pauses == 0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,10 +237,26 @@ mod tests {
         Moment::ZERO.after(Duration::from_millis(millis))
     }
 
+    /// The pause after a release at 1 ms, which took no time.
+    fn pause(yields: &mut Yields, holds: u64) -> Pause {
+        yields.released((at(1), Duration::ZERO), 1, false, holds);
+        yields.take_pause().unwrap()
+    }
+
+    /// This many clients listen, and refusals have named this many owners.
+    fn beside(listeners: u32, owners: u32) -> Yields {
+        let mut yields = Yields::default();
+        for _ in 0..2 {
+            (0..owners).for_each(|owner| yields.refused_by(owner.to_string()));
+        }
+        yields.released((at(1), Duration::ZERO), listeners, false, 1);
+        yields
+    }
+
     #[test]
     fn without_listeners_the_next_request_is_made_at_once() {
         let mut yields = Yields::default();
-        yields.released(at(1), Duration::from_millis(1), 0, false);
+        yields.released((at(1), Duration::from_millis(1)), 0, false, 1);
         assert_eq!(yields.take_pause(), None);
         assert!(yields.is_fresh());
     }
@@ -174,66 +265,135 @@ mod tests {
     fn the_first_pause_is_as_long_as_others_need_and_at_least_some_round_trips() {
         for (took, micros) in [(0, 2500), (400, 2500), (1000, 3000), (100_000, 10_000)] {
             let mut yields = Yields::default();
-            yields.released(at(1), Duration::from_micros(took), 1, false);
+            yields.released((at(1), Duration::from_micros(took)), 1, false, 1);
             let end = at(1).after(Duration::from_micros(micros));
             let pause = yields.take_pause().unwrap();
-            assert_eq!((pause.until, pause.extra), (end, None));
+            assert_eq!((pause.until, pause.holds), (end, 1));
             assert_eq!(yields.take_pause(), None, "once");
+            assert_eq!(
+                at(1).after(pause.length),
+                end,
+                "so are those for further holds"
+            );
         }
     }
 
     #[test]
-    fn with_several_other_clients_the_turn_after_the_next_is_the_earliest() {
-        let mut yields = Yields::default();
-        yields.released(at(1), Duration::from_micros(400), 2, false);
-        let extra = Duration::from_micros(800);
-        assert_eq!(yields.take_pause().unwrap().extra, Some(extra));
+    fn each_thread_gets_the_same_share_whichever_library_it_uses() {
+        // Threads here, threads and clients there, holds of a turn, and holds of others after it.
+        for (threads, owners, clients, turn, others) in [
+            (4, 4, 1, 1, 1),
+            (8, 1, 1, 8, 1),
+            (1, 8, 1, 1, 8),
+            (8, 3, 1, 3, 2),
+            (3, 8, 1, 1, 3),
+            // More holds of others pass at once, so that each client can have one of them.
+            (4, 4, 2, 2, 2),
+            (1, 4, 9, 1, 4),
+        ] {
+            let mut yields = beside(clients, owners);
+            yields.granted(threads);
+            assert_eq!(yields.slice(turn - 1), SLICE, "{threads} beside {owners}");
+            assert_eq!(yields.slice(turn), SHORT_SLICE, "{threads} beside {owners}");
+            assert_eq!(
+                pause(&mut yields, turn).holds,
+                others,
+                "{threads} beside {owners}"
+            );
+        }
+    }
+
+    #[test]
+    fn more_holds_within_the_short_slice_do_not_cost_more_than_one_of_each_other_thread() {
+        let mut yields = beside(1, 3);
+        yields.granted(4);
+        assert_eq!(pause(&mut yields, 1000).holds, 3);
+    }
+
+    #[test]
+    fn a_thread_that_was_never_first_is_let_pass_after_some_pauses() {
+        let mut yields = beside(1, 1);
+        let holds = (0..ONE_MORE_AFTER).map(|_| pause(&mut yields, 1).holds);
+        assert_eq!(holds.sum::<u32>(), ONE_MORE_AFTER + 1);
+    }
+
+    #[test]
+    fn owners_are_forgotten_if_fewer_come_or_if_others_come() {
+        let mut yields = beside(1, 8);
+        yields.granted(1);
+        for _ in 0..2 * 8 {
+            let mut pause = pause(&mut yields, 1);
+            pause.is_used = true;
+            yields.ended(at(1), &pause);
+        }
+        assert_eq!(pause(&mut yields, 1).holds, 1);
+        let mut yields = beside(1, 8);
+        (0..KNOWN).for_each(|_| yields.refused_by("another".into()));
+        assert_eq!(pause(&mut yields, 1).holds, 1);
     }
 
     #[test]
     fn unused_yields_become_rare_and_a_used_one_ends_that() {
         let mut yields = Yields::default();
         let mut pauses = 0;
+        let released = |yields: &mut Yields, millis| {
+            yields.released((at(millis), Duration::ZERO), 1, false, 1);
+            yields.take_pause()
+        };
         for millis in 0..10_000 {
-            yields.released(at(millis), Duration::ZERO, 1, false);
-            if yields.take_pause().is_some() {
+            if let Some(pause) = released(&mut yields, millis) {
                 pauses += 1;
-                yields.ended(at(millis), false);
+                yields.ended(at(millis), &pause);
             }
         }
         // Of 10 ms each.
         assert!(pauses < 10_000 / 10 / 32 + 10, "{pauses}");
-        assert_eq!(yields.slice(), SLICE);
-        yields.released(at(10_000 + 320), Duration::ZERO, 1, false);
-        assert!(
-            yields.take_pause().is_some(),
-            "also for a lock that is seldom released"
-        );
-        yields.ended(at(10_000 + 320), true);
-        yields.released(at(10_000 + 320), Duration::ZERO, 1, false);
-        assert!(yields.take_pause().is_some());
-        assert_eq!(yields.slice(), SHORT_SLICE);
+        assert_eq!(yields.slice(1), SLICE);
+        let pause = released(&mut yields, 10_000 + 320);
+        let mut pause = pause.expect("also for a lock that is seldom released");
+        pause.pass();
+        yields.ended(at(10_000 + 320), &pause);
+        assert!(released(&mut yields, 10_000 + 320).is_some());
+        assert_eq!(yields.slice(1), SHORT_SLICE);
     }
 
     #[test]
     fn an_unused_pause_makes_the_next_one_longer_and_a_used_one_shorter() {
         let mut yields = Yields::default();
-        let mut pause = |was_used| {
-            yields.released(at(1), Duration::ZERO, 1, false);
-            let pause = yields.take_pause().unwrap();
-            yields.ended(at(1), was_used);
+        let mut length = |is_used| {
+            let mut pause = pause(&mut yields, 1);
+            pause.is_used = is_used;
+            yields.ended(at(1), &pause);
             pause.until.since(at(1))
         };
-        let first = pause(false);
-        assert_eq!(pause(true), first * 2);
-        assert_eq!(pause(true), first * 2 - first * 2 / SHORTENED);
+        let first = length(false);
+        assert_eq!(length(true), first * 2);
+        assert_eq!(length(true), first * 2 - first * 2 / SHORTENED);
     }
 
     #[test]
-    fn there_is_no_pause_for_a_client_that_was_called() {
+    fn if_a_client_was_called_the_pause_begins_with_the_call_of_this_one() {
         let mut yields = Yields::default();
-        yields.released(at(1), Duration::ZERO, 3, true);
-        assert!(!yields.has_pause());
-        assert_eq!(yields.slice(), SHORT_SLICE);
+        yields.released((at(1), Duration::ZERO), 0, true, 1);
+        assert_eq!(
+            yields.take_pause(),
+            None,
+            "only clients of this library wait"
+        );
+        yields.released((at(1), Duration::ZERO), 3, true, 1);
+        assert!(yields.take_pause().unwrap().is_in_line);
+        assert_eq!(yields.slice(1), SHORT_SLICE);
+    }
+
+    #[test]
+    fn clients_in_a_line_let_others_pass_together_as_often_as_one() {
+        let mut yields = Yields::default();
+        yields.released((at(1), Duration::ZERO), 1, true, 1);
+        let pause = yields.take_pause().unwrap();
+        for (rank, clients) in [(0, 2), (1, 2), (9, 10)] {
+            let random = (0..1000).map(|random| random as f32 / 1000.0);
+            let pauses = random.filter_map(|random| pause.enter_line(rank, random));
+            assert_eq!(pauses.count(), 1000 / clients);
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! How the threads of two processes share one lock: how often each side has it, and its longest
-//! wait.
+//! How the threads of several processes share one lock: how often each process has it, and its
+//! longest wait.
 
 use std::time::Duration;
 
@@ -17,75 +17,76 @@ const KINDS: &[&str] = &["plain", "fenced", "fair", "mixed-50", "mixed-90"];
 /// How long a thread has the lock, in milliseconds.
 const INSIDE: [u32; 2] = [2, 0];
 
-/// What two processes do with one lock.
+/// What some processes do with one lock.
 struct Line<'a> {
     kind: &'a str,
-    parties: [&'a Party; 2],
-    threads: [u32; 2],
+    /// Each process, and the number of its threads.
+    parties: &'a [(&'a Party, u32)],
     inside: u32,
 }
 
 /// What they did.
+#[derive(Default)]
 struct Shares {
-    holds: [u64; 2],
-    /// The holds of one thread of each side.
-    each: [f64; 2],
-    longest: [Duration; 2],
+    holds: Vec<u64>,
+    /// The holds of one thread of each process.
+    each: Vec<f64>,
+    longest: Vec<Duration>,
+    threads: u32,
 }
 
 impl Line<'_> {
     fn run(&self, time: Duration) -> Result<Shares> {
         let (name, time) = (unique(self.kind), time.as_millis());
-        let begin = |party: usize| {
-            let (kind, threads, inside) = (self.kind, self.threads[party], self.inside);
+        let mut begun = Vec::new();
+        for &(party, threads) in self.parties {
+            let (kind, inside) = (self.kind, self.inside);
             let command = format!("waits {kind} {name} {threads} {time} {inside}");
-            self.parties[party].thread(1).begin(&command)
-        };
-        let (one, other) = (begin(0)?, begin(1)?);
-        let mut shares = Shares {
-            holds: [0; 2],
-            each: [0.0; 2],
-            longest: [Duration::ZERO; 2],
-        };
-        for (party, reply) in [one, other].into_iter().enumerate() {
+            begun.push(party.thread(1).begin(&command)?);
+        }
+        let mut shares = Shares::default();
+        for (&(party, threads), reply) in self.parties.iter().zip(begun) {
             let reply = reply.wait()?.result;
-            let error = || format!("{}: {reply}", self.parties[party].side());
+            let error = || format!("{}: {reply}", party.side());
             let (holds, longest) = reply.split_once(' ').ok_or_else(error)?;
             let holds = holds.parse().map_err(|_| error())?;
-            shares.holds[party] = holds;
-            shares.each[party] = holds as f64 / f64::from(self.threads[party]);
-            shares.longest[party] = Duration::from_micros(longest.parse()?);
+            shares.holds.push(holds);
+            shares.each.push(holds as f64 / f64::from(threads));
+            shares.longest.push(Duration::from_micros(longest.parse()?));
+            shares.threads += threads;
         }
         Ok(shares)
     }
 
     /// A line of the table without its end.
     fn print(&self, shares: &Shares) {
-        let sides = [0, 1].map(|party| {
-            let (side, threads) = (self.parties[party].side(), self.threads[party]);
-            let longest = shares.longest[party].as_secs_f64() * 1e3;
-            let holds = format!("{threads} {side}: {}", shares.holds[party]);
-            format!("{holds:16} | {longest:7.1} ms")
-        });
+        let holds = self.parties.iter().zip(&shares.holds);
+        let holds =
+            holds.map(|((party, threads), holds)| format!("{threads} {}: {holds}", party.side()));
+        let longest = shares.longest.iter();
+        let longest = longest.map(|longest| format!("{:.1}", longest.as_secs_f64() * 1e3));
+        let [holds, longest] =
+            [holds.collect(), longest.collect()].map(|all: Vec<_>| all.join(", "));
         let (kind, inside, share) = (self.kind, self.inside, shares.smaller());
-        let [one, other] = sides;
-        print!("| {kind:8} | {inside} ms | {one} | {other} | {share:.2} |");
+        print!("| {kind:8} | {inside} ms | {holds:32} | {longest:12} ms | {share:.2} |");
     }
 }
 
 impl Shares {
-    /// The share of the smaller side, if each had one thread.
+    /// The share of the smallest process, if each had one thread.
     fn smaller(&self) -> f64 {
-        let [one, other] = self.each;
-        one.min(other) / (one + other).max(1.0)
+        let least = self.each.iter().copied().fold(f64::MAX, f64::min);
+        least / self.each.iter().sum::<f64>().max(1.0)
     }
 
-    /// The holds of a thread of the rarer and of the more frequent side, to the mean of all.
-    fn to_mean(&self, threads: [u32; 2]) -> [f64; 2] {
-        let all = self.holds.iter().sum::<u64>() as f64;
-        let mean = all / f64::from(threads.iter().sum::<u32>());
-        let [one, other] = self.each.map(|each| each / mean.max(1.0));
-        [one.min(other), one.max(other)]
+    /// The holds of a thread of the rarest and of the most frequent process, to the mean of all.
+    fn to_mean(&self) -> [f64; 2] {
+        let mean = self.holds.iter().sum::<u64>() as f64 / f64::from(self.threads);
+        let each = self.each.iter().map(|each| each / mean.max(1.0));
+        [
+            each.clone().fold(f64::MAX, f64::min),
+            each.fold(0.0, f64::max),
+        ]
     }
 }
 
@@ -104,15 +105,14 @@ pub fn run(stage: &Stage, filter: &str) -> Result<bool> {
     let others = [Side::Java, Side::Rust].map(|side| stage.start(side, LEASE));
     let [other_java, other_rust] = others;
     let (other_java, other_rust) = (&other_java?, &other_rust?);
-    println!("threads of two processes on one lock for {TIME:?}; inside: how long one has it");
-    println!("| kind | inside | holds | longest wait | holds | longest wait | share | bounds |");
-    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    println!("threads of some processes on one lock for {TIME:?}; inside: how long one has it");
+    println!("| kind | inside | holds | longest wait | share | bounds |");
+    println!("| --- | --- | --- | --- | --- | --- |");
     let mut passed = true;
-    let mut measure = |kind, parties, threads, inside, bounds: &dyn Fn(&Shares) -> Vec<Bound>| {
+    let mut measure = |kind, parties: &[_], inside, bounds: &dyn Fn(&Shares) -> Vec<Bound>| {
         let line = Line {
             kind,
             parties,
-            threads,
             inside,
         };
         // Java compiles the code while it runs.
@@ -134,7 +134,7 @@ pub fn run(stage: &Stage, filter: &str) -> Result<bool> {
     };
     let [work, none] = INSIDE;
     for kind in &kinds {
-        measure(kind, [java, rust], [4, 4], work, &|shares| {
+        measure(kind, &[(java, 4), (rust, 4)], work, &|shares| {
             vec![
                 Bound::at_least("share", shares.smaller(), 0.35),
                 Bound::at_most("s", longest(shares), 0.3),
@@ -142,8 +142,8 @@ pub fn run(stage: &Stage, filter: &str) -> Result<bool> {
         })?;
     }
     for kind in &kinds {
-        let alone = measure(kind, [java, other_java], [4, 4], none, &|_| Vec::new())?;
-        measure(kind, [java, rust], [4, 4], none, &|shares| {
+        let alone = measure(kind, &[(java, 4), (other_java, 4)], none, &|_| Vec::new())?;
+        measure(kind, &[(java, 4), (rust, 4)], none, &|shares| {
             let to_java = shares.each[0] / alone.each[0].max(1.0);
             vec![
                 Bound::at_least("of Java beside Java", to_java, 0.7),
@@ -151,10 +151,14 @@ pub fn run(stage: &Stage, filter: &str) -> Result<bool> {
             ]
         })?;
     }
-    for threads in [[1, 8], [8, 1]] {
+    for parties in [
+        &[(java, 1), (rust, 8)][..],
+        &[(java, 8), (rust, 1)],
+        &[(java, 4), (rust, 4), (other_rust, 4)],
+    ] {
         for kind in &kinds {
-            measure(kind, [java, rust], threads, work, &|shares| {
-                let [least, most] = shares.to_mean(threads);
+            measure(kind, parties, work, &|shares| {
+                let [least, most] = shares.to_mean();
                 vec![
                     Bound::at_least("to the mean", least, 0.5),
                     Bound::at_most("to the mean", most, 2.0),
@@ -163,8 +167,7 @@ pub fn run(stage: &Stage, filter: &str) -> Result<bool> {
         }
     }
     if kinds.contains(&"fair") {
-        let ours = [rust, other_rust];
-        measure("fair", ours, [4, 1], work, &|shares| {
+        measure("fair", &[(rust, 4), (other_rust, 1)], work, &|shares| {
             let share = shares.smaller();
             let ratio = (1.0 - share) / share.max(1e-9);
             vec![Bound::at_most("to 1 by thread", ratio, 1.3)]

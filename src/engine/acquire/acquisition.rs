@@ -15,7 +15,7 @@ use crate::engine::undo::{Unused, end_of, release_unused, undo_lost_copies};
 use crate::engine::wait::{Wait, polls};
 use crate::error::Error;
 use crate::lease::Terms;
-use crate::local::{Claim, Granted, Hold};
+use crate::local::{Claim, Granted, Hold, Pause};
 use crate::protocol::Wish;
 use crate::request::Prepared;
 use crate::script::Call;
@@ -29,12 +29,9 @@ pub(super) struct Acquisition<'a> {
     pub(super) units: List<Unit<'a>>,
     pub(super) claim: Claim,
     pub(super) wait: Wait<'a>,
-    /// Set until the first reply, if the thread left the lock to other clients before its first
-    /// request: whether it heard a release.
-    pub(super) pause: Option<bool>,
-    /// How long this thread waits after the next release before it requests the lock. Set if this
-    /// client has released the lock while several other clients listened.
-    pub(super) after_release: Option<Duration>,
+    /// How this thread leaves the lock to other clients. Set if this client has released it while
+    /// they listened.
+    pub(super) pause: Option<Pause>,
     /// The units that did not reply to the last requests. They are requested before the others.
     pub(super) silent: List<usize>,
     /// The number of holds that are expected to share the grant.
@@ -127,7 +124,6 @@ impl<'a> Acquisition<'a> {
             units,
             claim,
             pause: None,
-            after_release: None,
             silent: List::new(),
             kept_until: None,
             expected_holds: 1,

@@ -167,8 +167,8 @@ impl<'a> Acquisition<'a> {
         let is_live = self.wait.listen(&channels) == channels.len();
         self.prepare(part, &channels);
         let is_woken = self.wait.sleep_counted(&part.core, is_live, left);
-        if is_woken {
-            self.let_others_go_first();
+        if let Some(pause) = self.pause.filter(|_| is_woken) {
+            self.let_others_pass(Moment::now().after(pause.length));
         }
         is_woken
     }
@@ -178,7 +178,8 @@ impl<'a> Acquisition<'a> {
         // With several requests, after a pause, or with replicas that have to confirm the lock, this
         // thread sends them itself.
         let confirms = part.core.redis.min_replicas.is_some();
-        if self.units.len() > 1 || self.after_release.is_some() || confirms {
+        let pauses = self.pause.is_some_and(|pause| pause.holds > 0);
+        if self.units.len() > 1 || pauses || confirms {
             return;
         }
         let (core, unit) = (&part.core, &self.units[0]);

@@ -139,6 +139,9 @@ pub(super) fn keep<'a>(
 impl<'a> Acquisition<'a> {
     /// Begins the holds of what is granted.
     pub(super) fn keep(self) -> List<HeldPart> {
+        if let Some(pause) = self.pause.filter(|pause| !pause.is_in_line) {
+            self.claim.end_pause(&pause);
+        }
         let granted = self.units.into_iter().flat_map(|unit: Unit<'a>| {
             let parts = unit.parts.into_iter();
             parts.filter_map(move |part| Some((part, unit.granted.clone()?)))

@@ -104,6 +104,9 @@ impl<'a> Acquisition<'a> {
         }
         let left = if is_reserved { LONGEST } else { left };
         let is_foreign = !holder.is_empty() && !OwnerId::is_of_this_library(&holder);
+        if is_foreign {
+            self.claim.refused_by(&part.id, holder.clone());
+        }
         budget.note_holder(holder);
         HeldByOther {
             unit: at,

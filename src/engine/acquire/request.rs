@@ -38,7 +38,7 @@ impl<'a> Acquisition<'a> {
         for ((at, owner), result) in requested.into_iter().zip(owners).zip(results) {
             self.evaluate(at, owner, result, &mut replies);
         }
-        self.end_pause(&replies);
+        self.count_hold(&replies);
         replies
     }
 

@@ -20,40 +20,39 @@ impl Acquisition<'_> {
         }
     }
 
-    /// If this client has released the lock while other clients listened: waits until one of them
-    /// releases it, or could have acquired it.
+    /// If this client has released the lock while other clients listened: waits until they have had
+    /// it, or could have acquired it.
     pub(super) fn leave_to_others(&mut self) {
-        let Some(pause) = self.claim.take_pause() else {
+        let (pause, budget) = (self.claim.take_pause(), self.call.budget);
+        self.pause = pause.filter(|pause| pause.is_in_line || !pause.until.is_past());
+        let Some(pause) = self.pause.filter(|pause| !pause.is_in_line) else {
             return;
         };
-        if self.call.budget.is_wait_over() || pause.until.is_past() {
-            return;
-        }
-        self.after_release = pause.extra;
-        let wait_until = Moment::now().after(self.call.budget.wait_left());
+        let wait_until = Moment::now().after(budget.wait_left());
         self.wait.sleep_deaf(pause.deaf_until.min(wait_until));
-        if self.call.budget.is_wait_over() {
+        budget.take_wake_up();
+        self.let_others_pass(pause.until);
+    }
+
+    /// Waits until the other clients have had the lock as often as the pause says. The next of them
+    /// has until `until` to acquire and release it.
+    pub(super) fn let_others_pass(&mut self, mut until: Moment) {
+        let Some(pause) = &mut self.pause else { return };
+        while pause.holds > 0 && self.call.budget.wait(until.left()) {
+            pause.pass();
+            until = Moment::now().after(pause.length);
+        }
+    }
+
+    /// After a round: counts a hold of another client for the pause.
+    pub(super) fn count_hold(&mut self, replies: &Replies<'_>) {
+        let (Some(mut pause), Some(held)) = (self.pause, replies.held.last()) else {
             return;
+        };
+        if held.is_foreign || !pause.is_in_line {
+            pause.pass();
         }
-        self.call.budget.take_wake_up();
-        let is_heard = self.call.budget.wait(pause.until.left());
-        if is_heard {
-            self.let_others_go_first();
-        }
-        self.pause = Some(is_heard);
-    }
-
-    /// After the first round: records whether another client used the pause, if there was one.
-    pub(super) fn end_pause(&mut self, replies: &Replies<'_>) {
-        if let Some(is_heard) = self.pause.take() {
-            self.claim.end_pause(is_heard || !replies.held.is_empty());
-        }
-    }
-
-    /// After the first release since this client's own: waits a little, if several clients compete.
-    pub(super) fn let_others_go_first(&mut self) {
-        if let Some(extra) = self.after_release.take() {
-            self.call.budget.wait(extra);
-        }
+        let rank = held.rank.unwrap_or_default();
+        self.pause = pause.enter_line(rank, fastrand::f32());
     }
 }

@@ -254,6 +254,11 @@ impl Grant {
         self.state.lock().lease_ends
     }
 
+    /// The number of holds that have used it.
+    pub(super) fn holds(&self) -> u64 {
+        self.state.lock().holds
+    }
+
     /// True if it may be handed over at `now`: for as many turns as it has, or else until `longest`
     /// after the reply that granted it.
     pub(super) fn has_turn(&self, longest: Duration, now: Moment) -> bool {

@@ -9,13 +9,12 @@ use crate::base::owner::{Liveness, ThreadId};
 use crate::lease::Terms;
 use crate::local::grant::Grant;
 use crate::local::hold::{Hold, Unlocks};
-use crate::local::yields::Pause;
 
 /// The right of one thread to request some locks from Redis. When it is dropped, the next waiting
 /// threads get the tickets that were not kept.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    queue: Arc<LocalQueue>,
+    pub(super) queue: Arc<LocalQueue>,
     pub(super) locks: List<LockId>,
     pub(super) thread: ThreadId,
     pub(super) is_shared: bool,
@@ -190,28 +189,6 @@ impl Claim {
         &self.locks
     }
 
-    /// How the thread leaves the locks to other clients before its first request; `None` if it
-    /// requests them at once.
-    pub(crate) fn take_pause(&self) -> Option<Pause> {
-        let mut locks = self.queue.0.lock();
-        let pauses = self.locks.iter().filter_map(|lock| {
-            let entry = locks.entries.get_mut(lock)?;
-            entry.yields.take_pause()
-        });
-        pauses.max_by_key(|pause| pause.until)
-    }
-
-    /// Records whether another client acquired the lock during the pause.
-    pub(crate) fn end_pause(&self, was_used: bool) {
-        let now = Moment::now();
-        let mut locks = self.queue.0.lock();
-        for lock in &self.locks {
-            if let Some(entry) = locks.entries.get_mut(lock) {
-                entry.yields.ended(now, was_used);
-            }
-        }
-    }
-
     /// Begins a request. Returns since when this request and earlier ones have had no reply, and
     /// the number of holds that a grant is wanted for: of this thread, and of those behind it.
     pub(crate) fn begin_request(&self) -> (Moment, usize) {
@@ -339,6 +316,7 @@ impl Locks {
             let Some(entry) = self.entries.get_mut(hold.lock()) else {
                 continue;
             };
+            entry.yields.granted(1 + entry.waiting.len());
             entry.ticket = Some(TicketOwner {
                 thread: hold.thread(),
                 hold: Some(Arc::clone(hold)),

@@ -212,8 +212,10 @@ impl Locks {
         };
         if let Some(released) = released {
             let now = Moment::now();
-            let (took, others) = (now.since(released.asked), released.listeners);
-            entry.yields.released(now, took, others, released.is_called);
+            let times = (now, now.since(released.asked));
+            let (others, holds) = (released.listeners, hold.grant().holds());
+            let yields = &mut entry.yields;
+            yields.released(times, others, released.is_called, holds);
             self.sweep();
         }
     }
@@ -261,7 +263,7 @@ impl Locks {
                 let suits = if let Some(hold) = entry.hold() {
                     let grant = hold.grant();
                     let is_of_kind = grant.protocol().kind() == waiter.kind;
-                    let has_turn = grant.has_turn(entry.yields.slice(), now);
+                    let has_turn = grant.has_turn(entry.yields.slice(grant.holds()), now);
                     has_turn && is_of_kind && grant.is_transferable(waiter.terms[at], now)
                 } else {
                     let is_spared = grants_to_spare > 0 && entry.idle.is_none();
@@ -301,7 +303,7 @@ impl Locks {
             return false;
         };
         let grant = hold.grant();
-        let longest = grant.slice(entry.yields.slice()) + linger;
+        let longest = grant.slice(entry.yields.slice(grant.holds())) + linger;
         let until = now.after(linger).min(grant.since().after(longest));
         // A fixed lease is never taken again.
         let is_last = entry.has(hold) && entry.readers.is_empty()

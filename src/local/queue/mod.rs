@@ -12,6 +12,7 @@
 //! | `passing` | which waiting thread is the next, and which threads may pass it |
 //! | `waiter` | a thread that waits for tickets |
 //! | `claim` | the tickets of a thread, and what came with them |
+//! | `pauses` | when a thread with tickets leaves the locks to other clients |
 //! | `hand_over` | what follows the last level: hand-over, an idle grant, or a release |
 //! | `waiting` | how threads wait for tickets |
 //! | `shared` | the queue of one process |
@@ -20,6 +21,7 @@ mod claim;
 mod entry;
 mod hand_over;
 mod passing;
+mod pauses;
 mod readers;
 mod shared;
 #[cfg(test)]

@@ -1,0 +1,37 @@
+//! How the threads of this client leave locks to other clients, and what is known of those.
+
+use super::{Claim, LockId};
+use crate::base::clock::Moment;
+use crate::local::yields::Pause;
+
+impl Claim {
+    /// How the thread leaves the locks to other clients before its first request; `None` if it
+    /// requests them at once.
+    pub(crate) fn take_pause(&self) -> Option<Pause> {
+        let mut locks = self.queue.0.lock();
+        let pauses = self.locks.iter().filter_map(|lock| {
+            let entry = locks.entries.get_mut(lock)?;
+            entry.yields.take_pause()
+        });
+        pauses.max_by_key(|pause| pause.until)
+    }
+
+    /// Records a pause after which this client got the lock.
+    pub(crate) fn end_pause(&self, pause: &Pause) {
+        let now = Moment::now();
+        let mut locks = self.queue.0.lock();
+        for lock in &self.locks {
+            if let Some(entry) = locks.entries.get_mut(lock) {
+                entry.yields.ended(now, pause);
+            }
+        }
+    }
+
+    /// Records a refusal by an owner of another library.
+    pub(crate) fn refused_by(&self, lock: &LockId, owner: String) {
+        let mut locks = self.queue.0.lock();
+        if let Some(entry) = locks.entries.get_mut(lock) {
+            entry.yields.refused_by(owner);
+        }
+    }
+}
