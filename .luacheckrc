@@ -2,18 +2,19 @@
 std = "lua51"
 read_globals = { "redis", "KEYS", "ARGV" }
 -- A file in shared/ is put before the scripts that use its function.
-files["lua/shared"] = { ignore = { "211" }, read_globals = { "now_millis", "wrong_type", "tagged" } }
+files["lua/shared"] = { ignore = { "211" }, read_globals = { "now_millis", "wrong_type", "tagged",
+    "is_of_this_library", "enter_line", "leave_line", "call_first" } }
 files["lua/*.lua"] = { read_globals = {
     "holder_of", "PLACE", "fair_head", "notify_head", "number_of", "once", "recorded", "unchanged",
     "available_in", "text_of", "now_millis", "wrong_type",
     -- shared/waiters.lua
     "type_error", "keep", "sweep", "notify", "tell",
     -- shared/read_write.lua
-    "TURN", "exists", "is_of", "timeout_key", "waits_key", "mode_of", "writer_of", "readers_left",
-    "note_wait", "set_lease", "reader_of", "read_write_channel", "MANY", "end_if_unread",
-    "end_turn", "do_readers_wait",
+    "timeout_key", "mode_of", "writer_of", "readers_left", "set_lease", "reader_of",
+    "read_write_channel", "MANY", "end_if_unread", "refuse",
     -- shared/tagged.lua, shared/line.lua
-    "tagged", "line_of", "now_micros", "first_in", "reserved_for", "call_first", "enter_line", "leave_line",
+    "tagged", "RESERVED", "READER", "existing_with_line", "line_of", "now_micros", "first_in",
+    "reserved_for", "call_first", "enter_line", "leave_line",
     -- shared/kinds.lua, shared/fair_head.lua
     "is_of_fair_lock", "is_of_this_library", "mixed_kinds", "is_ours", "listeners",
     "life_of_places", "LISTENED", "BEHIND_REDISSON", "is_behind_redisson",

@@ -1,12 +1,14 @@
--- Releases read locks, regardless of their hold counts. Notifies the waiting clients if no reader
--- is left, or if they have to go on looking for one that lives.
+-- Releases read locks, regardless of their hold counts. If no reader is left, or if other clients
+-- have to go on looking for one that lives: calls the first client in the line, and notifies those
+-- that listen to the channel for releases. If all that are left are of Redisson, the first client is
+-- called, too: it has to listen for their releases.
 --
 -- KEYS[i]       a lock: see shared/read_write.lua
 -- ARGV[2i-1]    names that the reader may have in the hash, separated by spaces
 -- ARGV[2i]      the channel for releases of the lock
 -- ARGV[2n+1]    the command that publishes: publish or spublish
--- reply[i]      1 more than twice the number of clients that received the message: released; 0: no
---               owner holds the lock; -1: other owners hold it, or it is not a lock
+-- reply[i]      released: 1 + 2 * listeners + called, as of release.lua; 0: no owner holds the lock;
+--               -1: other owners hold it, or it is not a lock
 -- reply         the list of these; for one lock, its reply alone
 
 local replies = {}
@@ -26,28 +28,19 @@ for i, lock in ipairs(KEYS) do
     if not is_released then
         replies[i] = redis.call('exists', lock) * -1
     else
-        replies[i] = 1
-        local waits = waits_key(lock)
-        local is_free, goes_on = redis.call('hlen', lock) <= 1, false
+        local is_free, goes_on, is_redissons = redis.call('hlen', lock) <= 1, false, false
         if is_free then
             redis.call('del', lock)
         elseif redis.call('hget', lock, 'mode') == 'read' then
-            is_free, goes_on = end_if_unread(lock)
+            is_free, goes_on, is_redissons = end_if_unread(lock)
         end
-        if is_free then
-            end_turn(waits)
-            if redis.pcall('hexists', waits, 'writer') == 1 then
-                -- It is the turn of the writer. If it does not come, readers go on.
-                local wish_ends = redis.call('hget', waits, 'writer_until')
-                local turn_ends = math.min(tonumber(wish_ends), now_millis() + TURN)
-                redis.pcall('hset', waits, 'writer_until', string.format('%.0f', turn_ends))
-            end
-        end
+        local heard
         if is_free or goes_on then
             -- pcall: the lock is released even if the user lacks permission to publish.
-            local heard = redis.pcall(ARGV[#ARGV], ARGV[2 * i], '0')
-            replies[i] = 1 + 2 * (tonumber(heard) or 0)
+            heard = redis.pcall(ARGV[#ARGV], ARGV[2 * i], '0')
         end
+        local is_called = (heard or is_redissons) and call_first(lock, ARGV[#ARGV])
+        replies[i] = 1 + 2 * (tonumber(heard) or 0) + (is_called and 1 or 0)
     end
 end
 return #KEYS == 1 and replies[1] or replies

@@ -172,6 +172,16 @@ pub(crate) struct Wish {
     pub(crate) within: Option<OwnerId>,
 }
 
+impl Wish {
+    /// Two arguments of scripts: the place, or an empty string; and 1 if the caller waits there.
+    fn in_line(&self) -> (&str, &'static str) {
+        match &self.place {
+            Some(place) => (place, if self.waits { "1" } else { "0" }),
+            None => ("", "0"),
+        }
+    }
+}
+
 /// The result of one attempt to acquire locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AcquireReply {
