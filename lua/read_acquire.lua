@@ -10,8 +10,8 @@
 -- ARGV[6]  the command that publishes: publish or spublish
 -- reply    nil: the owner holds the lock; { milliseconds, 1, owner, rank } as of acquire.lua: another
 --          owner holds the write lock, a writer is before this client in the line, or the lock is
---          reserved. The owner is the writer, or a reader, if possible one of Redisson. An error,
---          without any change, if the key has another type or form
+--          reserved. The owner is the writer, or a reader. An error, without any change, if the key
+--          has another type or form
 --
 -- A reader that acquires the lock calls the next client in the line if that is a reader, too.
 --
@@ -51,7 +51,7 @@ local function let_others_go_first(mode)
     left = left or redis.call('pttl', lock)
     -- Without a place, it hears of no writer that gives up.
     left = caller.place == '' and math.min(left, RESERVED / 1000) or left
-    return refuse(lock, left, reader or '', caller)
+    return refuse(lock, left, reader, caller)
 end
 
 local existing, has_no_line = existing_with_line(lock)

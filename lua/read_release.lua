@@ -1,7 +1,7 @@
 -- Releases read locks, regardless of their hold counts. If no reader is left, or if other clients
 -- have to go on looking for one that lives: calls the first client in the line, and notifies those
--- that listen to the channel for releases. If all that are left are of Redisson, the first client is
--- called, too: it has to listen for their releases.
+-- that listen to the channel for releases. If a reader of Redisson is left, the first client is
+-- called, too: it may have to listen for the release of that reader.
 --
 -- KEYS[i]       a lock: see shared/read_write.lua
 -- ARGV[2i-1]    names that the reader may have in the hash, separated by spaces
@@ -28,18 +28,20 @@ for i, lock in ipairs(KEYS) do
     if not is_released then
         replies[i] = redis.call('exists', lock) * -1
     else
-        local is_free, goes_on, is_redissons = redis.call('hlen', lock) <= 1, false, false
+        local is_free, goes_on, reader = redis.call('hlen', lock) <= 1, false, nil
         if is_free then
             redis.call('del', lock)
         elseif redis.call('hget', lock, 'mode') == 'read' then
-            is_free, goes_on, is_redissons = end_if_unread(lock)
+            is_free, goes_on, reader = end_if_unread(lock)
         end
         local heard
         if is_free or goes_on then
             -- pcall: the lock is released even if the user lacks permission to publish.
             heard = redis.pcall(ARGV[#ARGV], ARGV[2 * i], '0')
         end
-        local is_called = (heard or is_redissons) and call_first(lock, ARGV[#ARGV])
+        -- One of the readers is enough: if it is of this library, this follows at its release.
+        local is_called = (heard or (reader and not is_of_this_library(reader)))
+            and call_first(lock, ARGV[#ARGV])
         replies[i] = 1 + 2 * (tonumber(heard) or 0) + (is_called and 1 or 0)
     end
 end

@@ -8,8 +8,8 @@
 -- ARGV[4]  1 if the caller has a place and waits if the lock is held, else 0
 -- ARGV[5]  the command that publishes: publish or spublish
 -- reply    nil: the owner holds the lock; { milliseconds, 1, owner, rank } as of acquire.lua: other
---          owners hold the lock, or it is reserved. The owner is the writer, or a reader, if possible
---          one of Redisson. An error, without any change, if the key has another type or form
+--          owners hold the lock, or it is reserved. The owner is the writer, or a reader. An
+--          error, without any change, if the key has another type or form
 --
 -- If an earlier copy of this request acquired the lock, its field is replaced by this one's. A copy
 -- that Redis executes later then finds no grant under its own name.
@@ -45,7 +45,7 @@ if existing > 0 then
         local left, goes_on, reader = readers_left(lock)
         if left ~= 0 then
             left = goes_on and 1 or left or redis.call('pttl', lock)
-            return refuse(lock, left, reader or '', caller)
+            return refuse(lock, left, reader, caller)
         end
         redis.call('del', lock)
     end

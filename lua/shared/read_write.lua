@@ -78,16 +78,15 @@ end
 -- is not known: there are too many readers or holds, or a cluster is moving the slot.
 --
 -- If there are too many, and none of those that it has looked at lives, removes these and returns
--- true as second value: the next call looks at others. The third value is a reader that it has
--- looked at, if possible one of Redisson that lives. The fourth is true if all that live are of
--- Redisson.
+-- true as second value: the next call looks at others. The third value is one of the readers, if
+-- possible one that lives.
 local function readers_left(lock)
     local found = redis.pcall('hscan', lock, 0, 'count', MANY)
     if found.err then
-        return nil
+        return nil, false, ''
     end
     local fields, is_whole = found[2], found[1] == '0'
-    local longest, looked_at, seen, ours, redissons = 0, 0, {}, nil, nil
+    local longest, looked_at, seen, one = 0, 0, {}, nil
     for i = 1, #fields, 2 do
         local reader, count = fields[i], tonumber(fields[i + 1])
         if count and not string.find(reader, ':write$') then
@@ -99,30 +98,28 @@ local function readers_left(lock)
             local left = lease_left(lock, reader, count)
             if not left or (left > 0 and not is_whole) then
                 return nil, false, reader
-            elseif left > 0 and is_of_this_library(reader) then
-                ours = reader
             elseif left > 0 then
-                redissons = reader
+                one = reader
             end
             longest = math.max(longest, left)
             seen[#seen + 1] = reader
         end
     end
-    local named = redissons or ours or seen[1]
+    one = one or seen[1] or ''
     if is_whole then
-        return longest, false, named, redissons and not ours
+        return longest, false, one
     elseif longest == 0 and #seen > 0 then
         redis.call('hdel', lock, unpack(seen))
-        return nil, true, named
+        return nil, true, one
     end
-    return nil, false, named
+    return nil, false, one
 end
 
 -- Deletes a lock of readers if none of them lives: then true. Otherwise the lock lasts as long as
--- the longest lease of a reader. The second value is true if the search for it is not over, and the
--- third if all readers are of Redisson.
+-- the longest lease of a reader. The second value is true if the search for it is not over. The
+-- third is one of the readers.
 local function end_if_unread(lock)
-    local left, goes_on, _, is_redissons = readers_left(lock)
+    local left, goes_on, reader = readers_left(lock)
     if left == 0 then
         redis.call('del', lock)
         return true
@@ -130,7 +127,7 @@ local function end_if_unread(lock)
     if left then
         redis.call('pexpire', lock, left)
     end
-    return false, goes_on, is_redissons
+    return false, goes_on, reader
 end
 
 -- The reply to a caller that does not acquire the lock: it enters the line if it waits, and leaves it
