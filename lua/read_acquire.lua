@@ -22,6 +22,10 @@ local lock, lease = KEYS[1], ARGV[2]
 local caller = { place = ARGV[3], waits = ARGV[4] == '1', role = READER, publish = ARGV[6] }
 local owner = string.match(ARGV[1], '%S+')
 
+-- After how many milliseconds the client behind a writer that waits asks again: whether the writer
+-- is alive. So does a client without a place, which does not hear of a writer that gives up.
+local ASKED = 1000
+
 -- True if the first client in the line is another one, and a writer.
 local function is_behind_writer()
     local first, _, is_reader = first_in(line_of(lock))
@@ -29,29 +33,29 @@ local function is_behind_writer()
 end
 
 -- The lock is free, or readers hold it. Returns the reply to a caller that has to let others go
--- first; nil if it may read.
-local function let_others_go_first(mode)
+-- first; nil if it may read. `is_called` is true if this has called the first client.
+local function let_others_go_first(mode, is_called)
     local reserved = 0
     if mode or caller.waits then
         reserved = reserved_for(lock, caller.place)
     end
     if not mode or not is_behind_writer() then
         return caller.waits and reserved > 0 and refuse(lock, reserved, '', caller) or nil
-    elseif reserved > 0 then
+    elseif not is_called and reserved > 0 then
         return refuse(lock, reserved, '', caller)
-    end
-    -- The writer may be dead. That is found by those that do not wait or have waited for a while.
-    if not caller.waits or redis.pcall('zrank', line_of(lock), caller.place) then
-        call_first(lock, caller.publish)
-        if not is_behind_writer() then
-            return nil
+    elseif not is_called then
+        -- The writer may be dead. Those ask it that do not wait, or have waited for a while.
+        if not caller.waits or redis.pcall('zrank', line_of(lock), caller.place) then
+            call_first(lock, caller.publish)
+            return let_others_go_first(mode, true)
         end
     end
-    local left, _, reader = readers_left(lock)
-    left = left or redis.call('pttl', lock)
-    -- Without a place, it hears of no writer that gives up.
-    left = caller.place == '' and math.min(left, RESERVED / 1000) or left
-    return refuse(lock, left, reader, caller)
+    local reply = refuse(lock, redis.call('pttl', lock), reader_of(lock) or '', caller)
+    local rank = reply[4]
+    if not rank or rank == 1 then
+        reply[1] = math.min(reply[1], ASKED)
+    end
+    return reply
 end
 
 local existing, has_no_line = existing_with_line(lock)

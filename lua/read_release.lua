@@ -1,7 +1,5 @@
--- Releases read locks, regardless of their hold counts. If no reader is left, or if other clients
--- have to go on looking for one that lives: calls the first client in the line, and notifies those
--- that listen to the channel for releases. If a reader of Redisson is left, the first client is
--- called, too: it may have to listen for the release of that reader.
+-- Releases read locks, regardless of their hold counts. Calls the first client in the line, and
+-- notifies those that listen to the channel for releases, if no reader is left.
 --
 -- KEYS[i]       a lock: see shared/read_write.lua
 -- ARGV[2i-1]    names that the reader may have in the hash, separated by spaces
@@ -10,6 +8,9 @@
 -- reply[i]      released: 1 + 2 * listeners + called, as of release.lua; 0: no owner holds the lock;
 --               -1: other owners hold it, or it is not a lock
 -- reply         the list of these; for one lock, its reply alone
+--
+-- The clients are notified, too, if they have to go on looking for a reader that lives. If a reader of
+-- Redisson is left, the first client is called: it may have to listen for the release of that reader.
 
 local replies = {}
 for i, lock in ipairs(KEYS) do

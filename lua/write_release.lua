@@ -1,6 +1,5 @@
 -- Releases write locks, regardless of their hold counts. Calls the first client in the line, and
--- notifies those that listen to the channel for releases. A read lock that the writer holds, too,
--- stays: then the first client is called only if it is a reader.
+-- notifies those that listen to the channel for releases.
 --
 -- KEYS[i]       a lock: see shared/read_write.lua
 -- ARGV[2i-1]    fields that the writer may have, separated by spaces
@@ -9,6 +8,8 @@
 -- reply[i]      released: 1 + 2 * listeners + called, as of release.lua; 0: no owner holds the lock;
 --               -1: another owner holds it, or it is not a lock
 -- reply         the list of these; for one lock, its reply alone
+--
+-- A read lock that the writer holds, too, stays. Then the first client is called if it is a reader.
 
 local replies = {}
 for i, lock in ipairs(KEYS) do

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Lease, Lock, ReadWriteLock};
 
-use super::{can_read, can_write, hold_in_a_process, two_clients};
-use crate::faults::in_redis;
+use super::{can_read, can_write, hold_in_a_process, two_clients, waiting};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::{Stop, client};
@@ -126,42 +125,24 @@ fn a_writer_that_gives_up_lets_readers_in() {
     assert!(can_write(&ours));
 }
 
-/// Its client has released the lock while other clients listened, so it waits without a prepared
-/// request, and its last request names no wish.
+/// Its client has released the lock while clients of Redisson listened, so it waits without a
+/// prepared request.
 #[test]
 fn a_writer_that_gives_up_soon_after_its_release_lets_readers_in() {
-    let (server, ours, first) = two_clients();
-    let third = client(&server.url()).read_write_lock("lock");
-    let attempt = || {
-        ours.write()
-            .try_lock(A_WHILE.get(), Lease::RENEWED)
-            .unwrap()
-    };
-    let reading = first.read().acquire().unwrap();
-    assert!(!attempt());
-    // From now on it is notified of releases, for longer than this test takes.
-    reading.unlock().unwrap();
-    let written = ours.write().acquire().unwrap();
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let _stop = Stop(&is_over);
-        for lock in [&first, &third] {
-            scope.spawn(|| {
-                let reading = lock.read().acquire().unwrap();
-                eventually("the end", || is_over.load(Ordering::Relaxed));
-                reading.unlock().unwrap();
-            });
-        }
-        eventually("all to listen", || {
-            in_redis::listeners(&server, "lock") == 3
-        });
-        written.unlock().unwrap();
-        // On a busy machine it may get the lock before the readers.
-        while attempt() {
-            ours.write().unlock().unwrap();
-        }
-        assert!(can_read(&client(&server.url()).read_write_lock("lock")));
+    let (server, ours, theirs) = two_clients();
+    let mut redis = [(); 2].map(|()| server.connection());
+    let _listening = redis.each_mut().map(|connection| {
+        let mut listening = connection.as_pubsub();
+        listening.subscribe("redisson_rwlock:{lock}").unwrap();
+        listening
     });
+    ours.write().acquire().unwrap().unlock().unwrap();
+    let reading = theirs.read().acquire().unwrap();
+    let attempt = ours.write().try_lock(A_WHILE.get(), Lease::RENEWED);
+    assert!(!attempt.unwrap());
+    assert_eq!(waiting(&server), 0);
+    assert!(can_read(&client(&server.url()).read_write_lock("lock")));
+    reading.unlock().unwrap();
 }
 
 /// Another writer of its client waits, and goes on to keep readers out.
