@@ -131,12 +131,12 @@ local function enter_line(lock, place, role)
         return nil
     end
     redis.call('pexpire', line, KEPT)
-    if rank <= 1 then
+    if rank <= 2 then
         local first, called = first_in(line)
         if called and first == place then
             redis.call('zrem', line, '')
         end
-        return first == place and 0 or 1
+        return called and rank - 1 or rank
     end
     return rank
 end

@@ -138,10 +138,16 @@ fn a_writer_that_gives_up_soon_after_its_release_lets_readers_in() {
     });
     ours.write().acquire().unwrap().unlock().unwrap();
     let reading = theirs.read().acquire().unwrap();
-    let attempt = ours.write().try_lock(A_WHILE.get(), Lease::RENEWED);
-    assert!(!attempt.unwrap());
+    let third = client(&server.url()).read_write_lock("lock");
+    thread::scope(|scope| {
+        let write = ours.write();
+        let writer = scope.spawn(move || write.try_lock(A_WHILE.get(), Lease::RENEWED));
+        eventually("it to wait", || waiting(&server) == 1);
+        let reader = scope.spawn(|| third.read().acquire().unwrap().unlock().unwrap());
+        assert!(!writer.join().unwrap().unwrap());
+        within(SLIP.get(), "the wake-up", || reader.join().unwrap());
+    });
     assert_eq!(waiting(&server), 0);
-    assert!(can_read(&client(&server.url()).read_write_lock("lock")));
     reading.unlock().unwrap();
 }
 

@@ -133,7 +133,7 @@ fn readers_behind_a_writer_that_is_interrupted_enter_at_once() {
             eventually("it to wait", || line::is_waiting(&server, "lock", all));
         }
         interrupt.interrupt();
-        within(SLIP.get() * 2, "both readers", || {
+        within(SLIP.get(), "both readers", || {
             got.recv().unwrap();
             got.recv().unwrap();
         });
@@ -169,13 +169,13 @@ fn a_downgrade_lets_in_the_readers_before_the_next_writer() {
             line::is_waiting(&server, "lock", 3)
         });
         writing.unlock().unwrap();
-        within(SLIP.get() * 2, "both readers", || {
+        within(SLIP.get(), "both readers", || {
             got.recv().unwrap();
             got.recv().unwrap();
         });
         throughout(A_WHILE.get(), "the writer waits", || !writer.is_finished());
         reading.unlock().unwrap();
-        within(SLIP.get() * 2, "the writer", || writer.join().unwrap());
+        within(SLIP.get(), "the writer", || writer.join().unwrap());
     });
 }
 
@@ -236,11 +236,13 @@ fn the_first_writer_listens_to_the_readers_of_redisson_that_are_left() {
         java.exec(&mut redis).unwrap();
         reading.unlock().unwrap();
         let channel = "redisson_rwlock:{lock}";
-        eventually("it to listen", || line::subscribers(&server, channel) == 1);
+        within(SLIP.get() * 2, "the call", || {
+            eventually("it to listen", || line::subscribers(&server, channel) == 1);
+        });
         throughout(A_WHILE.get(), "it waits", || !writer.is_finished());
         let mut unlock = redis::pipe();
         unlock.del("lock").del(&hold).publish(channel, "0");
         unlock.exec(&mut redis).unwrap();
-        within(SLIP.get() * 2, "the lock", || writer.join().unwrap());
+        within(SLIP.get(), "the lock", || writer.join().unwrap());
     });
 }
