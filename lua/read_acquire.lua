@@ -22,8 +22,8 @@ local lock, lease = KEYS[1], ARGV[2]
 local caller = { place = ARGV[3], waits = ARGV[4] == '1', role = READER, publish = ARGV[6] }
 local owner = string.match(ARGV[1], '%S+')
 
--- After how many milliseconds the client behind a writer that waits asks again: whether the writer
--- is alive. So does a client without a place, which does not hear of a writer that gives up.
+-- After how many milliseconds the client behind the first writer asks again, in case that writer is
+-- dead.
 local ASKED = 1000
 
 -- True if the first client in the line is another one, and a writer.
@@ -51,8 +51,7 @@ local function let_others_go_first(mode, is_called)
         end
     end
     local reply = refuse(lock, redis.call('pttl', lock), reader_of(lock) or '', caller)
-    local rank = reply[4]
-    if not rank or rank == 1 then
+    if reply[4] == 1 then
         reply[1] = math.min(reply[1], ASKED)
     end
     return reply
