@@ -5,7 +5,8 @@ read_globals = { "redis", "KEYS", "ARGV" }
 files["lua/shared"] = { ignore = { "211" }, read_globals = {
     "now_millis", "wrong_type", "tagged", "holder_of", "is_of_this_library",
     -- shared/line.lua
-    "RESERVED", "KEPT", "line_of", "now_micros", "first_in", "time_left", "call_first", "leave_line",
+    "RESERVED", "KEPT", "line_of", "now_micros", "first_in", "time_left", "call_first", "enter_line",
+    "leave_line",
 } }
 files["lua/*.lua"] = { read_globals = {
     "holder_of", "PLACE", "fair_head", "notify_head", "number_of", "once", "recorded", "unchanged",
@@ -13,12 +14,11 @@ files["lua/*.lua"] = { read_globals = {
     -- shared/waiters.lua
     "type_error", "keep", "sweep", "notify", "tell",
     -- shared/read_write.lua
-    "TURN", "exists", "is_of", "timeout_key", "waits_key", "mode_of", "writer_of", "readers_left",
-    "note_wait", "set_lease", "reader_of", "read_write_channel", "MANY", "end_if_unread",
-    "end_turn", "do_readers_wait",
+    "timeout_key", "mode_of", "writer_of", "readers_left", "set_lease", "reader_of",
+    "read_write_channel", "MANY", "end_if_unread", "refuse",
     -- shared/tagged.lua, shared/line.lua
-    "tagged", "line_of", "now_micros", "first_in", "reserved_for", "call_first", "enter_line", "leave_line",
-    "end_wait",
+    "tagged", "RESERVED", "READER", "existing_with_line", "line_of", "now_micros", "first_in",
+    "reserved_for", "call_first", "enter_line", "leave_line", "end_wait",
     -- shared/lines.lua
     "count_lines", "enter_lines",
     -- shared/kinds.lua, shared/fair_head.lua

@@ -137,7 +137,7 @@ impl Floors<'_> {
 
     fn read(&self) -> RawCalls {
         let hold = format!("{{floor}}:{OWNER}:rwlock_timeout:1");
-        let keys = ["floor", "leasehold_rwlock:{floor}", &hold];
+        let keys = ["floor", "leasehold_line:{floor}", &hold];
         let channel = "redisson_rwlock:{floor}";
         self.calls()
             .call(script!("read_acquire"), &keys, &[OWNER, &self.lease])
@@ -145,7 +145,7 @@ impl Floors<'_> {
     }
 
     fn write(&self) -> RawCalls {
-        let keys = ["floor", "leasehold_rwlock:{floor}"];
+        let keys = ["floor", "leasehold_line:{floor}"];
         let channel = "redisson_rwlock:{floor}";
         self.calls()
             .call(script!("write_acquire"), &keys, &[WRITER, &self.lease])

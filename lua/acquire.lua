@@ -62,11 +62,9 @@ end
 -- The number of keys that exist among the locks and the lines.
 local existing = 0
 if locks == 1 then
-    existing = pcall('exists', KEYS[1], line_of(KEYS[1]))
-    if type(existing) == 'table' then
-        -- The user may not use the line, or a cluster is moving the slot, and one of the two keys is
-        -- at the other server. A second line there would stop the move.
-        existing = call('exists', KEYS[1])
+    local has_no_line
+    existing, has_no_line = existing_with_line(KEYS[1])
+    if has_no_line then
         place, waits = '', false
     end
 else

@@ -54,6 +54,7 @@ end
 local fields = redis.call('hlen', lock) > MANY and {} or redis.call('hgetall', lock)
 redis.call('del', lock)
 redis.pcall(ARGV[2], read_write_channel(lock), '1')
+call_first(lock, ARGV[2])
 notify_holders(lock, fields)
 for i = 1, #fields, 2 do
     for hold = 1, math.min(tonumber(fields[i + 1]) or 0, MANY) do

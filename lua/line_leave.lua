@@ -1,7 +1,7 @@
--- A client does not wait for a lock any more. If the lock is free, or if a client of Redisson holds
--- it, the next client in the line is called.
+-- A client does not wait for a lock any more. If the lock is free, if a client of Redisson holds it,
+-- or if it is a read-write lock, the next client in the line is called.
 --
--- KEYS[1]  the lock: a hash of owner to hold count
+-- KEYS[1]  the lock: a hash of owner to hold count, or a read-write lock (shared/read_write.lua)
 -- ARGV[1]  the place of the client
 -- ARGV[2]  1: only if the client has been called and has not answered; else 0
 -- ARGV[3]  the command that publishes: publish or spublish

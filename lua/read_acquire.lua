@@ -4,22 +4,65 @@
 -- ARGV[1]  names of the owner, separated by spaces: the name for this grant, then the names that
 --          earlier copies of this request used, whose replies were lost
 -- ARGV[2]  lease in milliseconds
--- ARGV[3]  the client
--- ARGV[4]  1 if the caller waits, else 0
+-- ARGV[3]  the place of this client in the line (shared/line.lua); empty if the client wants none
+-- ARGV[4]  1 if the caller has a place and waits if the lock is held, else 0
 -- ARGV[5]  the field of the writer, if the caller holds the write lock; else empty
--- reply    nil: the owner holds the lock; { PTTL of the lock (-1: no expiry) or earlier time to
---          request it again, 1, the writer or nothing }: another owner holds the write lock, or
---          waits for it. An error, without any change, if the key has another type or form
+-- ARGV[6]  the command that publishes: publish or spublish
+-- reply    nil: the owner holds the lock; { milliseconds, 1, owner, rank } as of acquire.lua: another
+--          owner holds the write lock, a writer is before this client in the line, or the lock is
+--          reserved. The owner is the writer, or a reader. An error, without any change, if the key
+--          has another type or form
+--
+-- A reader that acquires the lock calls the next client in the line if that is a reader, too.
 --
 -- If an earlier copy of this request acquired the lock, its name is replaced by this one's. A copy
 -- that Redis executes later then finds no grant under its own name.
 
 local lock, lease = KEYS[1], ARGV[2]
+local caller = { place = ARGV[3], waits = ARGV[4] == '1', role = READER, publish = ARGV[6] }
 local owner = string.match(ARGV[1], '%S+')
 
+-- After how many milliseconds the client behind the first writer asks again, in case that writer is
+-- dead.
+local ASKED = 1000
+
+-- True if the first client in the line is another one, and a writer.
+local function is_behind_writer()
+    local first, _, is_reader = first_in(line_of(lock))
+    return first and first ~= caller.place and not is_reader
+end
+
+-- The lock is free, or readers hold it. Returns the reply to a caller that has to let others go
+-- first; nil if it may read. `is_called` is true if this has called the first client.
+local function let_others_go_first(mode, is_called)
+    local reserved = 0
+    if mode or caller.waits then
+        reserved = reserved_for(lock, caller.place)
+    end
+    if not mode or not is_behind_writer() then
+        return caller.waits and reserved > 0 and refuse(lock, reserved, '', caller) or nil
+    elseif not is_called and reserved > 0 then
+        return refuse(lock, reserved, '', caller)
+    elseif not is_called then
+        -- The writer may be dead. Those ask it that do not wait, or have waited for a while.
+        if not caller.waits or redis.pcall('zrank', line_of(lock), caller.place) then
+            call_first(lock, caller.publish)
+            return let_others_go_first(mode, true)
+        end
+    end
+    local reply = refuse(lock, redis.call('pttl', lock), reader_of(lock) or '', caller)
+    if reply[4] == 1 then
+        reply[1] = math.min(reply[1], ASKED)
+    end
+    return reply
+end
+
+local existing, has_no_line = existing_with_line(lock)
+if has_no_line then
+    caller.place, caller.waits = '', false
+end
 local mode, older
-local waits = waits_key(lock)
-if ARGV[5] ~= '' or redis.call('exists', lock) == 1 or exists(waits) then
+if existing > 0 or ARGV[5] ~= '' then
     local failure
     mode, failure = mode_of(lock)
     if failure then
@@ -36,30 +79,17 @@ if ARGV[5] ~= '' or redis.call('exists', lock) == 1 or exists(waits) then
         if not older and redis.call('hexists', lock, ARGV[5]) == 0 then
             return { redis.call('pttl', lock), 1, (writer_of(lock)) }
         end
-    elseif not older and mode == 'write' then
-        local left = redis.call('pttl', lock)
-        if ARGV[4] == '1' then
-            note_wait(lock, left + 5000, ARGV[3], owner)
-        end
-        return { left, 1, (writer_of(lock)) }
     elseif not older then
-        local writer = redis.pcall('hget', waits, 'writer')
-        if type(writer) == 'string' and not is_of(writer, ARGV[3]) then
-            local now = now_millis()
-            local left = tonumber(redis.call('hget', waits, 'writer_until') or '0') - now
-            local turn = tonumber(redis.call('hget', waits, 'turn') or '0')
-            if left > 0 and turn <= now then
-                if ARGV[4] == '1' then
-                    note_wait(lock, left + 5000, ARGV[3], owner)
-                end
-                if mode then
-                    left = math.min(left, math.max(redis.call('pttl', lock), 1))
-                end
-                return { left, 1, '' }
-            end
+        local reply
+        if mode == 'write' then
+            reply = refuse(lock, redis.call('pttl', lock), writer_of(lock), caller)
+        elseif existing > (mode and 1 or 0) then
+            reply = let_others_go_first(mode)
+        end
+        if reply then
+            return reply
         end
     end
-    redis.pcall('hdel', waits, ARGV[3])
 end
 
 -- First, because Redis may refuse it: nothing is changed then.
@@ -79,10 +109,17 @@ if not mode then
     local refused = set_lease(lock, lease)
     if refused then
         redis.call('del', hold)
+        return refused
     end
-    return refused
-end
-if redis.call('pttl', lock) < tonumber(lease) then
+elseif redis.call('pttl', lock) < tonumber(lease) then
     redis.call('pexpire', lock, lease)
+end
+if existing > (mode and 1 or 0) then
+    if caller.place ~= '' then
+        leave_line(lock, caller.place)
+    end
+    if mode ~= 'write' then
+        call_first(lock, caller.publish, true)
+    end
 end
 return nil

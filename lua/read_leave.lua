@@ -24,6 +24,7 @@ for i, lock in ipairs(KEYS) do
             end
             -- pcall: the lock is given up even if the user lacks permission to publish.
             redis.pcall(ARGV[#ARGV], channel, '0')
+            call_first(lock, ARGV[#ARGV])
             replies[i] = 1
             break
         end

@@ -4,20 +4,25 @@
 -- ARGV[1]  fields of the writer, separated by spaces: the field for this grant, then those that
 --          earlier copies of this request used, whose replies were lost
 -- ARGV[2]  lease in milliseconds
--- ARGV[3]  the client
--- ARGV[4]  if the caller waits: for how many milliseconds readers of other clients leave the lock
---          to it; else 0
--- reply    nil: the owner holds the lock; { PTTL of the lock (-1: no expiry) or earlier time to
---          request it again, 1, the writer or nothing }: other owners hold it, or it is the turn of
---          readers. An error, without any change, if the key has another type or form
+-- ARGV[3]  the place of this client in the line (shared/line.lua); empty if the client wants none
+-- ARGV[4]  1 if the caller has a place and waits if the lock is held, else 0
+-- ARGV[5]  the command that publishes: publish or spublish
+-- reply    nil: the owner holds the lock; { milliseconds, 1, owner, rank } as of acquire.lua: other
+--          owners hold the lock, or it is reserved. The owner is the writer, or a reader. An
+--          error, without any change, if the key has another type or form
 --
 -- If an earlier copy of this request acquired the lock, its field is replaced by this one's. A copy
 -- that Redis executes later then finds no grant under its own name.
 
-local lock, lease, waits = KEYS[1], ARGV[2], waits_key(KEYS[1])
+local lock, lease = KEYS[1], ARGV[2]
+local caller = { place = ARGV[3], waits = ARGV[4] == '1', role = 0, publish = ARGV[5] }
 local owner = string.match(ARGV[1], '%S+')
 
-if redis.call('exists', lock) == 1 or exists(waits) then
+local existing, has_no_line = existing_with_line(lock)
+if has_no_line then
+    caller.place, caller.waits = '', false
+end
+if existing > 0 then
     local mode, failure = mode_of(lock)
     if failure then
         return failure
@@ -35,43 +40,24 @@ if redis.call('exists', lock) == 1 or exists(waits) then
                 return nil
             end
         end
-        return { redis.call('pttl', lock), 1, (writer_of(lock)) }
-    end
-    local left
-    local is_free, goes_on = not mode, false
-    if mode == 'read' and redis.pcall('hexists', waits, 'search') == 1 then
-        is_free, goes_on = end_if_unread(lock)
-        if not goes_on then
-            redis.pcall('hdel', waits, 'search')
+        return refuse(lock, redis.call('pttl', lock), writer_of(lock), caller)
+    elseif mode then
+        local left, goes_on, reader = readers_left(lock)
+        if left ~= 0 then
+            left = goes_on and 1 or left or redis.call('pttl', lock)
+            return refuse(lock, left, reader, caller)
         end
+        redis.call('del', lock)
     end
-    if not is_free then
-        left = goes_on and 1 or redis.call('pttl', lock)
-    else
-        local turn = tonumber(redis.pcall('hget', waits, 'turn') or '0')
-        if turn > 0 and turn > now_millis() then
-            left = turn - now_millis()
-        end
-    end
-    if left then
-        local wish = tonumber(ARGV[4])
-        if wish > 0 then
-            local wish_ends = string.format('%.0f', now_millis() + wish)
-            note_wait(lock, wish, 'writer', owner, 'writer_until', wish_ends)
-            -- The wish has to be repeated before it ends.
-            local again = math.floor(wish / 2)
-            left = left < 0 and again or math.min(left, again)
-        end
-        return { left, 1, '' }
-    end
-    local writer = redis.pcall('hget', waits, 'writer')
-    if redis.pcall('hexists', waits, 'turn') == 1 then
-        -- It is over, and some readers have not come. Other clients that wait repeat their notes.
-        redis.pcall('del', waits)
-    elseif type(writer) == 'string' and is_of(writer, ARGV[3]) then
-        redis.pcall('hdel', waits, 'writer', 'writer_until')
+    local reserved = caller.waits and reserved_for(lock, caller.place) or 0
+    if reserved > 0 then
+        return refuse(lock, reserved, '', caller)
     end
 end
 
 redis.call('hset', lock, 'mode', 'write', owner, '1')
-return set_lease(lock, lease)
+local failure = set_lease(lock, lease)
+if existing > 0 and caller.place ~= '' and not failure then
+    leave_line(lock, caller.place)
+end
+return failure

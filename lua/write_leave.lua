@@ -22,6 +22,7 @@ for i, lock in ipairs(KEYS) do
             redis.call('pexpire', lock, string.format('%.0f', math.max(tonumber(millis), least)))
             -- pcall: the lock is given up even if the user lacks permission to publish.
             redis.pcall(ARGV[#ARGV], channel, '1')
+            call_first(lock, ARGV[#ARGV])
             replies[i] = 1
             break
         end

@@ -1,13 +1,15 @@
--- Releases write locks, regardless of their hold counts, and notifies the waiting clients. A read
--- lock that the writer holds, too, stays.
+-- Releases write locks, regardless of their hold counts. Calls the first client in the line, and
+-- notifies those that listen to the channel for releases.
 --
 -- KEYS[i]       a lock: see shared/read_write.lua
 -- ARGV[2i-1]    fields that the writer may have, separated by spaces
 -- ARGV[2i]      the channel for releases of the lock
 -- ARGV[2n+1]    the command that publishes: publish or spublish
--- reply[i]      1 more than twice the number of clients that received the message: released; 0: no
---               owner holds the lock; -1: another owner holds it, or it is not a lock
+-- reply[i]      released: 1 + 2 * listeners + called, as of release.lua; 0: no owner holds the lock;
+--               -1: another owner holds it, or it is not a lock
 -- reply         the list of these; for one lock, its reply alone
+--
+-- A read lock that the writer holds, too, stays. Then the first client is called if it is a reader.
 
 local replies = {}
 for i, lock in ipairs(KEYS) do
@@ -36,13 +38,10 @@ for i, lock in ipairs(KEYS) do
                 redis.call('pexpire', lock, left)
             end
         end
-        local waits = waits_key(lock)
-        if do_readers_wait(waits) then
-            note_wait(lock, TURN, 'turn', string.format('%.0f', now_millis() + TURN))
-        end
         -- pcall: the lock is released even if the user lacks permission to publish.
         local heard = redis.pcall(ARGV[#ARGV], ARGV[2 * i], '1')
-        replies[i] = 1 + 2 * (tonumber(heard) or 0)
+        local is_called = call_first(lock, ARGV[#ARGV], left ~= 0)
+        replies[i] = 1 + 2 * (tonumber(heard) or 0) + (is_called and 1 or 0)
     else
         replies[i] = redis.call('exists', lock) * -1
     end

@@ -170,8 +170,6 @@ pub struct LockKeys {
     pub queue: String,
     /// Of a fair lock: when each place ends.
     pub places: String,
-    /// Of a read-write lock: which clients wait.
-    pub read_write_waits: String,
     /// Of a semaphore whose permits have leases: when each lease ends.
     pub leases: String,
     /// The channel of a read-write lock.
@@ -202,7 +200,6 @@ impl LockKeys {
             },
             queue: key.prefixed("redisson_lock_queue"),
             places: key.prefixed("redisson_lock_timeout"),
-            read_write_waits: key.prefixed("leasehold_rwlock"),
             leases: key.suffixed("timeout"),
             read_write_channel: channel(Family::ReadWriteLock),
             semaphore_channel: channel(Family::Semaphore),

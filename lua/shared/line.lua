@@ -1,10 +1,10 @@
 -- The line of a lock: the clients of this library that wait for it, in their order.
 --
 -- A sorted set of places. A place is the channel on which its client listens. Its score is the time
--- at which the client entered the line, in microseconds. The first place is called when the lock
--- becomes free, and then the lock is reserved for it for a moment. The empty member is the mark of
--- the call: the time of the call, as a negative score, so it is before all places. It is removed
--- when the client has answered.
+-- at which the client entered the line, in microseconds; for a reader, half a microsecond more. The
+-- first place is called when the lock becomes free, and then the lock is reserved for it for a
+-- moment. The empty member is the mark of the call: the time of the call, as a negative score, so it
+-- is before all places. It is removed when the client has answered.
 --
 -- pcall: the line decides about the order of clients only. If Redis refuses its key, the clients
 -- wait without a line, and all listen to the channel for releases.
@@ -17,6 +17,9 @@ local RESERVED = 500000
 -- of them sends a request at least every 30 s.
 local KEPT = 90000
 
+-- What the score of a reader has after the decimal point. Others have a whole number.
+local READER = 0.5
+
 -- Names such as `a` and `{a}` have different lines.
 local function line_of(lock)
     local has_braces = string.find(lock, '{', 1, true)
@@ -28,14 +31,26 @@ local function now_micros()
     return now[1] * 1000000 + now[2]
 end
 
--- Returns the first place, and when it was called, if it has not answered; nothing if there is no
--- line.
+-- The number of keys that exist: the lock, and its line. The second value is true if the line is not
+-- to be used: the user may not use it, or a cluster is moving the slot, and one of the two keys is at
+-- the other server. A second line there would stop the move.
+local function existing_with_line(lock)
+    local existing = redis.pcall('exists', lock, line_of(lock))
+    if type(existing) == 'table' then
+        return redis.call('exists', lock), true
+    end
+    return existing
+end
+
+-- Returns the first place; when it was called, if it has not answered; and true if it is that of a
+-- reader. Nothing if there is no line.
 local function first_in(line)
     local found = redis.pcall('zrange', line, 0, 1, 'withscores')
+    local at, called = 1, nil
     if found[1] == '' then
-        return found[3], -found[2]
+        at, called = 3, -found[2]
     end
-    return found[1]
+    return found[at], called, found[at] and found[at + 1] % 1 == READER
 end
 
 -- How much is left of the time in which a client that was called has to answer, in microseconds; 0
@@ -63,12 +78,13 @@ end
 -- The largest number of places that a call of a client removes. It bounds the time of a script.
 local REMOVED = 1000
 
--- Calls the first client that listens, and removes those before it. True if there is one.
-local function call_first(lock, publish)
+-- Calls the first client that listens, and removes those before it. True if there is one. With
+-- `only_reader`, calls no client that is no reader.
+local function call_first(lock, publish, only_reader)
     local line = line_of(lock)
     for _ = 1, REMOVED do
-        local first, called = first_in(line)
-        if not first then
+        local first, called, is_reader = first_in(line)
+        if not first or (only_reader and not is_reader) then
             return false
         end
         local heard = 0
@@ -91,17 +107,23 @@ local function call_first(lock, publish)
     return false
 end
 
--- The client waits: gives it a place, if it has none. Returns how many places are before its own;
--- nil if there is no line.
-local function enter_line(lock, place)
+-- The client waits: gives it a place, if it has none. `role` is READER, 0, or nil for a lock without
+-- readers. Returns how many places are before its own; nil if there is no line.
+local function enter_line(lock, place, role)
     local line = line_of(lock)
     local rank = redis.pcall('zrank', line, place)
-    if not rank then
+    if role and type(rank) == 'number' then
+        -- An earlier wait of the client may have left a place of the other role.
+        local entered = redis.call('zrange', line, rank, rank, 'withscores')[2]
+        if entered % 1 ~= role then
+            redis.pcall('zadd', line, math.floor(entered) + role, place)
+        end
+    elseif not rank then
         -- A user who may not do all of this gets no place.
         local removed = redis.pcall('zrem', line, place)
         local found = redis.pcall('zrange', line, 0, 0)
         if removed == 0 and not found.err then
-            local added = redis.pcall('zadd', line, now_micros(), place)
+            local added = redis.pcall('zadd', line, now_micros() + (role or 0), place)
             rank = added == 1 and redis.call('zrank', line, place)
         end
     end
@@ -109,12 +131,12 @@ local function enter_line(lock, place)
         return nil
     end
     redis.call('pexpire', line, KEPT)
-    if rank <= 1 then
+    if rank <= 2 then
         local first, called = first_in(line)
         if called and first == place then
             redis.call('zrem', line, '')
         end
-        return first == place and 0 or 1
+        return called and rank - 1 or rank
     end
     return rank
 end
@@ -131,10 +153,11 @@ local function leave_line(lock, place)
     return is_first
 end
 
--- The client does not wait any more. If it had the first place, and the lock is free or a client of
--- Redisson holds it, the next client is called.
+-- The client does not wait any more. If it had the first place, and the lock is free, a client of
+-- Redisson holds it, or it is a read-write lock, the next client is called.
 local function end_wait(lock, place, publish)
     if leave_line(lock, place) then
+        -- A read-write lock has none: readers may hold it, and the next client may be a reader.
         local holder = holder_of(lock)
         if not holder or not is_of_this_library(holder) then
             call_first(lock, publish)

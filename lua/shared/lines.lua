@@ -67,5 +67,7 @@ local function enter_lines(locks, refused, place, publish, left)
         call_first(lock, publish)
     end
     local line = line_of(locks[refused])
-    return left, first_in(line) == place and 0 or redis.call('zrank', line, place)
+    local rank = redis.call('zrank', line, place)
+    local _, called = first_in(line)
+    return left, rank and called and rank - 1 or rank
 end

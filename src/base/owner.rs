@@ -120,11 +120,6 @@ impl OwnerId {
         })
     }
 
-    /// Adds the names of another owner id.
-    pub(crate) fn and(&self, other: &Self) -> Self {
-        Self(format!("{} {}", self.0, other.0).into())
-    }
-
     /// Splits off the newest name. Also returns the older names, if there are any.
     pub(crate) fn split(&self) -> (Self, Option<Self>) {
         match self.0.split_once(' ') {

@@ -96,16 +96,11 @@ impl Protocol for Fair {
             .publishing()
     }
 
-    fn give_up(&self, key: &LockKey, owner: &OwnerId, _: Option<&str>) -> Option<Call> {
+    fn give_up(&self, key: &LockKey, client: &str, _: Option<&str>) -> Option<Call> {
         let call = call(&script::FAIR_LEAVE, key)
-            .arg(place(owner.client()))
+            .arg(place(client))
             .arg(channels(key));
         Some(call.publishing())
-    }
-
-    /// All waits of the client have the same place.
-    fn can_give_up_late(&self) -> bool {
-        false
     }
 
     fn is_joinable(&self) -> bool {

@@ -57,17 +57,11 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
         false
     }
 
-    /// The call that follows if the requests with these names of `owner` were refused, and the
-    /// caller waits no more; `None` if Redis knows of no client that waits. `place` is the place of
-    /// the client, if the lock has a line.
-    fn give_up(&self, key: &LockKey, _owner: &OwnerId, place: Option<&str>) -> Option<Call> {
+    /// The call that follows if the requests of this `client` were refused, and the caller waits no
+    /// more; `None` if Redis knows of no client that waits. `place` is the place of the client, if
+    /// the lock has a line. All waits of the client have the same place.
+    fn give_up(&self, key: &LockKey, _client: &str, place: Option<&str>) -> Option<Call> {
         place.map(|place| script::leave_line(key, place, false))
-    }
-
-    /// True if a late copy of [`give_up`](Self::give_up) cannot affect a later wait of the client. In
-    /// a line, all waits of a client have the same place.
-    fn can_give_up_late(&self) -> bool {
-        !self.has_line()
     }
 
     /// Decodes the reply to [`acquire`](Self::acquire).
@@ -170,6 +164,16 @@ pub(crate) struct Wish {
     pub(crate) place: Option<Arc<str>>,
     /// The owner id of the exclusive grant that this thread has while it acquires a shared one.
     pub(crate) within: Option<OwnerId>,
+}
+
+impl Wish {
+    /// Two arguments of scripts: the place, or an empty string; and 1 if the caller waits there.
+    fn in_line(&self) -> (&str, &'static str) {
+        match &self.place {
+            Some(place) => (place, if self.waits { "1" } else { "0" }),
+            None => ("", "0"),
+        }
+    }
 }
 
 /// The result of one attempt to acquire locks.

@@ -24,12 +24,11 @@ pub(super) fn acquire(
         (Some(_), [key, ..]) => call.key(&key.last_token()),
         _ => call,
     };
-    let place = wish.place.as_deref().unwrap_or_default();
-    let waits = wish.waits && !place.is_empty();
+    let (place, waits) = wish.in_line();
     call.arg(owner.as_str())
         .arg(itoa::Buffer::new().format(millis))
         .arg(place)
-        .arg(if waits { "1" } else { "0" })
+        .arg(waits)
         .arg(tokens.map(|tokens| tokens.to_string()).unwrap_or_default())
         // It releases nothing.
         .publishing_if(|_| false)

@@ -1,17 +1,11 @@
 //! The two locks of a read-write lock. They share a hash, a channel and the local queue.
 
-use std::time::Duration;
-
 use redis::{RedisResult, Value};
 
 use super::{AcquireReply, Plain, Protocol, Wish, count_argument};
 use crate::base::key::{Family, LockKey};
 use crate::base::owner::OwnerId;
 use crate::script::{self, Call};
-
-/// For how long a waiting writer keeps other clients from beginning to read, after each of its
-/// requests. It repeats its request after half of this.
-const WISH: Duration = Duration::from_secs(5);
 
 /// The largest hold count that is written for a reader. The count is information, and when a
 /// Redisson client unlocks, it sends one command for each hold of each reader.
@@ -41,16 +35,6 @@ fn inspect(key: &LockKey, owner: &str) -> Call {
         .arg(owner)
 }
 
-/// The call after which Redis does not know that these requests wait, in the note of this name.
-fn give_up(key: &LockKey, note: &str, requests: &str) -> Call {
-    Call::new(&script::READ_WRITE_GIVE_UP)
-        .key(key.key())
-        .arg(note)
-        .arg(requests)
-        .arg(&**key.channel())
-        .publishing()
-}
-
 impl Protocol for Read {
     fn kind(&self) -> &'static str {
         "read"
@@ -74,21 +58,24 @@ impl Protocol for Read {
 
     fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call {
         let call = Call::new(&script::READ_ACQUIRE).acquiring(self.grants());
+        let (place, waits) = wish.in_line();
         keys.iter()
             .fold(call, |call, key| call.key(key.key()))
             .arg(owner.as_str())
             .arg(millis.to_string())
-            .arg(owner.client())
-            .arg(if wish.waits { "1" } else { "0" })
+            .arg(place)
+            .arg(waits)
             .arg(wish.within.as_ref().map(writer).unwrap_or_default())
+            // It releases nothing.
+            .publishing_if(|_| false)
+    }
+
+    fn has_line(&self) -> bool {
+        true
     }
 
     fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply> {
         Plain.acquired(reply)
-    }
-
-    fn give_up(&self, key: &LockKey, owner: &OwnerId, _: Option<&str>) -> Option<Call> {
-        Some(give_up(key, owner.client(), owner.as_str()))
     }
 
     fn release(&self, key: &LockKey, owner: &OwnerId) -> Call {
@@ -141,21 +128,23 @@ impl Protocol for Write {
 
     fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call {
         let call = Call::new(&script::WRITE_ACQUIRE).acquiring(self.grants());
-        let wish = if wish.waits { WISH } else { Duration::ZERO };
+        let (place, waits) = wish.in_line();
         keys.iter()
             .fold(call, |call, key| call.key(key.key()))
             .arg(writer(owner))
             .arg(millis.to_string())
-            .arg(owner.client())
-            .arg(wish.as_millis().to_string())
+            .arg(place)
+            .arg(waits)
+            // It releases nothing.
+            .publishing_if(|_| false)
+    }
+
+    fn has_line(&self) -> bool {
+        true
     }
 
     fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply> {
         Plain.acquired(reply)
-    }
-
-    fn give_up(&self, key: &LockKey, owner: &OwnerId, _: Option<&str>) -> Option<Call> {
-        Some(give_up(key, "writer", &writer(owner)))
     }
 
     fn release(&self, key: &LockKey, owner: &OwnerId) -> Call {

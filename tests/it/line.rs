@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::unbounded;
-use leasehold::{Lease, LockClient, ReentrantLock};
+use leasehold::{Lease, Lock, LockClient};
 use parking_lot::Mutex;
 use redis::Commands;
 
@@ -17,10 +17,10 @@ use crate::support::traffic::Monitor;
 use crate::support::{builder, client, unique};
 
 /// For how long a free lock is reserved for the client that was called.
-const RESERVED: u64 = 500;
+pub const RESERVED: u64 = 500;
 
 /// An owner id of Redisson.
-const JAVA: &str = "5cbc2e8c-0b0c-4c5e-9c0e-7d6d0a3a8d11:57";
+pub const JAVA: &str = "5cbc2e8c-0b0c-4c5e-9c0e-7d6d0a3a8d11:57";
 
 const CLIENTS: usize = 5;
 
@@ -40,14 +40,49 @@ pub fn is_waiting(server: &Server, name: &str, clients: usize) -> bool {
 }
 
 /// Adds a place that is before those of all clients.
-fn add_place(server: &Server, name: &str, place: &str) {
+pub fn add_place(server: &Server, name: &str, place: &str) {
     let _: u32 = server.connection().zadd(line(name), place, 1).unwrap();
 }
 
-pub fn hold(client: &LockClient, name: &str) -> ReentrantLock {
-    let lock = client.reentrant_lock(name);
-    lock.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
-    lock
+/// The number of connections that are subscribed to this channel.
+pub fn subscribers(server: &Server, channel: &str) -> u32 {
+    let numsub = redis::cmd("PUBSUB").arg("NUMSUB").arg(channel).clone();
+    server.ask::<(String, u32)>(&numsub).1
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Plain,
+    Write,
+    Read,
+}
+
+/// The kind of a lock that is held, and that of a client that waits for it.
+const KINDS: [(Kind, Kind); 4] = [
+    (Kind::Plain, Kind::Plain),
+    (Kind::Write, Kind::Write),
+    (Kind::Write, Kind::Read),
+    (Kind::Read, Kind::Write),
+];
+
+impl Kind {
+    fn lock(self, client: &LockClient, name: &str) -> Box<dyn Lock> {
+        match self {
+            Self::Plain => Box::new(client.reentrant_lock(name)),
+            Self::Write => Box::new(client.read_write_lock(name).write()),
+            Self::Read => Box::new(client.read_write_lock(name).read()),
+        }
+    }
+
+    fn hold(self, client: &LockClient, name: &str) -> Box<dyn Lock> {
+        let lock = self.lock(client, name);
+        lock.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
+        lock
+    }
+}
+
+pub fn hold(client: &LockClient, name: &str) -> Box<dyn Lock> {
+    Kind::Plain.hold(client, name)
 }
 
 #[test]
@@ -82,113 +117,123 @@ fn clients_get_a_lock_in_their_order_by_three_requests_each() {
 
 #[test]
 fn places_of_dead_clients_delay_no_other_client() {
-    let server = Server::start();
-    let name = unique("dead");
-    let held = hold(&client(&server.url()), &name);
-    let lock = client(&server.url()).reentrant_lock(&name);
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| lock.lock());
-        eventually("it to wait", || is_waiting(&server, &name, 1));
-        for number in 0..20 {
-            add_place(
-                &server,
-                &name,
-                &format!("redisson_lock__channel:dead:{number}"),
-            );
-        }
-        held.unlock().unwrap();
-        within(millis(100) + SLIP.get(), "the call", || {
-            waiting.join().unwrap().unwrap();
+    for (holder, waiter) in KINDS {
+        let server = Server::start();
+        let name = unique("dead");
+        let held = holder.hold(&client(&server.url()), &name);
+        let lock = waiter.lock(&client(&server.url()), &name);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| lock.lock());
+            eventually("it to wait", || is_waiting(&server, &name, 1));
+            for number in 0..20 {
+                add_place(
+                    &server,
+                    &name,
+                    &format!("redisson_lock__channel:dead:{number}"),
+                );
+            }
+            held.unlock().unwrap();
+            within(millis(100) + SLIP.get(), "the call", || {
+                waiting.join().unwrap().unwrap();
+            });
+            assert!(places(&server, &name).is_empty());
         });
-        assert!(places(&server, &name).is_empty());
-    });
+    }
 }
 
 /// Its process is stopped, or its host has vanished without closing its connections.
 #[test]
 fn a_client_that_does_not_answer_loses_its_place() {
-    let server = Server::start();
-    let name = unique("mute");
-    let held = hold(&client(&server.url()), &name);
-    let lock = client(&server.url()).reentrant_lock(&name);
-    let mut mute = server.connection();
-    let mut mute = mute.as_pubsub();
-    mute.subscribe("redisson_lock__channel:mute").unwrap();
-    add_place(&server, &name, "redisson_lock__channel:mute");
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| lock.lock());
-        eventually("it to wait", || is_waiting(&server, &name, 2));
-        held.unlock().unwrap();
-        let start = Instant::now();
-        let third = client(&server.url()).reentrant_lock(&name);
-        assert!(
-            !third.try_lock(millis(50), Lease::RENEWED).unwrap(),
-            "it is reserved"
-        );
-        within(millis(RESERVED * 6) + SLIP.get(), "the lock", || {
-            waiting.join().unwrap().unwrap();
+    for (holder, waiter) in [KINDS[0], KINDS[2]] {
+        let server = Server::start();
+        let name = unique("mute");
+        let held = holder.hold(&client(&server.url()), &name);
+        let lock = waiter.lock(&client(&server.url()), &name);
+        let mut mute = server.connection();
+        let mut mute = mute.as_pubsub();
+        mute.subscribe("redisson_lock__channel:mute").unwrap();
+        add_place(&server, &name, "redisson_lock__channel:mute");
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| lock.lock());
+            eventually("it to wait", || is_waiting(&server, &name, 2));
+            held.unlock().unwrap();
+            let start = Instant::now();
+            let third = waiter.lock(&client(&server.url()), &name);
+            assert!(
+                !third.try_lock(millis(50), Lease::RENEWED).unwrap(),
+                "it is reserved"
+            );
+            within(millis(RESERVED * 6) + SLIP.get(), "the lock", || {
+                waiting.join().unwrap().unwrap();
+            });
+            assert!(start.elapsed() >= Duration::from_millis(RESERVED - 50));
+            assert!(places(&server, &name).is_empty());
         });
-        assert!(start.elapsed() >= Duration::from_millis(RESERVED - 50));
-        assert!(places(&server, &name).is_empty());
-    });
+    }
 }
 
 #[test]
 fn a_call_that_does_not_wait_may_take_a_lock_that_is_reserved() {
-    let server = Server::start();
-    let name = unique("reserved");
-    let held = hold(&client(&server.url()), &name);
-    let mut mute = server.connection();
-    let mut mute = mute.as_pubsub();
-    mute.subscribe("redisson_lock__channel:mute").unwrap();
-    add_place(&server, &name, "redisson_lock__channel:mute");
-    held.unlock().unwrap();
-    let other = client(&server.url()).reentrant_lock(&name);
-    assert!(other.try_lock(millis(0), Lease::RENEWED).unwrap());
-    assert_eq!(places(&server, &name).len(), 1, "the other keeps its place");
+    for (holder, waiter) in KINDS {
+        let server = Server::start();
+        let name = unique("reserved");
+        let held = holder.hold(&client(&server.url()), &name);
+        let mut mute = server.connection();
+        let mut mute = mute.as_pubsub();
+        mute.subscribe("redisson_lock__channel:mute").unwrap();
+        add_place(&server, &name, "redisson_lock__channel:mute");
+        held.unlock().unwrap();
+        let other = waiter.lock(&client(&server.url()), &name);
+        assert!(other.try_lock(millis(0), Lease::RENEWED).unwrap());
+        assert_eq!(places(&server, &name).len(), 1, "the other keeps its place");
+    }
 }
 
 /// The client listens for its other locks, too, so a message reaches it.
 #[test]
 fn a_client_that_is_called_although_no_thread_waits_leaves_the_line() {
-    let server = Server::start();
-    let name = unique("left");
-    let called = client(&server.url());
-    let busy = client(&server.url());
-    let held = hold(&busy, &name);
-    assert!(
-        !called
-            .reentrant_lock(&name)
-            .try_lock(A_WHILE.get(), Lease::RENEWED)
-            .unwrap()
-    );
-    assert!(
-        places(&server, &name).is_empty(),
-        "it has left the line when it gave up"
-    );
-    let control: Vec<String> = server.ask(redis::cmd("PUBSUB").arg("CHANNELS"));
-    assert_eq!(control.len(), 1, "of the client that has waited");
-    add_place(&server, &name, &control[0]);
-    held.unlock().unwrap();
-    eventually("it to leave", || places(&server, &name).is_empty());
+    for (holder, waiter) in KINDS {
+        let server = Server::start();
+        let name = unique("left");
+        let called = client(&server.url());
+        let busy = client(&server.url());
+        let held = holder.hold(&busy, &name);
+        assert!(
+            !waiter
+                .lock(&called, &name)
+                .try_lock(A_WHILE.get(), Lease::RENEWED)
+                .unwrap()
+        );
+        assert!(
+            places(&server, &name).is_empty(),
+            "it has left the line when it gave up"
+        );
+        let control: Vec<String> = server.ask(redis::cmd("PUBSUB").arg("CHANNELS"));
+        assert_eq!(control.len(), 1, "of the client that has waited");
+        add_place(&server, &name, &control[0]);
+        held.unlock().unwrap();
+        eventually("it to leave", || places(&server, &name).is_empty());
+    }
 }
 
 #[test]
 fn a_line_that_is_deleted_costs_at_most_the_rest_of_the_lease() {
-    let server = Server::start();
-    let name = unique("deleted");
-    let holder = client(&server.url()).reentrant_lock(&name);
-    holder.lock_with(Lease::fixed(LEASE.get())).unwrap();
-    let lock = client(&server.url()).reentrant_lock(&name);
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| lock.lock());
-        eventually("it to wait", || is_waiting(&server, &name, 1));
-        let _: u32 = server.connection().del(line(&name)).unwrap();
-        holder.unlock().unwrap();
-        within(LEASE.get() + SLIP.get(), "the end of the lease", || {
-            waiting.join().unwrap().unwrap();
+    for (holder, waiter) in KINDS {
+        let server = Server::start();
+        let name = unique("deleted");
+        let holder = holder.lock(&client(&server.url()), &name);
+        holder.lock_with(Lease::fixed(LEASE.get())).unwrap();
+        let lock = waiter.lock(&client(&server.url()), &name);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| lock.lock());
+            eventually("it to wait", || is_waiting(&server, &name, 1));
+            let _: u32 = server.connection().del(line(&name)).unwrap();
+            holder.unlock().unwrap();
+            within(LEASE.get() + SLIP.get(), "the end of the lease", || {
+                waiting.join().unwrap().unwrap();
+            });
         });
-    });
+    }
 }
 
 /// A client of Redisson does not call the line. Its message wakes the first two clients, and no
@@ -196,31 +241,36 @@ fn a_line_that_is_deleted_costs_at_most_the_rest_of_the_lease() {
 #[test]
 fn the_first_two_clients_listen_to_a_holder_of_redisson() {
     let server = Server::start();
-    let name = unique("java");
-    let channel = format!("redisson_lock__channel:{{{name}}}");
-    let _: u32 = server.connection().hset(&name, JAVA, 1).unwrap();
-    let _: bool = server.connection().pexpire(&name, 600_000).unwrap();
-    thread::scope(|scope| {
-        for number in 0..4 {
-            let lock = client(&server.url()).reentrant_lock(&name);
-            scope.spawn(move || {
-                lock.lock().unwrap();
-                lock.unlock().unwrap();
+    let plain = vec![(JAVA.to_owned(), "1")];
+    let writer = vec![("mode".to_owned(), "write"), (format!("{JAVA}:write"), "1")];
+    for (waiter, fields, channel) in [
+        (Kind::Plain, plain, "redisson_lock__channel"),
+        (Kind::Write, writer.clone(), "redisson_rwlock"),
+        (Kind::Read, writer, "redisson_rwlock"),
+    ] {
+        let name = unique("java");
+        let channel = format!("{channel}:{{{name}}}");
+        let _: () = server.connection().hset_multiple(&name, &fields).unwrap();
+        let _: bool = server.connection().pexpire(&name, 600_000).unwrap();
+        thread::scope(|scope| {
+            for number in 0..4 {
+                let lock = waiter.lock(&client(&server.url()), &name);
+                scope.spawn(move || {
+                    lock.lock().unwrap();
+                    lock.unlock().unwrap();
+                });
+                eventually("it to wait", || places(&server, &name).len() == number + 1);
+            }
+            let listeners = || subscribers(&server, &channel);
+            eventually("two to listen", || listeners() == 2);
+            throughout(A_WHILE.get(), "two listen", || listeners() == 2);
+            let _: u32 = server.connection().del(&name).unwrap();
+            let _: u32 = server.connection().publish(&channel, "0").unwrap();
+            within(SOON.get() / 5, "all", || {
+                eventually("all to be through", || places(&server, &name).is_empty());
             });
-            eventually("it to wait", || places(&server, &name).len() == number + 1);
-        }
-        let listeners = || -> u32 {
-            let numsub = redis::cmd("PUBSUB").arg("NUMSUB").arg(&channel).clone();
-            server.ask::<(String, u32)>(&numsub).1
-        };
-        eventually("two to listen", || listeners() == 2);
-        throughout(A_WHILE.get(), "two listen", || listeners() == 2);
-        let _: u32 = server.connection().del(&name).unwrap();
-        let _: u32 = server.connection().publish(&channel, "0").unwrap();
-        within(SOON.get() / 5, "all", || {
-            eventually("all to be through", || places(&server, &name).is_empty());
         });
-    });
+    }
 }
 
 /// A client of Redisson listens, but knows nothing of the line. A client that is called lets it go
@@ -264,41 +314,52 @@ fn a_client_that_is_called_lets_those_go_first_that_only_listen() {
 fn without_permission_for_the_line_all_clients_are_woken_and_there_is_one_warning() {
     logs::keep();
     let server = Server::start();
-    let name = unique("denied");
-    let mut acl = redis::cmd("ACL");
-    acl.arg(&["SETUSER", "worker", "on", ">secret", "+@all", "allchannels"]);
-    acl.arg(format!("~{name}")).arg("~redisson_lock*");
-    server.ask::<()>(&acl);
-    let worker = || {
-        let builder = builder(&server.url()).credentials(Some("worker"), "secret");
-        builder.build().unwrap()
-    };
-    let held = hold(&worker(), &name);
-    let waiters = [worker(), worker()];
-    thread::scope(|scope| {
-        let waiting = waiters.each_ref().map(|waiter| {
-            let lock = waiter.reentrant_lock(&name);
-            scope.spawn(move || {
-                lock.lock().unwrap();
-                lock.unlock().unwrap();
-            })
+    for (holder, waiter) in KINDS {
+        let name = unique("denied");
+        let mut acl = redis::cmd("ACL");
+        acl.arg(&[
+            "SETUSER",
+            "worker",
+            "reset",
+            "on",
+            ">secret",
+            "+@all",
+            "allchannels",
+        ]);
+        acl.arg(format!("~{name}"));
+        acl.arg("~redisson_lock*").arg("~*:rwlock_timeout:*");
+        server.ask::<()>(&acl);
+        let worker = || {
+            let builder = builder(&server.url()).credentials(Some("worker"), "secret");
+            builder.build().unwrap()
+        };
+        let held = holder.hold(&worker(), &name);
+        let waiters = [worker(), worker()];
+        thread::scope(|scope| {
+            let waiting = waiters.each_ref().map(|client| {
+                let lock = waiter.lock(client, &name);
+                scope.spawn(move || {
+                    lock.lock().unwrap();
+                    lock.unlock().unwrap();
+                })
+            });
+            eventually("both to listen", || {
+                in_redis::listeners(&server, &name) == 2
+            });
+            thread::sleep(SLIP.get());
+            held.unlock().unwrap();
+            within(millis(200) + SLIP.get(), "the messages", || {
+                waiting
+                    .into_iter()
+                    .for_each(|waiting| waiting.join().unwrap());
+            });
         });
-        eventually("both to listen", || {
-            in_redis::listeners(&server, &name) == 2
-        });
-        thread::sleep(SLIP.get());
-        held.unlock().unwrap();
-        within(millis(200) + SLIP.get(), "the messages", || {
-            waiting
-                .into_iter()
-                .for_each(|waiting| waiting.join().unwrap());
-        });
-    });
-    let warnings = logs::warnings_about(&name);
-    assert_eq!(
-        warnings.len(),
-        waiters.len(),
-        "one of each client: {warnings:#?}"
-    );
-    assert!(warnings[0].contains("leasehold_line"), "{warnings:?}");
+        let warnings = logs::warnings_about(&name);
+        assert_eq!(
+            warnings.len(),
+            waiters.len(),
+            "one of each client: {warnings:#?}"
+        );
+        assert!(warnings[0].contains("leasehold_line"), "{warnings:?}");
+    }
 }

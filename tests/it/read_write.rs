@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use leasehold::{Error, Lease, ReadWriteLock};
 
+use crate::line;
 use crate::support::child::{self, Process};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
@@ -29,15 +30,20 @@ fn two_clients() -> (Server, ReadWriteLock, ReadWriteLock) {
     (server, ours, theirs)
 }
 
-/// All keys in Redis, except the one that remembers which clients have waited. It ends soon.
+/// All keys in Redis.
 fn keys(server: &Server) -> Vec<String> {
     let mut keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
     keys.retain(|key| {
         let left: i64 = server.ask(redis::cmd("PTTL").arg(key));
         assert!(left != -1, "{key} never ends");
-        !key.starts_with("leasehold_rwlock:") && left != -2
+        left != -2
     });
     keys
+}
+
+/// The number of clients that wait for the lock `lock`.
+fn waiting(server: &Server) -> usize {
+    line::places(server, "lock").len()
 }
 
 fn can_read(lock: &ReadWriteLock) -> bool {

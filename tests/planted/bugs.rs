@@ -121,8 +121,8 @@ pub fn fair_lock_without_order() -> Vec<Edit> {
 pub fn read_lock_beside_a_writer() -> Vec<Edit> {
     vec![Edit::new(
         "lua/read_acquire.lua",
-        "elseif not older and mode == 'write' then",
-        "elseif lock == '' then",
+        "if mode == 'write' then\n            reply",
+        "if lock == '' then\n            reply",
     )]
 }
 
@@ -130,8 +130,8 @@ pub fn read_lock_beside_a_writer() -> Vec<Edit> {
 pub fn write_lock_beside_readers() -> Vec<Edit> {
     vec![Edit::new(
         "lua/write_acquire.lua",
-        "local is_free, goes_on = not mode, false",
-        "local is_free, goes_on = true, false",
+        "if left ~= 0 then",
+        "if lock == '' then",
     )]
 }
 

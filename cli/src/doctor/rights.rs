@@ -77,7 +77,6 @@ pub(super) const RIGHTS: &[Right] = {
         Right::of(Kinds(LINE), "exists", "EXISTS {line}"),
         Right::of(Kinds(FAIR), "exists", "EXISTS {queue}"),
         Right::of(Kinds(FAIR), "exists", "EXISTS {places}"),
-        Right::of(Kinds(READ_WRITE), "exists", "EXISTS {waits}"),
         Right::of(Kinds(READ_WRITE), "exists", "EXISTS {read_lease}"),
         Right::of(Kinds(LEASES), "exists", "EXISTS {leases}"),
         Right::of(Always, "del", "DEL {absent}"),

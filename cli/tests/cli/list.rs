@@ -121,7 +121,7 @@ fn what_is_no_lock_is_left_out() {
         "HSET data mode read pages 7",
         "ZADD {text}:timeout 1 notapermit",
         "ZADD {gone}:timeout 99999999999999 0123456789abcdef",
-        "HSET leasehold_rwlock:{a} readers 1",
+        "ZADD leasehold_line:{a} 1 place",
         &format!("HSET zero {OTHER_OWNER} 0"),
         "HSET half 6ba7b810-9dad-11d1-80b4-00c04fd430c8 1",
     ] {

@@ -63,8 +63,6 @@ pub(super) struct Unit<'a> {
     pub(super) parts: List<&'a Part>,
     pub(super) terms: Terms,
     pub(super) granted: Option<Granted>,
-    /// The names of the requests by which Redis may know that this thread waits.
-    pub(super) waits_as: Option<OwnerId>,
     /// The last request had no reply.
     pub(super) is_unanswered: bool,
 }
@@ -110,7 +108,6 @@ impl<'a> Acquisition<'a> {
             terms: missing[members[0]].1,
             parts: members.into_iter().map(|at| missing[at].0).collect(),
             granted: None,
-            waits_as: None,
             is_unanswered: false,
         };
         let units: List<Unit<'a>> = groups.into_iter().map(unit).collect();
@@ -156,9 +153,8 @@ impl<'a> Acquisition<'a> {
     pub(super) fn undo(&mut self) {
         self.kept_until = None;
         if let Some((owner, prepared)) = self.prepared.take() {
-            let unit = &mut self.units[0];
+            let unit = &self.units[0];
             undo_lost_copies(&unit.parts, &owner, unit.terms, prepared.abandon());
-            unit.may_wait_as(&owner);
             self.is_known_to_wait = true;
         }
         let mut unused = Vec::new();

@@ -189,6 +189,10 @@ fn acquire_missing(
         }
         let mut acquisition = Acquisition::new(call, missing, claim);
         (acquisition.first, acquisition.within) = (first, within);
+        if within.is_some() {
+            // It does not wait for other clients.
+            acquisition.place = None;
+        }
         let is_granted = match parts.needed {
             Needed::All => acquisition.acquire_all(),
             Needed::Majority(_) => acquisition.acquire_majority(),

@@ -38,7 +38,6 @@ impl<'a> Acquisition<'a> {
                 undo_lost_copies(parts, &owner, terms, lost_copies);
                 replies.failures.push(error);
                 replies.silent.push(at);
-                unit.may_wait_as(&owner);
                 return;
             }
         };
@@ -83,7 +82,6 @@ impl<'a> Acquisition<'a> {
         let unit = &mut self.units[at];
         let (first, budget) = (unit.parts[0], self.call.budget);
         undo_lost_copies(&unit.parts, owner, unit.terms, reply.lost_copies);
-        unit.may_wait_as(owner);
         if self.place.is_some() {
             self.is_known_to_wait = rank.is_some();
             if rank.is_none() && !budget.is_wait_over() {

@@ -10,13 +10,11 @@ use leasehold::{Error, Interrupt, Lease, Lock};
 
 use super::{await_places, keys, places};
 use crate::faults::proxied_server::ProxiedServer;
+use crate::line;
 use crate::support::client;
 use crate::support::proxy::Fault;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, throughout, within};
-
-/// The key that remembers which clients wait for a read-write lock.
-const WAITS: &str = "leasehold_rwlock:{lock}";
 
 /// How much longer than its wait a call may take to tell Redis that it gives up.
 const GRACE: Duration = Duration::from_millis(250);
@@ -26,7 +24,7 @@ fn is_interrupted<T>(result: &leasehold::Result<T>) -> bool {
 }
 
 fn has_writer(server: &Server) -> bool {
-    server.ask(redis::cmd("HEXISTS").arg(WAITS).arg("writer"))
+    !line::places(server, "lock").is_empty()
 }
 
 /// Some threads wait for this lock, and one interrupt ends all their waits.
@@ -60,7 +58,7 @@ fn threads_that_give_up_together_leave_no_place() {
 }
 
 #[test]
-fn writers_that_give_up_together_leave_no_note() {
+fn writers_that_give_up_together_leave_no_place() {
     let server = Server::start();
     let (holder, other) = (client(&server.url()), client(&server.url()));
     let reading = holder.read_write_lock("lock").read().acquire().unwrap();
@@ -134,8 +132,12 @@ fn an_interrupt_does_not_wait_for_a_server_that_hangs() {
             proxied.proxy.clear_rules();
         });
     }
-    // The watchdog removes the note of the writer.
-    eventually("no note", || !has_writer(&proxied.server));
+    // Its place does not stay before readers.
+    let other = proxied.rival().read_write_lock("lock").read();
+    within(SOON.get() / 2, "the lock", || {
+        other.acquire().unwrap().unlock().unwrap();
+    });
+    assert!(!has_writer(&proxied.server));
     fair.unlock().unwrap();
     reading.unlock().unwrap();
 }
@@ -169,9 +171,9 @@ fn a_wait_that_ends_without_a_reply_sends_nothing_more() {
     fair.unlock().unwrap();
 }
 
-/// Its first request is executed and leaves a note in Redis, but has no reply.
+/// Its first request is executed and enters the line, but has no reply. Its client does not listen.
 #[test]
-fn a_writer_without_a_reply_takes_its_note_back() {
+fn the_place_of_a_writer_without_a_reply_keeps_no_reader_out() {
     let proxied = ProxiedServer::new();
     let client = proxied.builder(A_WHILE.get()).build().unwrap();
     let reading = proxied.rival().read_write_lock("lock").read();
@@ -189,10 +191,10 @@ fn a_writer_without_a_reply_takes_its_note_back() {
         matches!(result, Err(Error::Unavailable { .. })),
         "{result:?}"
     );
-    // Long before it would end by itself, after five seconds.
-    within(SLIP.get() * 4, "the removal of the note", || {
-        eventually("no note", || !has_writer(&proxied.server));
-    });
+    assert!(has_writer(&proxied.server));
+    let other = proxied.rival().read_write_lock("lock").read();
+    assert!(other.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+    assert!(!has_writer(&proxied.server));
     reading.unlock().unwrap();
 }
 

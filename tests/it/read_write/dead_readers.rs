@@ -5,7 +5,7 @@ use std::thread;
 use leasehold::Lease;
 use redis::Connection;
 
-use super::{can_write, keys, two_clients};
+use super::{can_write, keys, two_clients, waiting};
 use crate::support::server::Server;
 use crate::support::timing::{SOON, eventually, within};
 
@@ -42,9 +42,7 @@ fn a_writer_gets_the_lock_after_the_last_reader_that_lives() {
         assert!(!can_write(&theirs));
         thread::scope(|scope| {
             let writer = scope.spawn(|| theirs.write().acquire().unwrap().unlock().unwrap());
-            eventually("the writer to wait", || {
-                server.ask::<bool>(redis::cmd("EXISTS").arg(super::starvation::WAITS))
-            });
+            eventually("the writer to wait", || waiting(&server) == 1);
             reading.unlock().unwrap();
             within(SOON.get() / 4, &format!("{readers} of {count}"), || {
                 writer.join().unwrap();

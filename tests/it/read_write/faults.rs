@@ -243,7 +243,7 @@ fn a_user_without_permission_for_the_other_keys_acquires_nothing() {
     let server = Server::start();
     let mut acl = redis::cmd("ACL");
     acl.arg("SETUSER").arg("worker").arg("on").arg(">secret");
-    server.ask::<()>(acl.arg(&["~lock", "~leasehold_rwlock:*", "&*", "+@all"]));
+    server.ask::<()>(acl.arg(&["~lock", "~leasehold_line:*", "&*", "+@all"]));
     let url = format!("redis://worker:secret@{}", server.address());
     let lock = client(&url).read_write_lock("lock");
     let result = lock.read().lock();

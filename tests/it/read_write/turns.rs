@@ -1,21 +1,24 @@
-//! A turn of readers lasts as long as there are readers that have waited.
+//! Readers and writers enter in the order of their line.
 
+use std::sync::{Barrier, Mutex};
 use std::thread;
 
-use leasehold::{Lease, ReadWriteLock};
+use crossbeam_channel::unbounded;
+use leasehold::{Interrupt, Lease, ReadWriteLock};
 
-use super::starvation::{WAITS, waiting_readers};
-use super::{can_read, can_write, two_clients};
+use super::{can_read, can_write, two_clients, waiting};
+use crate::line::{self, RESERVED};
 use crate::support::client;
 use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, within};
+use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::traffic::Monitor;
 
 /// Writes until another client's reader waits, and runs `read` in a thread of that reader.
 fn write_before(server: &Server, lock: &ReadWriteLock, read: impl FnOnce() + Send) {
     let writing = lock.write().acquire().unwrap();
     thread::scope(|scope| {
         let reader = scope.spawn(read);
-        eventually("the reader to wait", || waiting_readers(server) == 1);
+        eventually("the reader to wait", || waiting(server) == 1);
         writing.unlock().unwrap();
         reader.join().unwrap();
     });
@@ -32,9 +35,50 @@ fn a_writer_gets_the_lock_at_once_after_the_readers_that_have_waited() {
     }
 }
 
+/// Two readers that stand one behind the other read at the same time. A writer before a reader is
+/// not overtaken by it, nor the other way round.
+#[test]
+fn clients_enter_in_their_order_and_readers_together() {
+    const ORDER: [&str; 5] = ["read", "read", "write", "read", "write"];
+    let (server, ours, _) = two_clients();
+    let writing = ours.write().acquire().unwrap();
+    let (together, got) = (Barrier::new(2), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for (number, kind) in ORDER.into_iter().enumerate() {
+            let (got, together) = (&got, &together);
+            let lock = client(&server.url()).read_write_lock("lock");
+            scope.spawn(move || {
+                let guard = match kind {
+                    "read" => lock.read().acquire().unwrap(),
+                    _ => lock.write().acquire().unwrap(),
+                };
+                got.lock().unwrap().push(number);
+                if number < 2 {
+                    together.wait();
+                }
+                guard.unlock().unwrap();
+            });
+            eventually("it to wait", || {
+                line::is_waiting(&server, "lock", number + 1)
+            });
+        }
+        // Each has asked again after its subscription.
+        thread::sleep(SLIP.get());
+        let mut monitor = Monitor::of(&server);
+        writing.unlock().unwrap();
+        eventually("all to be through", || super::keys(&server).is_empty());
+        let scripts = monitor.commands_but_pings().into_iter();
+        let scripts = scripts.filter(|command| command == "EVALSHA").count();
+        assert!(scripts <= 1 + 2 * ORDER.len(), "{scripts}");
+    });
+    let mut got = got.into_inner().unwrap();
+    got[..2].sort_unstable();
+    assert_eq!(got, [0, 1, 2, 3, 4]);
+}
+
 /// It waited for a writer that holds the lock, or for one that waits.
 #[test]
-fn a_reader_that_gives_up_leaves_no_turn() {
+fn a_reader_that_gives_up_leaves_no_place() {
     let (server, ours, theirs) = two_clients();
     let third = client(&server.url()).read_write_lock("lock");
     let try_to_read = || {
@@ -60,59 +104,145 @@ fn a_reader_that_gives_up_leaves_no_turn() {
     assert!(can_write(&ours));
 }
 
-/// Its note ends although no writer has released the lock meanwhile.
+/// An interrupt ends the wait of the first writer while a reader holds the lock.
 #[test]
-fn a_reader_that_waited_for_a_writer_that_gave_up_leaves_no_note() {
+fn readers_behind_a_writer_that_is_interrupted_enter_at_once() {
     let (server, ours, theirs) = two_clients();
-    let third = client(&server.url()).read_write_lock("lock");
-    let reading = ours.read().acquire().unwrap();
+    let readers = [(); 2].map(|()| client(&server.url()).read_write_lock("lock").read());
+    let long = Lease::fixed(SOON.get() * 6);
+    let reading = ours.read().acquire_with(long).unwrap();
+    let interrupt = Interrupt::new();
     thread::scope(|scope| {
-        let writer = scope.spawn(|| theirs.write().try_lock(A_WHILE.get() * 2, Lease::RENEWED));
-        eventually("readers to be kept out", || !can_read(&third));
-        third.read().acquire().unwrap().unlock().unwrap();
-        assert!(!writer.join().unwrap().unwrap());
+        let write = theirs.write();
+        let interrupt = &interrupt;
+        scope.spawn(move || {
+            let wait = SOON.get() * 6;
+            let result = write.try_lock_interruptibly(wait, Lease::RENEWED, interrupt);
+            assert!(result.is_err());
+        });
+        eventually("the writer to wait", || waiting(&server) == 1);
+        let (sender, got) = unbounded();
+        for (number, read) in readers.iter().enumerate() {
+            let sender = sender.clone();
+            scope.spawn(move || {
+                let guard = read.acquire().unwrap();
+                sender.send(()).unwrap();
+                guard.unlock().unwrap();
+            });
+            let all = number + 2;
+            eventually("it to wait", || line::is_waiting(&server, "lock", all));
+        }
+        interrupt.interrupt();
+        within(SLIP.get(), "both readers", || {
+            got.recv().unwrap();
+            got.recv().unwrap();
+        });
     });
-    assert_eq!(waiting_readers(&server), 0);
+    assert_eq!(waiting(&server), 0);
     reading.unlock().unwrap();
-    assert!(can_write(&ours) && can_write(&theirs));
 }
 
-/// The turn lasts until all of them have come, however short the holds of the first ones are.
+/// A writer that goes on reading lets in the first reader, which lets in the next one. A writer
+/// stays where it is.
 #[test]
-fn all_readers_that_have_waited_come_before_the_next_writer() {
+fn a_downgrade_lets_in_the_readers_before_the_next_writer() {
     let (server, ours, theirs) = two_clients();
-    // A client that is slow: it has noted that it waits.
-    note_as_a_dead_client(&server);
-    let writing = ours.write().acquire().unwrap();
-    writing.unlock().unwrap();
-    for _ in 0..3 {
-        assert!(!can_write(&ours) && can_read(&theirs));
-    }
-    server.ask::<()>(redis::cmd("HDEL").arg(WAITS).arg("turn"));
-    assert!(can_write(&ours));
+    let long = Lease::fixed(SOON.get() * 6);
+    let writing = ours.write().acquire_with(long).unwrap();
+    let reading = ours.read().acquire_with(long).unwrap();
+    let readers = [(); 2].map(|()| client(&server.url()).read_write_lock("lock").read());
+    thread::scope(|scope| {
+        let (sender, got) = unbounded();
+        for (number, read) in readers.iter().enumerate() {
+            let sender = sender.clone();
+            scope.spawn(move || {
+                let guard = read.acquire().unwrap();
+                sender.send(()).unwrap();
+                guard.unlock().unwrap();
+            });
+            let all = number + 1;
+            eventually("it to wait", || line::is_waiting(&server, "lock", all));
+        }
+        let write = theirs.write();
+        let writer = scope.spawn(move || write.acquire().unwrap().unlock().unwrap());
+        eventually("the writer to wait", || {
+            line::is_waiting(&server, "lock", 3)
+        });
+        writing.unlock().unwrap();
+        within(SLIP.get(), "both readers", || {
+            got.recv().unwrap();
+            got.recv().unwrap();
+        });
+        throughout(A_WHILE.get(), "the writer waits", || !writer.is_finished());
+        reading.unlock().unwrap();
+        within(SLIP.get(), "the writer", || writer.join().unwrap());
+    });
 }
 
-fn note_as_a_dead_client(server: &Server) {
-    let mut note = redis::pipe();
-    note.cmd("HSET").arg(WAITS).arg("dead").arg("dead:1");
-    note.cmd("PEXPIRE").arg(WAITS).arg(60_000);
-    note.query::<()>(&mut server.connection()).unwrap();
-}
-
+/// While readers hold the lock, its place is the first.
 #[test]
-fn readers_that_do_not_come_delay_writers_once() {
+fn a_dead_writer_keeps_no_reader_out() {
     let (server, ours, theirs) = two_clients();
-    note_as_a_dead_client(&server);
-    ours.write().acquire().unwrap().unlock().unwrap();
-    assert!(!can_write(&theirs));
-    let write = || {
-        let wait = SOON.get();
-        assert!(theirs.write().try_lock(wait, Lease::RENEWED).unwrap());
-        theirs.write().unlock().unwrap();
-    };
-    within(millis(100) + SLIP.get(), "the turn", write);
-    for _ in 0..3 {
-        assert!(can_write(&ours) && can_write(&theirs));
-    }
-    assert_eq!(waiting_readers(&server), 0);
+    let reading = ours.read().acquire().unwrap();
+    let read = theirs.read();
+    line::add_place(&server, "lock", "redisson_lock__channel:dead");
+    assert!(
+        can_read(&theirs),
+        "an attempt finds that it does not listen"
+    );
+    line::add_place(&server, "lock", "redisson_lock__channel:dead");
+    within(
+        millis(RESERVED * 2) + SLIP.get(),
+        "the second request",
+        || {
+            read.acquire().unwrap().unlock().unwrap();
+        },
+    );
+    assert_eq!(waiting(&server), 0);
+    reading.unlock().unwrap();
+}
+
+/// Its process is stopped, or its host has vanished without closing its connections.
+#[test]
+fn a_writer_that_does_not_answer_keeps_readers_out_for_a_moment() {
+    let (server, ours, theirs) = two_clients();
+    let reading = ours.read().acquire().unwrap();
+    let mut mute = server.connection();
+    let mut mute = mute.as_pubsub();
+    mute.subscribe("redisson_lock__channel:mute").unwrap();
+    line::add_place(&server, "lock", "redisson_lock__channel:mute");
+    assert!(!can_read(&theirs), "it was asked");
+    within(millis(RESERVED * 3) + SLIP.get(), "the lock", || {
+        theirs.read().acquire().unwrap().unlock().unwrap();
+    });
+    assert_eq!(waiting(&server), 0);
+    reading.unlock().unwrap();
+}
+
+/// A client of Redisson does not know the line. It began to read after the writer had entered it.
+#[test]
+fn the_first_writer_listens_to_the_readers_of_redisson_that_are_left() {
+    let (server, ours, theirs) = two_clients();
+    let long = Lease::fixed(SOON.get() * 6);
+    let reading = ours.read().acquire_with(long).unwrap();
+    let write = theirs.write();
+    let mut redis = server.connection();
+    thread::scope(|scope| {
+        let writer = scope.spawn(move || write.acquire().unwrap().unlock().unwrap());
+        eventually("it to wait", || line::is_waiting(&server, "lock", 1));
+        let hold = format!("{{lock}}:{}:rwlock_timeout:1", line::JAVA);
+        let mut java = redis::pipe();
+        java.hset("lock", line::JAVA, 1).pset_ex(&hold, 1, 60_000);
+        java.exec(&mut redis).unwrap();
+        reading.unlock().unwrap();
+        let channel = "redisson_rwlock:{lock}";
+        within(SLIP.get() * 2, "the call", || {
+            eventually("it to listen", || line::subscribers(&server, channel) == 1);
+        });
+        throughout(A_WHILE.get(), "it waits", || !writer.is_finished());
+        let mut unlock = redis::pipe();
+        unlock.del("lock").del(&hold).publish(channel, "0");
+        unlock.exec(&mut redis).unwrap();
+        within(SLIP.get(), "the lock", || writer.join().unwrap());
+    });
 }

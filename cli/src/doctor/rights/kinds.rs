@@ -30,11 +30,10 @@ pub(super) const SCORES: &[&str] = &[FAIR_LOCKS, CONDITIONS, LEASED, TURNS];
 pub(super) const SORTED_SETS: &[&str] = &[FAIR_LOCKS, CONDITIONS, LEASED, LINES];
 
 /// The rules of ACL SETUSER for the keys and channels beside a lock, by their places in the forms.
-const RULES: [(&str, &str); 9] = [
+const RULES: [(&str, &str); 8] = [
     ("{line}", "~leasehold_line:*"),
     ("{queue}", "~redisson_lock_queue:*"),
     ("{places}", "~redisson_lock_timeout:*"),
-    ("{waits}", "~leasehold_rwlock:*"),
     ("{read_lease}", "~*:rwlock_timeout:*"),
     ("{leases}", "~*:timeout"),
     ("{read_write}", "&redisson_rwlock:*"),
@@ -48,7 +47,6 @@ pub(super) fn names(lock: &LockKeys) -> Vec<(&'static str, String)> {
         lock.line.clone(),
         lock.queue.clone(),
         lock.places.clone(),
-        lock.read_write_waits.clone(),
         lock.read_lease("leasehold:1", 1),
         lock.leases.clone(),
         lock.read_write_channel.clone(),
