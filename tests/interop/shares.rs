@@ -151,16 +151,17 @@ pub fn run(stage: &Stage, filter: &str) -> Result<bool> {
             ]
         })?;
     }
-    for parties in [
-        &[(java, 1), (rust, 8)][..],
-        &[(java, 8), (rust, 1)],
-        &[(java, 4), (rust, 4), (other_rust, 4)],
+    for (parties, bound) in [
+        (&[(java, 1), (rust, 8)][..], 0.5),
+        (&[(java, 8), (rust, 1)], 0.5),
+        // Which of the two clients lets Java pass is random.
+        (&[(java, 4), (rust, 4), (other_rust, 4)], 0.3),
     ] {
         for kind in &kinds {
             measure(kind, parties, work, &|shares| {
                 let [least, most] = shares.to_mean();
                 vec![
-                    Bound::at_least("to the mean", least, 0.5),
+                    Bound::at_least("to the mean", least, bound),
                     Bound::at_most("to the mean", most, 2.0),
                 ]
             })?;
