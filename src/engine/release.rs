@@ -134,16 +134,15 @@ fn release_levels<'a>(
     combine(results.into_iter().map(|(result, _)| result), needed)
 }
 
-/// Unlocks a level of one hold, as [`release_levels`] does.
+/// Unlocks a level of one hold, as [`release_levels`] does. Nearly all calls need no lists.
 fn release_level(
     (core, hold, unlocks): Level<'_>,
     budget: impl FnOnce() -> CallBudget<'static>,
 ) -> Result<()> {
+    // Before the grant ends here, because from then on only this thread releases it.
     let call = core.watchdog.begin_call();
     let unlocked = core.queue.unlock(&[(hold, unlocks, core.linger)]);
-    let unlocked = unlocked
-        .first()
-        .map_or(Unlocked::NotHeld, |&unlocked| unlocked);
+    let unlocked = unlocked.first().copied().unwrap_or(Unlocked::NotHeld);
     tell_watchdog(core, hold, unlocked);
     let budget = must_release(hold, unlocked).then(budget);
     let request = |budget| request_grant(core, hold.key(), hold.grant().end_call(), budget);
@@ -153,6 +152,7 @@ fn release_level(
     if !ended.is_empty() {
         core.queue.close(&ended);
     }
+    // Nothing is left to do. Last, what calls code of the application.
     drop(call);
     report.tell(core, hold);
     result
