@@ -114,8 +114,8 @@ local function enter_line(lock, place, role)
     local rank = redis.pcall('zrank', line, place)
     if role and type(rank) == 'number' then
         -- An earlier wait of the client may have left a place of the other role.
-        local entered = redis.call('zrange', line, rank, rank, 'withscores')[2]
-        if entered % 1 ~= role then
+        local entered = redis.pcall('zrange', line, rank, rank, 'withscores')[2]
+        if entered and entered % 1 ~= role then
             redis.pcall('zadd', line, math.floor(entered) + role, place)
         end
     elseif not rank then

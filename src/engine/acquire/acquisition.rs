@@ -48,7 +48,7 @@ pub(super) struct Acquisition<'a> {
     pub(super) kept_until: Option<Moment>,
     /// The exclusive hold of this thread, if it acquires a shared one of the same lock.
     pub(super) within: Option<&'a Hold>,
-    /// Redis may know that this client waits: it has a place in a line or a queue, or a note.
+    /// Redis may know that this client waits: it has a place in a line or a queue.
     pub(super) is_known_to_wait: bool,
     /// The log says that no release can end this wait.
     pub(super) is_logged: bool,
