@@ -2,7 +2,8 @@
 std = "lua51"
 read_globals = { "redis", "KEYS", "ARGV" }
 -- A file in shared/ is put before the scripts that use its function.
-files["lua/shared"] = { ignore = { "211" }, read_globals = { "now_millis", "wrong_type", "tagged" } }
+files["lua/shared"] = { ignore = { "211" }, read_globals = { "now_millis", "wrong_type", "tagged",
+    "line_of", "now_micros", "first_in", "time_left", "REMOVED", "KEPT" } }
 files["lua/*.lua"] = { read_globals = {
     "holder_of", "PLACE", "fair_head", "notify_head", "number_of", "once", "recorded", "unchanged",
     "available_in", "text_of", "now_millis", "wrong_type",
@@ -13,6 +14,7 @@ files["lua/*.lua"] = { read_globals = {
     "note_wait", "set_lease", "reader_of", "read_write_channel", "MANY", "end_if_unread",
     "end_turn", "do_readers_wait",
     -- shared/tagged.lua, shared/line.lua
+    "may_take", "leave_permits", "await_permits", "notify_free",
     "tagged", "line_of", "now_micros", "first_in", "reserved_for", "call_first", "enter_line", "leave_line",
     -- shared/kinds.lua, shared/fair_head.lua
     "is_of_fair_lock", "is_of_this_library", "mixed_kinds", "is_ours", "listeners",

@@ -124,10 +124,10 @@ impl Yields {
         self.0.as_mut()?.pause.take()
     }
 
-    /// True if the next request waits.
-    pub(super) fn has_pause(&self) -> bool {
+    /// True if other clients waited at the last release.
+    pub(super) fn is_contended(&self) -> bool {
         let history = self.0.as_ref();
-        history.is_some_and(|history| history.pause.is_some())
+        history.is_some_and(|history| history.is_contended)
     }
 
     /// Records at `now` whether another client acquired the lock during the pause.
@@ -233,7 +233,7 @@ mod tests {
     fn there_is_no_pause_for_a_client_that_was_called() {
         let mut yields = Yields::default();
         yields.released(at(1), Duration::ZERO, 3, true);
-        assert!(!yields.has_pause());
+        assert_eq!(yields.take_pause(), None);
         assert_eq!(yields.slice(), SHORT_SLICE);
     }
 }

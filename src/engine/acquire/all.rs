@@ -23,7 +23,11 @@ impl<'a> Acquisition<'a> {
     /// Requests all parts until they are granted, or the budget ends: then false.
     pub(super) fn acquire_all(&mut self) -> Result<bool> {
         if self.first.is_none() {
-            self.wait.listen_if_live(self.units[0].parts[0].channel());
+            let first = self.units[0].parts[0];
+            self.wait.listen_if_live(match self.place {
+                Some(_) => first.releases_of_others(),
+                None => first.channel(),
+            });
             self.leave_to_others();
         }
         wait_until(self.call.budget, self.call.parts.name(), || {
@@ -150,9 +154,7 @@ impl<'a> Acquisition<'a> {
         let part = held.part;
         let channels: List<Channel<'a>> = match held.rank {
             None => List::from([part.channel()]),
-            // A client of Redisson does not call the line. So the first two clients listen to its
-            // release.
-            Some(0 | 1) if held.is_foreign => [part.line(held.asked), part.channel()]
+            Some(_) if held.listens => [part.line(held.asked), part.releases_of_others()]
                 .into_iter()
                 .collect(),
             Some(_) => List::from([part.line(held.asked)]),

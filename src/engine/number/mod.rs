@@ -14,6 +14,7 @@ mod waiting;
 
 use std::fmt::Display;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use redis::{RedisResult, Value};
@@ -44,6 +45,8 @@ pub(crate) struct Number {
     key: LockKey,
     /// The key of this client's records about the number.
     records: Arc<str>,
+    /// Other clients are known to wait: the last request was refused.
+    is_contended: Arc<AtomicBool>,
 }
 
 /// A clear reply to a request that Redis executes at most once.
@@ -83,6 +86,7 @@ impl Number {
         let key = LockKey::of(family, &core.namespace, name);
         Self {
             records: records(&key, &core.owner_prefix).into(),
+            is_contended: Arc::default(),
             key,
             core,
         }
