@@ -20,8 +20,8 @@ enum Kind {
     Leased,
 }
 
-/// The scores of places are larger.
-const WAITING: u64 = 1_000_000_000_000_000;
+/// The scores of places are larger: microseconds since 1970.
+const WAITING: u64 = 1_700_000_000_000_000;
 
 const KINDS: [Kind; 2] = [Kind::Semaphore, Kind::Leased];
 

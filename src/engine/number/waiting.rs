@@ -143,6 +143,7 @@ impl Number {
         request: impl Fn(Ask<'_>, Moment) -> Result<Step>,
     ) -> Result<bool> {
         let channel = Channel::of(&self.core, &self.key);
+        let heard = if line.is_some() { channel.of_others() } else { channel };
         let mut is_contended = false;
         wait_until(budget, self.name(), || {
             let step = match refused.take() {
@@ -152,14 +153,12 @@ impl Number {
                         waits: !budget.is_wait_over(),
                         ..Ask::default()
                     };
-                    match line {
-                        Some(line) => {
-                            ask.place = Some(line.place).filter(|_| ask.waits || line.is_entered);
-                            line.is_entered |= ask.waits;
-                            // This request answers the calls so far.
-                            budget.take_message();
-                        }
-                        None => wait.listen_if_live(channel),
+                    wait.listen_if_live(heard);
+                    if let Some(line) = line {
+                        ask.place = Some(line.place).filter(|_| ask.waits || line.is_entered);
+                        line.is_entered |= ask.waits;
+                        // This request answers the calls so far.
+                        budget.take_message();
                     }
                     let (since, waiting) = queued.begin_request(Moment::now());
                     let step = request(ask, since).inspect_err(|error| {
