@@ -30,7 +30,7 @@ use redis::{RedisResult, Value};
 pub(crate) use condition::{ConditionKeys, Ended, Intent, Notified, ended};
 pub(crate) use fair::Fair;
 pub(crate) use fenced::Fenced;
-pub(crate) use number::{NumberKey, Ask, RequestCopy, Taken, number, records, taken};
+pub(crate) use number::{Ask, NumberKey, RequestCopy, Taken, number, records, taken};
 pub(crate) use permits::{Permits, PermitsChange};
 pub(crate) use plain::Plain;
 pub(crate) use read_write::{Read, Write};

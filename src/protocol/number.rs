@@ -35,6 +35,15 @@ pub(crate) struct RequestCopy<'a> {
     pub(crate) is_repeated: bool,
 }
 
+impl<'a> RequestCopy<'a> {
+    pub(crate) fn first(id: &'a RequestId<'a>) -> Self {
+        Self {
+            id,
+            is_repeated: false,
+        }
+    }
+}
+
 /// How a request for permits treats those that wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ask<'a> {
@@ -44,6 +53,17 @@ pub(crate) struct Ask<'a> {
     pub(crate) place: Option<&'a str>,
     /// The caller waits if it gets none, and leaves those that are reserved.
     pub(crate) waits: bool,
+}
+
+impl<'a> Ask<'a> {
+    /// The caller waits in the line, where the client has this place.
+    pub(crate) fn in_line(place: &'a str) -> Self {
+        Self {
+            place: Some(place),
+            waits: true,
+            left_over: 0,
+        }
+    }
 }
 
 /// The reply to a request for permits.

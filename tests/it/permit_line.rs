@@ -103,7 +103,9 @@ impl Line {
     /// A client that does not answer, at the head of the line.
     fn add_place(&self, channel: &str) {
         let mut enter = redis::cmd("ZADD");
-        let () = self.server.ask(enter.arg(self.key()).arg(WAITING).arg(channel));
+        let () = self
+            .server
+            .ask(enter.arg(self.key()).arg(WAITING).arg(channel));
     }
 
     /// Starts a client that waits for a permit. Returns when it is in the line.

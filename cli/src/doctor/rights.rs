@@ -51,9 +51,8 @@ impl Right {
 pub(super) const RIGHTS: &[Right] = {
     use When::{Always, Cluster, Database, Holders, Kinds, Looking, Replicas, Sentinel, Shards};
     use kinds::{
-        CONDITIONS_OR_LEASES, FAIR, FAIR_CONDITIONS_OR_LEASES, FAIR_OR_LEASES, GIVING_UP, LATCHES,
-        LEASES, LINE, LINE_CONDITIONS_OR_LEASES, LISTENERS, NUMBERS, READ_WRITE, SEMAPHORES,
-        SORTED_SETS,
+        ALL_THAT_SCORE, CONDITIONS_OR_SEMAPHORES, FAIR, FAIR_OR_LEASES, GIVING_UP, LATCHES, LEASES,
+        LINE, LINE_CONDITIONS_OR_LEASES, LISTENERS, NUMBERS, READ_WRITE, SEMAPHORES, SORTED_SETS,
     };
     &[
         Right::of(
@@ -109,24 +108,20 @@ pub(super) const RIGHTS: &[Right] = {
         ),
         Right::of(Kinds(SORTED_SETS), "zadd", "ZADD {key} never {absent}"),
         Right::of(Kinds(FAIR_OR_LEASES), "zcard", "ZCARD {key}"),
-        Right::of(Kinds(LEASES), "zcount", "ZCOUNT {key} 0 0"),
+        Right::of(Kinds(SEMAPHORES), "zcount", "ZCOUNT {key} 0 0"),
         Right::of(
             Kinds(LINE_CONDITIONS_OR_LEASES),
             "zrange",
             "ZRANGE {key} 0 0",
         ),
         Right::of(
-            Kinds(CONDITIONS_OR_LEASES),
+            Kinds(CONDITIONS_OR_SEMAPHORES),
             "zrangebyscore",
             "ZRANGEBYSCORE {key} 0 0",
         ),
         Right::of(Kinds(LINE), "zrank", "ZRANK {key} {absent}"),
         Right::of(Kinds(SORTED_SETS), "zrem", "ZREM {key} {absent}"),
-        Right::of(
-            Kinds(FAIR_CONDITIONS_OR_LEASES),
-            "zscore",
-            "ZSCORE {key} {absent}",
-        ),
+        Right::of(Kinds(ALL_THAT_SCORE), "zscore", "ZSCORE {key} {absent}"),
         // `none` is not a number.
         Right::of(Database, "select", ""),
         Right::of(Sentinel, "role", "ROLE"),

@@ -21,9 +21,10 @@ pub(super) fn acquire_permit(call: LockCall<'_>, lease: Lease) -> Result<Option<
     let terms = lease.terms(core.watchdog_lease)?;
     let missing: List<Missing<'_>> = parts.list.iter().map(|part| (part, terms)).collect();
     let may_pass = budget.is_wait_over();
-    let claim = parts.list.first().and_then(|part| {
-        core.queue.claim_without_ticket(&part.id, may_pass)
-    });
+    let claim = parts
+        .list
+        .first()
+        .and_then(|part| core.queue.claim_without_ticket(&part.id, may_pass));
     if let Some(claim) = claim {
         let at_once = budget.without_wait();
         let _calls = parts.begin_calls();
@@ -48,6 +49,8 @@ pub(super) fn acquire_permit(call: LockCall<'_>, lease: Lease) -> Result<Option<
         }
     }
     let locks = parts.list.iter().map(|part| &part.id);
-    let entered = core.queue.enter(locks, (ThreadId::current(), false), budget.started());
+    let entered = core
+        .queue
+        .enter(locks, (ThreadId::current(), false), budget.started());
     acquire_missing(call, &missing, (entered.claim, None))
 }

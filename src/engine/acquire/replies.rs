@@ -106,8 +106,8 @@ impl<'a> Acquisition<'a> {
         // A client of Redisson does not call the line. So the first two clients listen to its
         // release.
         let is_foreign = !holder.is_empty() && !OwnerId::is_of_this_library(&holder);
-        let listens = is_foreign && matches!(rank, Some(0 | 1))
-            || first.protocol.listens(&reply.reply);
+        let listens =
+            is_foreign && matches!(rank, Some(0 | 1)) || first.protocol.listens(&reply.reply);
         budget.note_holder(holder);
         HeldByOther {
             unit: at,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::waiting::{Refusal, Step};
-use super::{IfUnclear, Number, refused};
+use super::{IfUnclear, Number, Ready, refused};
 use crate::base::call_budget::CallBudget;
 use crate::base::interrupt::Interrupt;
 use crate::error::Result;
@@ -49,7 +49,7 @@ impl Number {
         interrupt: Option<&Interrupt>,
     ) -> Result<bool> {
         let budget = &self.budget_to_wait(time, interrupt)?;
-        let request = |_: Ask<'_>| {
+        let request = |_: Ask<'_>, _: Option<Ready<'_>>| {
             Ok(match self.count_within(budget)? {
                 0 => Step::DoneForAll,
                 _ => Step::Wait(Refusal::default()),

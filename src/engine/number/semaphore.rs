@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::waiting::{Refusal, Step};
-use super::{IfUnclear, Number, refused};
+use super::{IfUnclear, Number, Ready, refused};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
@@ -33,16 +33,24 @@ impl Number {
             budget.check_interrupt(self.name())?;
             return Ok(true);
         }
-        let call =
-            || self.request_until_done(permits, budget, |ask| self.take(permits, ask, budget));
+        let call = || {
+            let take = |ask: Ask<'_>, ready| self.take(permits, ask, ready, budget);
+            self.request_until_done(permits, budget, take)
+        };
         let waited = observe::wait(self.name(), "semaphore", call, Outcome::of_wait);
         let outcome = Outcome::of(&waited, Outcome::of_wait);
         self.core.observer.count_failure(outcome);
         waited
     }
 
-    /// One request for permits. Repeated while too few replicas confirm it.
-    fn take(&self, permits: u32, ask: Ask<'_>, budget: &CallBudget) -> Result<Step> {
+    /// One request for permits, which may be ready. Repeated while too few replicas confirm it.
+    fn take<'a>(
+        &'a self,
+        permits: u32,
+        ask: Ask<'_>,
+        mut ready: Option<Ready<'a>>,
+        budget: &CallBudget,
+    ) -> Result<Step> {
         let redis = &self.core.redis;
         // Until permits that do not count are given back.
         let _call = self.core.watchdog.begin_call();
@@ -51,7 +59,7 @@ impl Number {
         wait_until(budget, self.name(), || {
             let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, ask);
             let asked = Moment::now();
-            let clear = self.request_once(call, taken, IfUnclear::Undo, budget);
+            let clear = self.request_ready(ready.take(), call, taken, IfUnclear::Undo, budget);
             let clear = clear.map_err(|error| match (&error, unreplicated) {
                 (Error::Unavailable { .. }, Some(confirmed)) => {
                     redis.too_few_replicas(&self.key, confirmed)

@@ -10,7 +10,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::Number;
+use super::{Number, Ready};
 use crate::base::backoff::jitter;
 use crate::base::call_budget::{CallBudget, GRACE};
 use crate::base::clock::Moment;
@@ -51,9 +51,13 @@ impl Step {
 }
 
 /// What the wait of a client in a line knows.
-struct InLine<'p> {
+struct InLine<'a, 'p> {
+    /// How many permits the thread wants.
+    wanted: u32,
     /// The place of the client.
     place: &'p str,
+    /// The next request.
+    ready: Option<Ready<'a>>,
     /// The client may have its place.
     is_entered: bool,
     polls: Polls,
@@ -72,16 +76,19 @@ impl Number {
         &'a self,
         wanted: u32,
         budget: &'a CallBudget<'a>,
-        request: impl Fn(Ask<'_>) -> Result<Step>,
+        request: impl Fn(Ask<'_>, Option<Ready<'a>>) -> Result<Step>,
     ) -> Result<bool> {
+        // Until what the subscriber thread has sent is given back.
+        let _call = self.core.watchdog.begin_call();
         budget.check_interrupt(self.name())?;
         let waiting = &self.core.waiting;
         let is_first = !waiting.has(&self.key);
         // The time without a reply counts from the second argument.
-        let request = |ask: Ask<'_>, since| {
+        let request = |ask: Ask<'_>, ready, since| {
             budget.set_unanswered_since(Some(since));
-            request(ask)
+            request(ask, ready)
         };
+        let request_now = |ask: Ask<'_>| request(ask, None, Moment::now());
         if budget.is_wait_over() {
             let left_over = if is_first {
                 0
@@ -92,7 +99,7 @@ impl Number {
                 left_over,
                 ..Ask::default()
             };
-            return Ok(request(ask, Moment::now())?.is_done());
+            return Ok(request_now(ask)?.is_done());
         }
         let has_line = wanted > 0;
         let (mut wait, mut refused) = (Wait::new(budget, polls()), None);
@@ -104,7 +111,7 @@ impl Number {
                 waits: true,
                 ..Ask::default()
             };
-            let step = request(ask, Moment::now())?;
+            let step = request_now(ask)?;
             if step.is_done() || budget.is_wait_over() {
                 return Ok(step.is_done());
             }
@@ -114,13 +121,15 @@ impl Number {
         if queued.position() != Position::First {
             refused = None;
             wait.stop_listening();
-            if let Some(is_done) = self.await_first(&queued, budget, request)? {
+            if let Some(is_done) = self.await_first(&queued, budget, request_now)? {
                 return Ok(is_done);
             }
         }
         let place = has_line.then(|| self.core.place(&self.key));
         let mut line = place.as_deref().map(|place| InLine {
+            wanted,
             place,
+            ready: None,
             is_entered: false,
             polls: Polls::default(),
         });
@@ -128,7 +137,7 @@ impl Number {
         if let Some(line) = line
             && !matches!(result, Ok(true))
         {
-            self.leave_line(&line, budget);
+            self.leave_line(line, budget);
         }
         result
     }
@@ -138,12 +147,16 @@ impl Number {
         &'a self,
         queued: &Queued<'_>,
         (mut wait, mut refused): (Wait<'a>, Option<Step>),
-        line: &mut Option<InLine<'_>>,
+        line: &mut Option<InLine<'a, '_>>,
         budget: &'a CallBudget<'a>,
-        request: impl Fn(Ask<'_>, Moment) -> Result<Step>,
+        request: impl Fn(Ask<'_>, Option<Ready<'a>>, Moment) -> Result<Step>,
     ) -> Result<bool> {
         let channel = Channel::of(&self.core, &self.key);
-        let heard = if line.is_some() { channel.of_others() } else { channel };
+        let heard = if line.is_some() {
+            channel.of_others()
+        } else {
+            channel
+        };
         let mut is_contended = false;
         wait_until(budget, self.name(), || {
             let step = match refused.take() {
@@ -153,15 +166,18 @@ impl Number {
                         waits: !budget.is_wait_over(),
                         ..Ask::default()
                     };
+                    let mut ready = None;
                     wait.listen_if_live(heard);
                     if let Some(line) = line {
+                        ready = line.ready.take();
+                        ask.waits |= ready.is_some();
                         ask.place = Some(line.place).filter(|_| ask.waits || line.is_entered);
                         line.is_entered |= ask.waits;
                         // This request answers the calls so far.
                         budget.take_message();
                     }
                     let (since, waiting) = queued.begin_request(Moment::now());
-                    let step = request(ask, since).inspect_err(|error| {
+                    let step = request(ask, ready, since).inspect_err(|error| {
                         if let (Error::Unavailable { .. }, Some(line)) = (error, line.as_mut()) {
                             // A further request would not be executed, either.
                             line.is_entered = false;
@@ -191,7 +207,12 @@ impl Number {
     }
 
     /// Sleeps until a message, or until the thread asks again.
-    fn sleep<'a>(&'a self, wait: &mut Wait<'a>, refusal: Refusal, line: Option<&mut InLine<'_>>) {
+    fn sleep<'a>(
+        &'a self,
+        wait: &mut Wait<'a>,
+        refusal: Refusal,
+        line: Option<&mut InLine<'a, '_>>,
+    ) {
         let channel = Channel::of(&self.core, &self.key);
         let again = refusal.again.unwrap_or(Duration::MAX);
         let (Some((rank, asked)), Some(line)) = (refusal.in_line, line) else {
@@ -204,8 +225,17 @@ impl Number {
             ..channel
         };
         let both = [called, channel.of_others()];
-        let channels = if refusal.listens { &both[..] } else { &both[..1] };
+        let channels = if refusal.listens {
+            &both[..]
+        } else {
+            &both[..1]
+        };
         let is_live = wait.listen(channels) == channels.len();
+        line.ready = self.prepare(line.wanted, line.place);
+        if let Some(ready) = &line.ready {
+            let prepare = |&channel: &Channel<'a>| wait.prepare(channel, &ready.request);
+            channels.iter().for_each(prepare);
+        }
         let longest = line.polls.next(rank, jitter(LONGEST), fastrand::f32());
         if !wait.sleep_counted(&self.core, is_live, again.min(longest)) {
             line.polls.elapsed(longest);
@@ -213,13 +243,19 @@ impl Number {
     }
 
     /// After a wait without the permits.
-    fn leave_line(&self, line: &InLine<'_>, budget: &CallBudget) {
+    fn leave_line(&self, mut line: InLine<'_, '_>, budget: &CallBudget) {
+        if let Some(ready) = line.ready.take() {
+            self.take_back(ready);
+        }
         let leave = |only_if_called| script::leave_line(&self.key, line.place, only_if_called);
         if line.is_entered {
             let left = budget.call_deadline().after(GRACE).left().min(GRACE);
             let call = leave(false).not_repeatable();
             // A late copy could affect a later wait, so what gets no reply is not repeated.
-            let _ = self.core.redis.request(&self.key, call, &budget.remaining(left));
+            let _ = self
+                .core
+                .redis
+                .request(&self.key, call, &budget.remaining(left));
         } else if budget.take_message() {
             // A late copy of an earlier request may have entered the line again.
             let until = Moment::now().after(self.core.command_timeout);
@@ -234,7 +270,7 @@ impl Number {
         &self,
         queued: &Queued<'_>,
         budget: &CallBudget,
-        request: impl Fn(Ask<'_>, Moment) -> Result<Step>,
+        request: impl Fn(Ask<'_>) -> Result<Step>,
     ) -> Result<Option<bool>> {
         loop {
             let position = queued.position();
@@ -257,7 +293,7 @@ impl Number {
                     left_over: ahead,
                     ..Ask::default()
                 };
-                return Ok(Some(request(ask, Moment::now())?.is_done()));
+                return Ok(Some(request(ask)?.is_done()));
             }
             budget.set_unanswered_since(unanswered_since);
             if unanswered_since.is_some() && budget.reply_deadline().is_past() {
