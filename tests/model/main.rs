@@ -24,6 +24,7 @@ mod fair;
 mod line;
 mod link;
 mod local;
+mod permit_line;
 mod permits;
 mod planted;
 mod promises;
