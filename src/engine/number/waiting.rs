@@ -169,7 +169,9 @@ impl Number {
                     let mut ready = None;
                     wait.listen_if_live(heard);
                     if let Some(line) = line {
-                        ready = line.ready.take();
+                        // The last request leaves the line.
+                        let is_kept = |ready: &Ready<'_>| ask.waits || !ready.request.cancel();
+                        ready = line.ready.take().filter(is_kept);
                         ask.waits |= ready.is_some();
                         ask.place = Some(line.place).filter(|_| ask.waits || line.is_entered);
                         line.is_entered |= ask.waits;

@@ -9,7 +9,8 @@ pub const CALLED: &str = "free permits are taken without a timer while the calle
 pub const ONE_TIMER: &str = "free permits are taken after one timer of the waiting clients";
 pub const ORDER: &str = "a waiting client does not pass another one that was before it";
 pub const HEARD: &str = "a client in the line listens to Java";
-pub const PROMISES: [&str; 5] = [KEPT, CALLED, ONE_TIMER, ORDER, HEARD];
+pub const PLACED: &str = "a client that waits has a place";
+pub const PROMISES: [&str; 6] = [KEPT, CALLED, ONE_TIMER, ORDER, HEARD, PLACED];
 
 /// What is checked, and how many failures occur.
 #[derive(Clone, Debug)]
@@ -193,8 +194,10 @@ impl Model for Bounds {
                     listens: next.listener == Some(c),
                 },
             };
+            next.is_silent &= !waits;
+            next.clients[c].has_missed = false;
             if is_granted {
-                (next.is_silent, next.polls) = (false, 0);
+                next.polls = 0;
             }
             if !waits {
                 next.clients[c].subscription = Subscription::Off;
@@ -204,6 +207,8 @@ impl Model for Bounds {
             Step::Wait(c) => {
                 next.clients[c].phase = Phase::Sleeps;
                 next.clients[c].wake();
+                // Its thread answers instead.
+                next.clients[c].leaves = false;
             }
             Step::Try(c) | Step::GiveUp(c) => take(&mut next, c, false),
             Step::Abandon(c) => {
@@ -213,7 +218,8 @@ impl Model for Bounds {
                 client.leaves |= std::mem::take(&mut client.is_woken);
             }
             Step::Poll(c) => {
-                next.polls += u8::from(state.is_late || state.is_silent);
+                let is_called = state.line.iter().any(|place| place.is_called);
+                next.polls += u8::from(state.is_late || !is_called);
                 next.clients[c].wake();
             }
             Step::Release(c) => {
@@ -285,11 +291,11 @@ impl Model for Bounds {
             Step::Time => next.is_late = true,
             Step::Kill(c) => {
                 next.faults -= 1;
+                next.is_silent |= state.clients[c].java;
+                // Its permits stay taken.
                 let client = &mut next.clients[c];
-                (client.phase, client.is_stopped) = (Phase::Dead, false);
-                (client.call, client.java, client.leaves) = (false, false, false);
-                // Its permits stay taken, and what it was told is lost.
-                next.is_silent = true;
+                *client = Client::new(client.needs);
+                client.phase = Phase::Dead;
             }
             Step::Stop(c) => {
                 next.faults -= 1;
@@ -298,8 +304,8 @@ impl Model for Bounds {
             Step::Continue(c) => next.clients[c].is_stopped = false,
             Step::LoseCall(c) => {
                 next.faults -= 1;
-                next.clients[c].call = false;
-                next.is_silent = true;
+                (next.clients[c].call, next.clients[c].has_missed) = (false, true);
+                next.polls = 0;
             }
         }
         (next != *state).then_some(next)
@@ -332,11 +338,18 @@ impl Model for Bounds {
             Property::always(HEARD, |_, state: &State| {
                 let mut waiting = state.line.iter().filter(|place| !place.is_called);
                 let is_on = |client: &Client| client.subscription == Subscription::On;
-                state.is_silent
-                    || !state.is_quiet()
+                !state.is_quiet()
                     || state.has_silent_place()
                     || waiting.next().is_none()
                     || state.clients.iter().any(is_on)
+            }),
+            Property::always(PLACED, |_, state: &State| {
+                let is_placed = |c| state.line.iter().any(|place| place.client == c);
+                let mut waiting = state.clients.iter().enumerate();
+                !state.is_quiet()
+                    || waiting.all(|(c, client)| {
+                        !client.waits() || !client.responds() || client.has_missed || is_placed(c)
+                    })
             }),
             Property::sometimes(
                 "two clients are called",

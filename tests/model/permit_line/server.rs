@@ -122,7 +122,7 @@ impl State {
 
     /// A client that does not wait in the line, or Java, has taken permits that were reserved.
     fn is_taken_from(&self) -> bool {
-        self.is_silent || self.java > 0
+        self.java > 0
     }
 
     fn stay(&mut self, c: usize, bounds: &Bounds) {

@@ -34,6 +34,8 @@ pub struct Client {
     pub call: bool,
     /// A message of Java is under way to it.
     pub java: bool,
+    /// A call was lost, and it has not asked since.
+    pub has_missed: bool,
     /// It was called while no thread waited, and is about to leave the line.
     pub leaves: bool,
 }
@@ -54,7 +56,7 @@ pub struct State {
     pub listener: Option<usize>,
     /// The first client that was called has not answered in time.
     pub is_late: bool,
-    /// A message was lost, or no client was there to hear it.
+    /// No client heard of a release of Java, and none has asked since.
     pub is_silent: bool,
     /// Requests by timers since one was due.
     pub polls: u8,
@@ -72,6 +74,7 @@ impl Client {
             subscription: Subscription::Off,
             call: false,
             java: false,
+            has_missed: false,
             leaves: false,
         }
     }
@@ -112,9 +115,10 @@ impl State {
         })
     }
 
-    /// True if a client in the line has no thread that can answer.
+    /// True if a client in the line cannot answer, or does not know that it has to.
     pub fn has_silent_place(&self) -> bool {
         let mut places = self.line.iter().map(|place| &self.clients[place.client]);
-        places.any(|client| !client.responds() || !client.waits())
+        self.is_silent
+            || places.any(|client| !client.responds() || !client.waits() || client.has_missed)
     }
 }
