@@ -34,8 +34,6 @@ pub enum Planted {
     Barges,
     /// A client that takes permits does not call the next ones.
     NoChain,
-    /// A place on whose channel no client listens is called, and stays.
-    DeadKept,
     /// A called client has any time to answer.
     LateKept,
     /// A called client that is refused counts as called.
@@ -44,8 +42,6 @@ pub enum Planted {
     DutyKept,
     /// A thread does not ask again when its subscription is confirmed.
     NotAskedAfterConfirmation,
-    /// A client that is called and does not wait keeps its place.
-    CallIgnored,
 }
 
 impl Bounds {
@@ -270,7 +266,7 @@ impl Model for Bounds {
                 client.call = false;
                 match client.phase {
                     Phase::Sleeps | Phase::Asked { .. } => client.wake(),
-                    _ => client.leaves = !self.has(Planted::CallIgnored),
+                    _ => client.leaves = true,
                 }
             }
             Step::DeliverJava(c) => {

@@ -68,7 +68,7 @@ impl State {
                     return None;
                 }
                 skipped += 1;
-            } else if self.publish(next.client) || bounds.has(Planted::DeadKept) {
+            } else if self.publish(next.client) {
                 let at = self.place_of(next.client).expect("it has a place");
                 self.line[at].is_called = true;
                 left -= needs;
@@ -127,12 +127,11 @@ impl State {
 
     fn stay(&mut self, c: usize, bounds: &Bounds) {
         let at = self.place_of(c);
-        if let (Some(at), Some(listener)) = (at, self.listener) {
+        if let (Some(_), Some(listener)) = (at, self.listener) {
             if self.clients[listener].phase == Phase::Dead {
                 self.listener = None;
                 self.remove_place(listener, bounds);
             }
-            let _ = at;
         }
         match self.place_of(c) {
             Some(at) => {

@@ -51,10 +51,8 @@ fn each_rule_is_needed() {
         (Planted::PassesMany, library(2, &[1, 2, 1], 0), ORDER),
         (Planted::Barges, library(2, &[1, 2, 1], 0), ORDER),
         (Planted::NoChain, library(2, &[2, 1, 1], 0), CALLED),
-        (Planted::DeadKept, library(1, &[1, 1, 1], 1), ONE_TIMER),
         (Planted::LateKept, library(1, &[1, 1, 1], 1), ONE_TIMER),
         (Planted::CalledKept, beside_java(1, &[1, 1], 0), CALLED),
-        (Planted::CallIgnored, library(1, &[1, 1], 1), CALLED),
         (Planted::DutyKept, library(1, &[1, 1, 1], 0), HEARD),
         (
             Planted::NotAskedAfterConfirmation,
