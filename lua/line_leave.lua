@@ -10,7 +10,8 @@
 local lock, place = KEYS[1], ARGV[1]
 
 local line, free = line_of(lock), redis.pcall('get', lock)
-if type(free) == 'string' or redis.pcall('zcount', line, 1, 1) == 1 then
+local listener = redis.pcall('zrangebyscore', line, 1, 1)[1]
+if type(free) == 'string' or listener and string.sub(listener, 1, 1) == '!' then
     local called = redis.pcall('zscore', line, place)
     local is_called = type(called) == 'string' and tonumber(called) < 0
     if ARGV[2] == '1' and not is_called and not redis.pcall('zscore', line, '!' .. place) then
