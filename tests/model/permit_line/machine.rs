@@ -309,7 +309,7 @@ impl Model for Bounds {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always(KEPT, |bounds: &Bounds, state: &State| {
+            Property::always(KEPT, |bounds: &Self, state: &State| {
                 let holds = |client: &&Client| {
                     matches!(client.phase, Phase::Holds)
                         || matches!(
@@ -347,13 +347,10 @@ impl Model for Bounds {
                         !client.waits() || !client.responds() || client.has_missed || is_placed(c)
                     })
             }),
-            Property::sometimes(
-                "two clients are called",
-                |bounds: &Bounds, state: &State| {
-                    bounds.needs.len() < 3
-                        || state.line.iter().filter(|place| place.is_called).count() == 2
-                },
-            ),
+            Property::sometimes("two clients are called", |bounds: &Self, state: &State| {
+                bounds.needs.len() < 3
+                    || state.line.iter().filter(|place| place.is_called).count() == 2
+            }),
         ]
     }
 }

@@ -127,11 +127,11 @@ impl State {
 
     fn stay(&mut self, c: usize, bounds: &Bounds) {
         let at = self.place_of(c);
-        if let (Some(_), Some(listener)) = (at, self.listener) {
-            if self.clients[listener].phase == Phase::Dead {
-                self.listener = None;
-                self.remove_place(listener, bounds);
-            }
+        if let (Some(_), Some(listener)) = (at, self.listener)
+            && self.clients[listener].phase == Phase::Dead
+        {
+            self.listener = None;
+            self.remove_place(listener, bounds);
         }
         match self.place_of(c) {
             Some(at) => {
