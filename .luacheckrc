@@ -5,8 +5,8 @@ read_globals = { "redis", "KEYS", "ARGV" }
 files["lua/shared"] = { ignore = { "211" }, read_globals = {
     "now_millis", "wrong_type", "tagged", "holder_of", "is_of_this_library",
     -- shared/line.lua
-    "RESERVED", "KEPT", "line_of", "now_micros", "first_in", "time_left", "call_first", "enter_line",
-    "leave_line",
+    "RESERVED", "KEPT", "REMOVED", "line_of", "now_micros", "first_in", "time_left", "call_first",
+    "enter_line", "leave_line",
 } }
 files["lua/*.lua"] = { read_globals = {
     "holder_of", "PLACE", "fair_head", "notify_head", "number_of", "once", "recorded", "unchanged",
@@ -19,8 +19,8 @@ files["lua/*.lua"] = { read_globals = {
     -- shared/tagged.lua, shared/line.lua
     "tagged", "RESERVED", "READER", "existing_with_line", "line_of", "now_micros", "first_in",
     "reserved_for", "call_first", "enter_line", "leave_line", "end_wait",
-    -- shared/lines.lua
-    "count_lines", "enter_lines",
+    -- shared/lines.lua, shared/permit_line.lua
+    "count_lines", "enter_lines", "may_take", "leave_permits", "await_permits", "notify_free",
     -- shared/kinds.lua, shared/fair_head.lua
     "is_of_fair_lock", "is_of_this_library", "mixed_kinds", "is_ours", "listeners",
     "life_of_places", "LISTENED", "BEHIND_REDISSON", "is_behind_redisson",

@@ -1,4 +1,5 @@
--- Adds free permits to a semaphore, or removes some, and notifies the waiting clients.
+-- Adds free permits to a semaphore, or removes some. Calls the next clients in the line, and notifies
+-- those that listen to the channel.
 --
 -- KEYS[1]  the semaphore: the number of free permits
 -- KEYS[2]  the records of this client: a hash of lane to request number and reply
@@ -24,7 +25,6 @@ if sum > 2147483647 or sum < -2147483648 then
 end
 local reply = once(KEYS[2], ARGV[2], ARGV[3], sum, 'incrby', KEYS[1], ARGV[1])
 if reply == sum then
-    -- pcall: the permits are free even if the user lacks permission to publish.
-    redis.pcall(ARGV[6], ARGV[5], sum)
+    notify_free(KEYS[1], ARGV[5], sum, ARGV[6])
 end
 return reply

@@ -21,8 +21,7 @@ if failure then
 end
 local reply = once(KEYS[2], ARGV[1], ARGV[2], 0, 'incrby', KEYS[1], taken)
 if reply == 0 then
-    -- pcall: the permits are free even if the user lacks permission to publish.
-    redis.pcall(ARGV[4], ARGV[3], (free or 0) + taken)
+    notify_free(KEYS[1], ARGV[3], (free or 0) + taken, ARGV[4])
     return taken
 end
 return reply

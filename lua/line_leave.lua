@@ -1,14 +1,29 @@
 -- A client does not wait for a lock any more. If the lock is free, if a client of Redisson holds it,
 -- or if it is a read-write lock, the next client in the line is called.
 --
--- KEYS[1]  the lock: a hash of owner to hold count, or a read-write lock (shared/read_write.lua)
+-- KEYS[1]  the lock: a hash of owner to hold count, or a read-write lock (shared/read_write.lua); or
+--          a semaphore: the number of free permits
 -- ARGV[1]  the place of the client
--- ARGV[2]  1: only if the client has been called and has not answered; else 0
+-- ARGV[2]  1: only if the client has been called and has not answered, or listens to the channel of a
+--          semaphore; else 0
 -- ARGV[3]  the command that publishes: publish or spublish
 -- reply    1: the client has left the line; 0: it has not, because ARGV[2] is 1
 local lock, place = KEYS[1], ARGV[1]
+
+local line, free = line_of(lock), redis.pcall('get', lock)
+local listener = redis.pcall('zrangebyscore', line, 1, 1)[1]
+if type(free) == 'string' or listener and string.sub(listener, 1, 1) == '!' then
+    local called = redis.pcall('zscore', line, place)
+    local is_called = type(called) == 'string' and tonumber(called) < 0
+    if ARGV[2] == '1' and not is_called and not redis.pcall('zscore', line, '!' .. place) then
+        return 0
+    end
+    leave_permits(lock, place, tonumber(free or 0) or 0, ARGV[3])
+    return 1
+end
+
 if ARGV[2] == '1' then
-    local first, called = first_in(line_of(lock))
+    local first, called = first_in(line)
     if first ~= place or not called then
         return 0
     end

@@ -7,16 +7,24 @@
 --          request used, whose replies were lost
 -- ARGV[2]  lease in milliseconds
 -- ARGV[3]  the channel for permits that become available
--- ARGV[4]  the command that publishes: publish or spublish
--- reply    nil: the permit is leased. A text: no permit is available, and the first lease ends in
---          this many milliseconds; -1: no lease ends; -2: no permit is leased either. An error,
---          without any change, if a key has another type or form
+-- ARGV[4]  the place of this client in the line (shared/permit_line.lua); empty if it has none
+-- ARGV[5]  1 if the caller waits if it gets no permit, else 0
+-- ARGV[6]  the command that publishes: publish or spublish
+-- reply    nil: the permit is leased. { milliseconds, rank, listens }: no permit is available for
+--          this client, and the first lease ends in this time; -1: no lease ends; -2: no permit is
+--          leased either. The rank is the number of clients before this one in the line. It and
+--          what follows are absent if this client is in no line. Listens is 1 if it also listens to
+--          the channel, else 0. An error, without any change, if a key has another type or form
+--
+-- A refused caller that waits and has a place enters the line. One that does not wait leaves it, and
+-- may take a permit that is reserved.
 --
 -- If an earlier copy of this request acquired a permit, that permit gets the id of this copy. A
 -- copy that Redis executes later then cannot be taken for the holder of this permit.
 
 local call, pcall = redis.call, redis.pcall
 local key, leases, ids = KEYS[1], KEYS[2], ARGV[1]
+local place, waits, publish = ARGV[4], ARGV[5] == '1', ARGV[6]
 local id = string.sub(ids, 1, 16)
 local available, failure = available_in(key)
 if failure then
@@ -56,12 +64,12 @@ if #expired > 0 then
     end
     available = value
     if available > 0 then
-        -- pcall: the permits are available even if the user lacks permission to publish.
-        pcall(ARGV[4], ARGV[3], text_of(available))
+        notify_free(key, ARGV[3], available, publish)
     end
 end
 
-if available and available > 0 then
+available = available or 0
+if waits and may_take(key, place, 1, available, publish) or not waits and available > 0 then
     local left = pcall('decrby', key, 1)
     if type(left) == 'table' then
         return left
@@ -76,15 +84,22 @@ if available and available > 0 then
     if life > 0 then
         call('pexpire', leases, life)
     end
+    leave_permits(key, place, left, publish)
     return nil
 end
 
+local rank, listens
+if place ~= '' and waits then
+    rank, listens = await_permits(key, place, 1, available, publish)
+else
+    leave_permits(key, place, available, publish)
+end
 local first = tonumber(call('zrange', leases, 0, 0, 'withscores')[2])
 if not first then
-    return '-2'
+    return { -2, rank, listens }
 end
 -- Redisson writes this number for a permit whose lease does not end.
 if first >= 922337203685477 then
-    return '-1'
+    return { -1, rank, listens }
 end
-return text_of(math.max(first - now, 0))
+return { math.max(first - now, 0), rank, listens }

@@ -1,12 +1,14 @@
--- Releases permits of semaphores and notifies the waiting clients.
+-- Releases permits of semaphores. Calls the next clients in the line, and notifies those that listen
+-- to the channel.
 --
 -- KEYS[2i-1]  the number of available permits
 -- KEYS[2i]    the leased permits: a sorted set of ids with the ends of their leases
 -- ARGV[2i-1]  the ids that the permit may have, of 16 bytes each
 -- ARGV[2i]    the channel for permits that become available
 -- ARGV[2n+1]  the command that publishes: publish or spublish
--- reply[i]    1 more than twice the number of clients that received the message: released; 0: no
---             permit has such an id
+-- reply[i]    released: 1 + 2 * listeners + waiting. Listeners is the number of clients that received
+--             the message, and waiting is 1 if clients are in the line, else 0. 0: no permit has such
+--             an id
 -- reply       the list of these; for one permit, its reply alone. An error if a key has another
 --             type or form
 local call, pcall = redis.call, redis.pcall
@@ -30,9 +32,8 @@ for i = 1, #KEYS, 2 do
                 local _, failure = available_in(key)
                 return failure or available
             end
-            -- pcall: the permit is released even if the user lacks permission to publish.
-            local heard = pcall(publish, channel, text_of(available))
-            reply = 1 + 2 * (tonumber(heard) or 0)
+            local listeners, waiting = notify_free(key, channel, available, publish)
+            reply = 1 + 2 * listeners + (waiting and 1 or 0)
         end
     end
     replies[#replies + 1] = reply

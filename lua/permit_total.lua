@@ -1,4 +1,5 @@
--- Sets or changes the number of permits of a semaphore, and notifies the waiting clients.
+-- Sets or changes the number of permits of a semaphore. Calls the next clients in the line, and
+-- notifies those that listen to the channel.
 --
 -- KEYS[1]  the number of available permits
 -- KEYS[2]  the leased permits: a sorted set of ids with the ends of their leases
@@ -27,7 +28,6 @@ end
 -- INCRBY keeps the time to live of the key.
 local value = redis.call('incrby', KEYS[1], text_of(change))
 if change > 0 and value > 0 then
-    -- pcall: the number is set even if the user lacks permission to publish.
-    redis.pcall(ARGV[4], ARGV[3], text_of(value))
+    notify_free(KEYS[1], ARGV[3], value, ARGV[4])
 end
 return 1

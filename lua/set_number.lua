@@ -25,7 +25,7 @@ if number then
 end
 local reply = once(KEYS[2], ARGV[3], ARGV[4], 1, 'set', KEYS[1], ARGV[1])
 if reply == 1 then
-    -- pcall: the number is set even if the user lacks permission to publish.
-    redis.pcall(ARGV[7], ARGV[6], ARGV[2])
+    -- A latch has no line.
+    notify_free(KEYS[1], ARGV[6], tonumber(ARGV[2]), ARGV[7])
 end
 return reply

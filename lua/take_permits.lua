@@ -7,8 +7,16 @@
 -- ARGV[3]  the lane
 -- ARGV[4]  the number of the request
 -- ARGV[5]  1: an earlier copy of the request is lost; else 0
--- reply    ARGV[1]: taken; 0: not enough are free. An error, without any change, if a key has
---          another type or form
+-- ARGV[6]  the place of this client in the line (shared/permit_line.lua); empty if it has none
+-- ARGV[7]  1 if the caller waits if it gets none, else 0
+-- ARGV[8]  the command that publishes: publish or spublish
+-- reply    ARGV[1]: taken; 0: not enough are free, or those are reserved. { rank, listens }: the
+--          same, and this number of clients are before this one in the line. Listens is 1 if it also
+--          listens to the channel, else 0. An error, without any change, if a key has another type
+--          or form
+--
+-- A refused caller that waits and has a place enters the line. One that does not wait leaves it, and
+-- may take permits that are reserved.
 local done = recorded(KEYS[2], ARGV[3], ARGV[4])
 if done then
     return done
@@ -17,7 +25,23 @@ local free, failure = number_of(KEYS[1])
 if failure then
     return failure
 end
-if not free or free < ARGV[1] + ARGV[2] then
-    return unchanged(KEYS[2], ARGV[3], ARGV[4], 0, ARGV[5])
+free = free or 0
+local key, place, waits, publish = KEYS[1], ARGV[6], ARGV[7] == '1', ARGV[8]
+local permits = tonumber(ARGV[1])
+local needed = permits + ARGV[2]
+if waits and may_take(key, place, needed, free, publish) or not waits and free >= needed then
+    local reply = once(KEYS[2], ARGV[3], ARGV[4], permits, 'incrby', key, -permits)
+    if reply == permits then
+        leave_permits(key, place, free - permits, publish)
+    end
+    return reply
 end
-return once(KEYS[2], ARGV[3], ARGV[4], tonumber(ARGV[1]), 'incrby', KEYS[1], -ARGV[1])
+local reply = unchanged(KEYS[2], ARGV[3], ARGV[4], 0, ARGV[5])
+if reply ~= 0 then
+    return reply
+elseif not waits or place == '' then
+    leave_permits(key, place, free, publish)
+    return 0
+end
+local rank, listens = await_permits(key, place, permits, free, publish)
+return rank and { rank, listens } or 0

@@ -66,6 +66,11 @@ impl Part {
         Channel::of(&self.core, &self.key)
     }
 
+    /// The same, for a client in the line of the lock: the others call it.
+    pub(super) fn releases_of_others(&self) -> Channel<'_> {
+        self.channel().of_others()
+    }
+
     /// Where this client is called, if it is in the line of the lock: since a request that was sent
     /// after this moment.
     pub(super) fn line(&self, since: Moment) -> Channel<'_> {

@@ -14,7 +14,7 @@ use crate::base::key::LockKey;
 use crate::core::Core;
 use crate::error::Result;
 use crate::request::Prepared;
-use crate::subscriber::Listener;
+use crate::subscriber::{Listener, NOT_CALLED};
 
 /// Pauses between requests while no subscription can announce a change.
 pub(super) const FIRST_POLL: Duration = Duration::from_millis(20);
@@ -174,6 +174,14 @@ impl<'a> Channel<'a> {
         }
     }
 
+    /// Only messages of clients wake the thread that do not call those in the line.
+    pub(super) fn of_others(self) -> Self {
+        Self {
+            word: Some(NOT_CALLED),
+            ..self
+        }
+    }
+
     fn name(self) -> Arc<str> {
         match self.in_line_since.is_some() {
             true => self
@@ -184,9 +192,10 @@ impl<'a> Channel<'a> {
         }
     }
 
-    /// True if both have the same key in memory.
+    /// True if both have the same key in memory, and the same word.
     fn is(self, other: Channel<'_>) -> bool {
         std::ptr::eq(self.key, other.key)
+            && self.word == other.word
             && self.in_line_since.is_some() == other.in_line_since.is_some()
     }
 }

@@ -179,10 +179,10 @@ impl Yields {
         self.0.as_mut()?.pause.take()
     }
 
-    /// True if the next request waits.
-    pub(super) fn has_pause(&self) -> bool {
+    /// True if other clients waited at the last release.
+    pub(super) fn is_contended(&self) -> bool {
         let history = self.0.as_ref();
-        history.is_some_and(|history| history.pause.is_some())
+        history.is_some_and(|history| history.is_contended)
     }
 
     /// Records at `now` a pause after which this client got the lock.

@@ -30,7 +30,7 @@ use redis::{RedisResult, Value};
 pub(crate) use condition::{ConditionKeys, Ended, Intent, Notified, ended};
 pub(crate) use fair::Fair;
 pub(crate) use fenced::Fenced;
-pub(crate) use number::{NumberKey, RequestCopy, number, records};
+pub(crate) use number::{Ask, NumberKey, RequestCopy, Taken, number, records, taken};
 pub(crate) use permits::{Permits, PermitsChange};
 pub(crate) use plain::Plain;
 pub(crate) use read_write::{Read, Write};
@@ -92,6 +92,12 @@ pub(crate) trait Protocol: fmt::Debug + Send + Sync {
 
     /// True if no owner has what a reply refuses, so that no release can make it available.
     fn has_no_owner(&self, _reply: &Value) -> bool {
+        false
+    }
+
+    /// True for a reply that refuses a lock, and after which the client listens to the channel for
+    /// releases besides its place in the line.
+    fn listens(&self, _reply: &Value) -> bool {
         false
     }
 
@@ -195,6 +201,14 @@ pub(crate) enum AcquireReply {
     },
 }
 
+/// The rank of a client in a line, which is the first of these values; `None` if it is in no line.
+fn rank_of(place: &[Value]) -> Option<u32> {
+    match place {
+        [Value::Int(rank), ..] => u32::try_from(*rank).ok(),
+        _ => None,
+    }
+}
+
 impl AcquireReply {
     /// Decodes the reply that another owner holds a lock.
     fn held(reply: &Value) -> RedisResult<Self> {
@@ -209,10 +223,7 @@ impl AcquireReply {
                     at: usize::try_from(number - 1).unwrap_or_default(),
                     millis: u64::try_from(*millis).ok(),
                     owner: String::from_utf8_lossy(owner).into(),
-                    rank: match rank {
-                        [Value::Int(rank)] => u32::try_from(*rank).ok(),
-                        _ => None,
-                    },
+                    rank: rank_of(rank),
                 }),
                 _ => Err(unexpected(reply)),
             },

@@ -6,7 +6,7 @@
 
 use redis::{RedisResult, Value};
 
-use super::unexpected;
+use super::{rank_of, unexpected};
 use crate::base::key::LockKey;
 use crate::base::lanes::RequestId;
 use crate::script::{self, Call, Script};
@@ -33,6 +33,49 @@ pub(crate) struct RequestCopy<'a> {
     /// An earlier copy is lost. Then Redis records the reply even if it changes nothing, so the
     /// lost copy changes nothing, either, when it arrives late.
     pub(crate) is_repeated: bool,
+}
+
+impl<'a> RequestCopy<'a> {
+    pub(crate) fn first(id: &'a RequestId<'a>) -> Self {
+        Self {
+            id,
+            is_repeated: false,
+        }
+    }
+}
+
+/// How a request for permits treats those that wait.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ask<'a> {
+    /// How many more permits must be free: for threads of this client that have waited longer.
+    pub(crate) left_over: u64,
+    /// The place of the client in the line of the semaphore, if it has or wants one.
+    pub(crate) place: Option<&'a str>,
+    /// The caller waits if it gets none, and leaves those that are reserved.
+    pub(crate) waits: bool,
+}
+
+impl<'a> Ask<'a> {
+    /// The caller waits in the line, where the client has this place.
+    pub(crate) fn in_line(place: &'a str) -> Self {
+        Self {
+            place: Some(place),
+            waits: true,
+            left_over: 0,
+        }
+    }
+}
+
+/// The reply to a request for permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    Done,
+    Refused {
+        /// The number of clients before this one in the line; `None` if this client is in no line.
+        rank: Option<u32>,
+        /// The client also listens to the channel of the semaphore.
+        listens: bool,
+    },
 }
 
 impl NumberKey<'_> {
@@ -62,13 +105,18 @@ impl NumberKey<'_> {
         once(call, copy).arg(&**self.key.channel())
     }
 
-    /// Takes `permits` if `left_over` more are free. Replies how many it took.
-    pub(crate) fn take(self, copy: RequestCopy<'_>, permits: u32, left_over: u64) -> Call {
+    /// Takes `permits`. Replies whether it [took](taken) them.
+    pub(crate) fn take(self, copy: RequestCopy<'_>, permits: u32, ask: Ask<'_>) -> Call {
         let call = self
             .call(&script::TAKE_PERMITS)
             .arg(permits.to_string())
-            .arg(left_over.to_string());
-        once(call, copy).acquiring(|reply| matches!(reply, Value::Int(1..)))
+            .arg(ask.left_over.to_string());
+        once(call, copy)
+            .arg(ask.place.unwrap_or_default())
+            .arg(if ask.waits { "1" } else { "0" })
+            .acquiring(|reply| matches!(reply, Value::Int(1..)))
+            // It releases nothing.
+            .publishing_if(|_| false)
     }
 
     /// Takes all free permits. Replies how many these were.
@@ -111,6 +159,20 @@ fn once(call: Call, copy: RequestCopy<'_>) -> Call {
     identified(call, copy.id).arg(if copy.is_repeated { "1" } else { "0" })
 }
 
+/// The reply to [`take`](NumberKey::take).
+pub(crate) fn taken(reply: &Value) -> RedisResult<Taken> {
+    let refused = |rank, listens| Ok(Taken::Refused { rank, listens });
+    match reply {
+        Value::Int(1..) => Ok(Taken::Done),
+        Value::Int(0) => refused(None, false),
+        Value::Array(place) => match place[..] {
+            [Value::Int(0..), Value::Int(listens)] => refused(rank_of(place), listens == 1),
+            _ => Err(unexpected(reply)),
+        },
+        other => Err(unexpected(other)),
+    }
+}
+
 /// A reply that is a number of this type.
 pub(crate) fn number<T: TryFrom<i64>>(reply: &Value) -> RedisResult<T> {
     match reply {
@@ -146,6 +208,6 @@ mod tests {
         ] {
             assert_eq!(released(call), [false, true, true]);
         }
-        assert_eq!(released(number.take(copy, 5, 0)), [false; 3]);
+        assert_eq!(released(number.take(copy, 5, Ask::default())), [false; 3]);
     }
 }

@@ -8,7 +8,7 @@
 
 use redis::{RedisResult, Value};
 
-use super::{AcquireReply, Protocol, Wish, unexpected};
+use super::{AcquireReply, Protocol, Wish, rank_of, unexpected};
 use crate::base::key::{Family, LockKey};
 use crate::base::owner::OwnerId;
 use crate::script::{self, Call};
@@ -112,40 +112,48 @@ impl Protocol for Permits {
         |reply| *reply == Value::Nil
     }
 
-    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, _wish: &Wish) -> Call {
+    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call {
         let call = Call::new(&script::PERMIT_ACQUIRE)
             .acquiring(self.grants())
             .publishing();
         // The call has one key, because permits are not joinable.
-        keys.iter().fold(call, |call, key| {
+        let call = keys.iter().fold(call, |call, key| {
             call.key(key.key())
                 .key(&key.leases())
                 .arg(bytes(owner))
                 .arg(millis.to_string())
                 .arg(&**key.channel())
-        })
+        });
+        call.arg(wish.place.as_deref().unwrap_or_default())
+            .arg(if wish.waits { "1" } else { "0" })
+    }
+
+    fn has_line(&self) -> bool {
+        true
     }
 
     fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply> {
         match reply {
             Value::Nil => Ok(AcquireReply::Granted(0..0)),
-            Value::BulkString(text) => {
-                let text = std::str::from_utf8(text).ok();
-                let millis: Option<i64> = text.and_then(|text| text.parse().ok());
-                let millis = millis.ok_or_else(|| unexpected(reply))?;
-                Ok(AcquireReply::Held {
+            Value::Array(parts) => match &parts[..] {
+                [Value::Int(millis), place @ ..] => Ok(AcquireReply::Held {
                     at: 0,
-                    millis: Some(u64::try_from(millis).unwrap_or(NO_LEASE_ENDS)),
+                    millis: Some(u64::try_from(*millis).unwrap_or(NO_LEASE_ENDS)),
                     owner: String::new(),
-                    rank: None,
-                })
-            }
+                    rank: rank_of(place),
+                }),
+                _ => Err(unexpected(reply)),
+            },
             other => Err(unexpected(other)),
         }
     }
 
+    fn listens(&self, reply: &Value) -> bool {
+        matches!(reply, Value::Array(parts) if parts.get(2) == Some(&Value::Int(1)))
+    }
+
     fn has_no_owner(&self, reply: &Value) -> bool {
-        matches!(reply, Value::BulkString(text) if text == b"-2")
+        matches!(reply, Value::Array(parts) if parts.first() == Some(&Value::Int(-2)))
     }
 
     fn release(&self, key: &LockKey, owner: &OwnerId) -> Call {
@@ -171,21 +179,28 @@ mod tests {
 
     #[test]
     fn replies_are_decoded() {
-        let text = |text: &str| Value::BulkString(text.into());
+        let refused = |parts: &[i64]| Value::Array(parts.iter().copied().map(Value::Int).collect());
         let granted = AcquireReply::Granted(0..0);
         assert_eq!(Permits.acquired(&Value::Nil).unwrap(), granted);
-        for (reply, millis) in [("250", 250), ("0", 0), ("-1", 30_000), ("-2", 30_000)] {
+        for (reply, millis, rank) in [
+            (&[250][..], 250, None),
+            (&[0, 7, 0], 0, Some(7)),
+            (&[-1, 0, 1], 30_000, Some(0)),
+            (&[-2], 30_000, None),
+        ] {
             let (owner, millis) = (String::new(), Some(millis));
-            assert_eq!(Permits.has_no_owner(&text(reply)), reply == "-2");
+            let reply = refused(reply);
+            assert_eq!(Permits.has_no_owner(&reply), reply == refused(&[-2]));
+            assert_eq!(Permits.listens(&reply), rank == Some(0));
             let expected = AcquireReply::Held {
                 at: 0,
                 millis,
                 owner,
-                rank: None,
+                rank,
             };
-            assert_eq!(Permits.acquired(&text(reply)).unwrap(), expected);
+            assert_eq!(Permits.acquired(&reply).unwrap(), expected);
         }
-        for odd in [Value::Okay, Value::Int(1), text(""), text("soon")] {
+        for odd in [Value::Okay, Value::Int(1), refused(&[])] {
             assert!(Permits.acquired(&odd).is_err(), "{odd:?}");
             assert!(Permits::counted(&odd).is_err(), "{odd:?}");
         }

@@ -102,6 +102,16 @@ impl Prepared {
         }
     }
 
+    /// Takes the request back if it was not sent. False if it was.
+    pub(crate) fn cancel(&self) -> bool {
+        let mut state = self.state.lock();
+        let is_sent = matches!(*state, State::Sent(_));
+        if !is_sent {
+            *state = State::Over;
+        }
+        !is_sent
+    }
+
     /// Takes the request back without reading the reply.
     pub(crate) fn abandon(&self) -> LostCopies {
         let mut lost_copies = LostCopies::default();

@@ -22,6 +22,10 @@ pub(super) const BATCH: usize = 1_000;
 /// of the lock follows. On the control channel, the message is the name under which threads listen.
 pub(super) const CALLED: &str = "called ";
 
+/// The word of a thread that waits in a line, and also listens to the channel for releases. A
+/// message with a sign does not wake it: its script has called the clients in the line.
+pub(crate) const NOT_CALLED: &str = "+";
+
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
     /// By channel, or for calls on the control channel, by message.
@@ -237,8 +241,9 @@ impl Channels {
     /// another lock: only the thread with the ticket of a lock listens, but locks such as `a` and
     /// `{a}` share a channel.
     pub(crate) fn message(&mut self, channel: &str, text: &str, now: Moment) -> Vec<Listening> {
-        let is_for = |listener: &&Listening| match &listener.word {
-            Some(expected) => text.split(' ').any(|word| word == &**expected),
+        let is_for = |listener: &&Listening| match listener.word.as_deref() {
+            Some(NOT_CALLED) => !text.starts_with(NOT_CALLED),
+            Some(expected) => text.split(' ').any(|word| word == expected),
             None => true,
         };
         let entry = self.channels.get(channel);

@@ -24,6 +24,7 @@ use crate::request::{Prepared, RedisClient};
 use crate::topology::Topology;
 use crate::transport::server::Server;
 use channels::CALLED;
+pub(crate) use channels::NOT_CALLED;
 pub(crate) use connection::Handlers;
 use connection::{Context, SubscriberConnection};
 

@@ -23,6 +23,7 @@ mod limits;
 mod line;
 mod multi;
 mod mutual_exclusion;
+mod permit_line;
 mod read_write;
 mod redlock;
 mod replicas;

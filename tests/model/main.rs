@@ -25,6 +25,7 @@ mod line;
 mod link;
 mod local;
 mod names;
+mod permit_line;
 mod permits;
 mod planted;
 mod promises;

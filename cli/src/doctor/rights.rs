@@ -51,7 +51,7 @@ impl Right {
 pub(super) const RIGHTS: &[Right] = {
     use When::{Always, Cluster, Database, Holders, Kinds, Looking, Replicas, Sentinel, Shards};
     use kinds::{
-        CONDITIONS_OR_LEASES, FAIR, FAIR_OR_LEASES, GIVING_UP, LATCHES, LEASES, LINE,
+        CONDITIONS_OR_SEMAPHORES, FAIR, FAIR_OR_LEASES, GIVING_UP, LATCHES, LEASES, LINE,
         LINE_CONDITIONS_OR_LEASES, LISTENERS, NUMBERS, READ_WRITE, SCORES, SEMAPHORES, SORTED_SETS,
     };
     &[
@@ -107,14 +107,14 @@ pub(super) const RIGHTS: &[Right] = {
         ),
         Right::of(Kinds(SORTED_SETS), "zadd", "ZADD {key} never {absent}"),
         Right::of(Kinds(FAIR_OR_LEASES), "zcard", "ZCARD {key}"),
-        Right::of(Kinds(LEASES), "zcount", "ZCOUNT {key} 0 0"),
+        Right::of(Kinds(SEMAPHORES), "zcount", "ZCOUNT {key} 0 0"),
         Right::of(
             Kinds(LINE_CONDITIONS_OR_LEASES),
             "zrange",
             "ZRANGE {key} 0 0",
         ),
         Right::of(
-            Kinds(CONDITIONS_OR_LEASES),
+            Kinds(CONDITIONS_OR_SEMAPHORES),
             "zrangebyscore",
             "ZRANGEBYSCORE {key} 0 0",
         ),

@@ -38,6 +38,9 @@ pub(super) struct Acquisition<'a> {
     pub(super) expected_holds: usize,
     /// The place of this client in the lines of its locks, if they have lines.
     pub(super) place: Option<Arc<str>>,
+    /// The thread waits for a permit, but its first request does not: it only leaves permits that
+    /// are reserved for other clients.
+    pub(super) leaves_reserved: bool,
     /// When this thread asks without being called.
     pub(super) polls: Polls,
     /// The number of threads that waited here when the lock was refused for the first time.
@@ -75,8 +78,11 @@ pub(super) struct HeldByOther<'a> {
     pub(super) left: Duration,
     /// The number of clients before this one in the line; `None` if it is in no line.
     pub(super) rank: Option<u32>,
-    /// The owner is a client of Redisson, which does not call the clients in the line.
+    /// The owner is a client of Redisson.
     pub(super) is_foreign: bool,
+    /// This client also listens to the channel for releases: clients of Redisson do not call those
+    /// in the line.
+    pub(super) listens: bool,
     /// A moment before the request was sent.
     pub(super) asked: Moment,
     /// Redis still has what it granted to this call too late.
@@ -126,6 +132,7 @@ impl<'a> Acquisition<'a> {
             expected_holds: 1,
             waiting: None,
             prepared: None,
+            leaves_reserved: false,
             polls: Polls::default(),
             within: None,
             is_known_to_wait: false,

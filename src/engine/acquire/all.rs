@@ -27,7 +27,11 @@ impl<'a> Acquisition<'a> {
     /// Requests all parts until they are granted, or the budget ends: then false.
     pub(super) fn acquire_all(&mut self) -> Result<bool> {
         if self.first.is_none() {
-            self.wait.listen_if_live(self.units[0].parts[0].channel());
+            let first = self.units[0].parts[0];
+            self.wait.listen_if_live(match self.place {
+                Some(_) => first.releases_of_others(),
+                None => first.channel(),
+            });
             self.leave_to_others();
         }
         wait_until(self.call.budget, self.call.parts.name(), || {
@@ -159,10 +163,10 @@ impl<'a> Acquisition<'a> {
             let called = self.units[held.unit].parts.iter().filter(is_place);
             channels.extend(called.map(|part| part.line(held.asked)));
         }
-        // A client of Redisson does not call the line. So the first two clients listen to its
-        // release.
-        if held.rank.is_none_or(|rank| rank <= 1 && held.is_foreign) {
+        if held.rank.is_none() {
             channels.push(part.channel());
+        } else if held.listens {
+            channels.push(part.releases_of_others());
         }
         let is_live = self.wait.listen(&channels) == channels.len();
         self.prepare(part, &channels);

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 /// The longest sleep. The line in Redis is kept for three times this after each request.
-pub(super) const LONGEST: Duration = Duration::from_secs(30);
+pub(in crate::engine) const LONGEST: Duration = Duration::from_secs(30);
 
 /// For how long a free lock is reserved for a client that was called (`lua/shared/line.lua`).
 const RESERVED: Duration = Duration::from_millis(500);
@@ -20,7 +20,7 @@ const SPACING_AT_THE_END: Duration = Duration::from_millis(10);
 
 /// When a thread that waits in a line asks without being called.
 #[derive(Debug, Default)]
-pub(super) struct Polls {
+pub(in crate::engine) struct Polls {
     /// The last sleep that no call ended.
     last: Duration,
 }
@@ -28,7 +28,7 @@ pub(super) struct Polls {
 impl Polls {
     /// How long a thread sleeps at most if `rank` clients are before it and the lease of the owner
     /// ends in `left`. `random` is between 0 and 1.
-    pub(super) fn next(&self, rank: u32, left: Duration, random: f32) -> Duration {
+    pub(in crate::engine) fn next(&self, rank: u32, left: Duration, random: f32) -> Duration {
         // Those that are further behind ask later when the lease ends.
         let lease_ends = left + SPACING_AT_THE_END * rank;
         let longest = lease_ends.min(LONGEST);
@@ -43,7 +43,7 @@ impl Polls {
     }
 
     /// Records that no call ended a sleep of this length.
-    pub(super) fn elapsed(&mut self, slept: Duration) {
+    pub(in crate::engine) fn elapsed(&mut self, slept: Duration) {
         self.last = slept;
     }
 }

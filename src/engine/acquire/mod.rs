@@ -21,7 +21,7 @@ mod all;
 mod begin;
 mod first;
 mod give_up;
-mod line;
+pub(in crate::engine) mod line;
 mod majority;
 mod observed;
 mod own;

@@ -95,16 +95,20 @@ impl<'a> Acquisition<'a> {
             log_that_there_are_none(first);
         }
         let is_own = self.late.as_ref().map(OwnerId::as_str) == Some(&holder);
-        let is_reserved = holder.is_empty() && rank > Some(0);
+        let is_reserved = first.protocol.is_exclusive() && holder.is_empty() && rank > Some(0);
         if is_reserved {
             // The client that was called may not answer.
             self.polls = Polls::default();
         }
         let left = if is_reserved { LONGEST } else { left };
+        // A client of Redisson does not call the line. So the first two clients listen to its
+        // release.
         let is_foreign = !holder.is_empty() && !OwnerId::is_of_this_library(&holder);
         if is_foreign {
             self.claim.refused_by(&part.id, holder.clone());
         }
+        let listens =
+            is_foreign && matches!(rank, Some(0 | 1)) || first.protocol.listens(&reply.reply);
         budget.note_holder(holder);
         HeldByOther {
             unit: at,
@@ -112,6 +116,7 @@ impl<'a> Acquisition<'a> {
             left,
             rank,
             is_foreign,
+            listens,
             asked: reply.asked,
             is_own,
         }

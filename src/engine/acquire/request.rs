@@ -90,7 +90,7 @@ impl<'a> Acquisition<'a> {
         let first = &self.units[0];
         Wish {
             holds: first.parts[0].holds_of_a_grant(first.terms, self.expected_holds),
-            waits,
+            waits: waits || self.leaves_reserved,
             place: self
                 .place
                 .clone()

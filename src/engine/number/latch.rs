@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::waiting::Step;
-use super::{IfUnclear, Number, refused};
+use super::waiting::{Refusal, Step};
+use super::{IfUnclear, Number, Ready, refused};
 use crate::base::call_budget::CallBudget;
 use crate::base::interrupt::Interrupt;
 use crate::error::Result;
 use crate::observe::{self, Outcome};
-use crate::protocol::{RequestCopy, number};
+use crate::protocol::{Ask, RequestCopy, number};
 
 /// The largest number that a script of Redis can count with.
 const LARGEST_COUNT: u64 = (1 << 53) - 1;
@@ -49,10 +49,10 @@ impl Number {
         interrupt: Option<&Interrupt>,
     ) -> Result<bool> {
         let budget = &self.budget_to_wait(time, interrupt)?;
-        let request = |_| {
+        let request = |_: Ask<'_>, _: Option<Ready<'_>>| {
             Ok(match self.count_within(budget)? {
                 0 => Step::DoneForAll,
-                _ => Step::Wait(None),
+                _ => Step::Wait(Refusal::default()),
             })
         };
         let call = || self.request_until_done(0, budget, request);

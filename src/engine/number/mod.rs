@@ -20,6 +20,7 @@ mod waiting;
 
 use std::fmt::Display;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use redis::{RedisResult, Value};
@@ -31,8 +32,8 @@ use crate::base::key::{Family, LockKey};
 use crate::base::lanes::RequestId;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::protocol::{NumberKey, RequestCopy, number, records};
-use crate::request::{LostCopies, NoReply, Reply, Request, request_one};
+use crate::protocol::{Ask, NumberKey, RequestCopy, number, records};
+use crate::request::{LostCopies, NoReply, Prepared, Reply, Request, request_one};
 use crate::script::Call;
 
 /// For how long a request is repeated, by its caller and then by the watchdog. Redis keeps its
@@ -50,6 +51,8 @@ pub(crate) struct Number {
     key: LockKey,
     /// The key of this client's records about the number.
     records: Arc<str>,
+    /// Other clients are known to wait: the last request was refused.
+    is_contended: Arc<AtomicBool>,
 }
 
 /// A clear reply to a request that Redis executes at most once.
@@ -73,6 +76,12 @@ impl<'a, T> Clear<'a, T> {
     }
 }
 
+/// The next request of a waiting thread, which the subscriber thread sends when a message arrives.
+struct Ready<'a> {
+    id: RequestId<'a>,
+    request: Arc<Prepared>,
+}
+
 /// What becomes of a request without a clear reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IfUnclear {
@@ -89,6 +98,7 @@ impl Number {
         let key = LockKey::of(family, &core.namespace, name);
         Self {
             records: records(&key, &core.owner_prefix).into(),
+            is_contended: Arc::default(),
             key,
             core,
         }
@@ -154,20 +164,36 @@ impl Number {
 
     /// Sends a request that Redis executes at most once, until there is a clear reply or the budget
     /// ends.
-    fn request_once<T>(
-        &self,
+    fn request_once<'a, T>(
+        &'a self,
         call: impl Fn(RequestCopy<'_>) -> Call,
         decode: fn(&Value) -> RedisResult<T>,
         if_unclear: IfUnclear,
         budget: &CallBudget,
-    ) -> Result<Clear<'_, T>> {
+    ) -> Result<Clear<'a, T>> {
+        self.request_ready(None, call, decode, if_unclear, budget)
+    }
+
+    /// As [`request_once`](Self::request_once). The first request may be ready, or sent.
+    fn request_ready<'a, T>(
+        &'a self,
+        mut ready: Option<Ready<'a>>,
+        call: impl Fn(RequestCopy<'_>) -> Call,
+        decode: fn(&Value) -> RedisResult<T>,
+        if_unclear: IfUnclear,
+        budget: &CallBudget,
+    ) -> Result<Clear<'a, T>> {
         let _call = self.core.watchdog.begin_call();
         // Other processes may wait for what is repeated.
         if if_unclear != IfUnclear::Repeat {
             self.core.check_not_shut_down(self.name())?;
         }
         loop {
-            let (id, limit) = (self.core.lanes.next(), Moment::now().after(REPEATED));
+            let limit = Moment::now().after(REPEATED);
+            let (id, prepared) = match ready.take() {
+                Some(ready) => (ready.id, Some(ready.request)),
+                None => (self.core.lanes.next(), None),
+            };
             let copy = |is_repeated| {
                 call(RequestCopy {
                     id: &id,
@@ -175,7 +201,7 @@ impl Number {
                 })
             };
             let deadline = budget.reply_deadline();
-            let sent = self.send(copy, deadline.min(limit), budget);
+            let sent = self.send(copy, prepared.as_deref(), deadline.min(limit), budget);
             let sent = sent.map(|reply| (decode(&reply.reply), reply));
             let (error, lost_copies, is_unclear) = match sent {
                 Ok((Ok(value), reply)) => return Ok(Clear::new(id, value, &reply)),
@@ -212,11 +238,20 @@ impl Number {
     fn send(
         &self,
         copy: impl Fn(bool) -> Call,
+        prepared: Option<&Prepared>,
         until: Moment,
         budget: &CallBudget,
     ) -> Result<Reply, NoReply> {
-        let request = Request::new(&self.core.redis, &self.key, copy(false));
-        request_one(&request, |_| Some(copy(true)), until, budget)
+        let request = Request {
+            prepared,
+            ..Request::new(&self.core.redis, &self.key, copy(false))
+        };
+        let result = request_one(&request, |_| Some(copy(true)), until, budget);
+        if prepared.is_some_and(Prepared::is_outdated) {
+            // The wake-up of a later message has been taken.
+            budget.unparker().unpark();
+        }
+        result
     }
 
     /// The error of a request that Redis may have executed, although it refused the last copy.
@@ -227,6 +262,28 @@ impl Number {
             other => other.to_string().into(),
         };
         self.core.redis.unavailable(&self.key, budget, cause)
+    }
+
+    /// Makes the next request of a thread in the line, which takes permits. `None` if replicas have
+    /// to confirm it: then the thread sends it itself.
+    fn prepare(&self, permits: u32, place: &str) -> Option<Ready<'_>> {
+        if self.core.redis.min_replicas.is_some() {
+            return None;
+        }
+        let id = self.core.lanes.next();
+        let (copy, ask) = (RequestCopy::first(&id), Ask::in_line(place));
+        let call = self.key().take(copy, permits, ask);
+        let request = Prepared::new(&self.core.redis, &self.key, call);
+        Some(Ready { id, request })
+    }
+
+    /// Takes back a request for permits that the subscriber thread may have sent.
+    fn take_back(&self, ready: Ready<'_>) {
+        let lost_copies = ready.request.abandon();
+        if lost_copies.is_ambiguous() {
+            let (call, limit) = (ready.request.call().clone(), Moment::NEVER);
+            self.clean_up(ready.id, call, lost_copies, IfUnclear::Undo, limit);
+        }
     }
 
     /// Deals in the background with a request that Redis may or may not have executed.

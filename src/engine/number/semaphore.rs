@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::waiting::Step;
-use super::{IfUnclear, Number, refused};
+use super::waiting::{Refusal, Step};
+use super::{IfUnclear, Number, Ready, refused};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
@@ -11,7 +11,7 @@ use crate::base::lanes::RequestId;
 use crate::engine::wait::{FIRST_POLL, polls, wait_until};
 use crate::error::{Error, Result};
 use crate::observe::{self, Outcome};
-use crate::protocol::{RequestCopy, number};
+use crate::protocol::{Ask, RequestCopy, Taken, number, taken};
 
 impl Number {
     pub(crate) fn try_set_permits(&self, permits: u32) -> Result<bool> {
@@ -33,25 +33,33 @@ impl Number {
             budget.check_interrupt(self.name())?;
             return Ok(true);
         }
-        let call =
-            || self.request_until_done(permits, budget, |ahead| self.take(permits, ahead, budget));
+        let call = || {
+            let take = |ask: Ask<'_>, ready| self.take(permits, ask, ready, budget);
+            self.request_until_done(permits, budget, take)
+        };
         let waited = observe::wait(self.name(), "semaphore", call, Outcome::of_wait);
         let outcome = Outcome::of(&waited, Outcome::of_wait);
         self.core.observer.count_failure(outcome);
         waited
     }
 
-    /// One request for permits, of which `left_over` more must be free. Repeated while too few
-    /// replicas confirm it.
-    fn take(&self, permits: u32, left_over: u64, budget: &CallBudget) -> Result<Step> {
+    /// One request for permits, which may be ready. Repeated while too few replicas confirm it.
+    fn take<'a>(
+        &'a self,
+        permits: u32,
+        ask: Ask<'_>,
+        mut ready: Option<Ready<'a>>,
+        budget: &CallBudget,
+    ) -> Result<Step> {
         let redis = &self.core.redis;
         // Until permits that do not count are given back.
         let _call = self.core.watchdog.begin_call();
         let mut pauses = polls();
         let mut unreplicated = self.core.waiting.confirmed_replicas(&self.key);
         wait_until(budget, self.name(), || {
-            let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, left_over);
-            let clear = self.request_once(call, number::<u32>, IfUnclear::Undo, budget);
+            let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, ask);
+            let asked = Moment::now();
+            let clear = self.request_ready(ready.take(), call, taken, IfUnclear::Undo, budget);
             let clear = clear.map_err(|error| match (&error, unreplicated) {
                 (Error::Unavailable { .. }, Some(confirmed)) => {
                     redis.too_few_replicas(&self.key, confirmed)
@@ -60,10 +68,14 @@ impl Number {
             })?;
             let Some(confirmed) = clear.unreplicated else {
                 return Ok(Some(match clear.value {
-                    // The refusal may be that of a lost copy, from before a release whose message
-                    // ended a pause of the request.
-                    0 => Step::Wait(clear.is_repeated.then_some(FIRST_POLL)),
-                    _ => Step::Done,
+                    Taken::Done => Step::Done,
+                    Taken::Refused { rank, listens } => Step::Wait(Refusal {
+                        // The refusal may be that of a lost copy, from before a release whose
+                        // message ended a pause of the request.
+                        again: clear.is_repeated.then_some(FIRST_POLL),
+                        in_line: rank.map(|rank| (rank, asked)),
+                        listens,
+                    }),
                 }));
             };
             self.give_back(clear.id, budget);

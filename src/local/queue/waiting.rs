@@ -11,7 +11,7 @@ use crate::base::owner::ThreadId;
 impl LocalQueue {
     /// A claim without tickets, for one request for a lock whose holds do not exclude each other.
     /// `None` if a thread of this client waits for that lock, and this one would pass it, or if
-    /// this client has to leave the lock to other clients.
+    /// other clients are known to wait.
     pub(crate) fn claim_without_ticket(
         self: &Arc<Self>,
         lock: &LockId,
@@ -20,7 +20,7 @@ impl LocalQueue {
         let is_free = || {
             let locks = self.0.lock();
             let entry = locks.entries.get(lock);
-            entry.is_none_or(|entry| entry.is_free() && !entry.yields.has_pause())
+            entry.is_none_or(|entry| entry.is_free() && !entry.yields.is_contended())
         };
         (may_pass || is_free()).then(|| Claim::new(self, List::new(), ThreadId::current(), false))
     }

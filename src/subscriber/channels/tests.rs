@@ -55,6 +55,21 @@ fn a_listener_that_expects_a_word_is_woken_by_messages_with_this_word() {
     }
 }
 
+/// The sign of a message says that its script has called the clients in the line.
+#[test]
+fn a_client_in_a_line_is_woken_by_messages_without_a_sign() {
+    let mut channels = Channels::default();
+    let (one, _first) = pair();
+    channels.add(&channel(), one, Some(NOT_CALLED), None);
+    for (text, count) in [("3", 1), ("+3", 0), ("-3", 1)] {
+        assert_eq!(
+            channels.message("channel", text, Moment::ZERO).len(),
+            count,
+            "{text:?}"
+        );
+    }
+}
+
 #[test]
 fn a_channel_that_was_never_subscribed_is_forgotten_with_its_last_listener() {
     let mut channels = Channels::default();

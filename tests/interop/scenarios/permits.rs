@@ -14,6 +14,7 @@ pub fn checks() -> Vec<Check> {
     vec![
         Check::both_ways("semaphore", "one number of permits", counting),
         Check::both_ways("semaphore", "wake-up", wake_up),
+        Check::once("semaphore", "both sides wait for permits", both_wait),
         Check::once("semaphore", "4 + 4 threads and 3 permits", compete),
     ]
 }
@@ -56,6 +57,28 @@ fn wake_up(cast: Cast<'_>) -> Outcome {
     }
     within(WAKE_UP + SLIP, "the longest wake-up", longest)?;
     Ok(format!("{times} times, longest {longest:.1?}"))
+}
+
+/// The message of a release has a sign while a client of this library is in the line. Redisson reads
+/// it as a number.
+fn both_wait(stage: &Stage, _: &str) -> Outcome {
+    let name = unique("semaphore");
+    let (java, rust) = (stage.java.thread(1), stage.rust.thread(1));
+    java.expect(&format!("semaphore-set {name} 1"), "true")?;
+    java.expect(&format!("semaphore-acquire {name} 1"), "ok")?;
+    let acquire = format!("semaphore-acquire {name} 1");
+    let waiting = [java.begin(&acquire)?, rust.begin(&acquire)?];
+    stage.await_waiting(java, &name)?;
+    stage.await_waiting(rust, &name)?;
+    let start = Instant::now();
+    let release = format!("semaphore-release {name} 2");
+    stage.rust.thread(2).expect(&release, "ok")?;
+    let mut longest = Duration::ZERO;
+    for waiting in waiting {
+        longest = longest.max(waiting.expect("ok")?.at - start);
+    }
+    within(WAKE_UP + SLIP, "the longest wake-up", longest)?;
+    Ok(format!("longest {longest:.1?}"))
 }
 
 fn compete(stage: &Stage, _: &str) -> Outcome {

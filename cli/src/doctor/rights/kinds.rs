@@ -23,10 +23,10 @@ pub(super) const SEMAPHORES: &[&str] = &["semaphores", LEASED];
 pub(super) const LATCHES: &[&str] = &["latches"];
 pub(super) const LEASES: &[&str] = &[LEASED];
 pub(super) const NUMBERS: &[&str] = &["semaphores", LEASED, "latches"];
-pub(super) const CONDITIONS_OR_LEASES: &[&str] = &[CONDITIONS, LEASED];
+pub(super) const CONDITIONS_OR_SEMAPHORES: &[&str] = &[CONDITIONS, "semaphores", LEASED];
 pub(super) const LINE_CONDITIONS_OR_LEASES: &[&str] = &[CONDITIONS, LEASED, LINES];
 pub(super) const FAIR_OR_LEASES: &[&str] = &[FAIR_LOCKS, LEASED];
-pub(super) const SCORES: &[&str] = &[FAIR_LOCKS, CONDITIONS, LEASED, TURNS];
+pub(super) const SCORES: &[&str] = &[FAIR_LOCKS, CONDITIONS, "semaphores", LEASED, TURNS];
 pub(super) const SORTED_SETS: &[&str] = &[FAIR_LOCKS, CONDITIONS, LEASED, LINES];
 
 /// The rules of ACL SETUSER for the keys and channels beside a lock, by their places in the forms.

@@ -98,7 +98,7 @@ const OF_KINDS: [(&str, &str); 17] = [
     ("rpush", "fair locks"),
     ("zadd", "fair locks"),
     ("zcard", "fair locks"),
-    ("zcount", "semaphores with leases"),
+    ("zcount", "semaphores"),
     ("zrange", "conditions"),
     ("zrangebyscore", "conditions"),
     ("zrank", "lines of waiting clients"),

@@ -1,0 +1,298 @@
+//! The line of the clients that wait for permits, of both kinds of semaphores.
+
+use std::sync::{Mutex, mpsc};
+use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
+
+use leasehold::{Error, Interrupt, Lease, LockClient, Result};
+
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, Millis, SLIP, SOON, eventually, millis, throughout};
+use crate::support::traffic::scripts;
+use crate::support::{client, unique};
+
+/// The longest time from a release until a waiting client has the permit.
+const WAKE_UP: Millis = Millis(100);
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Semaphore,
+    Leased,
+}
+
+/// The scores of places are larger: microseconds since 1970.
+const WAITING: u64 = 1_700_000_000_000_000;
+
+const KINDS: [Kind; 2] = [Kind::Semaphore, Kind::Leased];
+
+impl Kind {
+    /// Adds permits, which may be the first.
+    fn add(self, client: &LockClient, name: &str, permits: i32) {
+        match self {
+            Self::Semaphore => client.semaphore(name).add_permits(permits),
+            Self::Leased => client.leased_semaphore(name).add_permits(permits),
+        }
+        .unwrap();
+    }
+
+    /// Takes a permit, which stays taken.
+    fn take(self, client: &LockClient, name: &str, wait: Duration) -> bool {
+        match self {
+            Self::Semaphore => client.semaphore(name).try_acquire(1, wait).unwrap(),
+            Self::Leased => {
+                let permit = client
+                    .leased_semaphore(name)
+                    .try_acquire(wait, Lease::RENEWED)
+                    .unwrap();
+                permit.map(std::mem::forget).is_some()
+            }
+        }
+    }
+
+    fn wait_interruptibly(
+        self,
+        client: &LockClient,
+        name: &str,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        match self {
+            Self::Semaphore => {
+                let semaphore = client.semaphore(name);
+                let taken = semaphore.try_acquire_interruptibly(1, SOON.get(), interrupt);
+                taken.map(drop)
+            }
+            Self::Leased => {
+                let semaphore = client.leased_semaphore(name);
+                let lease = Lease::RENEWED;
+                let permit = semaphore.try_acquire_interruptibly(SOON.get(), lease, interrupt);
+                permit.map(drop)
+            }
+        }
+    }
+}
+
+/// A name of which clients wait for permits.
+struct Line {
+    server: Server,
+    name: String,
+    /// The number of each client that has got a permit.
+    granted: mpsc::Sender<usize>,
+    grants: Mutex<mpsc::Receiver<usize>>,
+}
+
+impl Line {
+    fn new() -> Self {
+        let (granted, grants) = mpsc::channel();
+        Self {
+            server: Server::start(),
+            name: unique("line"),
+            granted,
+            grants: Mutex::new(grants),
+        }
+    }
+
+    fn key(&self) -> String {
+        format!("leasehold_line:{{{}}}", self.name)
+    }
+
+    fn places(&self) -> usize {
+        self.server
+            .ask(redis::cmd("ZCOUNT").arg(self.key()).arg(WAITING).arg("inf"))
+    }
+
+    /// A client that does not answer, at the head of the line.
+    fn add_place(&self, channel: &str) {
+        let mut enter = redis::cmd("ZADD");
+        let () = self
+            .server
+            .ask(enter.arg(self.key()).arg(WAITING).arg(channel));
+    }
+
+    /// Starts a client that waits for a permit. Returns when it is in the line.
+    fn wait<'a>(&'a self, scope: &'a Scope<'a, '_>, kind: Kind, number: usize) {
+        let before = self.places();
+        let granted = self.granted.clone();
+        scope.spawn(move || {
+            let client = client(&self.server.url());
+            if kind.take(&client, &self.name, SOON.get()) {
+                granted.send(number).unwrap();
+            }
+        });
+        eventually("it is in the line", || self.places() > before);
+    }
+
+    fn has_none_granted(&self) -> bool {
+        self.grants.lock().unwrap().try_recv().is_err()
+    }
+
+    /// The next client that gets a permit.
+    fn next(&self) -> usize {
+        let grants = self.grants.lock().unwrap();
+        grants.recv_timeout(SOON.get()).unwrap()
+    }
+}
+
+#[test]
+fn a_release_calls_as_many_clients_as_permits_are_free_in_their_order() {
+    const CLIENTS: usize = 8;
+    for kind in KINDS {
+        let line = Line::new();
+        let ours = client(&line.server.url());
+        kind.add(&ours, &line.name, 1);
+        assert!(kind.take(&ours, &line.name, Duration::ZERO));
+        thread::scope(|scope| {
+            for number in 0..CLIENTS {
+                line.wait(scope, kind, number);
+            }
+            // Each has asked again after its subscription.
+            thread::sleep(SLIP.get());
+            let before = scripts(&line.server);
+            let mut expected = 0..CLIENTS;
+            for permits in [1, 1, 3, 1, 2] {
+                kind.add(&ours, &line.name, permits);
+                let mut granted: Vec<_> = (0..permits).map(|_| line.next()).collect();
+                granted.sort_unstable();
+                let first: Vec<_> = expected.by_ref().take(granted.len()).collect();
+                assert_eq!(granted, first, "{kind:?}");
+            }
+            // When the client leaves that listens, another one asks twice.
+            let sent = scripts(&line.server) - before;
+            assert!(sent <= 5 + CLIENTS as u64 + 2 * 3, "{kind:?}: {sent}");
+        });
+        assert_eq!(line.places(), 0);
+    }
+}
+
+#[test]
+fn clients_that_are_gone_are_passed_at_once_and_those_that_do_not_answer_soon() {
+    for kind in KINDS {
+        let line = Line::new();
+        let ours = client(&line.server.url());
+        kind.add(&ours, &line.name, 0);
+        for gone in 0..10 {
+            line.add_place(&format!("gone-{gone}"));
+        }
+        thread::scope(|scope| {
+            line.wait(scope, kind, 1);
+            let released = Instant::now();
+            kind.add(&ours, &line.name, 1);
+            line.next();
+            let took = released.elapsed();
+            assert!(took < WAKE_UP.get(), "{kind:?}: {took:?}");
+            assert_eq!(line.places(), 0);
+
+            let mut stopped = line.server.connection();
+            let mut stopped = stopped.as_pubsub();
+            stopped.subscribe("stopped").unwrap();
+            line.add_place("stopped");
+            line.wait(scope, kind, 2);
+            let released = Instant::now();
+            kind.add(&ours, &line.name, 1);
+            stopped.get_message().unwrap();
+            line.next();
+            let took = released.elapsed();
+            assert!(took < millis(5_000), "{kind:?}: {took:?}");
+        });
+    }
+}
+
+/// It does not call the line. One client listens to it, whichever are called.
+#[test]
+fn releases_by_clients_of_redisson_wake_the_clients_in_their_order() {
+    const CLIENTS: usize = 6;
+    for kind in KINDS {
+        let line = Line::new();
+        let ours = client(&line.server.url());
+        kind.add(&ours, &line.name, 0);
+        let channel = format!("redisson_sc:{{{}}}", line.name);
+        let listen = || -> u32 {
+            let numsub = redis::cmd("PUBSUB").arg("NUMSUB").arg(&channel).clone();
+            line.server.ask::<(String, u32)>(&numsub).1
+        };
+        let java = |permits: i64| {
+            let _: i64 = line
+                .server
+                .ask(redis::cmd("INCRBY").arg(&line.name).arg(permits));
+            let mut publish = redis::cmd("PUBLISH");
+            let _: i64 = line.server.ask(publish.arg(&channel).arg(permits));
+        };
+        thread::scope(|scope| {
+            for number in 0..CLIENTS {
+                line.wait(scope, kind, number);
+            }
+            eventually("one listens", || listen() == 1);
+            throughout(A_WHILE.get(), "one listens", || listen() == 1);
+            kind.add(&ours, &line.name, 1);
+            assert_eq!(line.next(), 0, "{kind:?}");
+            for number in 1..3 {
+                let released = Instant::now();
+                java(1);
+                assert_eq!(line.next(), number, "{kind:?}");
+                let took = released.elapsed();
+                assert!(took < WAKE_UP.get(), "{kind:?}: {took:?}");
+            }
+            java(3);
+            let mut rest = [line.next(), line.next(), line.next()];
+            rest.sort_unstable();
+            assert_eq!(rest, [3, 4, 5], "{kind:?}");
+        });
+    }
+}
+
+#[test]
+fn a_client_that_gives_up_leaves_the_line_and_the_next_one_is_called() {
+    for kind in KINDS {
+        let line = Line::new();
+        let ours = client(&line.server.url());
+        kind.add(&ours, &line.name, 0);
+        assert!(!kind.take(&ours, &line.name, A_WHILE.get()));
+        assert_eq!(line.places(), 0, "{kind:?}");
+        let interrupt = Interrupt::new();
+        thread::scope(|scope| {
+            let first = scope.spawn(|| kind.wait_interruptibly(&ours, &line.name, &interrupt));
+            eventually("it is in the line", || line.places() == 1);
+            line.wait(scope, kind, 1);
+            // Without a message.
+            let _: i64 = line.server.ask(redis::cmd("INCR").arg(&line.name));
+            let interrupted = Instant::now();
+            interrupt.interrupt();
+            assert!(matches!(
+                first.join().unwrap(),
+                Err(Error::Interrupted { .. })
+            ));
+            line.next();
+            assert!(interrupted.elapsed() < WAKE_UP.get(), "{kind:?}");
+        });
+    }
+}
+
+#[test]
+fn a_client_that_needs_several_permits_is_not_overtaken_by_those_behind_it() {
+    let line = Line::new();
+    let ours = client(&line.server.url());
+    let permits = ours.semaphore(&line.name);
+    permits.add_permits(1).unwrap();
+    assert!(permits.try_acquire(1, Duration::ZERO).unwrap());
+    let theirs = client(&line.server.url());
+    thread::scope(|scope| {
+        let several = scope.spawn(|| theirs.semaphore(&line.name).acquire(3).unwrap());
+        eventually("it is in the line", || line.places() == 1);
+        line.wait(scope, Kind::Semaphore, 1);
+        for _ in 0..2 {
+            permits.add_permits(1).unwrap();
+            // For longer than a permit is reserved for a client that does not ask.
+            throughout(millis(800), "both wait", || {
+                !several.is_finished() && line.has_none_granted()
+            });
+        }
+        assert!(
+            permits.try_acquire(1, Duration::ZERO).unwrap(),
+            "it does not wait"
+        );
+        permits.add_permits(2).unwrap();
+        several.join().unwrap();
+        permits.add_permits(1).unwrap();
+        line.next();
+    });
+    assert_eq!((line.places(), permits.available().unwrap()), (0, 0));
+}
