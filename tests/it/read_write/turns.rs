@@ -246,3 +246,30 @@ fn the_first_writer_listens_to_the_readers_of_redisson_that_are_left() {
         within(SLIP.get(), "the lock", || writer.join().unwrap());
     });
 }
+
+/// A reader of the client has given up without a reply.
+#[test]
+fn a_place_that_an_earlier_wait_has_left_gets_the_role_of_the_next_wait() {
+    let (server, ours, theirs) = two_clients();
+    let long = Lease::fixed(SOON.get() * 6);
+    let reading = ours.read().acquire_with(long).unwrap();
+    let attempt = theirs.write().try_lock(A_WHILE.get(), Lease::RENEWED);
+    assert!(!attempt.unwrap());
+    let control: Vec<String> = server.ask(redis::cmd("PUBSUB").arg("CHANNELS"));
+    let line = "leasehold_line:{lock}";
+    let mut left = redis::cmd("ZADD");
+    server.ask::<u32>(left.arg(line).arg(1.5).arg(&control[0]));
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| theirs.write().acquire().unwrap().unlock().unwrap());
+        eventually("the place of a writer", || {
+            let mut score = redis::cmd("ZSCORE");
+            server
+                .ask::<f64>(score.arg(line).arg(&control[0]))
+                .to_bits()
+                == 1_f64.to_bits()
+        });
+        assert!(!can_read(&client(&server.url()).read_write_lock("lock")));
+        reading.unlock().unwrap();
+        writer.join().unwrap();
+    });
+}
