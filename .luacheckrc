@@ -7,10 +7,12 @@ files["lua/shared"] = { ignore = { "211" }, read_globals = {
     -- shared/line.lua
     "RESERVED", "KEPT", "REMOVED", "line_of", "now_micros", "first_in", "time_left", "call_first",
     "enter_line", "leave_line",
+    -- shared/once.lua, shared/permits.lua
+    "recorded", "once", "number_of", "available_in", "text_of", "lease_permit", "end_lease",
 } }
 files["lua/*.lua"] = { read_globals = {
     "holder_of", "PLACE", "fair_head", "notify_head", "number_of", "once", "recorded", "unchanged",
-    "available_in", "text_of", "now_millis", "wrong_type",
+    "available_in", "text_of", "lease_permit", "end_lease", "now_millis", "wrong_type",
     -- shared/waiters.lua
     "type_error", "keep", "sweep", "notify", "tell",
     -- shared/read_write.lua

@@ -70,19 +70,9 @@ end
 
 available = available or 0
 if waits and may_take(key, place, 1, available, publish) or not waits and available > 0 then
-    local left = pcall('decrby', key, 1)
+    local left = lease_permit(key, leases, id, ends)
     if type(left) == 'table' then
         return left
-    end
-    local leased = pcall('zadd', leases, text_of(ends), id)
-    if leased ~= 1 then
-        call('incrby', key, 1)
-        return leased
-    end
-    -- A semaphore that ends at a certain time ends as a whole.
-    local life = call('pttl', key)
-    if life > 0 then
-        call('pexpire', leases, life)
     end
     leave_permits(key, place, left, publish)
     return nil

@@ -11,7 +11,7 @@
 --             an id
 -- reply       the list of these; for one permit, its reply alone. An error if a key has another
 --             type or form
-local call, pcall = redis.call, redis.pcall
+local pcall = redis.pcall
 local publish = ARGV[#ARGV]
 local replies = {}
 for i = 1, #KEYS, 2 do
@@ -23,14 +23,9 @@ for i = 1, #KEYS, 2 do
         if type(ends) == 'table' then
             return wrong_type('leases', leases, 'sorted set', ends)
         elseif ends then
-            -- First, because Redis allows this command also if it is short of memory, and the
-            -- following one then, too.
-            call('zrem', leases, id)
-            local available = pcall('incrby', key, 1)
+            local available = end_lease(key, leases, id, ends)
             if type(available) == 'table' then
-                call('zadd', leases, ends, id)
-                local _, failure = available_in(key)
-                return failure or available
+                return available
             end
             local listeners, waiting = notify_free(key, channel, available, publish)
             reply = 1 + 2 * listeners + (waiting and 1 or 0)

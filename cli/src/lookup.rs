@@ -7,7 +7,7 @@ use super::details::Share;
 use super::kinds::Kind;
 use super::name::Name;
 use super::outcome::{Failure, NOT_HELD, Result, UNAVAILABLE, settle};
-use super::probe::{Found, Probe};
+use super::probe::{Found, Probe, command};
 use super::reporter::Reporter;
 use super::row::Row;
 use leasehold::admin::{self, LockKeys, Server, ServerError};
@@ -223,19 +223,20 @@ fn channels(client: &LockClient, name: &str, row: &Row, shares: &[Share]) -> Vec
     }
 }
 
-/// How many clients are in the line of the lock; 0 if the user may not ask, and while its slot moves
-/// to another server.
+/// How many clients are in the line of the lock and do not listen to its channel; 0 if the user may
+/// not ask, and while its slot moves to another server.
 fn in_line(client: &LockClient, server: &Server, name: &str) -> u64 {
-    let mut line = redis::cmd("ZCOUNT");
-    // The mark of a call has a negative score.
-    line.arg(LockKeys::new(client, name).line)
-        .arg(0)
-        .arg("+inf");
-    let count = Probe::connect(client, server).ok().and_then(|mut probe| {
-        let reply = probe.run(&line).ok()?;
-        probe.decode(reply).ok()
-    });
-    count.unwrap_or(0)
+    // Places have times as scores. That of the client which also listens to a semaphore is 1, in a
+    // second entry.
+    let count = |least: &str, most: &str| {
+        let line = LockKeys::new(client, name).line;
+        let count = command("ZCOUNT", line).arg(least).arg(most).clone();
+        let mut probe = Probe::connect(client, server).ok()?;
+        let reply = probe.run(&count).ok()?;
+        probe.decode::<u64>(reply).ok()
+    };
+    let (places, listening) = (count("1000000000", "+inf"), count("1", "1"));
+    places.unwrap_or(0).saturating_sub(listening.unwrap_or(0))
 }
 
 /// How many connections listen for releases of the lock. They listen at its server, also while its

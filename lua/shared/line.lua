@@ -20,12 +20,6 @@ local KEPT = 90000
 -- What the score of a reader has after the decimal point. Others have a whole number.
 local READER = 0.5
 
--- Names such as `a` and `{a}` have different lines.
-local function line_of(lock)
-    local has_braces = string.find(lock, '{', 1, true)
-    return has_braces and 'leasehold_line::' .. lock or 'leasehold_line:{' .. lock .. '}'
-end
-
 local function now_micros()
     local now = redis.call('time')
     return now[1] * 1000000 + now[2]
