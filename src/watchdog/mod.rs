@@ -192,7 +192,11 @@ impl Watchdog {
     /// Removes a target. Does not wait for a renewal that is on its way: it can only touch this
     /// owner's own field, and its result is ignored.
     pub(crate) fn forget(&self, id: TargetId) {
-        let forgotten = self.shared.state.lock().registry.remove(id);
+        let mut state = self.shared.state.lock();
+        // Most grants are forgotten before their schedule is read.
+        state.noted.pop_if(|last| *last == id);
+        let forgotten = state.registry.remove(id);
+        drop(state);
         drop(forgotten);
     }
 

@@ -171,7 +171,8 @@ impl<'a> Acquisition<'a> {
         let is_live = self.wait.listen(&channels) == channels.len();
         self.prepare(part, &channels);
         let is_woken = self.wait.sleep_counted(&part.core, is_live, left);
-        if let Some(pause) = self.pause.filter(|_| is_woken) {
+        // What is kept is not kept for longer.
+        if let Some(pause) = self.pause.filter(|_| is_woken && self.kept_until.is_none()) {
             self.let_others_pass(Moment::now().after(pause.length));
         }
         is_woken
@@ -179,7 +180,7 @@ impl<'a> Acquisition<'a> {
 
     /// Prepares the next request, which the subscriber thread sends when a message arrives.
     fn prepare(&mut self, part: &'a Part, channels: &[Channel<'a>]) {
-        // With several requests, after a pause, or with replicas that have to confirm the lock, this
+        // With several requests, while it lets others pass, or with replicas that have to confirm the lock, this
         // thread sends them itself.
         let confirms = part.core.redis.min_replicas.is_some();
         let pauses = self.pause.is_some_and(|pause| pause.holds > 0);

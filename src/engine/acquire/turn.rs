@@ -23,8 +23,17 @@ impl Acquisition<'_> {
     /// If this client has released the lock while other clients listened: waits until they have had
     /// it, or could have acquired it.
     pub(super) fn leave_to_others(&mut self) {
-        let (pause, budget) = (self.claim.take_pause(), self.call.budget);
+        let budget = self.call.budget;
+        if budget.is_wait_over() {
+            return;
+        }
+        let pause = self.claim.take_pause();
         self.pause = pause.filter(|pause| pause.is_in_line || !pause.until.is_past());
+        if let Some(pause) = &mut self.pause {
+            // The rest of a limited wait is for requests.
+            let most = (budget.wait_left() / 2).div_duration_f32(pause.length);
+            pause.holds = pause.holds.min(most as u32).max(1);
+        }
         let Some(pause) = self.pause.filter(|pause| !pause.is_in_line) else {
             return;
         };

@@ -39,7 +39,7 @@ use crate::watchdog::{TargetId, next_target_id};
 
 /// The watchdog reads the schedule of a new grant by then, or after a third of a shorter lease. It
 /// wakes up more often anyway.
-const FIRST_LOOK: Duration = Duration::from_secs(1);
+const FIRST_READ: Duration = Duration::from_secs(1);
 
 /// A lock that Redis granted to this client. Threads have holds on it, one after another, or, if
 /// the kind of lock is shared, at the same time. The owner id in Redis is that of the grant,
@@ -116,7 +116,7 @@ struct GrantState {
     /// Since when the hold count differs from `written`.
     count_changed: Option<Moment>,
     /// When the watchdog handles the grant next, by the schedule that it has read last. Before
-    /// that: when it reads the first one.
+    /// that: by when it reads the first one.
     watched_until: Moment,
     /// The last hold that the watchdog has seen, and since when.
     seen: (u64, Moment),
@@ -199,7 +199,7 @@ impl Grant {
                 tokens,
                 written: 1,
                 count_changed: None,
-                watched_until: asked.after(FIRST_LOOK.min(lease / 3)),
+                watched_until: asked.after(FIRST_READ.min(lease / 3)),
                 seen: (1, asked),
                 kept_in_redis: None,
             }),

@@ -274,7 +274,7 @@ impl Entry {
 impl Locks {
     /// Applies `update` to the owners of these tickets. Returns the threads that wait for a reply
     /// to them.
-    fn on_reply(
+    pub(super) fn on_reply(
         &mut self,
         locks: &[LockId],
         mut update: impl FnMut(&mut TicketOwner),

@@ -1,6 +1,6 @@
 //! How the threads of this client leave locks to other clients, and what is known of those.
 
-use super::{Claim, LockId};
+use super::{Claim, LockId, wake};
 use crate::base::clock::Moment;
 use crate::local::yields::Pause;
 
@@ -13,7 +13,16 @@ impl Claim {
             let entry = locks.entries.get_mut(lock)?;
             entry.yields.take_pause()
         });
-        pauses.max_by_key(|pause| pause.until)
+        let mut pause = pauses.max_by_key(|pause| pause.until)?;
+        if self.locks.len() > 1 {
+            // Other threads of this client wait for the other locks.
+            pause.holds = pause.holds.min(1);
+        }
+        // No request is under way during the pause.
+        let waiting = locks.on_reply(&self.locks, |ticket| ticket.unanswered = None);
+        drop(locks);
+        wake(&waiting);
+        Some(pause)
     }
 
     /// Records a pause after which this client got the lock.
