@@ -12,7 +12,7 @@
 -- ARGV[6]  the command that publishes: publish or spublish
 -- reply    nil: the permit is leased. { milliseconds, rank, listens }: no permit is available for
 --          this client, and the first lease ends in this time; -1: no lease ends; -2: no permit is
---          leased either. The rank is the number of clients before this one in the line. It and
+--          leased or available. The rank is the number of clients before this one in the line. It and
 --          what follows are absent if this client is in no line. Listens is 1 if it also listens to
 --          the channel, else 0. An error, without any change, if a key has another type or form
 --
@@ -86,7 +86,7 @@ else
 end
 local first = tonumber(call('zrange', leases, 0, 0, 'withscores')[2])
 if not first then
-    return { -2, rank, listens }
+    return { available > 0 and -1 or -2, rank, listens }
 end
 -- Redisson writes this number for a permit whose lease does not end.
 if first >= 922337203685477 then

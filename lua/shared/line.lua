@@ -82,7 +82,9 @@ local function call_first(lock, publish, only_reader)
             return false
         end
         local heard = 0
-        if not called or time_left(called) > 0 then
+        -- What the line of a semaphore has besides places has no listener.
+        local is_place = not string.find(first, '^[! ]')
+        if is_place and (not called or time_left(called) > 0) then
             heard = redis.pcall(publish, first, 'called ' .. lock)
         end
         if type(heard) == 'table' then

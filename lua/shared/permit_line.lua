@@ -155,7 +155,7 @@ local function await_permits(lock, place, needed, free, publish)
         local score = redis.call('zscore', line, place)
         local first, called = first_in(line)
         local listener = redis.call('zrangebyscore', line, 1, 1)[1]
-        if score and listener then
+        if score and listener and listener ~= '!' .. place then
             -- It is not its first request. The client that listens may be dead.
             local other = string.sub(listener, 2)
             if redis.call(publish, other, '') == 0 then

@@ -241,6 +241,10 @@ impl Channels {
     /// another lock: only the thread with the ticket of a lock listens, but locks such as `a` and
     /// `{a}` share a channel.
     pub(crate) fn message(&mut self, channel: &str, text: &str, now: Moment) -> Vec<Listening> {
+        // A script has asked whether this client listens.
+        if text.is_empty() {
+            return Vec::new();
+        }
         let is_for = |listener: &&Listening| match listener.word.as_deref() {
             Some(NOT_CALLED) => !text.starts_with(NOT_CALLED),
             Some(expected) => text.split(' ').any(|word| word == expected),

@@ -100,7 +100,11 @@ impl<'a> Acquisition<'a> {
             // The client that was called may not answer.
             self.polls = Polls::default();
         }
-        let left = if is_reserved { LONGEST } else { left };
+        // Of several locks, another one may be reserved for this client for that time.
+        let left = match is_reserved && unit.parts.len() == 1 {
+            true => LONGEST,
+            false => left,
+        };
         // A client of Redisson does not call the line. So the first two clients listen to its
         // release.
         let is_foreign = !holder.is_empty() && !OwnerId::is_of_this_library(&holder);

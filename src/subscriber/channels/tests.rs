@@ -39,6 +39,8 @@ fn a_message_wakes_the_listeners_of_all_locks_that_share_its_channel() {
     listeners.for_each(|listener| listener.unparker.unpark());
     assert!(woken(&first) && woken(&second));
     assert!(channels.message("another", "0", Moment::ZERO).is_empty());
+    // The question of a script whether this client listens.
+    assert!(channels.message("channel", "", Moment::ZERO).is_empty());
 }
 
 #[test]
