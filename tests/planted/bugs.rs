@@ -31,11 +31,18 @@ impl Edit {
 
 /// Any client can release the lock, not only its holder.
 pub fn release_by_any_client() -> Vec<Edit> {
-    vec![Edit::new(
-        "lua/release.lua",
-        "pcall('hdel', lock, names)",
-        "pcall('del', lock)",
-    )]
+    vec![
+        Edit::new(
+            "lua/shared/release_alone.lua",
+            "redis.pcall('hdel', KEYS[1], ARGV[1])",
+            "redis.pcall('del', KEYS[1])",
+        ),
+        Edit::new(
+            "lua/release.lua",
+            "pcall('hdel', lock, names)",
+            "pcall('del', lock)",
+        ),
+    ]
 }
 
 /// A lease that is renewed does not expire by the local clock.
@@ -138,8 +145,8 @@ pub fn write_lock_beside_readers() -> Vec<Edit> {
 /// A permit is leased without being taken from the available ones.
 pub fn permit_that_is_not_counted() -> Vec<Edit> {
     vec![Edit::new(
-        "lua/permit_acquire.lua",
-        "pcall('decrby', key, 1)",
+        "lua/shared/permits.lua",
+        "redis.pcall('decrby', key, 1)",
         "pcall('decrby', key, 0)",
     )]
 }
