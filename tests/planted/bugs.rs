@@ -147,6 +147,6 @@ pub fn permit_that_is_not_counted() -> Vec<Edit> {
     vec![Edit::new(
         "lua/shared/permits.lua",
         "redis.pcall('decrby', key, 1)",
-        "pcall('decrby', key, 0)",
+        "redis.pcall('decrby', key, 0)",
     )]
 }
