@@ -6,7 +6,7 @@ files["lua/shared"] = { ignore = { "211" }, read_globals = {
     "now_millis", "wrong_type", "tagged", "holder_of", "is_of_this_library",
     -- shared/line.lua
     "RESERVED", "KEPT", "REMOVED", "line_of", "now_micros", "first_in", "time_left", "call_first",
-    "enter_line", "leave_line",
+    "enter_line", "leave_line", "may_use",
     -- shared/once.lua, shared/permits.lua
     "recorded", "once", "number_of", "available_in", "text_of", "lease_permit", "end_lease",
 } }

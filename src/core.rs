@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::local::{LocalQueue, WaitQueues};
 use crate::observe::{Observer, Reporter};
 use crate::request::{BatchClient, RedisClient};
+use crate::script;
 use crate::subscriber::{Handlers, Subscriber};
 use crate::topology::Topology;
 use crate::watchdog::Watchdog;
@@ -212,6 +213,14 @@ impl Core {
     /// The place of this client in the line of a lock.
     pub(crate) fn place(&self, key: &LockKey) -> Arc<str> {
         self.subscriber.place(key, &self.owner_prefix)
+    }
+
+    /// Leaves the line of a lock in the background, if the client was called and has not answered:
+    /// after a wait, a late copy of an earlier request may have entered the line again.
+    pub(crate) fn leave_if_called(&self, key: &LockKey, place: &str) {
+        let call = script::leave_line(key, place, true);
+        let until = Moment::now().after(self.command_timeout);
+        self.watchdog.release_orphan(key.clone(), call, until);
     }
 
     /// How long this client waits after the end of another owner's lease, so that waiting clients

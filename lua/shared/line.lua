@@ -103,6 +103,12 @@ local function call_first(lock, publish, only_reader)
     return false
 end
 
+-- True if the user may do all that a client does in a line. The blank is no member.
+local function may_use(line)
+    local removed, found = redis.pcall('zrem', line, ' '), redis.pcall('zrange', line, 0, 0)
+    return removed == 0 and not found.err
+end
+
 -- The client waits: gives it a place, if it has none. `role` is READER, 0, or nil for a lock without
 -- readers. Returns how many places are before its own; nil if there is no line.
 local function enter_line(lock, place, role)
@@ -114,14 +120,9 @@ local function enter_line(lock, place, role)
         if entered and entered % 1 ~= role then
             redis.pcall('zadd', line, math.floor(entered) + role, place)
         end
-    elseif not rank then
-        -- A user who may not do all of this gets no place.
-        local removed = redis.pcall('zrem', line, place)
-        local found = redis.pcall('zrange', line, 0, 0)
-        if removed == 0 and not found.err then
-            local added = redis.pcall('zadd', line, now_micros() + (role or 0), place)
-            rank = added == 1 and redis.call('zrank', line, place)
-        end
+    elseif not rank and may_use(line) then
+        local added = redis.pcall('zadd', line, now_micros() + (role or 0), place)
+        rank = added == 1 and redis.call('zrank', line, place)
     end
     if type(rank) ~= 'number' then
         return nil

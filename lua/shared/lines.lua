@@ -27,11 +27,9 @@ end
 local function enter_lines(locks, refused, place, publish, left)
     local score = now_micros()
     for _, lock in ipairs(locks) do
-        -- A user who may not do all of this gets no place. The blank is no member.
         local line = line_of(lock)
         local known, rank = redis.pcall('zscore', line, place), redis.pcall('zrank', line, place)
-        local removed, found = redis.pcall('zrem', line, ' '), redis.pcall('zrange', line, 0, 0)
-        if type(known) == 'table' or type(rank) == 'table' or removed ~= 0 or found.err then
+        if type(known) == 'table' or type(rank) == 'table' or not may_use(line) then
             return left
         end
         score = math.min(score, tonumber(known) or score)

@@ -113,8 +113,8 @@ local function has_line(lock)
     return redis.pcall('exists', line_of(lock))
 end
 
--- True if a client may take so many of the free permits. Calls the clients before it. A client
--- without a place would be the last one.
+-- True if a client may take this number of the free permits. Calls the clients before it. A client
+-- without a place is behind all others.
 local function may_take(lock, place, needed, free, publish)
     if free < needed or has_line(lock) ~= 1 then
         return free >= needed

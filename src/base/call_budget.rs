@@ -143,6 +143,13 @@ impl<'c> CallBudget<'c> {
         CallBudget::new(self.started, now, end, Duration::ZERO)
     }
 
+    /// The budget of the request that tells Redis that this call does not wait any more: at most
+    /// [`GRACE`].
+    pub(crate) fn to_give_up(&self) -> CallBudget<'static> {
+        let left = self.call_deadline().after(GRACE).left();
+        self.remaining(left.min(GRACE))
+    }
+
     /// The budget of a first request that does not wait for other holders. Redis has as long to
     /// reply as to the whole call.
     pub(crate) fn without_wait(&self) -> Self {

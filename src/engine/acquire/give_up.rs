@@ -1,19 +1,16 @@
 //! Tells Redis that a thread does not wait any more.
 
 use super::acquisition::Acquisition;
-use crate::base::call_budget::GRACE;
-use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::engine::held::Needed;
 use crate::request;
-use crate::script;
 
 impl Acquisition<'_> {
     /// Tells Redis that this client does not wait any more. Before the tickets are passed on, so
     /// that it cannot affect the wait of the next thread, which makes itself known again.
     ///
     /// Each server gets one request, except one that did not reply to the last, and all of them
-    /// take at most [`GRACE`]. None is repeated: all waits of the client have the same place, and a
+    /// take at most [`GRACE`](crate::base::call_budget::GRACE). None is repeated: all waits of the client have the same place, and a
     /// late copy could end a later wait.
     pub(super) fn give_up(&self) {
         if !self.is_known_to_wait {
@@ -33,23 +30,19 @@ impl Acquisition<'_> {
         if requests.is_empty() {
             return;
         }
-        let left = self.call.budget.call_deadline().after(GRACE).left();
-        let budget = self.call.budget.remaining(left.min(GRACE));
+        let budget = self.call.budget.to_give_up();
         // Unlike a request to all, one to a majority is not repeated.
         let once = Needed::Majority(requests.len());
         once.request(&requests, |_| true, |_| None, &budget);
     }
 
     /// After a wait whose last request has left the line: leaves it in the background if a message
-    /// has arrived since. A late copy of an earlier request may have entered the line again.
+    /// has arrived since.
     fn leave_if_called(&self) {
         let Some(place) = &self.place else { return };
         if self.call.budget.take_message() {
             for part in &self.units[0].parts {
-                let until = Moment::now().after(part.core.command_timeout);
-                let call = script::leave_line(&part.key, place, true);
-                let watchdog = &part.core.watchdog;
-                watchdog.release_orphan(part.key.clone(), call, until);
+                part.core.leave_if_called(&part.key, place);
             }
         }
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::{Number, Ready};
 use crate::base::backoff::jitter;
-use crate::base::call_budget::{CallBudget, GRACE};
+use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::engine::acquire::line::{LONGEST, Polls};
 use crate::engine::local_wait::no_reply_error;
@@ -249,20 +249,13 @@ impl Number {
         if let Some(ready) = line.ready.take() {
             self.take_back(ready);
         }
-        let leave = |only_if_called| script::leave_line(&self.key, line.place, only_if_called);
         if line.is_entered {
-            let left = budget.call_deadline().after(GRACE).left().min(GRACE);
-            let call = leave(false).not_repeatable();
             // A late copy could affect a later wait, so what gets no reply is not repeated.
-            let _ = self
-                .core
-                .redis
-                .request(&self.key, call, &budget.remaining(left));
+            let call = script::leave_line(&self.key, line.place, false).not_repeatable();
+            let redis = &self.core.redis;
+            let _ = redis.request(&self.key, call, &budget.to_give_up());
         } else if budget.take_message() {
-            // A late copy of an earlier request may have entered the line again.
-            let until = Moment::now().after(self.core.command_timeout);
-            let watchdog = &self.core.watchdog;
-            watchdog.release_orphan(self.key.clone(), leave(true), until);
+            self.core.leave_if_called(&self.key, line.place);
         }
     }
 

@@ -1,10 +1,10 @@
 //! Readers and writers enter in the order of their line.
 
 use std::sync::{Barrier, Mutex};
-use std::thread;
+use std::thread::{self, Scope};
 
-use crossbeam_channel::unbounded;
-use leasehold::{Interrupt, Lease, ReadWriteLock};
+use crossbeam_channel::{Receiver, unbounded};
+use leasehold::{Interrupt, Lease, ReadLock, ReadWriteLock};
 
 use super::{can_read, can_write, two_clients, waiting};
 use crate::line::{self, RESERVED};
@@ -22,6 +22,28 @@ fn write_before(server: &Server, lock: &ReadWriteLock, read: impl FnOnce() + Sen
         writing.unlock().unwrap();
         reader.join().unwrap();
     });
+}
+
+/// Lets these readers wait one after the other, behind `before` other clients. Each of them sends a
+/// message when it reads.
+fn begin_to_read<'s>(
+    scope: &'s Scope<'s, '_>,
+    server: &Server,
+    readers: &'s [ReadLock],
+    before: usize,
+) -> Receiver<()> {
+    let (sender, got) = unbounded();
+    for (number, read) in readers.iter().enumerate() {
+        let sender = sender.clone();
+        scope.spawn(move || {
+            let guard = read.acquire().unwrap();
+            sender.send(()).unwrap();
+            guard.unlock().unwrap();
+        });
+        let all = before + number + 1;
+        eventually("it to wait", || line::is_waiting(server, "lock", all));
+    }
+    got
 }
 
 #[test]
@@ -121,17 +143,7 @@ fn readers_behind_a_writer_that_is_interrupted_enter_at_once() {
             assert!(result.is_err());
         });
         eventually("the writer to wait", || waiting(&server) == 1);
-        let (sender, got) = unbounded();
-        for (number, read) in readers.iter().enumerate() {
-            let sender = sender.clone();
-            scope.spawn(move || {
-                let guard = read.acquire().unwrap();
-                sender.send(()).unwrap();
-                guard.unlock().unwrap();
-            });
-            let all = number + 2;
-            eventually("it to wait", || line::is_waiting(&server, "lock", all));
-        }
+        let got = begin_to_read(scope, &server, &readers, 1);
         interrupt.interrupt();
         within(SLIP.get(), "both readers", || {
             got.recv().unwrap();
@@ -152,17 +164,7 @@ fn a_downgrade_lets_in_the_readers_before_the_next_writer() {
     let reading = ours.read().acquire_with(long).unwrap();
     let readers = [(); 2].map(|()| client(&server.url()).read_write_lock("lock").read());
     thread::scope(|scope| {
-        let (sender, got) = unbounded();
-        for (number, read) in readers.iter().enumerate() {
-            let sender = sender.clone();
-            scope.spawn(move || {
-                let guard = read.acquire().unwrap();
-                sender.send(()).unwrap();
-                guard.unlock().unwrap();
-            });
-            let all = number + 1;
-            eventually("it to wait", || line::is_waiting(&server, "lock", all));
-        }
+        let got = begin_to_read(scope, &server, &readers, 0);
         let write = theirs.write();
         let writer = scope.spawn(move || write.acquire().unwrap().unlock().unwrap());
         eventually("the writer to wait", || {
