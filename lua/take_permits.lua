@@ -9,8 +9,9 @@
 -- ARGV[5]  1: an earlier copy of the request is lost; else 0
 -- ARGV[6]  the place of this client in the line (shared/permit_line.lua); empty if it has none
 -- ARGV[7]  1 if the caller waits if it gets none, else 0
--- ARGV[8]  the command that publishes: publish or spublish
--- reply    ARGV[1]: taken; 0: not enough are free, or those are reserved. { rank, listens }: the
+-- ARGV[8]  how many times more it takes as many permits, if they are free and no client waits
+-- ARGV[9]  the command that publishes: publish or spublish
+-- reply    the number of permits that are taken; 0: not enough are free, or those are reserved. { rank, listens }: the
 --          same, and this number of clients are before this one in the line. Listens is 1 if it also
 --          listens to the channel, else 0. An error, without any change, if a key has another type
 --          or form
@@ -26,7 +27,7 @@ if failure then
     return failure
 end
 free = free or 0
-local key, place, waits, publish = KEYS[1], ARGV[6], ARGV[7] == '1', ARGV[8]
+local key, place, waits, publish = KEYS[1], ARGV[6], ARGV[7] == '1', ARGV[9]
 local permits = tonumber(ARGV[1])
 local needed = permits + ARGV[2]
 if waits and may_take(key, place, needed, free, publish) or not waits and free >= needed then

@@ -25,8 +25,8 @@ use crate::script;
 /// The result of one request.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// The thread has what it wants.
-    Done,
+    /// The thread has what it wants; for how many threads of the client there is enough.
+    Done(u32),
     /// All threads that waited for the number before the request have what they want.
     DoneForAll,
     /// It is not available now.
@@ -81,8 +81,8 @@ impl Number {
         // Until what the subscriber thread has sent is given back.
         let _call = self.core.watchdog.begin_call();
         budget.check_interrupt(self.name())?;
-        let waiting = &self.core.waiting;
-        let is_first = !waiting.has(&self.key);
+        let waiting = &self.shared.waiting;
+        let is_first = !waiting.is_used();
         // The time without a reply counts from the second argument.
         let request = |ask: Ask<'_>, ready, since| {
             budget.set_unanswered_since(Some(since));
@@ -90,11 +90,7 @@ impl Number {
         };
         let request_now = |ask: Ask<'_>| request(ask, None, Moment::now());
         if budget.is_wait_over() {
-            let left_over = if is_first {
-                0
-            } else {
-                waiting.wanted(&self.key)
-            };
+            let left_over = if is_first { 0 } else { waiting.wanted() };
             let ask = Ask {
                 left_over,
                 ..Ask::default()
@@ -103,7 +99,7 @@ impl Number {
         }
         let has_line = wanted > 0;
         let (mut wait, mut refused) = (Wait::new(budget, polls()), None);
-        if is_first && !self.is_contended.load(Ordering::Relaxed) {
+        if is_first && !self.shared.is_contended.load(Ordering::Relaxed) {
             if !has_line {
                 wait.listen_if_live(Channel::of(&self.core, &self.key));
             }
@@ -117,7 +113,7 @@ impl Number {
             }
             refused = Some(step).filter(|_| !has_line);
         }
-        let queued = waiting.enter(&self.key, wanted, budget.unparker());
+        let queued = waiting.enter(wanted, budget.unparker());
         if queued.position() != Position::First {
             refused = None;
             wait.stop_listening();
@@ -189,7 +185,9 @@ impl Number {
                     if let Some(line) = line {
                         line.is_entered &= ask.waits && !step.is_done();
                         is_contended |= !step.is_done();
-                        self.is_contended.store(is_contended, Ordering::Relaxed);
+                        self.shared
+                            .is_contended
+                            .store(is_contended, Ordering::Relaxed);
                     }
                     if matches!(step, Step::DoneForAll) {
                         queued.done_for(waiting);
@@ -292,7 +290,7 @@ impl Number {
             }
             budget.set_unanswered_since(unanswered_since);
             if unanswered_since.is_some() && budget.reply_deadline().is_past() {
-                let confirmed = self.core.waiting.confirmed_replicas(&self.key);
+                let confirmed = self.shared.waiting.confirmed_replicas();
                 return Err(no_reply_error(&self.core, &self.key, confirmed, budget));
             }
             budget.wait(budget.reply_deadline().left());

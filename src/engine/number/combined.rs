@@ -1,0 +1,145 @@
+//! Takes and adds permits for several threads of the client with one request.
+//!
+//! A request for several threads has the effect of a request of each of them, executed one after
+//! the other. If it has no clear reply, what it took is given back as usual, and each thread sends
+//! a request of its own; what it added is repeated as usual, and the error of each thread says so.
+
+use std::time::Duration;
+
+use super::waiting::{Refusal, Step};
+use super::{IfUnclear, Number, REPEATED};
+use crate::base::call_budget::CallBudget;
+use crate::base::clock::Moment;
+use crate::error::{Error, Result};
+use crate::local::{Batch, Outcome, Turn};
+use crate::protocol::{Ask, RequestCopy};
+use crate::request::LostCopies;
+
+/// How long a thread sleeps whose time is over, and whose permits another thread adds: that thread
+/// has begun before, so its time is over, too.
+const LATE: Duration = Duration::from_millis(10);
+
+impl Number {
+    /// The first request of a thread for permits, which has no place in the line. Other threads may
+    /// send it, or may be served by it.
+    pub(super) fn take_first(&self, permits: u32, budget: &CallBudget) -> Result<Step> {
+        let ask = Ask {
+            waits: true,
+            ..Ask::default()
+        };
+        if self.core.redis.min_replicas.is_some() {
+            return self.take(permits, ask, None, budget);
+        }
+        let mut turn = self.shared.takes.join(permits, || budget.unparker());
+        loop {
+            turn = match turn {
+                Turn::Sends(batch) => return self.take_for(batch, ask, budget),
+                Turn::Waits(waiting) => {
+                    let left = budget.reply_deadline().left();
+                    budget.wait(left);
+                    let gives_up = left.is_zero() || budget.is_wait_over();
+                    match gives_up || budget.is_interrupted() {
+                        true => waiting.leave(true),
+                        false => waiting.turn(),
+                    }
+                }
+                Turn::Over(Outcome::Done) => return Ok(Step::Done(1)),
+                Turn::Over(Outcome::Refused) => {
+                    // The wake-up must not end the next sleep.
+                    budget.take_wake_up();
+                    return Ok(Step::Wait(Refusal::default()));
+                }
+                Turn::Over(Outcome::NotSent | Outcome::Unclear(..)) => {
+                    budget.check_interrupt(self.name())?;
+                    return self.take(permits, ask, None, budget);
+                }
+            }
+        }
+    }
+
+    /// Sends a request for the threads of the batch.
+    fn take_for(&self, mut batch: Batch<'_>, ask: Ask<'_>, budget: &CallBudget) -> Result<Step> {
+        // Other threads have been refused in the meantime, and are before those of the batch.
+        if self.shared.waiting.is_used() {
+            batch.end(&Outcome::Refused);
+            return Ok(Step::Wait(Refusal::default()));
+        }
+        let ask = Ask {
+            others: batch.threads - 1,
+            ..ask
+        };
+        let taken = self.take(batch.permits, ask, None, budget);
+        match &taken {
+            Ok(Step::Done(threads)) => {
+                let unused = batch.serve(threads - 1);
+                if unused > 0 {
+                    self.give_up(unused * batch.permits);
+                }
+                batch.end(&Outcome::Refused);
+            }
+            Ok(_) => batch.end(&Outcome::Refused),
+            Err(_) => batch.end(&Outcome::NotSent),
+        }
+        taken
+    }
+
+    /// Adds in the background the permits of threads that have not waited for them.
+    fn give_up(&self, permits: u32) {
+        let id = self.core.lanes.next();
+        let copy = RequestCopy {
+            id: &id,
+            is_repeated: true,
+        };
+        let call = self.key().add(copy, permits.cast_signed());
+        let (lost, limit) = (LostCopies::default(), Moment::now().after(REPEATED));
+        self.clean_up(id, call, lost, IfUnclear::Repeat, limit);
+    }
+
+    /// Adds permits that a thread releases. Another thread may send the request.
+    pub(super) fn add_released(&self, permits: u32, budget: &CallBudget) -> Result<()> {
+        let alone = || self.add(permits.cast_signed(), budget);
+        let mut turn = self.shared.releases.join(permits, || budget.unparker());
+        loop {
+            turn = match turn {
+                Turn::Sends(batch) => return self.add_for(batch, budget),
+                Turn::Waits(waiting) => {
+                    budget.park(budget.reply_deadline().left().max(LATE));
+                    match budget.reply_deadline().is_past() {
+                        true => waiting.leave(false),
+                        false => waiting.turn(),
+                    }
+                }
+                Turn::Over(Outcome::Done) => return Ok(()),
+                Turn::Over(Outcome::NotSent | Outcome::Refused) => return alone(),
+                Turn::Over(Outcome::Unclear(cause, is_repeated)) => {
+                    let error = self
+                        .core
+                        .redis
+                        .unavailable(&self.key, budget, (*cause).into());
+                    return Err(error.of_release(is_repeated));
+                }
+            }
+        }
+    }
+
+    /// Sends a request for the threads of the batch.
+    fn add_for(&self, mut batch: Batch<'_>, budget: &CallBudget) -> Result<()> {
+        let (threads, permits) = (batch.threads, batch.permits.cast_signed());
+        let added = self.add(permits * threads.cast_signed(), budget);
+        match &added {
+            Ok(()) => {
+                batch.serve(threads);
+            }
+            Err(Error::NotReleased { cause, retried, .. }) => {
+                batch.end(&Outcome::Unclear(cause.to_string().into(), *retried));
+            }
+            // Nothing was added, perhaps because the sum is too large.
+            Err(_) if threads > 1 => {
+                batch.end(&Outcome::NotSent);
+                return self.add(permits, budget);
+            }
+            Err(_) => {}
+        }
+        added
+    }
+}

@@ -1,0 +1,331 @@
+//! Changes of one number by threads of one client, several of which are sent as one request. No
+//! I/O.
+//!
+//! A thread sends its request at once while those of fewer than [`AT_ONCE`] threads are under way.
+//! Otherwise it waits. When enough of these have ended, the first waiting thread sends one request
+//! for itself and for those behind it that change the number by as much. So a thread never waits
+//! for others to come, a few threads do not wait for each other, and many threads send few
+//! requests.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::base::parker::Unparker;
+
+/// The number of threads with requests under way from which on further threads wait. As many as a
+/// client has links by default.
+const AT_ONCE: u32 = 8;
+
+/// The largest change of one request.
+const LARGEST: u32 = i32::MAX as u32;
+
+/// The changes of one kind by the threads of one client.
+#[derive(Debug, Default)]
+pub(crate) struct Combiner(Mutex<State>);
+
+/// Its mutex protects: threads wait only while the batches have at least [`AT_ONCE`] threads. It is
+/// locked before that of a member.
+#[derive(Debug, Default)]
+struct State {
+    /// The number of threads of all batches.
+    under_way: u32,
+    waiting: VecDeque<Arc<Member>>,
+}
+
+/// A thread that has waited.
+#[derive(Debug)]
+struct Member {
+    permits: u32,
+    unparker: Unparker,
+    stage: Mutex<Stage>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Waits,
+    /// The request of another thread contains its change.
+    Sent,
+    /// It sends a request for itself and for these.
+    Leads(Vec<Arc<Member>>),
+    Over(Outcome),
+    Left,
+}
+
+/// What has become of the change of a thread that did not send it itself.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    Done,
+    /// There were not enough permits.
+    Refused,
+    /// Redis has not executed it, and will not. The thread sends a request of its own.
+    NotSent,
+    /// There is no clear reply, for this reason. The watchdog repeats the request if the second is
+    /// true.
+    Unclear(Arc<str>, bool),
+}
+
+/// What a thread does next.
+#[derive(Debug)]
+pub(crate) enum Turn<'a> {
+    Sends(Batch<'a>),
+    Waits(Waiting<'a>),
+    Over(Outcome),
+}
+
+/// A thread that waits. It is unparked when its turn changes.
+#[derive(Debug)]
+pub(crate) struct Waiting<'a> {
+    combiner: &'a Combiner,
+    member: Arc<Member>,
+}
+
+/// A request that one thread sends for itself and for others. The next batch begins when it is
+/// dropped.
+#[derive(Debug)]
+pub(crate) struct Batch<'a> {
+    combiner: &'a Combiner,
+    /// What each of the threads wants.
+    pub(crate) permits: u32,
+    /// The number of the threads.
+    pub(crate) threads: u32,
+    /// Those of the others that wait for the outcome.
+    others: VecDeque<Arc<Member>>,
+}
+
+impl Combiner {
+    /// Begins a change by this many permits, at least one. The thread of `unparker` may have to
+    /// wait.
+    pub(crate) fn join<'u>(
+        &self,
+        permits: u32,
+        unparker: impl FnOnce() -> &'u Unparker,
+    ) -> Turn<'_> {
+        let mut state = self.0.lock();
+        if state.under_way < AT_ONCE {
+            state.under_way += 1;
+            return Turn::Sends(Batch::new(self, permits, Vec::new()));
+        }
+        let member = Arc::new(Member {
+            permits,
+            unparker: unparker().clone(),
+            stage: Mutex::new(Stage::Waits),
+        });
+        state.waiting.push_back(Arc::clone(&member));
+        Turn::Waits(Waiting {
+            combiner: self,
+            member,
+        })
+    }
+
+    /// A batch of this many threads has ended. Waiting threads begin the next ones.
+    fn ended(&self, threads: u32) {
+        let mut state = self.0.lock();
+        state.under_way -= threads;
+        while state.under_way < AT_ONCE
+            && let Some(first) = state.waiting.pop_front()
+        {
+            let most = LARGEST / first.permits;
+            let next = state.waiting.iter().take((most - 1) as usize);
+            let next = next.take_while(|next| next.permits == first.permits);
+            let count = next.count();
+            let others: Vec<_> = state.waiting.drain(..count).collect();
+            for other in &others {
+                *other.stage.lock() = Stage::Sent;
+            }
+            state.under_way += threads_with(&others);
+            *first.stage.lock() = Stage::Leads(others);
+            first.unparker.unpark();
+        }
+    }
+}
+
+impl<'a> Waiting<'a> {
+    pub(crate) fn turn(self) -> Turn<'a> {
+        let mut stage = self.member.stage.lock();
+        let turn = match &mut *stage {
+            Stage::Leads(others) => {
+                let others = std::mem::take(others);
+                Turn::Sends(Batch::new(self.combiner, self.member.permits, others))
+            }
+            Stage::Over(outcome) => Turn::Over(outcome.clone()),
+            Stage::Waits | Stage::Sent | Stage::Left => {
+                drop(stage);
+                return Turn::Waits(self);
+            }
+        };
+        *stage = Stage::Left;
+        drop(stage);
+        turn
+    }
+
+    /// Waits no longer, if the turn of the thread has not come. If its change is sent, the thread
+    /// leaves only if it `abandons` the change.
+    pub(crate) fn leave(self, abandons: bool) -> Turn<'a> {
+        let mut state = self.combiner.0.lock();
+        let mut stage = self.member.stage.lock();
+        match *stage {
+            Stage::Waits => state.waiting.retain(|one| !Arc::ptr_eq(one, &self.member)),
+            Stage::Sent if abandons => {}
+            _ => {
+                drop((stage, state));
+                return self.turn();
+            }
+        }
+        *stage = Stage::Left;
+        Turn::Over(Outcome::NotSent)
+    }
+}
+
+impl<'a> Batch<'a> {
+    fn new(combiner: &'a Combiner, permits: u32, others: Vec<Arc<Member>>) -> Self {
+        Self {
+            combiner,
+            permits,
+            threads: threads_with(&others),
+            others: others.into(),
+        }
+    }
+
+    /// The changes of this many of the other threads are done. Those that have left are passed over.
+    /// Returns for how many there is no thread.
+    pub(crate) fn serve(&mut self, mut changes: u32) -> u32 {
+        while changes > 0
+            && let Some(other) = self.others.pop_front()
+        {
+            changes -= u32::from(other.end(Outcome::Done));
+        }
+        changes
+    }
+
+    /// The other threads that are not served have this outcome.
+    pub(crate) fn end(mut self, outcome: &Outcome) {
+        for other in self.others.drain(..) {
+            other.end(outcome.clone());
+        }
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        for other in self.others.drain(..) {
+            let cause = "the thread that sent the request has ended";
+            other.end(Outcome::Unclear(cause.into(), false));
+        }
+        self.combiner.ended(self.threads);
+    }
+}
+
+impl Member {
+    /// False if the thread has left.
+    fn end(&self, outcome: Outcome) -> bool {
+        let mut stage = self.stage.lock();
+        if matches!(*stage, Stage::Left) {
+            return false;
+        }
+        *stage = Stage::Over(outcome);
+        self.unparker.unpark();
+        true
+    }
+}
+
+/// The number of threads of a batch with these others.
+fn threads_with(others: &[Arc<Member>]) -> u32 {
+    u32::try_from(others.len() + 1).unwrap_or(LARGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::parker::{Parker, pair};
+    use std::time::Duration;
+
+    /// A thread that is not one of the first.
+    fn wait(combiner: &Combiner, permits: u32) -> (Waiting<'_>, Parker) {
+        let (unparker, parker) = pair();
+        match combiner.join(permits, || &unparker) {
+            Turn::Waits(waiting) => (waiting, parker),
+            turn => panic!("{turn:?}"),
+        }
+    }
+
+    fn sends(turn: Turn<'_>) -> Batch<'_> {
+        match turn {
+            Turn::Sends(batch) => batch,
+            turn => panic!("{turn:?}"),
+        }
+    }
+
+    fn is_done(turn: &Turn<'_>) -> bool {
+        matches!(turn, Turn::Over(Outcome::Done))
+    }
+
+    fn fill(combiner: &Combiner) -> Vec<Batch<'_>> {
+        let alone = |_| sends(combiner.join(1, || panic!("it waits")));
+        (0..AT_ONCE).map(alone).collect()
+    }
+
+    #[test]
+    fn the_first_waiting_thread_sends_for_all_that_want_as_much() {
+        let combiner = Combiner::default();
+        let mut under_way = fill(&combiner);
+        let [one, two, more, last] = [1, 1, 5, 1].map(|permits| wait(&combiner, permits));
+        under_way.pop();
+        assert!(one.1.sleep(Duration::ZERO) && !two.1.sleep(Duration::ZERO));
+        let mut batch = sends(one.0.turn());
+        assert_eq!((batch.permits, batch.threads), (1, 2));
+        let Turn::Waits(two_waits) = two.0.turn() else {
+            panic!("it is not served yet")
+        };
+        assert_eq!(batch.serve(1), 0);
+        assert!(two.1.sleep(Duration::ZERO) && is_done(&two_waits.turn()));
+        assert!(!more.1.sleep(Duration::ZERO), "nine are under way");
+        drop(batch);
+        assert_eq!(sends(more.0.turn()).permits, 5);
+        drop(under_way);
+        assert_eq!(sends(last.0.turn()).threads, 1);
+        assert_eq!(fill(&combiner).len(), AT_ONCE as usize);
+    }
+
+    #[test]
+    fn threads_that_leave_are_passed_over() {
+        let combiner = Combiner::default();
+        let under_way = fill(&combiner);
+        let [first, before, stays, leaves] = [(); 4].map(|()| wait(&combiner, 1).0);
+        let not_sent = |turn| matches!(turn, Turn::Over(Outcome::NotSent));
+        assert!(not_sent(before.leave(false)));
+        drop(under_way);
+        let mut batch = sends(first.turn());
+        assert_eq!(batch.threads, 3);
+        let Turn::Waits(leaves) = leaves.leave(false) else {
+            panic!("its change is sent")
+        };
+        assert!(not_sent(leaves.leave(true)));
+        assert_eq!(batch.serve(2), 1);
+        assert!(is_done(&stays.turn()));
+    }
+
+    #[test]
+    fn the_other_threads_learn_that_the_request_has_failed() {
+        let combiner = Combiner::default();
+        let under_way = fill(&combiner);
+        let [first, second, third] = [(); 3].map(|()| wait(&combiner, 1).0);
+        drop(under_way);
+        let mut batch = sends(first.turn());
+        batch.serve(1);
+        batch.end(&Outcome::Refused);
+        assert!(is_done(&second.turn()));
+        assert!(matches!(third.turn(), Turn::Over(Outcome::Refused)));
+    }
+
+    #[test]
+    fn a_batch_adds_at_most_what_a_number_can_be() {
+        let combiner = Combiner::default();
+        let under_way = fill(&combiner);
+        let [first, second] = [(); 2].map(|()| wait(&combiner, LARGEST).0);
+        drop(under_way);
+        assert_eq!(sends(first.turn()).threads, 1);
+        assert_eq!(sends(second.turn()).threads, 1);
+    }
+}
