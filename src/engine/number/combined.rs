@@ -30,29 +30,18 @@ impl Number {
         if self.core.redis.min_replicas.is_some() {
             return self.take(permits, ask, None, budget);
         }
-        let mut turn = self.shared.takes.join(permits, || budget.unparker());
-        loop {
-            turn = match turn {
-                Turn::Sends(batch) => return self.take_for(batch, ask, budget),
-                Turn::Waits(waiting) => {
-                    let left = budget.reply_deadline().left();
-                    budget.wait(left);
-                    let gives_up = left.is_zero() || budget.is_wait_over();
-                    match gives_up || budget.is_interrupted() {
-                        true => waiting.leave(true),
-                        false => waiting.turn(),
-                    }
-                }
-                Turn::Over(Outcome::Done) => return Ok(Step::Done(1)),
-                Turn::Over(Outcome::Refused) => {
-                    // The wake-up must not end the next sleep.
-                    budget.take_wake_up();
-                    return Ok(Step::Wait(Refusal::default()));
-                }
-                Turn::Over(Outcome::NotSent | Outcome::Unclear(..)) => {
-                    budget.check_interrupt(self.name())?;
-                    return self.take(permits, ask, None, budget);
-                }
+        let turn = self.shared.takes.join(permits, || budget.unparker());
+        match await_turn(turn, budget, true) {
+            Turn::Sends(batch) => self.take_for(batch, ask, budget),
+            Turn::Over(Outcome::Done) => Ok(Step::Done(1)),
+            Turn::Over(Outcome::Refused) => {
+                // The wake-up must not end the next sleep.
+                budget.take_wake_up();
+                Ok(Step::Wait(Refusal::default()))
+            }
+            Turn::Over(_) | Turn::Waits(_) => {
+                budget.check_interrupt(self.name())?;
+                self.take(permits, ask, None, budget)
             }
         }
     }
@@ -97,28 +86,16 @@ impl Number {
 
     /// Adds permits that a thread releases. Another thread may send the request.
     pub(super) fn add_released(&self, permits: u32, budget: &CallBudget) -> Result<()> {
-        let alone = || self.add(permits.cast_signed(), budget);
-        let mut turn = self.shared.releases.join(permits, || budget.unparker());
-        loop {
-            turn = match turn {
-                Turn::Sends(batch) => return self.add_for(batch, budget),
-                Turn::Waits(waiting) => {
-                    budget.park(budget.reply_deadline().left().max(LATE));
-                    match budget.reply_deadline().is_past() {
-                        true => waiting.leave(false),
-                        false => waiting.turn(),
-                    }
-                }
-                Turn::Over(Outcome::Done) => return Ok(()),
-                Turn::Over(Outcome::NotSent | Outcome::Refused) => return alone(),
-                Turn::Over(Outcome::Unclear(cause, is_repeated)) => {
-                    let error = self
-                        .core
-                        .redis
-                        .unavailable(&self.key, budget, (*cause).into());
-                    return Err(error.of_release(is_repeated));
-                }
+        let turn = self.shared.releases.join(permits, || budget.unparker());
+        match await_turn(turn, budget, false) {
+            Turn::Sends(batch) => self.add_for(batch, budget),
+            Turn::Over(Outcome::Done) => Ok(()),
+            Turn::Over(Outcome::Unclear(cause, is_repeated)) => {
+                let cause = (*cause).into();
+                let error = self.core.redis.unavailable(&self.key, budget, cause);
+                Err(error.of_release(is_repeated))
             }
+            Turn::Over(_) | Turn::Waits(_) => self.add(permits.cast_signed(), budget),
         }
     }
 
@@ -128,7 +105,7 @@ impl Number {
         let added = self.add(permits * threads.cast_signed(), budget);
         match &added {
             Ok(()) => {
-                batch.serve(threads);
+                batch.serve(threads - 1);
             }
             Err(Error::NotReleased { cause, retried, .. }) => {
                 batch.end(&Outcome::Unclear(cause.to_string().into(), *retried));
@@ -142,4 +119,24 @@ impl Number {
         }
         added
     }
+}
+
+/// Waits until the thread sends a request, or its change is over. If the budget ends first, the
+/// thread leaves; one whose change is sent leaves only if it `abandons` that.
+fn await_turn<'a>(mut turn: Turn<'a>, budget: &CallBudget, abandons: bool) -> Turn<'a> {
+    while let Turn::Waits(waiting) = turn {
+        let left = budget.reply_deadline().left();
+        let is_over = if abandons {
+            budget.wait(left);
+            left.is_zero() || budget.is_wait_over() || budget.is_interrupted()
+        } else {
+            budget.park(left.max(LATE));
+            left.is_zero()
+        };
+        turn = match is_over {
+            true => waiting.leave(abandons),
+            false => waiting.turn(),
+        };
+    }
+    turn
 }
