@@ -1,5 +1,6 @@
 //! Semaphores under faults: the number of permits is exact after each of them.
 
+mod combined;
 mod hangs;
 mod late_copies;
 mod lost_replies;

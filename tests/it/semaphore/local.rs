@@ -82,6 +82,32 @@ fn one_message_serves_several_threads() {
     assert_eq!(semaphore.available().unwrap(), 1);
 }
 
+/// One of them sends a request for those that came while others were under way.
+#[test]
+fn many_threads_send_fewer_requests_than_they_make_calls() {
+    const THREADS: usize = 48;
+    const PAIRS: usize = 20;
+    let server = Server::start();
+    let client = client(&server.url());
+    let semaphore = semaphore(&client, 48);
+    let mut monitor = Monitor::of(&server);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..PAIRS {
+                    semaphore.acquire(1).unwrap();
+                    semaphore.release(1).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(semaphore.available().unwrap(), 48);
+    let commands = monitor.commands();
+    let sent = commands.iter().filter(|one| one.starts_with("EVAL"));
+    let (sent, calls) = (sent.count(), 2 * THREADS * PAIRS);
+    assert!(sent < calls / 2, "{sent} requests for {calls} calls");
+}
+
 /// A thread that wants many permits is not passed by threads that want fewer.
 #[test]
 fn a_thread_that_wants_many_permits_is_not_passed_by_others() {

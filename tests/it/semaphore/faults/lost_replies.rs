@@ -163,7 +163,17 @@ fn a_request_that_arrives_after_it_was_undone_takes_no_permits() {
 /// A tenth of all replies is lost, and the sum is exact.
 #[test]
 fn no_permit_is_lost_or_made_by_lost_replies() {
-    let test = Proxied::with(3);
+    lose_replies(3, 4);
+}
+
+/// So many threads that one sends a request for several.
+#[test]
+fn no_permit_is_lost_or_made_by_lost_replies_to_requests_for_several_threads() {
+    lose_replies(24, 24);
+}
+
+fn lose_replies(permits: i32, threads: u32) {
+    let test = Proxied::with(permits.cast_unsigned());
     let mut random = fastrand::Rng::with_seed(7);
     test.proxied.proxy.on_request(move |request| {
         let is_ours = request.script().is_some();
@@ -175,7 +185,7 @@ fn no_permit_is_lost_or_made_by_lost_replies() {
         }
     });
     thread::scope(|scope| {
-        for number in 0..4_u32 {
+        for number in 0..threads {
             let semaphore = &test.semaphore;
             scope.spawn(move || {
                 let permits = 1 + number % 2;
@@ -189,8 +199,8 @@ fn no_permit_is_lost_or_made_by_lost_replies() {
         }
     });
     test.proxied.proxy.clear_rules();
-    eventually("all permits to be free", || test.free() == 3);
-    test.assert_stays(3);
+    eventually("all permits to be free", || test.free() == permits);
+    test.assert_stays(permits);
 }
 
 /// As many as there are requests at the same time, and only for a while.
