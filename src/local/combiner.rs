@@ -119,6 +119,18 @@ impl Combiner {
         })
     }
 
+    /// Does the change of the first waiting thread, if that is by this many permits.
+    pub(crate) fn hand_over(&self, permits: u32) -> bool {
+        let mut state = self.0.lock();
+        let first = state.waiting.front();
+        if first.is_none_or(|first| first.permits != permits) {
+            return false;
+        }
+        // A thread that leaves has removed itself before.
+        let first = state.waiting.pop_front();
+        first.is_some_and(|first| first.end(Outcome::Done))
+    }
+
     /// A batch of this many threads has ended. Waiting threads begin the next ones.
     fn ended(&self, threads: u32) {
         let mut state = self.0.lock();
@@ -317,6 +329,22 @@ mod tests {
         batch.end(&Outcome::Refused);
         assert!(is_done(&second.turn()));
         assert!(matches!(third.turn(), Turn::Over(Outcome::Refused)));
+    }
+
+    #[test]
+    fn permits_are_handed_over_to_the_first_waiting_thread_if_it_wants_as_many() {
+        let combiner = Combiner::default();
+        assert!(!combiner.hand_over(1), "no thread waits");
+        let _under_way = fill(&combiner);
+        let [first, second] = [1, 2].map(|permits| wait(&combiner, permits));
+        assert!(!combiner.hand_over(2));
+        assert!(combiner.hand_over(1) && first.1.sleep(Duration::ZERO));
+        assert!(is_done(&first.0.turn()));
+        assert!(matches!(
+            second.0.leave(false),
+            Turn::Over(Outcome::NotSent)
+        ));
+        assert!(!combiner.hand_over(2), "it has left");
     }
 
     #[test]

@@ -43,6 +43,16 @@ use scenario::Scenario;
 const ITERATIONS: usize = 3000;
 
 fn main() {
+    for (free, gives_up, fails) in [(12, false, false), (4, true, false), (12, true, true)] {
+        let permits = Permits {
+            free,
+            gives_up,
+            fails,
+        };
+        shuttle::check_pct(move || permits.run(), ITERATIONS / 10, 3);
+        shuttle::check_random(move || permits.run(), ITERATIONS / 10);
+        println!("test combined requests, {permits:?} ... ok");
+    }
     let plain = Scenario::default();
     for (name, scenario) in [
         ("threads take turns", plain),
@@ -121,16 +131,6 @@ fn main() {
         shuttle::check_pct(move || readers.run(), ITERATIONS / 2, 3);
         shuttle::check_random(move || readers.run(), ITERATIONS);
         println!("test readers and writers, {readers:?} ... ok");
-    }
-    for (free, gives_up, fails) in [(12, false, false), (4, true, false), (12, true, true)] {
-        let permits = Permits {
-            free,
-            gives_up,
-            fails,
-        };
-        shuttle::check_pct(move || permits.run(), ITERATIONS / 10, 3);
-        shuttle::check_random(move || permits.run(), ITERATIONS / 10);
-        println!("test combined requests, {permits:?} ... ok");
     }
     println!("19 passed, 0 failed");
 }

@@ -112,6 +112,9 @@ impl Worker {
     /// A change that is sent cannot be given up.
     fn release(&self, world: &World) {
         let gives_up = || world.scenario.gives_up && thread_rng().gen_bool(0.3);
+        if world.shared.takes.hand_over(1) {
+            return;
+        }
         let mut turn = world.shared.releases.join(1, || &self.unparker);
         loop {
             turn = match turn {

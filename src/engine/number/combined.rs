@@ -3,6 +3,12 @@
 //! A request for several threads has the effect of a request of each of them, executed one after
 //! the other. If it has no clear reply, what it took is given back as usual, and each thread sends
 //! a request of its own; what it added is repeated as usual, and the error of each thread says so.
+//!
+//! A release hands its permits over to a thread that waits until it or another thread sends its
+//! first request, and sends nothing. Threads wait so only while requests for permits are under way.
+//! If another client waits and too few permits are free, these are refused. From then on threads
+//! are queued, and permits go back to Redis. So another client waits at most for the reply to one
+//! request longer.
 
 use std::time::Duration;
 
@@ -84,9 +90,13 @@ impl Number {
         self.clean_up(id, call, lost, IfUnclear::Repeat, limit);
     }
 
-    /// Adds permits that a thread releases. Another thread may send the request.
+    /// Adds permits that a thread releases, or hands them over. Another thread may send the request.
     pub(super) fn add_released(&self, permits: u32, budget: &CallBudget) -> Result<()> {
-        let turn = self.shared.releases.join(permits, || budget.unparker());
+        let shared = &self.shared;
+        if !shared.waiting.is_used() && shared.takes.hand_over(permits) {
+            return Ok(());
+        }
+        let turn = shared.releases.join(permits, || budget.unparker());
         match await_turn(turn, budget, false) {
             Turn::Sends(batch) => self.add_for(batch, budget),
             Turn::Over(Outcome::Done) => Ok(()),

@@ -54,7 +54,8 @@ fn a_thread_whose_permit_another_thread_requests_can_be_interrupted() {
                 "{result:?}"
             );
         });
-        [&others, &combined].map(Gate::open);
+        others.open();
+        combined.open();
         threads
             .into_iter()
             .for_each(|one| one.join().unwrap().unwrap());
