@@ -72,7 +72,7 @@ impl<'a> Ask<'a> {
 /// The reply to a request for permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// So many permits are taken.
+    /// This many permits are taken.
     Done(u32),
     Refused {
         /// The number of clients before this one in the line; `None` if this client is in no line.

@@ -9,7 +9,7 @@ use super::Proxied;
 use crate::support::proxy::{Fault, Gate};
 use crate::support::timing::{SOON, eventually, throughout, within};
 
-/// So many threads send a request of their own at the same time.
+/// This many threads send a request of their own at the same time.
 const ALONE: usize = 8;
 
 /// The permit of a thread that does not wait for it any longer is given back.

@@ -166,7 +166,7 @@ fn no_permit_is_lost_or_made_by_lost_replies() {
     lose_replies(3, 4);
 }
 
-/// So many threads that one sends a request for several.
+/// With enough threads, one of them sends a request for several.
 #[test]
 fn no_permit_is_lost_or_made_by_lost_replies_to_requests_for_several_threads() {
     lose_replies(24, 24);
