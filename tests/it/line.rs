@@ -86,7 +86,7 @@ pub fn hold(client: &LockClient, name: &str) -> Box<dyn Lock> {
 }
 
 #[test]
-fn clients_get_a_lock_in_their_order_by_three_requests_each() {
+fn clients_get_a_lock_in_their_order_by_few_requests_each() {
     let server = Server::start();
     let name = unique("ordered");
     let held = hold(&client(&server.url()), &name);
@@ -101,8 +101,6 @@ fn clients_get_a_lock_in_their_order_by_three_requests_each() {
             });
             eventually("it to wait", || is_waiting(&server, &name, number + 1));
         }
-        // Each has asked again after its subscription.
-        thread::sleep(SLIP.get());
         let mut monitor = Monitor::of(&server);
         held.unlock().unwrap();
         let order: Vec<usize> = order.iter().take(CLIENTS).collect();
@@ -110,8 +108,8 @@ fn clients_get_a_lock_in_their_order_by_three_requests_each() {
         eventually("all to be through", || places(&server, &name).is_empty());
         let scripts = monitor.commands_but_pings().into_iter();
         let scripts = scripts.filter(|command| command == "EVALSHA").count();
-        // The third one was that of the refusal.
-        assert!(scripts <= 1 + 2 * CLIENTS, "{scripts}");
+        // The third one is that of a client that was not called for half a second.
+        assert!(scripts <= 1 + 3 * CLIENTS, "{scripts}");
     });
 }
 

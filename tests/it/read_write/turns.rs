@@ -84,14 +84,13 @@ fn clients_enter_in_their_order_and_readers_together() {
                 line::is_waiting(&server, "lock", number + 1)
             });
         }
-        // Each has asked again after its subscription.
-        thread::sleep(SLIP.get());
         let mut monitor = Monitor::of(&server);
         writing.unlock().unwrap();
         eventually("all to be through", || super::keys(&server).is_empty());
         let scripts = monitor.commands_but_pings().into_iter();
         let scripts = scripts.filter(|command| command == "EVALSHA").count();
-        assert!(scripts <= 1 + 2 * ORDER.len(), "{scripts}");
+        // The third one is that of a client that was not called for half a second.
+        assert!(scripts <= 1 + 3 * ORDER.len(), "{scripts}");
     });
     let mut got = got.into_inner().unwrap();
     got[..2].sort_unstable();
