@@ -140,6 +140,28 @@ fn a_writer_can_become_a_reader() {
     assert_found(&meanwhile, &["reader beside a writer"]);
 }
 
+#[test]
+fn a_read_lock_within_a_write_lock_is_a_hold_of_its_own() {
+    let log = "
+        10 1 1 asks 1 0 0 lock
+        12 1 1 has 1 0
+        14 1 1 reads 2
+        14 1 1 asks 2 0 0 lock
+        16 1 1 has-again 2 1 0
+        20 1 1 vouches 1
+        60 1 1 vouches 2
+        25 1 2 reads 1
+        25 1 2 asks 1 0 0 lock
+        30 1 2 has 1 0
+        50 1 2 vouches 1";
+    // The write lock was lost at 20, and the read lock was not.
+    assert_found(log, &[]);
+    let writes = log.replace("60 1 1 vouches 2", "60 1 1 vouches 1");
+    assert_found(&writes, &["reader beside a writer"]);
+    let other_writes = log.replace("25 1 2 reads 1", "");
+    assert_found(&other_writes, &["reader beside a writer"]);
+}
+
 const TWO_PERMITS: Bounds = Bounds {
     permits: 2,
     ..BOUNDS
