@@ -69,6 +69,15 @@ fn a_client_that_may_have_left_the_queue_is_not_overtaken() {
     assert_found(&other, &["overtaken"]);
 }
 
+/// The last holds of a rush are not in the log of a killed process.
+#[test]
+fn a_client_that_was_killed_in_a_rush_may_have_left_the_queue() {
+    let rush = OVERTAKES.replace("190 1 1 asks 1 0 0 lock", "190 1 1 asks 1 0 0 rush");
+    assert_found(&rush, &[]);
+    let returned = format!("{rush}\n 300 1 1 answered 1 rushed");
+    assert_found(&returned, &["overtaken"]);
+}
+
 #[test]
 fn the_order_is_not_known_while_faults_interfere() {
     assert_found(&OVERTAKES.replace("0 0 0 calm", "0 0 0 storm"), &[]);
