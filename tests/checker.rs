@@ -17,7 +17,7 @@ use checker::{Bounds, Violation};
 use log::{Event, Record};
 
 const BOUNDS: Bounds = Bounds {
-    permits: 1,
+    permits: None,
     longest_lease: Duration::from_millis(300),
     idle: Duration::from_millis(1000),
     settled: Duration::from_millis(500),

@@ -59,11 +59,11 @@ impl Kind {
         }
     }
 
-    /// The number of threads that can hold a lock exclusively at the same time.
-    pub fn permits(self) -> u32 {
+    /// The number of permits of a semaphore; `None` for a lock.
+    pub fn permits(self) -> Option<u32> {
         match self {
-            Self::Permits(permits) => permits,
-            _ => 1,
+            Self::Permits(permits) => Some(permits),
+            _ => None,
         }
     }
 

@@ -172,7 +172,7 @@ fn a_read_lock_within_a_write_lock_is_a_hold_of_its_own() {
 }
 
 const TWO_PERMITS: Bounds = Bounds {
-    permits: 2,
+    permits: Some(2),
     ..BOUNDS
 };
 
@@ -187,6 +187,22 @@ fn more_holders_than_permits_are_found() {
     assert_eq!(found_with(&TWO_PERMITS, &third), ["too many permits"]);
     let deleted = format!("{third}\n 19 0 0 deleted 0 18000000 0").replace("18000000", "18");
     assert_eq!(found_with(&TWO_PERMITS, &deleted), [""; 0]);
+}
+
+/// A semaphore of one permit is no lock: its process does not count the permits of its threads.
+#[test]
+fn a_process_takes_a_single_permit_again_after_its_deletion() {
+    let one = Bounds {
+        permits: Some(1),
+        ..BOUNDS
+    };
+    let log = "
+        12 1 1 held 1 0 10000000 0 30000000
+        25 1 2 held 1 0 22000000 0 40000000";
+    assert_eq!(found_with(&one, log), ["too many permits"]);
+    let deleted = format!("{log}\n 20 0 0 deleted 0 18 0");
+    assert_eq!(found_with(&one, &deleted), [""; 0]);
+    assert_found(&deleted, &["two holders"]);
 }
 
 #[test]
