@@ -28,7 +28,7 @@ pub(super) fn list(
     let with_server = scan.names_servers();
     let text = if list.json {
         let objects = scan.rows.iter().map(|row| row.json(with_server));
-        objects.map(json::line).collect()
+        objects.map(|object| json::line(&object)).collect()
     } else if !output::is_terminal() {
         table::plain(&scan.rows, with_server)
     } else if scan.rows.is_empty() {

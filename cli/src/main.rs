@@ -18,8 +18,6 @@ mod output;
 mod pattern;
 mod permits;
 mod probe;
-#[cfg(test)]
-mod replies;
 mod reporter;
 mod row;
 #[cfg(unix)]
@@ -28,6 +26,8 @@ mod scan;
 mod show;
 mod stderr;
 mod table;
+#[cfg(test)]
+mod tests;
 #[cfg(unix)]
 mod wait;
 #[cfg(unix)]

@@ -288,7 +288,7 @@ impl From<RouteError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replies::{refusal, refusing};
+    use crate::tests::{refusal, refusing};
     use leasehold::LockClient;
     use leasehold::Permission;
     use leasehold::admin;

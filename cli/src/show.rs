@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use serde_json::{Map, Value};
+use serde_json::json;
 
 use super::args::{RedisArgs, ShowArgs};
 use super::details::Share;
@@ -107,27 +107,25 @@ fn shown_share(share: &Share) -> String {
 fn object(lock: &FoundLock, with_server: bool) -> String {
     let mut object = lock.row.json(with_server);
     if let Some(token) = lock.row.token() {
-        object.insert("token".into(), token.into());
+        object["token"] = token.into();
     }
     if let Some((list, who)) = keys_of_shares(&lock.row.kind) {
         let share = |share: &Share| {
-            let mut object = Map::new();
-            object.insert(who.into(), share.who.as_str().into());
+            let mut object = json!({who: share.who, "ttl_ms": millis(share.time_to_live)});
             if let Some(holder) = &share.holder {
-                object.insert("holder".into(), holder_json(holder));
+                object["holder"] = holder_json(holder);
             }
             if let Some(count) = share.count {
-                object.insert("count".into(), count.into());
+                object["count"] = count.into();
             }
-            object.insert("ttl_ms".into(), millis(share.time_to_live).into());
-            Value::Object(object)
+            object
         };
-        object.insert(list.into(), lock.shares.iter().map(share).collect());
+        object[list] = lock.shares.iter().map(share).collect();
     }
     if let Some(listeners) = lock.listeners {
-        object.insert("listeners".into(), listeners.into());
+        object["listeners"] = listeners.into();
     }
-    json::line(object)
+    json::line(&object)
 }
 
 /// The key of the list of shares, and that of the name of each.
