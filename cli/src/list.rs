@@ -23,7 +23,7 @@ pub(super) fn list(
         numbers: list.all,
         holders: list.json || output::is_terminal(),
     };
-    let scan = Scan::run(&clients, wanted, &|| false);
+    let scan = Scan::run(&clients, wanted);
     scan.check_deployment(&clients, redis)?;
     let with_server = scan.names_servers();
     let text = if list.json {

@@ -29,8 +29,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 #[cfg(unix)]
-mod wait;
-#[cfg(unix)]
 mod watch;
 
 use std::process::ExitCode;

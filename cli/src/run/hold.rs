@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, bounded, never, select};
 use super::acquire::{self, Waited};
 use super::held::Held;
 use super::signals::{Signals, ends_the_wait};
-use super::{heartbeat, input, signalled};
+use super::{input, signalled};
 use crate::args::{HoldArgs, RedisArgs};
 use crate::name::shown;
 use crate::outcome::{Failure, OUTPUT, Result};
@@ -26,13 +26,10 @@ pub(crate) fn hold(args: &HoldArgs, redis: &RedisArgs, reporter: Reporter) -> Re
         Waited::Acquired(held) => held,
         Waited::Signal(signal) => return Ok(signalled(signal)),
     };
-    let signal = std::thread::scope(|scope| {
-        let _heartbeat = heartbeat::start(scope, &held, heartbeat::beat(lock.lease))?;
-        let ended = await_end(&held, &signals);
-        // Only the end of this process reports a loss, and the heartbeat may wait for a reply.
-        held.check().unwrap_or_else(|loss| end(loss.into()));
-        ended
-    })?;
+    let signal = await_end(&held, &signals);
+    // Nothing else reports a loss, so this process ends at once.
+    held.check().unwrap_or_else(|loss| end(loss.into()));
+    let signal = signal?;
     match held.release(None) {
         Ok(()) => reporter.step(format!("released lock {:?}", lock.key)),
         Err(error @ (Error::Lost { .. } | Error::NotHeld { .. })) => return Err(error.into()),

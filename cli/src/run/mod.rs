@@ -5,7 +5,6 @@
 //! Signals and the requests to Redis have their own threads.
 
 mod acquire;
-mod heartbeat;
 mod held;
 mod hold;
 mod input;
@@ -26,6 +25,7 @@ pub(super) use hold::hold;
 pub(super) use parent::become_job;
 
 use super::args::{Kind, RedisArgs, RunArgs};
+use super::connect;
 use super::outcome::{Failure, LOST, Result};
 use super::reporter::Reporter;
 use crate::clock::Moment;
@@ -76,27 +76,23 @@ fn supervise(
     reporter: Reporter,
 ) -> Result<End> {
     signals.catch_stops()?;
-    let beat = heartbeat::beat(args.lock.lease);
-    std::thread::scope(|scope| {
-        let _heartbeat = heartbeat::start(scope, held, beat)?;
-        let time_is_up = args
-            .max_hold
-            .map_or(Moment::NEVER, |time| acquired_at.after(time));
-        // The lock may have been lost since it was acquired.
-        held.check()?;
-        let supervisor = Supervisor {
-            held,
-            job: Job::start(program, &args.lock.key, held.token())?,
-            schedule: Schedule::new(args.lock.lease, args.kill_after, time_is_up),
-            terminal: Terminal::open(),
-            reporter,
-            continue_by: None,
-            stop_requested: false,
-            stopped_by: None,
-            cannot_signal: false,
-        };
-        Ok(supervisor.run(signals, beat))
-    })
+    let time_is_up = args
+        .max_hold
+        .map_or(Moment::NEVER, |time| acquired_at.after(time));
+    // The lock may have been lost since it was acquired.
+    held.check()?;
+    let supervisor = Supervisor {
+        held,
+        job: Job::start(program, &args.lock.key, held.token())?,
+        schedule: Schedule::new(args.lock.lease, args.kill_after, time_is_up),
+        terminal: Terminal::open(),
+        reporter,
+        continue_by: None,
+        stop_requested: false,
+        stopped_by: None,
+        cannot_signal: false,
+    };
+    Ok(supervisor.run(signals, connect::confirm_every(args.lock.lease)))
 }
 
 /// Releases the lock, now or after `--at-least`.
