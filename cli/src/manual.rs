@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_mangen::Man;
 
 use super::args::{Args, CompletionsArgs};
@@ -15,7 +15,7 @@ const REST: &str = include_str!("manual.roff");
 
 pub(super) fn completions(wanted: &CompletionsArgs) -> Result<ExitCode> {
     let mut text = Vec::new();
-    let mut command = Args::command();
+    let mut command = Args::definition();
     let name = command.get_name().to_owned();
     clap_complete::generate(wanted.shell, &mut command, name, &mut text);
     output::print(&text)?;
@@ -29,15 +29,15 @@ pub(super) fn man() -> Result<ExitCode> {
 }
 
 fn page() -> io::Result<Vec<u8>> {
-    let man = Man::new(Args::command()).manual("Locks on Redis");
+    let man = Man::new(Args::definition()).manual("Locks on Redis");
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
-    let usage = usage(Args::command());
+    let usage = usage(Args::definition());
     writeln!(page, ".SH SYNOPSIS\n{usage}")?;
     man.render_description_section(&mut page)?;
     writeln!(page, ".SH COMMANDS")?;
-    for command in Args::command().get_subcommands() {
+    for command in Args::definition().get_subcommands() {
         page.extend(of_command(command.clone())?.into_bytes());
     }
     man.render_options_section(&mut page)?;

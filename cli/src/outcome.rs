@@ -124,7 +124,7 @@ const OPTIONS: [(&str, &str); 8] = [
 ];
 
 /// The advice of a hint, for users of the command.
-fn advice(hint: &Hint) -> String {
+pub(super) fn advice(hint: &Hint) -> String {
     let advice = match hint {
         Hint::UseCluster => "it is a server of a cluster; use --cluster",
         Hint::UseSentinel => "it may be a sentinel; if so, use --sentinel MASTER",
@@ -148,6 +148,7 @@ fn advice(hint: &Hint) -> String {
                 None => all.into(),
             };
         }
+        Hint::NotASentinel => "give the URLs of the sentinels, or leave out --sentinel",
         Hint::CheckCertificates => {
             "set the authority to trust by --cacert, or the certificate of the client by --cert"
         }

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use redis::Cmd;
 
 use super::args::RedisArgs;
-use super::kinds::LEASES;
+use super::kinds::{LEASES, is_beside_a_lock, semaphores_of};
 use super::outcome::{Failure, Result};
-use super::pattern;
 use super::probe::Probe;
 use super::row::Row;
 use leasehold::LockClient;
@@ -15,6 +14,9 @@ use leasehold::admin::{self, Server, ServerError};
 
 /// How many keys Redis looks at for one reply. It serves no other client meanwhile.
 const BATCH: usize = 500;
+
+/// The pattern of all names.
+const ALL: &[u8] = b"*";
 
 /// Which keys are wanted.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +33,9 @@ pub(super) struct Wanted<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
     Hashes,
-    /// The sorted sets of leased permits: semaphores are found by them.
+    /// The sorted sets of leased permits, whose names are made from those of the semaphores: with
+    /// braces around a name without braces.
+    TaggedLeases,
     Leases,
     Numbers,
 }
@@ -155,16 +159,22 @@ impl<'a> Wanted<'a> {
 
     fn passes(self) -> impl Iterator<Item = Pass> {
         let numbers = self.numbers.then_some(Pass::Numbers);
-        [Pass::Hashes, Pass::Leases].into_iter().chain(numbers)
+        // The pattern for all names also finds names with braces around them.
+        let tagged = (self.pattern != ALL).then_some(Pass::TaggedLeases);
+        [Pass::Hashes, Pass::Leases]
+            .into_iter()
+            .chain(tagged)
+            .chain(numbers)
     }
 }
 
 impl Pass {
     fn next_keys(self, cursor: u64, pattern: &[u8], by_type: bool) -> Cmd {
         let (pattern, of_type) = match self {
-            Self::Hashes => (pattern, "hash"),
-            Self::Leases => (LEASES.as_bytes(), "zset"),
-            Self::Numbers => (pattern, "string"),
+            Self::Hashes => (pattern.into(), "hash"),
+            Self::TaggedLeases => ([b"{", pattern, b"}", LEASES].concat(), "zset"),
+            Self::Leases => ([pattern, LEASES].concat(), "zset"),
+            Self::Numbers => (pattern.into(), "string"),
         };
         let mut scan = redis::cmd("SCAN");
         scan.arg(cursor).arg("MATCH").arg(pattern);
@@ -181,10 +191,23 @@ impl Pass {
         keys: &[Vec<u8>],
         pattern: &[u8],
     ) -> Result<Vec<Row>, ServerError> {
+        let keys = keys.iter().map(Vec::as_slice);
         match self {
-            Self::Hashes => probe.locks(keys),
-            Self::Leases => probe.semaphores(keys, &|name| pattern::matches(pattern, name)),
-            Self::Numbers => probe.numbers(keys),
+            Self::Hashes => probe.locks(&keys.collect::<Vec<_>>()),
+            Self::TaggedLeases | Self::Leases => {
+                let names = keys.flat_map(|key| {
+                    let [inner, whole] = semaphores_of(key);
+                    let inner = inner.filter(|_| self == Self::TaggedLeases || pattern == ALL);
+                    inner
+                        .into_iter()
+                        .chain(whole.filter(|_| self == Self::Leases))
+                });
+                probe.semaphores(&names.collect::<Vec<_>>())
+            }
+            Self::Numbers => {
+                let own = keys.filter(|key| !is_beside_a_lock(key));
+                probe.numbers(&own.collect::<Vec<_>>())
+            }
         }
     }
 }

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use serde_json::json;
 
 use super::args::{RedisArgs, ShowArgs};
-use super::details::Share;
 use super::kinds::Kind;
 use super::lookup::{FoundLock, find_locks, not_held};
 use super::name::shown;
 use super::outcome::Result;
 use super::permits::remark_on_lost_leases;
+use super::probe::Share;
 use super::reporter::Reporter;
 use super::row::{holder_json, millis, shown_time};
 use super::{connect, json, output};

@@ -4,17 +4,12 @@ use std::time::Duration;
 
 use super::finding::Finding;
 use super::finding::Verdict::{Failure, Ok, Unknown, Warning};
-use crate::outcome;
+use crate::outcome::{self, advice};
 use leasehold::admin::{RouteError, ServerError};
 use leasehold::{Error, Hint, Permission};
 
 /// Every lock takes a few round trips.
 const SLOW: Duration = Duration::from_millis(100);
-
-const NO_PASSWORD: &str = "leave the password out of the URL, and unset LEASEHOLD_PASSWORD";
-
-const LOG_IN: &str =
-    "give the right user and password: in the URL, or as LEASEHOLD_USER and LEASEHOLD_PASSWORD";
 
 /// True if a server with this error for PING serves no other command either. A missing permission
 /// and a failed save do not mean that.
@@ -34,21 +29,13 @@ fn is_log_in(error: &ServerError) -> bool {
 pub(super) fn out_of_reach(error: &ServerError) -> Finding {
     let cause = &error.cause;
     let advice = match (cause.code(), error.hint.as_deref()) {
-        (_, Some(Hint::NoPassword)) => NO_PASSWORD,
-        _ if is_log_in(error) => LOG_IN,
         (_, Some(Hint::Grant(Permission::Database))) => {
             "the user may not use the database of the URL: ACL SETUSER <user> db=<database>"
         }
         (_, Some(Hint::Grant(_))) => {
             "the URL names a database: ACL SETUSER <user> +select, or use the database 0"
         }
-        (_, Some(Hint::RaiseMaxClients)) => {
-            "raise maxclients, or find the clients with too many connections"
-        }
-        (_, Some(Hint::CheckCertificates)) => {
-            "name the authority to trust (--cacert), or show the certificate that is asked for \
-             (--cert)"
-        }
+        (_, Some(hint)) => &advice(hint),
         (Some("LOADING"), _) => "wait until it has loaded its data",
         (Some("BUSY"), _) => "a script runs too long: SCRIPT KILL ends it",
         (Some("MASTERDOWN"), _) => {
@@ -84,16 +71,11 @@ pub(super) fn no_route(error: RouteError) -> Finding {
         (RouteError::Invalid(Error::Config { field, .. }), _) if *field == "master" => {
             "give --sentinel the name under which the sentinels monitor the master"
         }
-        (_, Some(Hint::NotACluster)) => "it is not a server of a cluster: leave out --cluster",
-        (_, Some(Hint::NotASentinel)) => "give the URLs of the sentinels, or leave out --sentinel",
-        (_, Some(Hint::NoPassword)) => NO_PASSWORD,
-        (_, Some(Hint::LogIn | Hint::LogInToSentinel)) => {
-            "give the right user and password in the URLs"
-        }
         (_, Some(Hint::Grant(_))) => {
             "give the user the permissions for sentinels and clusters, which docs/permissions.md \
              lists"
         }
+        (_, Some(hint)) => &advice(hint),
         _ => "check that these servers run, and that the URLs are right",
     };
     Failure.advise(outcome::Failure::from(error).to_string(), advice)
