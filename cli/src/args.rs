@@ -74,11 +74,11 @@ pub(super) enum Command {
     /// TERM --kill-after before KILL, but only in the last sixth of the lease.
     ///
     /// If the lock was deleted, or another client acquired it, leasehold notices this within a
-    /// second, or a tenth of the lease if that is shorter. It sends TERM at once, and KILL after
-    /// --kill-after, a sixth of the lease, or the rest of the lease, whichever is shortest. Another
-    /// client can acquire the lock before the command has ended. If that does harm, let the store
-    /// that the command writes to refuse old tokens (--fenced), or make --kill-after and --lease
-    /// short.
+    /// second, or a tenth of the lease if that is shorter, but at least 100 ms. It sends TERM at
+    /// once, and KILL after --kill-after, a sixth of the lease, or the rest of the lease, whichever
+    /// is shortest. Another client can acquire the lock before the command has ended. If that does
+    /// harm, let the store that the command writes to refuse old tokens (--fenced), or make
+    /// --kill-after and --lease short.
     ///
     /// If leasehold itself is killed, Linux kills the command, but not the processes that the
     /// command started. While leasehold alone is stopped, it can do nothing of this: it is stopped
@@ -109,7 +109,7 @@ pub(super) enum Command {
     ///
     /// If the lock is lost, leasehold ends at once with status 76. If it was deleted, or another
     /// client acquired it, leasehold notices this within a second, or a tenth of the lease if that
-    /// is shorter. Only its end reports the loss: the program that relies on the lock must check
+    /// is shorter, but at least 100 ms. Only its end reports the loss: the program that relies on the lock must check
     /// for it. run is safer, because it ends the command.
     ///
     /// While leasehold is stopped, by Ctrl-Z or STOP, nothing renews the lease.

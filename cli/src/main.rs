@@ -2,7 +2,6 @@
 
 mod args;
 mod break_lock;
-mod clock;
 mod connect;
 mod doctor;
 mod json;

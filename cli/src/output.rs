@@ -7,9 +7,9 @@ use std::time::Duration;
 use anstream::AutoStream;
 use clap::ColorChoice;
 
-#[cfg(unix)]
-use super::clock::Moment;
 use super::outcome::{Failure, OUTPUT, Result};
+#[cfg(unix)]
+use leasehold::__Moment as Moment;
 
 /// A longer wait is split.
 #[cfg(unix)]

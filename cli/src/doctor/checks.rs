@@ -10,7 +10,7 @@ use super::finding::{Finding, Line, Verdict};
 use super::rights::{self, Names, RIGHTS};
 use super::{reach, server};
 use crate::args::RedisArgs;
-use crate::clock::Moment;
+use leasehold::__Moment as Moment;
 use leasehold::admin::{Connection, Server, ServerError};
 
 /// How many round trips are measured, and how often the clock is read. The quickest reading counts.

@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::finding::Finding;
 use super::finding::Verdict::{Failure, Note, Ok};
-use crate::clock::Moment;
+use leasehold::__Moment as Moment;
 
 /// Clocks that are synchronized differ less.
 const FAR_OFF: Duration = Duration::from_secs(1);

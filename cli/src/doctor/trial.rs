@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::finding::{Finding, Verdict};
-use crate::clock::Moment;
 use crate::outcome::in_options;
+use leasehold::__Moment as Moment;
 use leasehold::{Error, Lease, LockClient, Result};
 
 /// Acquires the lock if it is free, uses it and releases it.

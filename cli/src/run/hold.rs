@@ -8,13 +8,12 @@ use crossbeam_channel::{Receiver, bounded, never, select};
 use super::acquire::{self, Waited};
 use super::held::Held;
 use super::signals::{Signals, ends_the_wait};
-use super::{input, signalled};
+use super::{input, release, signalled};
 use crate::args::{HoldArgs, RedisArgs};
 use crate::name::shown;
 use crate::outcome::{Failure, OUTPUT, Result};
 use crate::reporter::Reporter;
 use crate::{output, stderr};
-use leasehold::Error;
 
 /// Acquires the lock, prints a line on standard output, and releases the lock when the input ends.
 pub(crate) fn hold(args: &HoldArgs, redis: &RedisArgs, reporter: Reporter) -> Result<ExitCode> {
@@ -30,11 +29,7 @@ pub(crate) fn hold(args: &HoldArgs, redis: &RedisArgs, reporter: Reporter) -> Re
     // Nothing else reports a loss, so this process ends at once.
     held.check().unwrap_or_else(|loss| end(loss.into()));
     let signal = signal?;
-    match held.release(None) {
-        Ok(()) => reporter.step(format!("released lock {:?}", lock.key)),
-        Err(error @ (Error::Lost { .. } | Error::NotHeld { .. })) => return Err(error.into()),
-        Err(error) => reporter.warning(Failure::from(error)),
-    }
+    release(held, None, false, reporter)?;
     Ok(signal.map_or(ExitCode::SUCCESS, signalled))
 }
 

@@ -28,10 +28,10 @@ use super::args::{Kind, RedisArgs, RunArgs};
 use super::connect;
 use super::outcome::{Failure, LOST, Result};
 use super::reporter::Reporter;
-use crate::clock::Moment;
 use acquire::Waited;
 use held::Held;
 use job::{Job, SIGNALLED};
+use leasehold::__Moment as Moment;
 use leasehold::Error;
 use program::Program;
 use schedule::{Schedule, Why};
@@ -115,11 +115,21 @@ fn finish(
         // Dropping the guard releases what is left in Redis.
         return Ok(());
     }
-    match held.release(keeps_lock.then_some(left)) {
-        Ok(()) => reporter.step(format!("released lock {:?}", args.lock.key)),
-        // The reason was reported when the job was ended.
-        Err(error) if is_unconfirmed => reporter.step(Failure::from(error)),
-        // Another client may have run at the same time.
+    release(held, keeps_lock.then_some(left), is_unconfirmed, reporter)
+}
+
+/// Releases the lock, now or after `keep`. Fails if it was lost, unless that `is_reported`: another
+/// client may have run at the same time.
+fn release(
+    held: Held,
+    keep: Option<Duration>,
+    is_reported: bool,
+    reporter: Reporter,
+) -> Result<()> {
+    let name = format!("{:?}", held.name());
+    match held.release(keep) {
+        Ok(()) => reporter.step(format!("released lock {name}")),
+        Err(error) if is_reported => reporter.step(Failure::from(error)),
         Err(error @ (Error::Lost { .. } | Error::NotHeld { .. })) => return Err(error.into()),
         Err(error) => reporter.warning(Failure::from(error)),
     }

@@ -9,10 +9,10 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
 
 use crate::args::{Kind, LockArgs};
-use crate::clock::Moment;
 use crate::name::shown;
 use crate::reporter::Reporter;
 use crate::{output, stderr};
+use leasehold::__Moment as Moment;
 use leasehold::{Error, Holder, LockClient};
 
 /// The time from the beginning of the wait to the first line, and from one line to the next.

@@ -13,10 +13,10 @@ use super::screen::Screen;
 use super::sources;
 use super::view_failed;
 use crate::args::WatchArgs;
-use crate::clock::Moment;
 use crate::outcome::Result;
 use crate::output;
 use crate::scan::{Scan, Wanted};
+use leasehold::__Moment as Moment;
 use leasehold::LockClient;
 
 /// What a terminal in raw mode sends for Ctrl-C.

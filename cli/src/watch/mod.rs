@@ -14,7 +14,7 @@ use super::outcome::{Failure, Result, UNAVAILABLE};
 use super::reporter::Reporter;
 use super::scan::{Scan, Wanted};
 use super::{connect, output, table};
-use crate::clock::Moment;
+use leasehold::__Moment as Moment;
 use leasehold::LockClient;
 
 /// The shortest time between two scans, so that Redis can serve other clients.
