@@ -7,17 +7,7 @@ use super::outcome::{Failure, NO_COMMAND};
 use super::stderr;
 
 /// For a user who writes no command.
-const OVERVIEW: &str = "\
-leasehold: a command is missing. These are the most used:
-
-  leasehold run KEY -- COMMAND   run a command while it holds the lock KEY
-  leasehold list                 list the locks that are held
-  leasehold show KEY             show who holds a lock, and who waits for it
-  leasehold doctor               check Redis for problems with locks
-
-leasehold help lists all commands and options. Redis is redis://127.0.0.1:6379, unless --url,
-LEASEHOLD_URL or REDIS_URL names another.
-";
+const OVERVIEW: &str = include_str!("overview.txt");
 
 /// Options of flock(1), and the same of `run` and `hold`.
 const OF_FLOCK: [(&str, &str); 2] = [("-n", "--no-wait"), ("-w", "--wait DURATION")];

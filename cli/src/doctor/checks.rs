@@ -8,7 +8,7 @@ use super::clock::{self, Reading};
 use super::facts::Facts;
 use super::finding::{Finding, Line, Verdict};
 use super::rights::{self, Names, RIGHTS};
-use super::{reach, server};
+use super::{reach, server, storage};
 use crate::args::RedisArgs;
 use leasehold::__Moment as Moment;
 use leasehold::admin::{Connection, Server, ServerError};
@@ -117,9 +117,9 @@ impl<'a> Checks<'a> {
         let settings = Facts::of_settings(connection.run_all(&commands)?);
         let findings = [
             ("version", server::version(&info)),
-            ("eviction", server::eviction(&info)),
-            ("memory", server::memory(&info)),
-            ("persistence", server::persistence(&info, &settings)),
+            ("eviction", storage::eviction(&info)),
+            ("memory", storage::memory(&info)),
+            ("persistence", storage::persistence(&info, &settings)),
             role,
             ("replicas", server::replicas(&info, self.redis.min_replicas)),
         ];

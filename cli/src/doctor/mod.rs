@@ -8,6 +8,7 @@ mod reach;
 mod report;
 mod rights;
 mod server;
+mod storage;
 mod trial;
 
 use std::process::ExitCode;

@@ -20,6 +20,7 @@ pub(super) fn keys() -> io::Result<Receiver<u8>> {
     let (sender, keys) = unbounded();
     let read = move || {
         io::stdin()
+            .lock()
             .bytes()
             .map_while(Result::ok)
             .try_for_each(|key| sender.send(key))
