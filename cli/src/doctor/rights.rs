@@ -19,21 +19,27 @@ pub(super) struct Right {
     purposes: Vec<&'static str>,
 }
 
-/// All permissions. docs/permissions.md names the same, in the same order.
-pub(super) fn rights() -> impl Iterator<Item = Right> {
+/// The four cells of each line of `rights.txt`.
+fn lines() -> impl Iterator<Item = [&'static str; 4]> {
     let lines = include_str!("rights.txt").lines();
     lines.filter(|line| !line.starts_with('#')).map(|line| {
         let mut cells = line.split(';').map(str::trim);
-        let mut next = || cells.next().unwrap_or_default();
-        Right {
-            when: next(),
-            rule: next(),
-            test: next(),
-            purposes: next()
-                .split(", ")
-                .filter(|purpose| !purpose.is_empty())
-                .collect(),
-        }
+        std::array::from_fn(|_| cells.next().unwrap_or_default())
+    })
+}
+
+fn listed(cell: &str) -> Vec<&str> {
+    cell.split(", ").filter(|part| !part.is_empty()).collect()
+}
+
+/// All permissions. docs/permissions.md names the same, in the same order.
+pub(super) fn rights() -> impl Iterator<Item = Right> {
+    let rights = lines().filter(|[when, ..]| *when != "place");
+    rights.map(|[when, rule, test, purposes]| Right {
+        when,
+        rule,
+        test,
+        purposes: listed(purposes),
     })
 }
 
@@ -56,77 +62,30 @@ pub(super) struct Names(Vec<Place>);
 impl Names {
     /// `control`: the names of a lock that does not exist. Its channel is that of a client itself.
     pub(super) fn of(lock: &LockKeys, control: &LockKeys) -> Self {
-        let semaphores = "semaphores, semaphores with leases";
-        let lines = "lines of waiting clients (each release wakes all of them)";
-        let key = format!("~{}", lock.key);
         let read_lease = lock.read_lease("leasehold:1", 1);
-        let places = [
-            ("{absent}", &control.key, "", ""),
-            (
-                "{control}",
-                &control.channel,
-                "&redisson_lock__channel:*",
-                "",
-            ),
-            ("{channel}", &lock.channel, "&redisson_lock__channel:*", ""),
-            ("{key}", &lock.key, &*key, ""),
-            (
-                "{token}",
-                &lock.last_token,
-                "~redisson_lock_token:*",
-                FENCED,
-            ),
-            ("{line}", &lock.line, "~leasehold_line:*", lines),
-            (
-                "{queue}",
-                &lock.queue,
-                "~redisson_lock_queue:*",
-                "fair locks",
-            ),
-            (
-                "{places}",
-                &lock.places,
-                "~redisson_lock_timeout:*",
-                "fair locks",
-            ),
-            (
-                "{read_lease}",
-                &read_lease,
-                "~*:rwlock_timeout:*",
-                "read-write locks",
-            ),
-            (
-                "{leases}",
-                &lock.leases,
-                "~*:timeout",
-                "semaphores with leases",
-            ),
-            (
-                "{read_write}",
-                &lock.read_write_channel,
-                "&redisson_rwlock:*",
-                "read-write locks",
-            ),
-            (
-                "{semaphore}",
-                &lock.semaphore_channel,
-                "&redisson_sc:*",
-                semaphores,
-            ),
-            (
-                "{latch}",
-                &lock.latch_channel,
-                "&redisson_countdownlatch__channel__*",
-                "latches",
-            ),
-        ];
-        let place = |(word, name, rule, kinds): (_, &String, &str, &'static str)| Place {
-            word,
-            name: name.clone(),
-            rule: rule.into(),
-            kinds: kinds.split(", ").filter(|kind| !kind.is_empty()).collect(),
+        let name = |word| match word {
+            "{control}" => &control.channel,
+            "{channel}" => &lock.channel,
+            "{key}" => &lock.key,
+            "{token}" => &lock.last_token,
+            "{line}" => &lock.line,
+            "{queue}" => &lock.queue,
+            "{places}" => &lock.places,
+            "{read_lease}" => &read_lease,
+            "{leases}" => &lock.leases,
+            "{read_write}" => &lock.read_write_channel,
+            "{semaphore}" => &lock.semaphore_channel,
+            "{latch}" => &lock.latch_channel,
+            _ => &control.key,
         };
-        Self(places.map(place).into())
+        let places = lines().filter(|[when, ..]| *when == "place");
+        let place = |[_, word, rule, kinds]: [&'static str; 4]| Place {
+            word,
+            name: name(word).clone(),
+            rule: rule.replace("{key}", &lock.key),
+            kinds: listed(kinds),
+        };
+        Self(places.map(place).collect())
     }
 
     fn get(&self, word: &str) -> Option<&Place> {
