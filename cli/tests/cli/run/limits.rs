@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{keys, run, said_pid, text, time_to_live};
+use super::{keys, over, run, said_pid, text, time_to_live};
 use crate::support::server::Server;
 use crate::support::timing::{eventually, millis};
 
@@ -85,8 +85,7 @@ fn a_lock_outlasts_a_short_job() {
 #[test]
 fn a_waiter_learns_how_long_a_lock_outlasts_its_job() {
     let server = Server::start();
-    let directory = tempfile::tempdir().unwrap();
-    let over = directory.path().join("over");
+    let (_directory, over) = over();
     let holder = run(&server)
         .args([
             "--at-least",
@@ -108,8 +107,7 @@ fn a_waiter_learns_how_long_a_lock_outlasts_its_job() {
 #[test]
 fn nothing_lengthens_what_outlasts_its_job() {
     let server = Server::start();
-    let directory = tempfile::tempdir().unwrap();
-    let over = directory.path().join("over");
+    let (_directory, over) = over();
     let (least, lease) = (millis(30_000), millis(60_000));
     let holder = run(&server)
         .args(["--at-least", &text(least), "--lease", &text(lease)])

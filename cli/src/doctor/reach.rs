@@ -2,23 +2,14 @@
 
 use std::time::Duration;
 
-use super::facts::Facts;
 use super::finding::Finding;
-use crate::outcome::Failure;
+use super::finding::Verdict::{Failure, Ok, Unknown, Warning};
+use crate::outcome::{self, advice};
 use leasehold::admin::{RouteError, ServerError};
 use leasehold::{Error, Hint, Permission};
 
-/// The percentage of `maxclients` from which there is a warning.
-const MANY_CLIENTS: u64 = 90;
-
-/// The client opens a connection again that was idle for this many seconds, so a longer `timeout`
-/// closes none.
-const IDLE: u64 = 60;
-
 /// Every lock takes a few round trips.
 const SLOW: Duration = Duration::from_millis(100);
-
-pub(super) const REACHABLE: &str = "reachable";
 
 /// True if a server with this error for PING serves no other command either. A missing permission
 /// and a failed save do not mean that.
@@ -38,21 +29,13 @@ fn is_log_in(error: &ServerError) -> bool {
 pub(super) fn out_of_reach(error: &ServerError) -> Finding {
     let cause = &error.cause;
     let advice = match (cause.code(), error.hint.as_deref()) {
-        (_, Some(Hint::NoPassword)) => NO_PASSWORD,
-        _ if is_log_in(error) => LOG_IN,
         (_, Some(Hint::Grant(Permission::Database))) => {
             "the user may not use the database of the URL: ACL SETUSER <user> db=<database>"
         }
         (_, Some(Hint::Grant(_))) => {
             "the URL names a database: ACL SETUSER <user> +select, or use the database 0"
         }
-        (_, Some(Hint::RaiseMaxClients)) => {
-            "raise maxclients, or find the clients with too many connections"
-        }
-        (_, Some(Hint::CheckCertificates)) => {
-            "name the authority to trust (--cacert), or show the certificate that is asked for \
-             (--cert)"
-        }
+        (_, Some(hint)) => &advice(hint),
         (Some("LOADING"), _) => "wait until it has loaded its data",
         (Some("BUSY"), _) => "a script runs too long: SCRIPT KILL ends it",
         (Some("MASTERDOWN"), _) => {
@@ -72,7 +55,7 @@ pub(super) fn out_of_reach(error: &ServerError) -> Finding {
         (Some(code), Some(detail)) => format!("{code} {detail}"),
         _ => cause.to_string(),
     };
-    Finding::failure(REACHABLE, found, advice)
+    Failure.advise(found, advice)
 }
 
 /// The finding if no server reported where the locks are.
@@ -80,98 +63,45 @@ pub(super) fn no_route(error: RouteError) -> Finding {
     let hint = match &error {
         RouteError::Refused(error) => error.hint.as_deref(),
         RouteError::Unavailable(failed) => {
-            let mut hints = failed
-                .errors
-                .iter()
-                .filter_map(|error| error.hint.as_deref());
-            hints.next()
+            failed.errors.iter().find_map(|error| error.hint.as_deref())
         }
         _ => None,
     };
     let advice = match (&error, hint) {
-        (
-            RouteError::Invalid(Error::Config {
-                field: "master", ..
-            }),
-            _,
-        ) => "give --sentinel the name under which the sentinels monitor the master",
-        (_, Some(Hint::NotACluster)) => "it is not a server of a cluster: leave out --cluster",
-        (_, Some(Hint::NotASentinel)) => "give the URLs of the sentinels, or leave out --sentinel",
-        (_, Some(Hint::NoPassword)) => NO_PASSWORD,
-        (_, Some(Hint::LogIn | Hint::LogInToSentinel)) => {
-            "give the right user and password in the URLs"
+        (RouteError::Invalid(Error::Config { field, .. }), _) if *field == "master" => {
+            "give --sentinel the name under which the sentinels monitor the master"
         }
         (_, Some(Hint::Grant(_))) => {
             "give the user the permissions for sentinels and clusters, which docs/permissions.md \
              lists"
         }
+        (_, Some(hint)) => &advice(hint),
         _ => "check that these servers run, and that the URLs are right",
     };
-    Finding::failure(REACHABLE, Failure::from(error).to_string(), advice)
-}
-
-const NO_PASSWORD: &str = "leave the password out of the URL, and unset LEASEHOLD_PASSWORD";
-
-const LOG_IN: &str =
-    "give the right user and password: in the URL, or as LEASEHOLD_USER and LEASEHOLD_PASSWORD";
-
-pub(super) fn clients(info: &Facts) -> Finding {
-    const CHECK: &str = "clients";
-    let counts = (info.number("connected_clients"), info.number("maxclients"));
-    let (Some(connected), Some(limit @ 1..)) = counts else {
-        return Finding::unknown(CHECK, info.why_not());
-    };
-    let found = format!("{connected} connected of at most {limit}");
-    if connected.saturating_mul(100) / limit < MANY_CLIENTS {
-        return Finding::ok(CHECK, found);
-    }
-    let advice = "raise maxclients, or find the clients with too many connections: at the limit \
-                  the server accepts no client";
-    Finding::warning(CHECK, found, advice)
-}
-
-/// `settings`: `timeout`.
-pub(super) fn idle(settings: &Facts) -> Finding {
-    const CHECK: &str = "timeout";
-    match settings.number("timeout") {
-        Some(0) => Finding::ok(CHECK, "idle connections are kept"),
-        Some(seconds @ 1..IDLE) => Finding::note(
-            CHECK,
-            format!(
-                "idle connections are closed after {seconds} s: a call may have to connect again, \
-                 which takes a moment"
-            ),
-        ),
-        Some(seconds) => Finding::ok(
-            CHECK,
-            format!("idle connections are closed after {seconds} s"),
-        ),
-        None => Finding::unknown(CHECK, settings.why_not()),
-    }
+    Failure.advise(outcome::Failure::from(error).to_string(), advice)
 }
 
 /// `trips`: the times of a few round trips.
 pub(super) fn latency(mut trips: Vec<Duration>) -> Finding {
-    const CHECK: &str = "latency";
     trips.sort_unstable();
     let Some(&median) = trips.get(trips.len() / 2) else {
-        return Finding::unknown(CHECK, "not measured");
+        return Unknown.of("not measured");
     };
     let found = format!("{median:.1?} for a round trip");
     if median <= SLOW {
-        return Finding::ok(CHECK, found);
+        return Ok.of(found);
     }
-    let advice = "run closer to Redis, or find what keeps it busy (SLOWLOG): every lock takes a \
-                  few round trips";
-    Finding::warning(CHECK, found, advice)
+    Warning.advise(
+        found,
+        "run closer to Redis, or find what keeps it busy (SLOWLOG): every lock takes a few round \
+         trips",
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::facts::tests::{facts, refused};
-    use crate::doctor::finding::Verdict::{Note, Ok, Unknown, Warning};
-    use crate::replies::{failures, refusal};
+    use crate::tests::{failures, refusal};
 
     #[test]
     fn every_refusal_at_login_has_its_advice() {
@@ -193,7 +123,7 @@ mod tests {
             ("ERR max number of clients reached", "maxclients"),
         ] {
             let finding = out_of_reach(&refusal(line));
-            assert!(finding.is_failure());
+            assert!(finding.verdict == Failure);
             assert!(
                 finding.advice.as_ref().unwrap().contains(word),
                 "{finding:?}"
@@ -201,7 +131,7 @@ mod tests {
         }
         for (error, word) in failures().iter().zip(["--timeout", "URL"]) {
             let finding = out_of_reach(error);
-            assert!(finding.is_failure(), "{finding:?}");
+            assert!(finding.verdict == Failure, "{finding:?}");
             assert!(finding.advice.unwrap().contains(word), "{error}");
         }
     }
@@ -223,26 +153,6 @@ mod tests {
             assert_eq!(is_unusable(&refusal(line)), unusable, "{line}");
         }
         assert!(failures().iter().all(is_unusable));
-    }
-
-    #[test]
-    fn many_clients_are_a_warning() {
-        for (connected, verdict) in [(1, Ok), (89, Ok), (90, Warning), (100, Warning)] {
-            let info = facts(&format!(
-                "connected_clients:{connected}\r\nmaxclients:100\r\n"
-            ));
-            assert_eq!(clients(&info).verdict, verdict, "{connected}");
-        }
-        assert_eq!(clients(&refused()).verdict, Unknown);
-    }
-
-    #[test]
-    fn a_short_timeout_is_a_note() {
-        for (seconds, verdict) in [(0, Ok), (1, Note), (59, Note), (60, Ok)] {
-            let found = idle(&facts(&format!("timeout:{seconds}\r\n")));
-            assert_eq!(found.verdict, verdict, "{seconds}");
-        }
-        assert_eq!(idle(&refused()).verdict, Unknown);
     }
 
     #[test]
