@@ -1,16 +1,10 @@
 //! The fair lock, which clients acquire in the order in which they began to wait.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::LockGuard;
 use super::methods::lock_by_handle;
-use crate::base::interrupt::Interrupt;
 use crate::core::Core;
 use crate::engine::{Part, Parts};
-use crate::error::Result;
-use crate::lease::Lease;
-use crate::local::Hold;
 use crate::protocol::Fair;
 
 /// A reentrant lock that clients acquire first come, first served, whichever process they are in.

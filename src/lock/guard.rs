@@ -1,25 +1,16 @@
 //! The guard of a held lock, which unlocks it when it is dropped.
 
-use std::cmp::Reverse;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
-use super::debug::{CheckResult, Short};
-use crate::base::call_budget::CallBudget;
+use super::guard_core::GuardCore;
 use crate::base::list::List;
-use crate::core::Core;
-use crate::engine::{
-    HeldPart, Needed, Parts, are_of_this_process, combine, confirm_all, extend_all, release_all,
-    slowest,
-};
-use crate::error::{Error, LostReason, Result};
+use crate::engine::{HeldPart, Parts};
+use crate::error::{LostReason, Result};
 use crate::lease::whole_millis;
-use crate::local::Quorum;
-use crate::observe::tell;
 
 /// A lock that this thread holds. Dropping the guard unlocks. The guard of a nested acquire stands
 /// for one level of the lock: dropping it sends nothing.
@@ -41,7 +32,7 @@ use crate::observe::tell;
 /// lease is then renewed until the process ends, unless
 /// [`force_unlock`](crate::LockClient::force_unlock) frees the lock. After such a loss, the thread
 /// that forgot the guard cannot acquire the lock again through this client: it gets
-/// [`Error::Lost`].
+/// [`Error::Lost`](crate::Error::Lost).
 ///
 /// A guard of several locks ([`MultiLock`](crate::MultiLock)) stands for all of them. It is lost as
 /// soon as one of them is lost, its remaining lease is the shortest one, and it extends and unlocks
@@ -80,14 +71,8 @@ use crate::observe::tell;
 #[must_use = "dropping a guard unlocks: keep it in a variable with a name, such as `_guard`, \
               because `let _ =` drops it at once"]
 pub struct LockGuard {
-    name: Arc<str>,
-    /// One part for each name or server.
-    pub(super) parts: List<HeldPart>,
-    /// The lock is held while this many parts are held.
-    pub(super) needed: Needed,
-    /// Made by the first call of `lost` on a guard of several parts.
-    quorum: OnceLock<Arc<Quorum>>,
-    unlocked: bool,
+    core: GuardCore,
+    token: Option<u64>,
     _thread: PhantomData<dyn GuardBelongsToItsThread>,
 }
 
@@ -102,11 +87,8 @@ impl LockGuard {
             part.hold.guard(part.level);
         }
         Self {
-            name: lock.shared_name(),
-            parts,
-            needed: lock.needed(),
-            quorum: OnceLock::new(),
-            unlocked: false,
+            core: GuardCore::new(lock, parts),
+            token: None,
             _thread: PhantomData,
         }
     }
@@ -114,7 +96,7 @@ impl LockGuard {
     /// Returns the name of the lock.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        self.core.name()
     }
 
     /// Fails as soon as this process knows that the lock is lost. No I/O.
@@ -130,16 +112,16 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`Error::Lost`], and [`Error::Forked`] in a process that was forked from the client's.
+    /// [`Error::Lost`](crate::Error::Lost), and [`Error::Forked`](crate::Error::Forked) in a
+    /// process that was forked from the client's.
     pub fn check(&self) -> Result<()> {
-        let checks = self.parts.iter().map(HeldPart::check);
-        combine(checks, self.needed())
+        self.core.check()
     }
 
     /// Returns true if [`check`](Self::check) fails because the lock is lost. No I/O.
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        matches!(self.check(), Err(Error::Lost { .. }))
+        self.core.is_lost()
     }
 
     /// Returns a channel that gets one message when the lock is lost, for `recv_timeout` or
@@ -174,17 +156,7 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn lost(&self) -> &Receiver<LostReason> {
-        let is_same_process = self.is_same_process();
-        if let [first, others @ ..] = &self.parts[..]
-            && (others.is_empty() || !is_same_process)
-        {
-            return first.hold.loss_receiver(is_same_process);
-        }
-        let holds = || self.parts.iter().map(|part| &part.hold);
-        let quorum = self
-            .quorum
-            .get_or_init(|| Quorum::observe(holds(), self.needed()));
-        quorum.loss_receiver()
+        self.core.lost()
     }
 
     /// Returns what is left of the lease by the local clock; zero once the lock is lost. No I/O.
@@ -196,18 +168,7 @@ impl LockGuard {
     /// lease below 4 ms), in case the server's clock runs faster.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        // A lease that has run out ends the hold.
-        let _ = self.check();
-        self.left()
-    }
-
-    /// What is left of the lease. Does not end a hold whose lease has run out.
-    fn left(&self) -> Duration {
-        let left = |part: &HeldPart| part.left().unwrap_or_default();
-        let mut lefts: Vec<Duration> = self.parts.iter().map(left).collect();
-        lefts.sort_unstable_by_key(|&left| Reverse(left));
-        let last_needed = lefts.get(self.needed().saturating_sub(1));
-        last_needed.copied().unwrap_or_default()
+        self.core.remaining()
     }
 
     /// Extends the lease once, so that at least `duration` of it is left from now on. Never
@@ -232,16 +193,14 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// * [`Error::Lost`] if the lock is lost.
-    /// * [`Error::Unavailable`] after one command timeout without a reply, [`Error::Redis`] if
-    ///   Redis refused. This process then assumes that the lease was not extended.
-    /// * [`Error::Config`] for a `duration` outside its bounds.
-    /// * [`Error::Forked`] in a process that was forked from the client's.
+    /// * [`Error::Lost`](crate::Error::Lost) if the lock is lost.
+    /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout without a
+    ///   reply, [`Error::Redis`](crate::Error::Redis) if Redis refused. This process then assumes
+    ///   that the lease was not extended.
+    /// * [`Error::Config`](crate::Error::Config) for a `duration` outside its bounds.
+    /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the client's.
     pub fn extend(&self, duration: Duration) -> Result<()> {
-        let budget = self.budget(Core::budget_for_a_reply);
-        let millis = whole_millis("lease", duration)?;
-        let parts: List<_> = self.parts.iter().map(|part| (part, millis)).collect();
-        extend_all(&parts, self.needed, &budget)
+        self.core.extend(duration)
     }
 
     /// Asks Redis whether this thread still holds the lock. [`check`](Self::check) only knows the
@@ -270,14 +229,14 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// * [`Error::Lost`] if the lock is lost: stop the work, as after a failed `check`.
-    /// * [`Error::Unavailable`] after one command timeout without a reply, [`Error::Redis`] if
-    ///   Redis refused. If Redis keeps the key, the lock is still held for
-    ///   [`remaining`](Self::remaining).
-    /// * [`Error::Forked`] in a process that was forked from the client's.
+    /// * [`Error::Lost`](crate::Error::Lost) if the lock is lost: stop the work, as after a failed
+    ///   `check`.
+    /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout without a
+    ///   reply, [`Error::Redis`](crate::Error::Redis) if Redis refused. If Redis keeps the key, the
+    ///   lock is still held for [`remaining`](Self::remaining).
+    /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the client's.
     pub fn confirm(&self) -> Result<()> {
-        let budget = self.budget(Core::budget_for_a_reply);
-        confirm_all(&self.parts, self.needed, &budget)
+        self.core.confirm()
     }
 
     /// Unlocks, and returns the result.
@@ -286,7 +245,7 @@ impl LockGuard {
     ///
     /// Those of [`Lock::unlock`](crate::Lock::unlock).
     pub fn unlock(mut self) -> Result<()> {
-        self.finish(Core::budget_to_unlock)
+        self.core.release()
     }
 
     /// Unlocks in this process, and keeps the lock in Redis for `time` from now on, regardless of
@@ -323,78 +282,50 @@ impl LockGuard {
     /// # Errors
     ///
     /// * Those of [`Lock::unlock`](crate::Lock::unlock).
-    /// * [`Error::Config`] for a `time` outside its bounds, and for a write lock whose thread also
-    ///   holds the read lock. The guard then unlocks at once, as if it were dropped.
-    /// * [`Error::NotReleased`]: nothing is repeated in the background.
+    /// * [`Error::Config`](crate::Error::Config) for a `time` outside its bounds, and for a write
+    ///   lock whose thread also holds the read lock. The guard then unlocks at once, as if it were
+    ///   dropped.
+    /// * [`Error::NotReleased`](crate::Error::NotReleased): nothing is repeated in the background.
     pub fn unlock_after(mut self, time: Duration) -> Result<()> {
         if time.is_zero() {
             return self.unlock();
         }
         let millis = whole_millis("time", time)?;
-        for part in &self.parts {
+        for part in &self.core.parts {
             part.check_process()?;
             part.check_reads_not()?;
         }
-        for part in &self.parts {
+        for part in &self.core.parts {
             part.hold.keep_in_redis(millis);
         }
-        self.finish(Core::budget_to_unlock)
+        self.core.release()
     }
 
-    pub(super) fn finish(&mut self, budget: fn(&Core) -> CallBudget<'static>) -> Result<()> {
-        self.unlocked = true;
-        release_all(&self.parts, self.needed, || self.budget(budget))
+    /// Returns the fencing token of the hold; `None` if the lock is not a
+    /// [`FencedLock`](crate::FencedLock). No I/O.
+    ///
+    /// [`FencedGuard::fencing_token`](crate::FencedGuard::fencing_token) has the details.
+    #[must_use]
+    pub fn fencing_token(&self) -> Option<u64> {
+        self.token
     }
 
-    /// The fencing token of the hold, if the lock is a fenced one.
-    pub(crate) fn token(&self) -> Option<u64> {
-        self.parts.first().and_then(|part| part.hold.token())
+    /// Adds the fencing token of the hold.
+    pub(super) fn with_token(mut self) -> Self {
+        let first = self.core.parts.first();
+        self.token = first.and_then(|part| part.hold.token());
+        self
     }
 
-    /// False in a process that was forked from the clients'.
-    fn is_same_process(&self) -> bool {
-        are_of_this_process(self.parts.iter().map(|part| &part.core))
-    }
-
-    /// The number of parts that must be held.
-    fn needed(&self) -> usize {
-        self.needed.of(self.parts.len())
-    }
-
-    /// Adds the state of the lock and its remaining lease to the `Debug` output.
-    pub(crate) fn show_state(&self, shown: &mut fmt::DebugStruct<'_, '_>) {
-        let check = |part: &HeldPart| part.left().map(drop);
-        let state = combine(self.parts.iter().map(check), self.needed());
-        shown
-            .field("state", &CheckResult(&state))
-            .field("remaining", &format_args!("{:.1?}", self.left()));
-    }
-
-    /// The budget of a call, by the longest command timeout of the clients.
-    pub(super) fn budget(&self, of: fn(&Core) -> CallBudget<'static>) -> CallBudget<'static> {
-        let core = slowest(self.parts.iter().map(|part| &part.core));
-        core.map_or_else(|| CallBudget::for_reply(Duration::ZERO), |core| of(core))
+    /// The `Debug` output of this guard as a value of the type `shown_as`.
+    pub(crate) fn show(&self, f: &mut fmt::Formatter<'_>, shown_as: &str) -> fmt::Result {
+        let token = self.token.as_ref().map(|token| ("token", token as _));
+        self.core.show(f, shown_as, token)
     }
 }
 
 impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("LockGuard");
-        shown.field("name", &Short(&self.name));
-        self.show_state(&mut shown);
-        shown.finish()
-    }
-}
-
-impl Drop for LockGuard {
-    fn drop(&mut self) {
-        if self.unlocked || !self.is_same_process() {
-            return;
-        }
-        if let Err(error) = self.finish(Core::budget_for_a_reply) {
-            tell(move || {
-                tracing::warn!(%error, "a guard was dropped, but its lock could not be released");
-            });
-        }
+        self.show(f, "LockGuard")
     }
 }

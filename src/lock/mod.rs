@@ -5,6 +5,7 @@ mod debug;
 mod fair;
 mod fenced;
 mod guard;
+mod guard_core;
 mod latch;
 mod leased_semaphore;
 mod methods;
@@ -144,8 +145,9 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// While Redis does not reply, the call sends its request again, without a time limit. It
     /// notices the interrupt when the request under way ends, within the timeouts of the connection
-    /// and the command together, or later while the server replies to earlier requests first. A fair lock and a write lock then take at most
-    /// 250 ms to tell Redis that the thread waits no more.
+    /// and the command together, or later while the server replies to earlier requests first. A
+    /// fair lock and a write lock then take at most 250 ms to tell Redis that the thread waits no
+    /// more.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {

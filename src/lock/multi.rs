@@ -2,16 +2,11 @@
 
 use std::borrow::Borrow;
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::ReentrantLock;
 use super::methods::lock_by_handle;
-use super::{LockGuard, ReentrantLock};
-use crate::base::interrupt::Interrupt;
 use crate::core::Core;
 use crate::engine::{Part, Parts};
-use crate::error::Result;
-use crate::lease::Lease;
-use crate::local::Hold;
 use crate::protocol::Plain;
 
 /// Several reentrant locks that are acquired together: all of them or none. Made by

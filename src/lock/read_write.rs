@@ -2,16 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::LockGuard;
 use super::debug::Short;
 use super::methods::lock_by_handle;
-use crate::base::interrupt::Interrupt;
 use crate::core::Core;
 use crate::engine::{Part, Parts};
-use crate::error::Result;
-use crate::lease::Lease;
 use crate::local::Hold;
 use crate::protocol::{Read, Write};
 

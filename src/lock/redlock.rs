@@ -1,16 +1,10 @@
 //! Redlock: one lock on several independent servers.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::LockGuard;
 use super::methods::lock_by_handle;
-use crate::base::interrupt::Interrupt;
 use crate::core::Core;
 use crate::engine::{Part, Parts};
-use crate::error::Result;
-use crate::lease::Lease;
-use crate::local::Hold;
 use crate::protocol::Plain;
 
 /// A reentrant lock that a majority of several independent servers must grant, so that it survives

@@ -1,16 +1,11 @@
 //! The plain lock.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::Condition;
 use super::methods::lock_by_handle;
-use super::{Condition, LockGuard};
-use crate::base::interrupt::Interrupt;
 use crate::core::Core;
 use crate::engine::{Part, Parts};
-use crate::error::Result;
-use crate::lease::Lease;
-use crate::local::Hold;
 use crate::protocol::Plain;
 
 /// A reentrant lock: a thread that holds it can acquire it again, and frees it with the last
