@@ -39,9 +39,9 @@ struct Written {
 
 impl Parse for Written {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let name = input.call(Ident::parse_any).or_else(|error| {
+        let name = input.call(Ident::parse_any).map_err(|error| {
             let message = format!("expected the name of an argument: {ALL}");
-            Err(syn::Error::new(error.span(), message))
+            syn::Error::new(error.span(), message)
         })?;
         if !ALL.contains(&format!("`{name}`")) {
             return fail(

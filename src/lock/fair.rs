@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::methods::lock_by_handle;
 use crate::core::Core;
 use crate::engine::{Part, Parts};
-use crate::protocol::Fair;
+use crate::protocol::FAIR;
 
 /// A reentrant lock that clients acquire first come, first served, whichever process they are in.
 /// Made by [`LockClient::fair_lock`](crate::LockClient::fair_lock).
@@ -84,7 +84,7 @@ pub struct FairLock(Parts);
 
 impl FairLock {
     pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
-        Self(Parts::one(Part::new(core, name, &Fair)))
+        Self(Parts::one(Part::new(core, name, &FAIR)))
     }
 }
 

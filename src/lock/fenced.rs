@@ -11,7 +11,7 @@ use crate::base::list::List;
 use crate::core::Core;
 use crate::engine::{HeldPart, Part, Parts};
 use crate::error::Result;
-use crate::protocol::Fenced;
+use crate::protocol::FENCED;
 
 /// A reentrant lock that gives each hold a fencing token. Made by
 /// [`LockClient::fenced_lock`](crate::LockClient::fenced_lock).
@@ -85,7 +85,7 @@ pub struct FencedLock(Parts);
 
 impl FencedLock {
     pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
-        Self(Parts::one(Part::new(core, name, &Fenced)))
+        Self(Parts::one(Part::new(core, name, &FENCED)))
     }
 }
 

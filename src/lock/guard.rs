@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
+use super::forward::forward;
 use super::guard_core::GuardCore;
 use crate::base::list::List;
 use crate::engine::{HeldPart, Parts};
@@ -93,150 +94,141 @@ impl LockGuard {
         }
     }
 
-    /// Returns the name of the lock.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.core.name()
-    }
+    forward! { to core:
+        /// Returns the name of the lock.
+        #[must_use]
+        pub fn name(&self) -> &str;
 
-    /// Fails as soon as this process knows that the lock is lost. No I/O.
-    ///
-    /// The process knows of a loss at the latest when the lease may have ended by the local clock,
-    /// which is a little before it ends in Redis (see [`remaining`](Self::remaining)). It knows
-    /// earlier if Redis reports that the lock was deleted or has another owner:
-    ///
-    /// * The watchdog asks Redis about every second: see
-    ///   [`confirm_every`](crate::LockClientBuilder::confirm_every).
-    /// * It also learns that from each renewal, and asks once for a lease that is not renewed. So a
-    ///   deleted lock is noticed within two thirds of its lease in any case.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Lost`](crate::Error::Lost), and [`Error::Forked`](crate::Error::Forked) in a
-    /// process that was forked from the client's.
-    pub fn check(&self) -> Result<()> {
-        self.core.check()
-    }
+        /// Fails as soon as this process knows that the lock is lost. No I/O.
+        ///
+        /// The process knows of a loss at the latest when the lease may have ended by the local
+        /// clock, which is a little before it ends in Redis (see [`remaining`](Self::remaining)).
+        /// It knows earlier if Redis reports that the lock was deleted or has another owner:
+        ///
+        /// * The watchdog asks Redis about every second: see
+        ///   [`confirm_every`](crate::LockClientBuilder::confirm_every).
+        /// * It also learns that from each renewal, and asks once for a lease that is not renewed.
+        ///   So a deleted lock is noticed within two thirds of its lease in any case.
+        ///
+        /// # Errors
+        ///
+        /// [`Error::Lost`](crate::Error::Lost), and [`Error::Forked`](crate::Error::Forked) in a
+        /// process that was forked from the client's.
+        pub fn check(&self) -> Result<()>;
 
-    /// Returns true if [`check`](Self::check) fails because the lock is lost. No I/O.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        self.core.is_lost()
-    }
+        /// Returns true if [`check`](Self::check) fails because the lock is lost. No I/O.
+        #[must_use]
+        pub fn is_lost(&self) -> bool;
 
-    /// Returns a channel that gets one message when the lock is lost, for `recv_timeout` or
-    /// `select!`.
-    ///
-    /// Other threads may receive from clones of the channel. Only one of the receivers gets the
-    /// message, the others see that the channel is disconnected. The channel is also disconnected
-    /// when the lock was unlocked and its last guard is dropped. It belongs to the hold of this
-    /// thread: a thread to which the lock is handed over has a channel of its own.
-    ///
-    /// The watchdog sends the message at once when it notices the loss. While Redis hangs, the
-    /// message is at most a quarter of a command timeout late; it is at most one command timeout
-    /// late if the lock was acquired while the watchdog waited for a reply. [`check`](Self::check)
-    /// does not depend on the watchdog.
-    ///
-    /// ```
-    /// # fn main() -> leasehold::Result<()> {
-    /// # let server = redis_test::server::RedisServer::new();
-    /// # let url = &format!("redis://{}", server.addr);
-    /// use leasehold::LockClient;
-    /// use leasehold::crossbeam_channel::{bounded, select};
-    ///
-    /// let guard = LockClient::connect(url)?.reentrant_lock("order:pay").acquire()?;
-    /// let (sender, jobs) = bounded(1);
-    /// # sender.send("job").unwrap();
-    /// select! {
-    ///     recv(guard.lost()) -> reason => println!("stop: {reason:?}"),
-    ///     recv(jobs) -> job => println!("work on {job:?}"),
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn lost(&self) -> &Receiver<LostReason> {
-        self.core.lost()
-    }
+        /// Returns a channel that gets one message when the lock is lost, for `recv_timeout` or
+        /// `select!`.
+        ///
+        /// Other threads may receive from clones of the channel. Only one of the receivers gets the
+        /// message, the others see that the channel is disconnected. The channel is also
+        /// disconnected when the lock was unlocked and its last guard is dropped. It belongs to the
+        /// hold of this thread: a thread to which the lock is handed over has a channel of its own.
+        ///
+        /// The watchdog sends the message at once when it notices the loss. While Redis hangs, the
+        /// message is at most a quarter of a command timeout late; it is at most one command
+        /// timeout late if the lock was acquired while the watchdog waited for a reply.
+        /// [`check`](Self::check) does not depend on the watchdog.
+        ///
+        /// ```
+        /// # fn main() -> leasehold::Result<()> {
+        /// # let server = redis_test::server::RedisServer::new();
+        /// # let url = &format!("redis://{}", server.addr);
+        /// use leasehold::LockClient;
+        /// use leasehold::crossbeam_channel::{bounded, select};
+        ///
+        /// let guard = LockClient::connect(url)?.reentrant_lock("order:pay").acquire()?;
+        /// let (sender, jobs) = bounded(1);
+        /// # sender.send("job").unwrap();
+        /// select! {
+        ///     recv(guard.lost()) -> reason => println!("stop: {reason:?}"),
+        ///     recv(jobs) -> job => println!("work on {job:?}"),
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        #[must_use]
+        pub fn lost(&self) -> &Receiver<LostReason>;
 
-    /// Returns what is left of the lease by the local clock; zero once the lock is lost. No I/O.
-    ///
-    /// If Redis keeps the key ([limits](crate#limits)), no other client can acquire the lock within
-    /// this time, even if no renewal succeeds.
-    ///
-    /// This is less than what is left in Redis, by a hundredth of the lease and 2 ms (by half of a
-    /// lease below 4 ms), in case the server's clock runs faster.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        self.core.remaining()
-    }
+        /// Returns what is left of the lease by the local clock; zero once the lock is lost. No
+        /// I/O.
+        ///
+        /// If Redis keeps the key ([limits](crate#limits)), no other client can acquire the lock
+        /// within this time, even if no renewal succeeds.
+        ///
+        /// This is less than what is left in Redis, by a hundredth of the lease and 2 ms (by half
+        /// of a lease below 4 ms), in case the server's clock runs faster.
+        #[must_use]
+        pub fn remaining(&self) -> Duration;
 
-    /// Extends the lease once, so that at least `duration` of it is left from now on. Never
-    /// shortens the lease. The renewals by the watchdog do not change.
-    ///
-    /// Bounds: 1 ms to 2^53 ms.
-    ///
-    /// ```
-    /// # fn main() -> leasehold::Result<()> {
-    /// # let server = redis_test::server::RedisServer::new();
-    /// # let url = &format!("redis://{}", server.addr);
-    /// use std::time::Duration;
-    /// use leasehold::{Lease, LockClient};
-    ///
-    /// let lock = LockClient::connect(url)?.reentrant_lock("order:pay");
-    /// let guard = lock.acquire_with(Lease::fixed(Duration::from_secs(10)))?;
-    /// guard.extend(Duration::from_secs(60))?;
-    /// assert!(guard.remaining() > Duration::from_secs(50));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// * [`Error::Lost`](crate::Error::Lost) if the lock is lost.
-    /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout without a
-    ///   reply, [`Error::Redis`](crate::Error::Redis) if Redis refused. This process then assumes
-    ///   that the lease was not extended.
-    /// * [`Error::Config`](crate::Error::Config) for a `duration` outside its bounds.
-    /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the client's.
-    pub fn extend(&self, duration: Duration) -> Result<()> {
-        self.core.extend(duration)
-    }
+        /// Extends the lease once, so that at least `duration` of it is left from now on. Never
+        /// shortens the lease. The renewals by the watchdog do not change.
+        ///
+        /// Bounds: 1 ms to 2^53 ms.
+        ///
+        /// ```
+        /// # fn main() -> leasehold::Result<()> {
+        /// # let server = redis_test::server::RedisServer::new();
+        /// # let url = &format!("redis://{}", server.addr);
+        /// use std::time::Duration;
+        /// use leasehold::{Lease, LockClient};
+        ///
+        /// let lock = LockClient::connect(url)?.reentrant_lock("order:pay");
+        /// let guard = lock.acquire_with(Lease::fixed(Duration::from_secs(10)))?;
+        /// guard.extend(Duration::from_secs(60))?;
+        /// assert!(guard.remaining() > Duration::from_secs(50));
+        /// # Ok(())
+        /// # }
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// * [`Error::Lost`](crate::Error::Lost) if the lock is lost.
+        /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout without a
+        ///   reply, [`Error::Redis`](crate::Error::Redis) if Redis refused. This process then
+        ///   assumes that the lease was not extended.
+        /// * [`Error::Config`](crate::Error::Config) for a `duration` outside its bounds.
+        /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the
+        ///   client's.
+        pub fn extend(&self, duration: Duration) -> Result<()>;
 
-    /// Asks Redis whether this thread still holds the lock. [`check`](Self::check) only knows the
-    /// result of the last renewal.
-    ///
-    /// `Ok` means that Redis has confirmed the lock since this call began. A guard of several locks
-    /// needs the confirmation of all of them, a guard of a [`RedLock`](crate::RedLock) that of a
-    /// majority of the servers. The lease does not change.
-    ///
-    /// ```
-    /// # fn main() -> leasehold::Result<()> {
-    /// # let server = redis_test::server::RedisServer::new();
-    /// # let url = &format!("redis://{}", server.addr);
-    /// use leasehold::{Error, LockClient};
-    ///
-    /// let client = LockClient::connect(url)?;
-    /// let guard = client.reentrant_lock("order:pay").acquire()?;
-    /// match guard.confirm() {
-    ///     Ok(()) => println!("held: write"),
-    ///     Err(Error::Lost { reason, .. }) => println!("{reason}: do not write"),
-    ///     Err(error) => println!("held for {:?} more, unless {error}", guard.remaining()),
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// * [`Error::Lost`](crate::Error::Lost) if the lock is lost: stop the work, as after a failed
-    ///   `check`.
-    /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout without a
-    ///   reply, [`Error::Redis`](crate::Error::Redis) if Redis refused. If Redis keeps the key, the
-    ///   lock is still held for [`remaining`](Self::remaining).
-    /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the client's.
-    pub fn confirm(&self) -> Result<()> {
-        self.core.confirm()
+        /// Asks Redis whether this thread still holds the lock. [`check`](Self::check) only knows
+        /// the result of the last renewal.
+        ///
+        /// `Ok` means that Redis has confirmed the lock since this call began. A guard of several
+        /// locks needs the confirmation of all of them, a guard of a [`RedLock`](crate::RedLock)
+        /// that of a majority of the servers. The lease does not change.
+        ///
+        /// ```
+        /// # fn main() -> leasehold::Result<()> {
+        /// # let server = redis_test::server::RedisServer::new();
+        /// # let url = &format!("redis://{}", server.addr);
+        /// use leasehold::{Error, LockClient};
+        ///
+        /// let client = LockClient::connect(url)?;
+        /// let guard = client.reentrant_lock("order:pay").acquire()?;
+        /// match guard.confirm() {
+        ///     Ok(()) => println!("held: write"),
+        ///     Err(Error::Lost { reason, .. }) => println!("{reason}: do not write"),
+        ///     Err(error) => println!("held for {:?} more, unless {error}", guard.remaining()),
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// * [`Error::Lost`](crate::Error::Lost) if the lock is lost: stop the work, as after a
+        ///   failed `check`.
+        /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout without a
+        ///   reply, [`Error::Redis`](crate::Error::Redis) if Redis refused. If Redis keeps the key,
+        ///   the lock is still held for [`remaining`](Self::remaining).
+        /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the
+        ///   client's.
+        pub fn confirm(&self) -> Result<()>;
     }
 
     /// Unlocks, and returns the result.

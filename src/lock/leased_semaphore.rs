@@ -11,7 +11,7 @@ use crate::core::Core;
 use crate::engine::{Part, Parts};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
-use crate::protocol::{Permits, PermitsChange};
+use crate::protocol::{PERMITS, PermitsChange};
 
 /// A number of permits, each with an id and a lease. Made by
 /// [`LockClient::leased_semaphore`](crate::LockClient::leased_semaphore).
@@ -99,7 +99,7 @@ pub struct LeasedSemaphore(Parts);
 
 impl LeasedSemaphore {
     pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
-        Self(Parts::one(Part::new(core, name, &Permits)))
+        Self(Parts::one(Part::new(core, name, &PERMITS)))
     }
 
     /// Returns the name of the semaphore, without the client's namespace.

@@ -1,13 +1,4 @@
-//! The public methods of every lock type, as macros.
-
-/// Implements methods of a trait by methods of the type with the same names.
-macro_rules! forward {
-    ($(fn $name:ident(&$this:ident $(, $argument:ident: $type:ty)*) -> $result:ty;)+) => {
-        $(fn $name(&$this $(, $argument: $type)*) -> $result {
-            $this.$name($($argument),*)
-        })+
-    };
-}
+//! The public methods of every lock type, as a macro.
 
 /// Implements for a lock type the methods of [`Lock`](super::Lock), the trait itself, and `Debug`.
 /// The type has one field, its [`Parts`](crate::engine::Parts). Its guards have the type `$guard`.
@@ -25,7 +16,7 @@ macro_rules! lock_by_handle {
             use crate::local::Hold;
             use crate::lock::LockGuard;
             use crate::lock::debug::show_lock;
-            use crate::lock::methods::forward;
+            use crate::lock::forward::forward;
 
             /// The methods of the trait [`Lock`](crate::Lock), callable without an import of the
             /// trait. The documentation of the trait has the details and all errors.
@@ -336,4 +327,4 @@ macro_rules! lock_by_handle {
     };
 }
 
-pub(super) use {forward, lock_by_handle};
+pub(super) use lock_by_handle;

@@ -4,6 +4,7 @@ mod condition;
 mod debug;
 mod fair;
 mod fenced;
+mod forward;
 mod guard;
 mod guard_core;
 mod latch;

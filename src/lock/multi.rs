@@ -7,7 +7,7 @@ use super::ReentrantLock;
 use super::methods::lock_by_handle;
 use crate::core::Core;
 use crate::engine::{Part, Parts};
-use crate::protocol::Plain;
+use crate::protocol::PLAIN;
 
 /// Several reentrant locks that are acquired together: all of them or none. Made by
 /// [`LockClient::multi_lock`](crate::LockClient::multi_lock) for several names of one client, and
@@ -102,7 +102,7 @@ pub struct MultiLock(Parts);
 
 impl MultiLock {
     pub(crate) fn new<N: AsRef<str>>(core: &Arc<Core>, names: impl IntoIterator<Item = N>) -> Self {
-        let part = |name: N| Part::new(Arc::clone(core), name.as_ref(), &Plain);
+        let part = |name: N| Part::new(Arc::clone(core), name.as_ref(), &PLAIN);
         Self(Parts::all(names.into_iter().map(part).collect()))
     }
 

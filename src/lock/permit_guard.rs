@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
+use super::forward::forward;
 use super::guard_core::GuardCore;
 use crate::base::list::List;
 use crate::base::owner::OwnerId;
@@ -63,10 +64,10 @@ impl PermitGuard {
         Self { core, id }
     }
 
-    /// Returns the name of the semaphore.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.core.name()
+    forward! { to core:
+        /// Returns the name of the semaphore.
+        #[must_use]
+        pub fn name(&self) -> &str;
     }
 
     /// Returns the id of the permit: 32 hexadecimal characters in lower case, the form in which
@@ -76,78 +77,72 @@ impl PermitGuard {
         self.id.as_ref().map_or("", OwnerId::as_str)
     }
 
-    /// Fails as soon as this process knows that the permit is lost. No I/O.
-    ///
-    /// The process knows of a loss at the latest when the lease may have ended by the local clock,
-    /// which is a little before it ends in Redis (see [`remaining`](Self::remaining)). It knows
-    /// earlier if the watchdog finds that the permit is gone, which it does in the same time as for
-    /// a lock: see [`LockGuard::check`](crate::LockGuard::check).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Lost`](crate::Error::Lost), and [`Error::Forked`](crate::Error::Forked) in a
-    /// process that was forked from the client's.
-    pub fn check(&self) -> Result<()> {
-        self.core.check()
-    }
+    forward! { to core:
+        /// Fails as soon as this process knows that the permit is lost. No I/O.
+        ///
+        /// The process knows of a loss at the latest when the lease may have ended by the local
+        /// clock, which is a little before it ends in Redis (see [`remaining`](Self::remaining)).
+        /// It knows earlier if the watchdog finds that the permit is gone, which it does in the
+        /// same time as for a lock: see [`LockGuard::check`](crate::LockGuard::check).
+        ///
+        /// # Errors
+        ///
+        /// [`Error::Lost`](crate::Error::Lost), and [`Error::Forked`](crate::Error::Forked) in a
+        /// process that was forked from the client's.
+        pub fn check(&self) -> Result<()>;
 
-    /// Returns true if [`check`](Self::check) fails because the permit is lost. No I/O.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        self.core.is_lost()
-    }
+        /// Returns true if [`check`](Self::check) fails because the permit is lost. No I/O.
+        #[must_use]
+        pub fn is_lost(&self) -> bool;
 
-    /// Returns a channel that gets one message when the permit is lost, for `recv_timeout` or
-    /// `select!`. It is disconnected when the guard is dropped.
-    ///
-    /// Only one of several receivers gets the message; the others see that the channel is
-    /// disconnected. [`LockGuard::lost`](crate::LockGuard::lost) has the details and an example.
-    #[must_use]
-    pub fn lost(&self) -> &Receiver<LostReason> {
-        self.core.lost()
-    }
+        /// Returns a channel that gets one message when the permit is lost, for `recv_timeout` or
+        /// `select!`. It is disconnected when the guard is dropped.
+        ///
+        /// Only one of several receivers gets the message; the others see that the channel is
+        /// disconnected. [`LockGuard::lost`](crate::LockGuard::lost) has the details and an
+        /// example.
+        #[must_use]
+        pub fn lost(&self) -> &Receiver<LostReason>;
 
-    /// Returns what is left of the lease by the local clock; zero once the permit is lost. No I/O.
-    ///
-    /// If Redis keeps the keys ([limits](crate#limits)), no other client can get this permit within
-    /// this time, even if no renewal succeeds.
-    ///
-    /// This is less than what is left in Redis, by a hundredth of the lease and 2 ms (by half of a
-    /// lease below 4 ms), in case the server's clock runs faster.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        self.core.remaining()
-    }
+        /// Returns what is left of the lease by the local clock; zero once the permit is lost. No
+        /// I/O.
+        ///
+        /// If Redis keeps the keys ([limits](crate#limits)), no other client can get this permit
+        /// within this time, even if no renewal succeeds.
+        ///
+        /// This is less than what is left in Redis, by a hundredth of the lease and 2 ms (by half
+        /// of a lease below 4 ms), in case the server's clock runs faster.
+        #[must_use]
+        pub fn remaining(&self) -> Duration;
 
-    /// Extends the lease once, so that at least `duration` of it is left from now on. Never
-    /// shortens the lease. The renewals by the watchdog do not change.
-    ///
-    /// Bounds: 1 ms to 2^53 ms.
-    ///
-    /// # Errors
-    ///
-    /// * [`Error::Lost`](crate::Error::Lost) if the permit is lost.
-    /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout without a
-    ///   reply, [`Error::Redis`](crate::Error::Redis) if Redis refused. This process then assumes
-    ///   that the lease was not extended.
-    /// * [`Error::Config`](crate::Error::Config) for a `duration` outside its bounds.
-    /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the client's.
-    pub fn extend(&self, duration: Duration) -> Result<()> {
-        self.core.extend(duration)
-    }
+        /// Extends the lease once, so that at least `duration` of it is left from now on. Never
+        /// shortens the lease. The renewals by the watchdog do not change.
+        ///
+        /// Bounds: 1 ms to 2^53 ms.
+        ///
+        /// # Errors
+        ///
+        /// * [`Error::Lost`](crate::Error::Lost) if the permit is lost.
+        /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout without a
+        ///   reply, [`Error::Redis`](crate::Error::Redis) if Redis refused. This process then
+        ///   assumes that the lease was not extended.
+        /// * [`Error::Config`](crate::Error::Config) for a `duration` outside its bounds.
+        /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the
+        ///   client's.
+        pub fn extend(&self, duration: Duration) -> Result<()>;
 
-    /// Asks Redis whether the permit is still leased to this guard. [`check`](Self::check) only
-    /// knows the result of the last renewal. The lease does not change.
-    ///
-    /// # Errors
-    ///
-    /// * [`Error::Lost`](crate::Error::Lost) if the permit is lost.
-    /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout without a
-    ///   reply, [`Error::Redis`](crate::Error::Redis) if Redis refused. If Redis keeps the keys,
-    ///   the permit is still leased for [`remaining`](Self::remaining).
-    /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the client's.
-    pub fn confirm(&self) -> Result<()> {
-        self.core.confirm()
+        /// Asks Redis whether the permit is still leased to this guard. [`check`](Self::check) only
+        /// knows the result of the last renewal. The lease does not change.
+        ///
+        /// # Errors
+        ///
+        /// * [`Error::Lost`](crate::Error::Lost) if the permit is lost.
+        /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout without a
+        ///   reply, [`Error::Redis`](crate::Error::Redis) if Redis refused. If Redis keeps the
+        ///   keys, the permit is still leased for [`remaining`](Self::remaining).
+        /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the
+        ///   client's.
+        pub fn confirm(&self) -> Result<()>;
     }
 
     /// Releases the permit, and returns the result.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::methods::lock_by_handle;
 use crate::core::Core;
 use crate::engine::{Part, Parts};
-use crate::protocol::Plain;
+use crate::protocol::PLAIN;
 
 /// A reentrant lock that a majority of several independent servers must grant, so that it survives
 /// the failure of the other servers. Made by [`RedLock::new`]. The algorithm is
@@ -84,7 +84,7 @@ pub struct RedLock(Parts);
 
 impl RedLock {
     pub(crate) fn over<'a>(cores: impl Iterator<Item = &'a Arc<Core>>, name: &str) -> Self {
-        let part = |core| Part::new(Arc::clone(core), name, &Plain);
+        let part = |core| Part::new(Arc::clone(core), name, &PLAIN);
         Self(Parts::majority(name, cores.map(part).collect()))
     }
 }

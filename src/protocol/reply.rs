@@ -69,7 +69,7 @@ impl Inspected {
     }
 }
 
-/// The reply to [`inspect`](crate::script::inspect).
+/// The reply to [`inspect`](super::Kind::inspect).
 pub(crate) fn inspected(reply: Value) -> RedisResult<Option<Inspected>> {
     let found: Option<(i64, String, u32, u32)> = redis::from_redis_value(reply)?;
     Ok(found.map(|(pttl, owner, hold_count, readers)| Inspected {
