@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::debug::Short;
+use super::debug::show_handle;
 use super::forward::forward;
 use crate::base::interrupt::Interrupt;
 use crate::base::key::Family;
@@ -171,9 +171,7 @@ impl CountDownLatch {
 
 impl fmt::Debug for CountDownLatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CountDownLatch")
-            .field("name", &Short(self.name()))
-            .field("node", &Short(&self.0.node()))
-            .finish()
+        let nodes = [self.0.node()].into_iter();
+        show_handle(f, "CountDownLatch", self.name(), nodes, None)
     }
 }

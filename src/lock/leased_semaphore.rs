@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::PermitGuard;
-use super::debug::Short;
+use super::debug::show_handle;
 use crate::base::interrupt::Interrupt;
 use crate::core::Core;
 use crate::engine::{Part, Parts};
@@ -267,11 +267,7 @@ fn total(permits: u32) -> Result<i64> {
 
 impl fmt::Debug for LeasedSemaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("LeasedSemaphore");
-        shown.field("name", &Short(self.name()));
-        for part in self.0.list() {
-            shown.field("node", &Short(&part.node()));
-        }
-        shown.finish()
+        let nodes = self.0.list().iter().map(Part::node);
+        show_handle(f, "LeasedSemaphore", self.name(), nodes, None)
     }
 }

@@ -11,11 +11,12 @@ macro_rules! lock_by_handle {
             use std::time::Duration;
 
             use crate::base::interrupt::Interrupt;
+            use crate::engine::Part;
             use crate::error::Result;
             use crate::lease::Lease;
             use crate::local::Hold;
             use crate::lock::LockGuard;
-            use crate::lock::debug::show_lock;
+            use crate::lock::debug::show_handle;
             use crate::lock::forward::forward;
 
             /// The methods of the trait [`Lock`](crate::Lock), callable without an import of the
@@ -320,7 +321,8 @@ macro_rules! lock_by_handle {
             impl std::fmt::Debug for $lock {
                 fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                     let count = self.0.hold_count(Hold::count_unchanged);
-                    show_lock(f, stringify!($lock), self.name(), self.0.list(), count)
+                    let nodes = self.0.list().iter().map(Part::node);
+                    show_handle(f, stringify!($lock), self.name(), nodes, Some(count))
                 }
             }
         };

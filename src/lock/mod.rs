@@ -16,6 +16,8 @@ mod read_write;
 mod redlock;
 mod reentrant;
 mod semaphore;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::time::Duration;

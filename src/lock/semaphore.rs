@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::debug::Short;
+use super::debug::show_handle;
 use super::forward::forward;
 use crate::base::interrupt::Interrupt;
 use crate::base::key::Family;
@@ -239,9 +239,7 @@ impl Semaphore {
 
 impl fmt::Debug for Semaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Semaphore")
-            .field("name", &Short(self.name()))
-            .field("node", &Short(&self.0.node()))
-            .finish()
+        let nodes = [self.0.node()].into_iter();
+        show_handle(f, "Semaphore", self.name(), nodes, None)
     }
 }

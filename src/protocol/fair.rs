@@ -64,8 +64,8 @@ fn keys(call: Call, key: &LockKey) -> Call {
 
 #[cfg(test)]
 mod tests {
-    use super::super::AcquireReply;
     use super::*;
+    use crate::protocol::AcquireReply;
 
     #[test]
     fn replies_are_decoded() {

@@ -43,8 +43,8 @@ fn tokens(reply: &Value) -> Option<Range<u64>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::AcquireReply;
     use super::*;
+    use crate::protocol::AcquireReply;
 
     #[test]
     fn replies_are_decoded() {

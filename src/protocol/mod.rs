@@ -22,6 +22,8 @@ mod permits;
 mod plain;
 mod read_write;
 mod reply;
+#[cfg(test)]
+mod tests;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -39,6 +41,8 @@ pub(crate) use permits::{
 pub(crate) use plain::PLAIN;
 pub(crate) use read_write::{READ, WRITE};
 pub(crate) use reply::{Inspected, Verdict, forced, found, inspected, mixed, unexpected, verdicts};
+#[cfg(test)]
+pub(crate) use tests::TOY;
 
 use crate::base::owner::OwnerId;
 

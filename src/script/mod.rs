@@ -16,7 +16,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    fn new(source: &str) -> Self {
+    pub(crate) fn new(source: &str) -> Self {
         let packed = |arguments: [&str; 2]| {
             let mut packed = Vec::new();
             for argument in arguments {
