@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::methods::lock_by_handle;
+use super::methods::*;
 use crate::core::Core;
-use crate::engine::{Part, Parts};
 use crate::protocol::FAIR;
 
 /// A reentrant lock that clients acquire first come, first served, whichever process they are in.

@@ -3,14 +3,11 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::LockGuard;
-use super::methods::lock_by_handle;
+use super::methods::*;
 use crate::base::list::List;
 use crate::core::Core;
-use crate::engine::{HeldPart, Part, Parts};
-use crate::error::Result;
+use crate::engine::HeldPart;
 use crate::protocol::FENCED;
 
 /// A reentrant lock that gives each hold a fencing token. Made by
@@ -142,7 +139,7 @@ impl Deref for FencedGuard {
     }
 }
 
-/// Converts to a guard without the token, for code that accepts the guard of any lock.
+/// Converts to the guard of any lock, which keeps the token.
 impl From<FencedGuard> for LockGuard {
     fn from(fenced: FencedGuard) -> Self {
         fenced.0

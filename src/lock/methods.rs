@@ -1,4 +1,16 @@
-//! The public methods of every lock type, as a macro.
+//! The public methods of every lock type, as a macro, and the names that it uses. The file of a
+//! lock type imports all of them.
+
+pub(super) use std::time::Duration;
+
+pub(super) use super::LockGuard;
+pub(super) use super::debug::show_handle;
+pub(super) use super::forward::forward;
+pub(super) use crate::base::interrupt::Interrupt;
+pub(super) use crate::engine::{Part, Parts};
+pub(super) use crate::error::Result;
+pub(super) use crate::lease::Lease;
+pub(super) use crate::local::Hold;
 
 /// Implements for a lock type the methods of [`Lock`](super::Lock), the trait itself, and `Debug`.
 /// The type has one field, its [`Parts`](crate::engine::Parts). Its guards have the type `$guard`.
@@ -7,325 +19,308 @@ macro_rules! lock_by_handle {
         lock_by_handle!($lock, LockGuard);
     };
     ($lock:ident, $guard:ident) => {
-        const _: () = {
-            use std::time::Duration;
+        /// The methods of the trait [`Lock`](crate::Lock), callable without an import of the
+        /// trait. The documentation of the trait has the details and all errors.
+        impl $lock {
+            /// Returns the name of the lock, without the client's namespace.
+            #[must_use]
+            pub fn name(&self) -> &str {
+                self.0.name()
+            }
 
-            use crate::base::interrupt::Interrupt;
-            use crate::engine::Part;
-            use crate::error::Result;
-            use crate::lease::Lease;
-            use crate::local::Hold;
-            use crate::lock::LockGuard;
-            use crate::lock::debug::show_handle;
-            use crate::lock::forward::forward;
+            /// Acquires the lock with [`Lease::RENEWED`](crate::Lease::RENEWED) and waits while
+            /// another owner holds it. A thread that holds the lock already gets a further
+            /// level, which it must unlock, too.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::lock`](crate::Lock::lock).
+            pub fn lock(&self) -> Result<()> {
+                self.0.lock_with(Lease::RENEWED, None).map(drop)
+            }
 
-            /// The methods of the trait [`Lock`](crate::Lock), callable without an import of the
-            /// trait. The documentation of the trait has the details and all errors.
-            impl $lock {
-                /// Returns the name of the lock, without the client's namespace.
-                #[must_use]
-                pub fn name(&self) -> &str {
-                    self.0.name()
-                }
+            /// Acquires the lock with `lease` and waits while another owner holds it.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::lock`](crate::Lock::lock).
+            pub fn lock_with(&self, lease: Lease) -> Result<()> {
+                self.0.lock_with(lease, None).map(drop)
+            }
 
-                /// Acquires the lock with [`Lease::RENEWED`](crate::Lease::RENEWED) and waits while
-                /// another owner holds it. A thread that holds the lock already gets a further
-                /// level, which it must unlock, too.
-                ///
-                /// # Errors
-                ///
-                /// Those of [`Lock::lock`](crate::Lock::lock).
-                pub fn lock(&self) -> Result<()> {
-                    self.0.lock_with(Lease::RENEWED, None).map(drop)
-                }
+            /// Acquires the lock with `lease` if it becomes free within `wait`; false if
+            /// another owner holds it then. [`Duration::ZERO`](std::time::Duration::ZERO)
+            /// means: do not wait for other owners. [`Duration::MAX`](std::time::Duration::MAX)
+            /// means: wait indefinitely.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
+            #[must_use = "false means that the lock is not held"]
+            pub fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool> {
+                Ok(self.0.try_lock(wait, lease, None)?.is_some())
+            }
 
-                /// Acquires the lock with `lease` and waits while another owner holds it.
-                ///
-                /// # Errors
-                ///
-                /// Those of [`Lock::lock`](crate::Lock::lock).
-                pub fn lock_with(&self, lease: Lease) -> Result<()> {
-                    self.0.lock_with(lease, None).map(drop)
-                }
+            /// Acquires the lock with `lease` and waits while another owner holds it, until
+            /// `interrupt` is raised.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::lock_interruptibly`](crate::Lock::lock_interruptibly).
+            pub fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<()> {
+                self.0.lock_with(lease, Some(interrupt)).map(drop)
+            }
 
-                /// Acquires the lock with `lease` if it becomes free within `wait`; false if
-                /// another owner holds it then. [`Duration::ZERO`](std::time::Duration::ZERO)
-                /// means: do not wait for other owners. [`Duration::MAX`](std::time::Duration::MAX)
-                /// means: wait indefinitely.
-                ///
-                /// # Errors
-                ///
-                /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
-                #[must_use = "false means that the lock is not held"]
-                pub fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool> {
-                    Ok(self.0.try_lock(wait, lease, None)?.is_some())
-                }
+            /// Acquires the lock with `lease` if it becomes free within `wait`; false if
+            /// another owner holds it then. The wait ends with an error as soon as `interrupt`
+            /// is raised. [`Duration::ZERO`](std::time::Duration::ZERO) means: do not wait for
+            /// other owners. [`Duration::MAX`](std::time::Duration::MAX) means: wait
+            /// indefinitely.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::try_lock_interruptibly`](crate::Lock::try_lock_interruptibly).
+            #[must_use = "false means that the lock is not held"]
+            pub fn try_lock_interruptibly(
+                &self,
+                wait: Duration,
+                lease: Lease,
+                interrupt: &Interrupt,
+            ) -> Result<bool> {
+                let held = self.0.try_lock(wait, lease, Some(interrupt))?;
+                Ok(held.is_some())
+            }
 
-                /// Acquires the lock with `lease` and waits while another owner holds it, until
-                /// `interrupt` is raised.
-                ///
-                /// # Errors
-                ///
-                /// Those of [`Lock::lock_interruptibly`](crate::Lock::lock_interruptibly).
-                pub fn lock_interruptibly(
-                    &self,
-                    lease: Lease,
-                    interrupt: &Interrupt,
-                ) -> Result<()> {
-                    self.0.lock_with(lease, Some(interrupt)).map(drop)
-                }
+            /// Unlocks the newest level of this thread that has no guard. The lock is free
+            /// after the last level, or another thread of this client gets it. A level with a
+            /// guard is unlocked only by that guard.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::unlock`](crate::Lock::unlock).
+            pub fn unlock(&self) -> Result<()> {
+                self.0.unlock()
+            }
 
-                /// Acquires the lock with `lease` if it becomes free within `wait`; false if
-                /// another owner holds it then. The wait ends with an error as soon as `interrupt`
-                /// is raised. [`Duration::ZERO`](std::time::Duration::ZERO) means: do not wait for
-                /// other owners. [`Duration::MAX`](std::time::Duration::MAX) means: wait
-                /// indefinitely.
-                ///
-                /// # Errors
-                ///
-                /// Those of [`Lock::try_lock_interruptibly`](crate::Lock::try_lock_interruptibly).
-                #[must_use = "false means that the lock is not held"]
-                pub fn try_lock_interruptibly(
+            /// Acquires the lock with [`Lease::RENEWED`](crate::Lease::RENEWED) and waits while
+            /// another owner holds it. The guard unlocks when it is dropped.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::lock`](crate::Lock::lock).
+            pub fn acquire(&self) -> Result<$guard> {
+                self.acquire_with(Lease::RENEWED)
+            }
+
+            /// Acquires the lock with `lease` and waits while another owner holds it. The guard
+            /// unlocks when it is dropped.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::lock`](crate::Lock::lock).
+            pub fn acquire_with(&self, lease: Lease) -> Result<$guard> {
+                let held = self.0.lock_with(lease, None)?;
+                Ok($guard::of(&self.0, held))
+            }
+
+            /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if
+            /// another owner holds it then. The guard unlocks when it is dropped.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
+            #[must_use = "None means that the lock is not held"]
+            pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<$guard>> {
+                let held = self.0.try_lock(wait, lease, None)?;
+                Ok(held.map(|held| $guard::of(&self.0, held)))
+            }
+
+            /// Acquires the lock with [`Lease::RENEWED`](crate::Lease::RENEWED) if it is free;
+            /// `None` if another owner holds it. The guard unlocks when it is dropped.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
+            #[must_use = "None means that the lock is not held"]
+            pub fn try_acquire_now(&self) -> Result<Option<$guard>> {
+                self.try_acquire(Duration::ZERO, Lease::RENEWED)
+            }
+
+            /// Acquires the lock with `lease` and waits while another owner holds it, until
+            /// `interrupt` is raised. The guard unlocks when it is dropped.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::lock_interruptibly`](crate::Lock::lock_interruptibly).
+            pub fn acquire_interruptibly(
+                &self,
+                lease: Lease,
+                interrupt: &Interrupt,
+            ) -> Result<$guard> {
+                let held = self.0.lock_with(lease, Some(interrupt))?;
+                Ok($guard::of(&self.0, held))
+            }
+
+            /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if
+            /// another owner holds it then. The wait ends with an error as soon as `interrupt`
+            /// is raised. The guard unlocks when it is dropped.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::try_lock_interruptibly`](crate::Lock::try_lock_interruptibly).
+            #[must_use = "None means that the lock is not held"]
+            pub fn try_acquire_interruptibly(
+                &self,
+                wait: Duration,
+                lease: Lease,
+                interrupt: &Interrupt,
+            ) -> Result<Option<$guard>> {
+                let held = self.0.try_lock(wait, lease, Some(interrupt))?;
+                Ok(held.map(|held| $guard::of(&self.0, held)))
+            }
+
+            /// Acquires the lock with `lease` and waits while another owner holds it, runs
+            /// `work` with the guard, and unlocks.
+            ///
+            /// The outer result says whether `work` has run, the inner one whether the lock was
+            /// held until its end:
+            ///
+            /// | the lock | `work` | result |
+            /// |---|---|---|
+            /// | was not acquired | has not run | the error of the acquire |
+            /// | was held, and is unlocked | has run | `Ok((value, Ok(())))` |
+            /// | was lost meanwhile | has run | `Ok((value, Err(Error::Lost { .. })))` |
+            /// | was held, no reply to the unlock | has run | `Ok((value, Err(..)))` (1) |
+            /// | is unlocked, as by dropping the guard | panicked | the panic continues |
+            ///
+            /// 1. [`Error::NotReleased`](crate::Error::NotReleased): the lock is released in
+            ///    the background.
+            ///
+            /// So the call can be repeated after an outer error, without doing the work twice.
+            /// The compiler warns if the inner result is not used. Work that takes long checks
+            /// its guard.
+            ///
+            /// ```
+            /// # fn main() -> leasehold::Result<()> {
+            /// # let server = redis_test::server::RedisServer::new();
+            /// # let url = &format!("redis://{}", server.addr);
+            /// use leasehold::{Lease, LockClient};
+            ///
+            /// let lock = LockClient::connect(url)?.reentrant_lock("order:pay");
+            /// let (sum, unlocked) = lock.with(Lease::RENEWED, |guard| {
+            ///     println!("held for at least {:?} more", guard.remaining());
+            ///     20 + 22
+            /// })?;
+            /// assert_eq!(sum, 42);
+            /// unlocked?; // Error::Lost if another client may have had the lock meanwhile
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::lock`](crate::Lock::lock). Then `work` has not run.
+            pub fn with<T>(
+                &self,
+                lease: Lease,
+                work: impl FnOnce(&$guard) -> T,
+            ) -> Result<(T, Result<()>)> {
+                let guard = self.acquire_with(lease)?;
+                let value = work(&guard);
+                Ok((value, guard.unlock()))
+            }
+
+            /// Returns true if this thread holds the lock, as far as this process knows. No
+            /// I/O.
+            #[must_use]
+            pub fn is_held_by_current_thread(&self) -> bool {
+                self.hold_count() > 0
+            }
+
+            /// Returns the number of levels that this thread holds, as far as this process
+            /// knows; 0 once the lock is lost. No I/O.
+            #[must_use]
+            pub fn hold_count(&self) -> u32 {
+                self.0.hold_count(Hold::count)
+            }
+
+            /// Asks Redis whether any owner holds the lock.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::is_locked`](crate::Lock::is_locked).
+            pub fn is_locked(&self) -> Result<bool> {
+                self.0.is_locked()
+            }
+
+            /// Asks Redis how much of the lease is left, whichever owner holds the lock; `None`
+            /// if it is free.
+            ///
+            /// # Errors
+            ///
+            /// Those of [`Lock::is_locked`](crate::Lock::is_locked).
+            pub fn remaining_lease(&self) -> Result<Option<Duration>> {
+                self.0.remaining_lease()
+            }
+        }
+
+        /// Forwards to the type's own methods.
+        impl crate::Lock for $lock {
+            forward! {
+                fn name(&self) -> &str;
+                fn lock_with(&self, lease: Lease) -> Result<()>;
+                fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool>;
+                fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<()>;
+                fn try_lock_interruptibly(
                     &self,
                     wait: Duration,
                     lease: Lease,
-                    interrupt: &Interrupt,
-                ) -> Result<bool> {
-                    let held = self.0.try_lock(wait, lease, Some(interrupt))?;
-                    Ok(held.is_some())
-                }
-
-                /// Unlocks the newest level of this thread that has no guard. The lock is free
-                /// after the last level, or another thread of this client gets it. A level with a
-                /// guard is unlocked only by that guard.
-                ///
-                /// # Errors
-                ///
-                /// Those of [`Lock::unlock`](crate::Lock::unlock).
-                pub fn unlock(&self) -> Result<()> {
-                    self.0.unlock()
-                }
-
-                /// Acquires the lock with [`Lease::RENEWED`](crate::Lease::RENEWED) and waits while
-                /// another owner holds it. The guard unlocks when it is dropped.
-                ///
-                /// # Errors
-                ///
-                /// Those of [`Lock::lock`](crate::Lock::lock).
-                pub fn acquire(&self) -> Result<$guard> {
-                    self.acquire_with(Lease::RENEWED)
-                }
-
-                /// Acquires the lock with `lease` and waits while another owner holds it. The guard
-                /// unlocks when it is dropped.
-                ///
-                /// # Errors
-                ///
-                /// Those of [`Lock::lock`](crate::Lock::lock).
-                pub fn acquire_with(&self, lease: Lease) -> Result<$guard> {
-                    let held = self.0.lock_with(lease, None)?;
-                    Ok($guard::of(&self.0, held))
-                }
-
-                /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if
-                /// another owner holds it then. The guard unlocks when it is dropped.
-                ///
-                /// # Errors
-                ///
-                /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
-                #[must_use = "None means that the lock is not held"]
-                pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<$guard>> {
-                    let held = self.0.try_lock(wait, lease, None)?;
-                    Ok(held.map(|held| $guard::of(&self.0, held)))
-                }
-
-                /// Acquires the lock with [`Lease::RENEWED`](crate::Lease::RENEWED) if it is free;
-                /// `None` if another owner holds it. The guard unlocks when it is dropped.
-                ///
-                /// # Errors
-                ///
-                /// Those of [`Lock::try_lock`](crate::Lock::try_lock).
-                #[must_use = "None means that the lock is not held"]
-                pub fn try_acquire_now(&self) -> Result<Option<$guard>> {
-                    self.try_acquire(Duration::ZERO, Lease::RENEWED)
-                }
-
-                /// Acquires the lock with `lease` and waits while another owner holds it, until
-                /// `interrupt` is raised. The guard unlocks when it is dropped.
-                ///
-                /// # Errors
-                ///
-                /// Those of [`Lock::lock_interruptibly`](crate::Lock::lock_interruptibly).
-                pub fn acquire_interruptibly(
-                    &self,
-                    lease: Lease,
-                    interrupt: &Interrupt,
-                ) -> Result<$guard> {
-                    let held = self.0.lock_with(lease, Some(interrupt))?;
-                    Ok($guard::of(&self.0, held))
-                }
-
-                /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if
-                /// another owner holds it then. The wait ends with an error as soon as `interrupt`
-                /// is raised. The guard unlocks when it is dropped.
-                ///
-                /// # Errors
-                ///
-                /// Those of [`Lock::try_lock_interruptibly`](crate::Lock::try_lock_interruptibly).
-                #[must_use = "None means that the lock is not held"]
-                pub fn try_acquire_interruptibly(
-                    &self,
-                    wait: Duration,
-                    lease: Lease,
-                    interrupt: &Interrupt,
-                ) -> Result<Option<$guard>> {
-                    let held = self.0.try_lock(wait, lease, Some(interrupt))?;
-                    Ok(held.map(|held| $guard::of(&self.0, held)))
-                }
-
-                /// Acquires the lock with `lease` and waits while another owner holds it, runs
-                /// `work` with the guard, and unlocks.
-                ///
-                /// The outer result says whether `work` has run, the inner one whether the lock was
-                /// held until its end:
-                ///
-                /// | the lock | `work` | result |
-                /// |---|---|---|
-                /// | was not acquired | has not run | the error of the acquire |
-                /// | was held, and is unlocked | has run | `Ok((value, Ok(())))` |
-                /// | was lost meanwhile | has run | `Ok((value, Err(Error::Lost { .. })))` |
-                /// | was held, no reply to the unlock | has run | `Ok((value, Err(..)))` (1) |
-                /// | is unlocked, as by dropping the guard | panicked | the panic continues |
-                ///
-                /// 1. [`Error::NotReleased`](crate::Error::NotReleased): the lock is released in
-                ///    the background.
-                ///
-                /// So the call can be repeated after an outer error, without doing the work twice.
-                /// The compiler warns if the inner result is not used. Work that takes long checks
-                /// its guard.
-                ///
-                /// ```
-                /// # fn main() -> leasehold::Result<()> {
-                /// # let server = redis_test::server::RedisServer::new();
-                /// # let url = &format!("redis://{}", server.addr);
-                /// use leasehold::{Lease, LockClient};
-                ///
-                /// let lock = LockClient::connect(url)?.reentrant_lock("order:pay");
-                /// let (sum, unlocked) = lock.with(Lease::RENEWED, |guard| {
-                ///     println!("held for at least {:?} more", guard.remaining());
-                ///     20 + 22
-                /// })?;
-                /// assert_eq!(sum, 42);
-                /// unlocked?; // Error::Lost if another client may have had the lock meanwhile
-                /// # Ok(())
-                /// # }
-                /// ```
-                ///
-                /// # Errors
-                ///
-                /// Those of [`Lock::lock`](crate::Lock::lock). Then `work` has not run.
-                pub fn with<T>(
-                    &self,
-                    lease: Lease,
-                    work: impl FnOnce(&$guard) -> T,
-                ) -> Result<(T, Result<()>)> {
-                    let guard = self.acquire_with(lease)?;
-                    let value = work(&guard);
-                    Ok((value, guard.unlock()))
-                }
-
-                /// Returns true if this thread holds the lock, as far as this process knows. No
-                /// I/O.
-                #[must_use]
-                pub fn is_held_by_current_thread(&self) -> bool {
-                    self.hold_count() > 0
-                }
-
-                /// Returns the number of levels that this thread holds, as far as this process
-                /// knows; 0 once the lock is lost. No I/O.
-                #[must_use]
-                pub fn hold_count(&self) -> u32 {
-                    self.0.hold_count(Hold::count)
-                }
-
-                /// Asks Redis whether any owner holds the lock.
-                ///
-                /// # Errors
-                ///
-                /// Those of [`Lock::is_locked`](crate::Lock::is_locked).
-                pub fn is_locked(&self) -> Result<bool> {
-                    self.0.is_locked()
-                }
-
-                /// Asks Redis how much of the lease is left, whichever owner holds the lock; `None`
-                /// if it is free.
-                ///
-                /// # Errors
-                ///
-                /// Those of [`Lock::is_locked`](crate::Lock::is_locked).
-                pub fn remaining_lease(&self) -> Result<Option<Duration>> {
-                    self.0.remaining_lease()
-                }
+                    interrupt: &Interrupt
+                ) -> Result<bool>;
+                fn unlock(&self) -> Result<()>;
+                fn hold_count(&self) -> u32;
+                fn is_locked(&self) -> Result<bool>;
+                fn remaining_lease(&self) -> Result<Option<Duration>>;
             }
 
-            /// Forwards to the type's own methods.
-            impl crate::Lock for $lock {
-                forward! {
-                    fn name(&self) -> &str;
-                    fn lock_with(&self, lease: Lease) -> Result<()>;
-                    fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool>;
-                    fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<()>;
-                    fn try_lock_interruptibly(
-                        &self,
-                        wait: Duration,
-                        lease: Lease,
-                        interrupt: &Interrupt
-                    ) -> Result<bool>;
-                    fn unlock(&self) -> Result<()>;
-                    fn hold_count(&self) -> u32;
-                    fn is_locked(&self) -> Result<bool>;
-                    fn remaining_lease(&self) -> Result<Option<Duration>>;
-                }
-
-                fn acquire(&self) -> Result<LockGuard> {
-                    self.acquire().map(Into::into)
-                }
-
-                fn acquire_with(&self, lease: Lease) -> Result<LockGuard> {
-                    self.acquire_with(lease).map(Into::into)
-                }
-
-                fn acquire_interruptibly(
-                    &self,
-                    lease: Lease,
-                    interrupt: &Interrupt,
-                ) -> Result<LockGuard> {
-                    self.acquire_interruptibly(lease, interrupt).map(Into::into)
-                }
-
-                fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<LockGuard>> {
-                    Ok(self.try_acquire(wait, lease)?.map(Into::into))
-                }
-
-                fn try_acquire_interruptibly(
-                    &self,
-                    wait: Duration,
-                    lease: Lease,
-                    interrupt: &Interrupt,
-                ) -> Result<Option<LockGuard>> {
-                    let guard = self.try_acquire_interruptibly(wait, lease, interrupt)?;
-                    Ok(guard.map(Into::into))
-                }
+            fn acquire(&self) -> Result<LockGuard> {
+                self.acquire().map(Into::into)
             }
 
-            impl std::fmt::Debug for $lock {
-                fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                    let count = self.0.hold_count(Hold::count_unchanged);
-                    let nodes = self.0.list().iter().map(Part::node);
-                    show_handle(f, stringify!($lock), self.name(), nodes, Some(count))
-                }
+            fn acquire_with(&self, lease: Lease) -> Result<LockGuard> {
+                self.acquire_with(lease).map(Into::into)
             }
-        };
+
+            fn acquire_interruptibly(
+                &self,
+                lease: Lease,
+                interrupt: &Interrupt,
+            ) -> Result<LockGuard> {
+                self.acquire_interruptibly(lease, interrupt).map(Into::into)
+            }
+
+            fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<LockGuard>> {
+                Ok(self.try_acquire(wait, lease)?.map(Into::into))
+            }
+
+            fn try_acquire_interruptibly(
+                &self,
+                wait: Duration,
+                lease: Lease,
+                interrupt: &Interrupt,
+            ) -> Result<Option<LockGuard>> {
+                let guard = self.try_acquire_interruptibly(wait, lease, interrupt)?;
+                Ok(guard.map(Into::into))
+            }
+        }
+
+        impl std::fmt::Debug for $lock {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let count = self.0.hold_count(Hold::count_unchanged);
+                let nodes = self.0.list().iter().map(Part::node);
+                show_handle(f, stringify!($lock), self.name(), nodes, Some(count))
+            }
+        }
     };
 }
 

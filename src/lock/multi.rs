@@ -4,9 +4,8 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 
 use super::ReentrantLock;
-use super::methods::lock_by_handle;
+use super::methods::*;
 use crate::core::Core;
-use crate::engine::{Part, Parts};
 use crate::protocol::PLAIN;
 
 /// Several reentrant locks that are acquired together: all of them or none. Made by
@@ -50,9 +49,9 @@ use crate::protocol::PLAIN;
 ///
 /// # No deadlock
 ///
-/// Calls cannot wait for each other in a circle, in whatever order the names are given: while a call
-/// waits for a name, it keeps others only for a short time. So programs in other languages may use
-/// any order, too.
+/// Calls cannot wait for each other in a circle, in whatever order the names are given: while a
+/// call waits for a name, it keeps others only for a short time. So programs in other languages may
+/// use any order, too.
 ///
 /// Threads of one client wait in one queue. A thread that wants one of the names passes a thread
 /// that waits for all of them, as long as another of these names is not free. The longer that

@@ -4,10 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::debug::Short;
-use super::methods::lock_by_handle;
+use super::methods::*;
 use crate::core::Core;
-use crate::engine::{Part, Parts};
-use crate::local::Hold;
 use crate::protocol::{READ, WRITE};
 
 /// A pair of locks: any number of threads hold the read lock at the same time, or one thread holds

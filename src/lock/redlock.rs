@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::methods::lock_by_handle;
+use super::methods::*;
 use crate::core::Core;
-use crate::engine::{Part, Parts};
 use crate::protocol::PLAIN;
 
 /// A reentrant lock that a majority of several independent servers must grant, so that it survives

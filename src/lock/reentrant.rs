@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use super::Condition;
-use super::methods::lock_by_handle;
+use super::methods::*;
 use crate::core::Core;
-use crate::engine::{Part, Parts};
 use crate::protocol::PLAIN;
 
 /// A reentrant lock: a thread that holds it can acquire it again, and frees it with the last

@@ -9,18 +9,15 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use redis_test::server::RedisServer;
 
 use super::Lock;
-use super::methods::lock_by_handle;
+use super::methods::*;
 use crate::config::LockClientBuilder;
 use crate::core::Core;
 use crate::deployment::Urls;
-use crate::engine::{Part, Parts};
 use crate::error::{Error, LostReason};
-use crate::lease::Lease;
 use crate::protocol::TOY;
 
 #[derive(Clone)]

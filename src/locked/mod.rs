@@ -36,8 +36,9 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call with this key and the default client. `kind` is one of [`KINDS`](crate::admin::KINDS). If it
-    /// `ignores_loss`, it only logs the loss of the lock and errors of its release.
+    /// A call with this key and the default client. `kind` is one of
+    /// [`KINDS`](crate::admin::KINDS). If it `ignores_loss`, it only logs the loss of the lock and
+    /// errors of its release.
     #[must_use]
     pub fn new(
         key: &dyn Display,

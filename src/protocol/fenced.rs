@@ -29,16 +29,13 @@ pub(crate) static FENCED: Kind = Kind {
 
 /// The reply that grants: the first token, and their number.
 fn tokens(reply: &Value) -> Option<Range<u64>> {
-    match reply {
-        Value::Array(parts) => match parts[..] {
-            [Value::Int(first @ 1..), Value::Int(count @ 1..)] => {
-                let first = first.unsigned_abs();
-                Some(first..first + count.unsigned_abs())
-            }
-            _ => None,
-        },
-        _ => None,
+    if let Value::Array(parts) = reply
+        && let [Value::Int(first @ 1..), Value::Int(count @ 1..)] = parts[..]
+    {
+        let first = first.unsigned_abs();
+        return Some(first..first + count.unsigned_abs());
     }
+    None
 }
 
 #[cfg(test)]

@@ -90,22 +90,21 @@ fn rank_of(place: &[Value]) -> Option<u32> {
 impl AcquireReply {
     /// Decodes the reply that another owner holds a lock.
     fn held(reply: &Value) -> RedisResult<Self> {
-        match reply {
-            Value::Array(parts) => match &parts[..] {
-                [
-                    Value::Int(millis),
-                    Value::Int(number @ 1..),
-                    Value::BulkString(owner),
-                    rank @ ..,
-                ] => Ok(Self::Held {
-                    at: usize::try_from(number - 1).unwrap_or_default(),
-                    millis: u64::try_from(*millis).ok(),
-                    owner: String::from_utf8_lossy(owner).into(),
-                    rank: rank_of(rank),
-                }),
-                _ => Err(unexpected(reply)),
-            },
-            other => Err(unexpected(other)),
+        if let Value::Array(parts) = reply
+            && let [
+                Value::Int(millis),
+                Value::Int(number @ 1..),
+                Value::BulkString(owner),
+                rank @ ..,
+            ] = &parts[..]
+        {
+            return Ok(Self::Held {
+                at: usize::try_from(number - 1).unwrap_or_default(),
+                millis: u64::try_from(*millis).ok(),
+                owner: String::from_utf8_lossy(owner).into(),
+                rank: rank_of(rank),
+            });
         }
+        Err(unexpected(reply))
     }
 }

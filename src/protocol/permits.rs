@@ -37,8 +37,8 @@ pub(crate) static PERMITS: Kind = Kind {
     },
     largest_count: None,
     refused,
-    has_no_owner: |reply| matches!(reply, Value::Array(parts) if parts.first() == Some(&Value::Int(-2))),
-    listens: |reply| matches!(reply, Value::Array(parts) if parts.get(2) == Some(&Value::Int(1))),
+    has_no_owner: |reply| part(reply, 0) == Some(&Value::Int(-2)),
+    listens: |reply| part(reply, 2) == Some(&Value::Int(1)),
     ..PLAIN
 };
 
@@ -53,20 +53,27 @@ fn keys(call: Call, key: &LockKey) -> Call {
     call.key(key.key()).key(&key.leases())
 }
 
+/// A part of a refusal; `None` if there is no such part.
+fn part(reply: &Value, at: usize) -> Option<&Value> {
+    match reply {
+        Value::Array(parts) => parts.get(at),
+        _ => None,
+    }
+}
+
 /// Decodes a refusal: the milliseconds until a lease ends, and the place in the line.
 fn refused(reply: &Value) -> RedisResult<AcquireReply> {
-    match reply {
-        Value::Array(parts) => match &parts[..] {
-            [Value::Int(millis), place @ ..] => Ok(AcquireReply::Held {
-                at: 0,
-                millis: Some(u64::try_from(*millis).unwrap_or(NO_LEASE_ENDS)),
-                owner: String::new(),
-                rank: rank_of(place),
-            }),
-            _ => Err(unexpected(reply)),
-        },
-        other => Err(unexpected(other)),
+    if let Value::Array(parts) = reply
+        && let [Value::Int(millis), place @ ..] = &parts[..]
+    {
+        return Ok(AcquireReply::Held {
+            at: 0,
+            millis: Some(u64::try_from(*millis).unwrap_or(NO_LEASE_ENDS)),
+            owner: String::new(),
+            rank: rank_of(place),
+        });
     }
+    Err(unexpected(reply))
 }
 
 /// How the number of permits changes.
