@@ -265,7 +265,7 @@ macro_rules! lock_by_handle {
         }
 
         /// Forwards to the type's own methods.
-        impl crate::Lock for $lock {
+        impl super::Lock for $lock {
             forward! {
                 fn name(&self) -> &str;
                 fn lock_with(&self, lease: Lease) -> Result<()>;
