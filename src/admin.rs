@@ -31,6 +31,9 @@ use std::sync::Arc;
 pub use redis;
 use redis::{Cmd, Pipeline, RedisError, Value};
 
+// For the command.
+#[doc(hidden)]
+pub use crate::client::{KINDS, MakeLock, lock_of_kind};
 pub use crate::topology::{LookUpFailed, RouteError};
 pub use crate::transport::server_error::ServerError;
 pub use holder::ConnectedClients;

@@ -69,7 +69,7 @@ impl Inspected {
     }
 }
 
-/// The reply to [`inspect`](crate::script::inspect).
+/// The reply to [`inspect`](super::Kind::inspect).
 pub(crate) fn inspected(reply: Value) -> RedisResult<Option<Inspected>> {
     let found: Option<(i64, String, u32, u32)> = redis::from_redis_value(reply)?;
     Ok(found.map(|(pttl, owner, hold_count, readers)| Inspected {
@@ -92,26 +92,20 @@ pub(crate) fn found<'k>(
     error: &RedisError,
 ) -> Option<(&'k LockKey, String)> {
     let first = locks.clone().next()?;
-    let Some((subject, what)) = error.detail().and_then(|detail| detail.split_once(": ")) else {
-        let found = format!("a value that is not a hash in the key {:?}", first.key());
-        return Some((first, found));
+    let detail = error.detail().and_then(|detail| detail.split_once(": "));
+    let (subject, what) = detail.unwrap_or(("lock", "a value that is not a hash"));
+    let (lock, key) = match subject {
+        "condition" => return Some((first, what.into())),
+        "token" => (first, format!("token key {:?}", first.last_token())),
+        "leases" => (first, format!("key {:?}", first.leases())),
+        lock => {
+            let number = lock.strip_prefix("lock ");
+            let number = number.and_then(|number| number.parse().ok()).unwrap_or(1);
+            let lock = locks.nth(usize::max(number, 1) - 1).unwrap_or(first);
+            (lock, format!("key {:?}", lock.key()))
+        }
     };
-    if subject == "token" {
-        let found = format!("{what} in the token key {:?}", first.last_token());
-        return Some((first, found));
-    }
-    if subject == "leases" {
-        let found = format!("{what} in the key {:?}", first.leases());
-        return Some((first, found));
-    }
-    if subject == "condition" {
-        return Some((first, what.into()));
-    }
-    let number = subject
-        .strip_prefix("lock ")
-        .and_then(|number| number.parse().ok());
-    let lock = locks.nth(number.unwrap_or(1).max(1) - 1).unwrap_or(first);
-    Some((lock, format!("{what} in the key {:?}", lock.key())))
+    Some((lock, format!("{what} in the {key}")))
 }
 
 /// Tells from the error of a script (`WRONGTYPE kind 2: it is in use as a fair lock, ...`) which of

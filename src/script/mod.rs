@@ -16,7 +16,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    fn new(source: &str) -> Self {
+    pub(crate) fn new(source: &str) -> Self {
         let packed = |arguments: [&str; 2]| {
             let mut packed = Vec::new();
             for argument in arguments {
@@ -203,6 +203,11 @@ impl Call {
         self
     }
 
+    /// Adds 1 as an argument, or 0.
+    pub(crate) fn flag(self, is_set: bool) -> Self {
+        self.arg(if is_set { "1" } else { "0" })
+    }
+
     /// Marks a call that acquires locks. `grants` is true for the reply that grants them.
     pub(crate) fn acquiring(self, grants: fn(&Value) -> bool) -> Self {
         Self {
@@ -314,11 +319,6 @@ impl Call {
     }
 }
 
-/// Reads the owner of a lock that is no read-write lock.
-pub(crate) fn inspect(key: &LockKey) -> Call {
-    Call::new(&INSPECT).key(key.key()).arg("")
-}
-
 /// Reads the owner of a lock of any kind.
 pub(crate) fn inspect_any(key: &LockKey) -> Call {
     Call::new(&INSPECT).key(key.key()).arg("any")
@@ -330,7 +330,7 @@ pub(crate) fn leave_line(key: &LockKey, place: &str, only_if_called: bool) -> Ca
     Call::new(&LINE_LEAVE)
         .key(key.key())
         .arg(place)
-        .arg(if only_if_called { "1" } else { "0" })
+        .flag(only_if_called)
         // It releases nothing.
         .publishing_if(|_| false)
 }

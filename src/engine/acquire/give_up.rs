@@ -22,7 +22,7 @@ impl Acquisition<'_> {
             for part in &unit.parts {
                 let core = &part.core;
                 let place = self.place.as_deref();
-                let call = part.protocol.give_up(&part.key, &core.owner_prefix, place);
+                let call = (part.kind.give_up)(&part.key, &core.owner_prefix, place);
                 let request = |call| request::Request::new(&core.redis, &part.key, call);
                 requests.extend(call.map(request));
             }

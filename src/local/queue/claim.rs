@@ -153,9 +153,8 @@ impl Claim {
         let now = Moment::now();
         let suits = |(grant, &terms): (&Option<Arc<Grant>>, &Terms)| {
             let grant = grant.as_ref();
-            grant.is_some_and(|grant| {
-                grant.protocol().kind() == kind && grant.is_transferable(terms, now)
-            })
+            grant
+                .is_some_and(|grant| grant.kind().name == kind && grant.is_transferable(terms, now))
         };
         let is_whole = idle.iter().zip(terms).all(suits);
         let grants = idle.into_iter().flatten();
