@@ -12,7 +12,8 @@
 //! lock, and M threads of Redisson were named by refusals lately, then M holds of others pass for
 //! N holds of this client. Turns are as short as that allows, so that no thread waits for long. A
 //! turn can also end earlier, because the next thread wants the other lock of a read-write lock.
-//! Then the holds of several turns count together.
+//! Then the holds of several turns count together. Holds of others that pass without a pause count,
+//! too, because others can be faster than the next thread of this client.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -67,6 +68,7 @@ struct History {
     /// The number of clients that listened to the last release that was published.
     listeners: u32,
     /// The holds of others that the next pause has to let pass. Less than one is left after it.
+    /// Negative if others have had the lock without a pause.
     owed: f32,
     /// How the next request waits.
     pause: Option<Pause>,
@@ -144,9 +146,13 @@ impl Yields {
         if let Some(thread) = owner.strip_suffix(":write") {
             owner.truncate(thread.len());
         }
-        let owners = &mut self.0.get_or_insert_default().owners;
-        owners.truncate(KNOWN - 1);
-        owners.push_front(owner);
+        let history = self.0.get_or_insert_default();
+        history.owners.truncate(KNOWN - 1);
+        history.owners.push_front(owner);
+        if !history.is_pausing {
+            // It has passed without a pause.
+            history.owed = (history.owed - 1.0).max(-1.0);
+        }
     }
 
     /// Records a release at `now`, which took `took`, how many other clients listened, and whether

@@ -84,6 +84,22 @@ fn short_turns_count_together() {
     assert_eq!(pauses, 16 * 2 / 8);
 }
 
+#[test]
+fn a_hold_of_others_that_passed_without_a_pause_counts() {
+    let mut yields = beside(1, 1);
+    assert_eq!(pause(&mut yields, 1).holds, 1);
+    // In a pause, the thread counts the holds itself.
+    yields.refused_by("0".into());
+    let paused = pause(&mut yields, 1);
+    yields.ended(at(1), &paused);
+    for _ in 0..3 {
+        yields.refused_by("0".into());
+    }
+    yields.released((at(1), Duration::ZERO), Some(1), false, 1);
+    assert_eq!(yields.take_pause(), None);
+    assert_eq!(pause(&mut yields, 1).holds, 1);
+}
+
 /// A release is not published while other readers are left.
 #[test]
 fn those_that_listened_to_the_last_message_are_let_pass_after_a_release_without_one() {
@@ -104,6 +120,7 @@ fn a_thread_that_reads_and_writes_is_one_owner() {
     let mut yields = Yields::default();
     yields.refused_by("client:1".into());
     yields.refused_by("client:1:write".into());
+    yields.released((at(1), Duration::ZERO), Some(1), false, 1);
     assert_eq!(pause(&mut yields, 1).holds, 1);
 }
 
@@ -133,6 +150,7 @@ fn owners_are_forgotten_if_fewer_come_or_if_others_come() {
     assert_eq!(pause(&mut yields, 1).holds, 1);
     let mut yields = beside(1, 8);
     (0..KNOWN).for_each(|_| yields.refused_by("another".into()));
+    yields.released((at(1), Duration::ZERO), Some(1), false, 1);
     assert_eq!(pause(&mut yields, 1).holds, 1);
 }
 

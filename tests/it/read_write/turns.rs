@@ -288,11 +288,12 @@ fn a_reader_lets_those_pass_that_listen_although_other_readers_are_left() {
     let read = || ours.read().acquire().unwrap().unlock().unwrap();
     read();
     let reading = theirs.read().acquire().unwrap();
-    read();
+    // No client uses these pauses, so they become longer.
+    (0..2).for_each(|_| read());
     let released = Instant::now();
     read();
     let took = released.elapsed();
-    assert!(took >= Duration::from_millis(2), "{took:?}");
+    assert!(took >= Duration::from_millis(9), "{took:?}");
     reading.unlock().unwrap();
 }
 

@@ -281,7 +281,9 @@ fn a_request_for_a_read_lock_by_the_writer_leaves_its_ticket_answered() {
 fn a_reader_beside_a_waiting_writer_owes_others_a_part_of_a_hold() {
     let queue = queue();
     let claim = enter_as(&queue, 1, true).claim.unwrap();
-    claim.refused_by(&lock("k"), "a thread of Redisson".into());
+    for other in ["a thread of Redisson", "another one"] {
+        claim.refused_by(&lock("k"), other.into());
+    }
     let writer = wait_as(&queue, 2, false);
     let read = granted(&queue, claim, 1, renewed());
     assert_eq!(unlock(&queue, &[&read], NO_LINGER), [Unlocked::Last]);
