@@ -5,7 +5,8 @@
 -- ARGV[2i-1]    names that the reader may have in the hash, separated by spaces
 -- ARGV[2i]      the channel for releases of the lock
 -- ARGV[2n+1]    the command that publishes: publish or spublish
--- reply[i]      released: 1 + 2 * listeners + called, as of release.lua; 0: no owner holds the lock;
+-- reply[i]      released, and published: 1 + 2 * listeners + called, as of release.lua; released, and
+--               not published, because readers are left: -2 - called; 0: no owner holds the lock;
 --               -1: other owners hold it, or it is not a lock
 -- reply         the list of these; for one lock, its reply alone
 --
@@ -43,7 +44,8 @@ for i, lock in ipairs(KEYS) do
         -- One of the readers is enough: if it is of this library, this follows at its release.
         local is_called = (heard or (reader and not is_of_this_library(reader)))
             and call_first(lock, ARGV[#ARGV])
-        replies[i] = 1 + 2 * (tonumber(heard) or 0) + (is_called and 1 or 0)
+        local called = is_called and 1 or 0
+        replies[i] = heard and 1 + 2 * (tonumber(heard) or 0) + called or -2 - called
     end
 end
 return #KEYS == 1 and replies[1] or replies

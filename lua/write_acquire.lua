@@ -42,10 +42,11 @@ if existing > 0 then
         end
         return refuse(lock, redis.call('pttl', lock), writer_of(lock), caller)
     elseif mode then
-        local left, goes_on, reader = readers_left(lock)
+        local left, goes_on, reader, foreign = readers_left(lock)
         if left ~= 0 then
             left = goes_on and 1 or left or redis.call('pttl', lock)
-            return refuse(lock, left, reader, caller)
+            -- The client has to listen for the release of a reader of Redisson.
+            return refuse(lock, left, foreign or reader, caller)
         end
         redis.call('del', lock)
     end

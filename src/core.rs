@@ -215,8 +215,9 @@ impl Core {
         self.subscriber.place(key, &self.owner_prefix)
     }
 
-    /// Leaves the line of a lock in the background, if the client was called and has not answered:
-    /// after a wait, a late copy of an earlier request may have entered the line again.
+    /// Leaves the line of a lock in the background, if the client was called and has not answered,
+    /// or listens to the channel of a semaphore: after a wait, a late copy of an earlier request may
+    /// have entered the line again.
     pub(crate) fn leave_if_called(&self, key: &LockKey, place: &str) {
         let call = script::leave_line(key, place, true);
         let until = Moment::now().after(self.command_timeout);

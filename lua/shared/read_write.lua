@@ -79,12 +79,13 @@ end
 --
 -- If there are too many, and none of those that it has looked at lives, removes these and returns
 -- true as second value: the next call looks at others. The third value is one of the readers, if
--- possible one that lives.
+-- possible one that lives. The fourth is one that lives and is of Redisson, if there is one.
 local function readers_left(lock)
     local found = redis.pcall('hscan', lock, 0, 'count', MANY)
     if found.err then
         return nil, false, ''
     end
+    local foreign
     local fields, is_whole = found[2], found[1] == '0'
     local longest, looked_at, seen, one = 0, 0, {}, nil
     for i = 1, #fields, 2 do
@@ -100,6 +101,7 @@ local function readers_left(lock)
                 return nil, false, reader
             elseif left > 0 then
                 one = reader
+                foreign = not is_of_this_library(reader) and reader or foreign
             end
             longest = math.max(longest, left)
             seen[#seen + 1] = reader
@@ -107,7 +109,7 @@ local function readers_left(lock)
     end
     one = one or seen[1] or ''
     if is_whole then
-        return longest, false, one
+        return longest, false, one, foreign
     elseif longest == 0 and #seen > 0 then
         redis.call('hdel', lock, unpack(seen))
         return nil, true, one

@@ -14,8 +14,8 @@ pub(crate) enum Verdict {
     /// Redis had the lock for this client, and executed the request.
     Done {
         /// After a release: the number of clients that received the message on the channel for
-        /// releases.
-        listeners: u32,
+        /// releases; `None` if there was no message, because readers are left.
+        listeners: Option<u32>,
         /// After a release: a client that waits in the line of the lock was called.
         is_called: bool,
     },
@@ -33,8 +33,12 @@ pub(crate) fn verdict(reply: &Value) -> RedisResult<Verdict> {
         Value::Int(0) => Ok(Verdict::Lost(LostReason::Deleted)),
         Value::Int(-1) => Ok(Verdict::Lost(LostReason::Taken)),
         Value::Int(done @ 1..) => Ok(Verdict::Done {
-            listeners: u32::try_from((done - 1) / 2).unwrap_or(u32::MAX),
+            listeners: Some(u32::try_from((done - 1) / 2).unwrap_or(u32::MAX)),
             is_called: done % 2 == 0,
+        }),
+        Value::Int(unpublished @ (-2 | -3)) => Ok(Verdict::Done {
+            listeners: None,
+            is_called: *unpublished == -3,
         }),
         other => Err(unexpected(other)),
     }
@@ -134,12 +138,19 @@ mod tests {
     #[test]
     fn verdicts_are_decoded() {
         let done = |listeners, is_called| Verdict::Done {
-            listeners,
+            listeners: Some(listeners),
             is_called,
         };
         assert_eq!(verdict(&Value::Int(1)).unwrap(), done(0, false));
         assert_eq!(verdict(&Value::Int(2)).unwrap(), done(0, true));
         assert_eq!(verdict(&Value::Int(7)).unwrap(), done(3, false));
+        for (reply, is_called) in [(-2, false), (-3, true)] {
+            let unpublished = Verdict::Done {
+                listeners: None,
+                is_called,
+            };
+            assert_eq!(verdict(&Value::Int(reply)).unwrap(), unpublished);
+        }
         for (reply, reason) in [(0, LostReason::Deleted), (-1, LostReason::Taken)] {
             let lost = Verdict::Lost(reason);
             assert_eq!(verdict(&Value::Int(reply)).unwrap(), lost);
@@ -147,7 +158,7 @@ mod tests {
         let two = Value::Array(vec![Value::Int(1), Value::Int(0)]);
         let lost = Verdict::Lost(LostReason::Deleted);
         assert_eq!(verdicts(&two, 2).unwrap()[..], [done(0, false), lost]);
-        for odd in [Value::Okay, Value::Int(-2), Value::Array(vec![])] {
+        for odd in [Value::Okay, Value::Int(-4), Value::Array(vec![])] {
             assert!(verdict(&odd).is_err(), "{odd:?}");
             assert!(verdicts(&odd, 1).is_err(), "{odd:?}");
         }

@@ -121,7 +121,7 @@ fn a_schedule_that_changes_during_a_renewal_is_kept() {
             thread.apply_verdicts(
                 asked,
                 &[Verdict::Done {
-                    listeners: 0,
+                    listeners: Some(0),
                     is_called: false,
                 }],
                 Moment::now(),

@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Error, Interrupt, Lease, LockClient, Result};
 
+use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
+use crate::support::logs;
+use crate::support::proxy::Fault;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, Millis, SLIP, SOON, eventually, millis, throughout};
 use crate::support::traffic::scripts;
@@ -295,4 +298,89 @@ fn a_client_that_needs_several_permits_is_not_overtaken_by_those_behind_it() {
         line.next();
     });
     assert_eq!((line.places(), permits.available().unwrap()), (0, 0));
+}
+
+/// A client listens for all in the line. It does not ask itself whether it is still there.
+#[test]
+fn a_client_that_listens_does_not_wake_itself() {
+    for kind in KINDS {
+        let line = Line::new();
+        let ours = client(&line.server.url());
+        kind.add(&ours, &line.name, 0);
+        thread::scope(|scope| {
+            line.wait(scope, kind, 1);
+            let mut places = redis::cmd("ZRANGEBYSCORE");
+            let places = places.arg(line.key()).arg(WAITING).arg("inf");
+            let places: Vec<String> = line.server.ask(places);
+            let mut connection = line.server.connection();
+            let mut called = connection.as_pubsub();
+            called.subscribe(&places[0]).unwrap();
+            // Each has asked again after its subscription.
+            thread::sleep(SLIP.get());
+            let before = scripts(&line.server);
+            let mut publish = redis::cmd("PUBLISH");
+            publish.arg(format!("redisson_sc:{{{}}}", line.name));
+            let _: u32 = line.server.ask(publish.arg(1));
+            eventually("it to ask", || scripts(&line.server) > before);
+            called.set_read_timeout(Some(A_WHILE.get())).unwrap();
+            let message = called.get_message();
+            assert!(message.is_err(), "{kind:?}: {message:?}");
+            drop(called);
+            kind.add(&ours, &line.name, 1);
+            line.next();
+        });
+    }
+}
+
+/// Otherwise no client of the line would hear of permits that a client of Redisson gives back.
+#[test]
+fn a_wait_that_ends_without_a_reply_leaves_no_client_that_listens() {
+    for (kind, script) in [
+        (Kind::Semaphore, "take_permits"),
+        (Kind::Leased, "permit_acquire"),
+    ] {
+        let proxied = ProxiedServer::new();
+        let name = unique("silent");
+        let waiter = proxied.builder(SLIP.get()).build().unwrap();
+        kind.add(&proxied.rival(), &name, 0);
+        let in_line = || -> u32 {
+            let mut members = redis::cmd("ZCARD");
+            let line = format!("leasehold_line:{{{name}}}");
+            proxied.server.ask(members.arg(line))
+        };
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| match kind {
+                Kind::Semaphore => waiter.semaphore(&name).try_acquire(1, SLIP.get() * 2),
+                Kind::Leased => {
+                    let semaphore = waiter.leased_semaphore(&name);
+                    let permit = semaphore.try_acquire(SLIP.get() * 2, Lease::RENEWED);
+                    permit.map(|permit| permit.is_some())
+                }
+            });
+            eventually("a place, and a client that listens", || in_line() == 2);
+            proxied.fault_always(script, &Fault::SwallowRequest);
+            is_unavailable(&waiting.join().unwrap());
+        });
+        eventually("an empty line", || in_line() == 0);
+    }
+}
+
+/// They are reserved for a client that does not answer.
+#[test]
+fn a_semaphore_whose_permits_are_reserved_is_not_said_to_have_none() {
+    logs::keep();
+    let line = Line::new();
+    let ours = client(&line.server.url());
+    Kind::Leased.add(&ours, &line.name, 0);
+    let mut called = line.server.connection();
+    let mut called = called.as_pubsub();
+    called.subscribe("called").unwrap();
+    line.add_place("called");
+    Kind::Leased.add(&ours, &line.name, 1);
+    called.get_message().unwrap();
+    thread::scope(|scope| {
+        line.wait(scope, Kind::Leased, 1);
+        assert_eq!(logs::warnings_about(&line.name), [""; 0]);
+        line.next();
+    });
 }

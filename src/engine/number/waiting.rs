@@ -60,6 +60,8 @@ struct InLine<'a, 'p> {
     ready: Option<Ready<'a>>,
     /// The client may have its place.
     is_entered: bool,
+    /// The last request had no reply.
+    is_unanswered: bool,
     polls: Polls,
 }
 
@@ -131,6 +133,7 @@ impl Number {
             place,
             ready: None,
             is_entered: false,
+            is_unanswered: false,
             polls: Polls::default(),
         });
         let result = self.wait_as_first(&queued, (wait, refused), &mut line, budget, request);
@@ -182,7 +185,7 @@ impl Number {
                     let step = request(ask, ready, since).inspect_err(|error| {
                         if let (Error::Unavailable { .. }, Some(line)) = (error, line.as_mut()) {
                             // A further request would not be executed, either.
-                            line.is_entered = false;
+                            (line.is_entered, line.is_unanswered) = (false, true);
                         }
                     })?;
                     queued.replied();
@@ -254,7 +257,7 @@ impl Number {
             let call = script::leave_line(&self.key, line.place, false).not_repeatable();
             let redis = &self.core.redis;
             let _ = redis.request(&self.key, call, &budget.to_give_up());
-        } else if budget.take_message() {
+        } else if budget.take_message() || line.is_unanswered {
             self.core.leave_if_called(&self.key, line.place);
         }
     }

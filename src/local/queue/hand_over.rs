@@ -56,8 +56,8 @@ enum Obstacle {
 pub(crate) struct Released {
     /// A moment before the request was sent.
     pub(crate) asked: Moment,
-    /// The number of other clients that received the message.
-    pub(crate) listeners: u32,
+    /// The number of other clients that received the message; `None` if there was no message.
+    pub(crate) listeners: Option<u32>,
     /// A client that waits in the line of the lock was called.
     pub(crate) is_called: bool,
 }

@@ -2,6 +2,7 @@
 
 use std::sync::{Barrier, Mutex};
 use std::thread::{self, Scope};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, unbounded};
 use leasehold::{Interrupt, Lease, ReadLock, ReadWriteLock};
@@ -272,5 +273,54 @@ fn a_place_that_an_earlier_wait_has_left_gets_the_role_of_the_next_wait() {
         assert!(!can_read(&client(&server.url()).read_write_lock("lock")));
         reading.unlock().unwrap();
         writer.join().unwrap();
+    });
+}
+
+/// A client of Redisson listens, which may want to write. The readers that are left keep it out, so
+/// there is no message.
+#[test]
+fn a_reader_lets_those_pass_that_listen_although_other_readers_are_left() {
+    let (server, ours, theirs) = two_clients();
+    let mut connection = server.connection();
+    let mut listening = connection.as_pubsub();
+    listening.subscribe("redisson_rwlock:{lock}").unwrap();
+    let read = || ours.read().acquire().unwrap().unlock().unwrap();
+    read();
+    let reading = theirs.read().acquire().unwrap();
+    // No client uses these pauses, so they become longer.
+    (0..2).for_each(|_| read());
+    let released = Instant::now();
+    read();
+    let took = released.elapsed();
+    assert!(took >= Duration::from_millis(9), "{took:?}");
+    reading.unlock().unwrap();
+}
+
+/// The lock is left in Redis under a name of this library, which no release follows.
+#[test]
+fn the_first_writer_listens_to_a_reader_of_redisson_beside_one_that_has_left() {
+    let (server, ours, theirs) = two_clients();
+    let long = Lease::fixed(SOON.get() * 6);
+    let (write, hold) = (
+        theirs.write(),
+        format!("{{lock}}:{}:rwlock_timeout:1", line::JAVA),
+    );
+    let mut java = redis::pipe();
+    java.hset_multiple("lock", &[("mode", "read"), (line::JAVA, "1")]);
+    java.pset_ex(&hold, 1, 60_000).pexpire("lock", 60_000);
+    java.exec(&mut server.connection()).unwrap();
+    let reading = ours.read().acquire_with(long).unwrap();
+    thread::scope(|scope| {
+        let writer = scope.spawn(move || write.acquire().unwrap().unlock().unwrap());
+        eventually("it to wait", || waiting(&server) == 1);
+        let soon = millis(100);
+        reading.unlock_after(soon).unwrap();
+        let channel = "redisson_rwlock:{lock}";
+        eventually("it to listen", || line::subscribers(&server, channel) == 1);
+        thread::sleep(soon);
+        let mut unlock = redis::pipe();
+        unlock.del("lock").del(&hold).publish(channel, "0");
+        unlock.exec(&mut server.connection()).unwrap();
+        within(SLIP.get(), "the lock", || writer.join().unwrap());
     });
 }
