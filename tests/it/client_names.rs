@@ -109,10 +109,7 @@ fn the_names_can_be_turned_off() {
 #[test]
 fn a_user_who_may_name_nothing_has_the_same_locks() {
     let server = Server::start();
-    let mut acl = redis::cmd("ACL");
-    acl.arg(&["SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all"]);
-    server.ask::<()>(acl.arg("-client|setname"));
-    let url = format!("redis://worker:secret@{}", server.address());
+    let url = server.with_user(&["~*", "&*", "+@all", "-client|setname"]);
     let client = client(&url);
     let guard = client.reentrant_lock("k").acquire().unwrap();
     // On the connection of the watchdog.
@@ -229,10 +226,7 @@ fn an_owner_without_a_named_connection_is_unknown() {
 #[test]
 fn a_user_who_may_not_list_the_connections_gets_an_error_with_the_rule() {
     let server = Server::start();
-    let mut acl = redis::cmd("ACL");
-    acl.arg(&["SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all"]);
-    server.ask::<()>(acl.arg("-client|list"));
-    let client = client(&format!("redis://worker:secret@{}", server.address()));
+    let client = client(&server.with_user(&["~*", "&*", "+@all", "-client|list"]));
     let guard = client.reentrant_lock("k").acquire().unwrap();
     let error = client.holder("k").unwrap_err();
     let Error::Redis {

@@ -1,7 +1,7 @@
 //! Locks that pass from thread to thread of one client without a request.
 
 mod idle;
-pub mod linger;
+mod linger;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,11 +11,10 @@ use leasehold::{Lease, LockClient, ReentrantLock};
 use parking_lot::Mutex;
 
 use crate::faults::proxied_server::ProxiedServer;
-use crate::support::child::{self, Process};
 use crate::support::process::Task;
 use crate::support::proxy::Fault;
 use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, within};
+use crate::support::timing::{SLIP, SOON, eventually, millis, within};
 use crate::support::traffic;
 use crate::support::{Stop, builder, client};
 
@@ -65,16 +64,6 @@ fn await_hand_overs(client: &LockClient) {
     eventually("some hand-overs", || client.stats().hand_overs > before + 5);
 }
 
-/// The role: threads that hand the lock over until the process is killed.
-pub fn keep_busy(arguments: &[&str]) {
-    let client = client(arguments[0]);
-    keep_busy_during(&client, THREADS, Duration::from_micros(100), || {
-        await_hand_overs(&client);
-        child::send_line("busy");
-        child::read_line();
-    });
-}
-
 #[test]
 fn eight_threads_send_far_fewer_commands_than_they_acquire() {
     const EACH: usize = 500;
@@ -97,7 +86,7 @@ fn eight_threads_send_far_fewer_commands_than_they_acquire() {
     assert_eq!(holds, (THREADS * EACH) as u64);
     let sent = traffic::sent(&server, stats.releases);
     assert!(sent * 5 < holds, "{sent} commands for {holds} holds");
-    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+    assert_eq!(server.size(), 0);
 }
 
 /// The slice begins with the reply of Redis, so a round trip may be longer than a slice.
@@ -112,7 +101,7 @@ fn threads_hand_a_lock_over_however_far_redis_is() {
     keep_busy_during(&client, THREADS, Duration::ZERO, || {
         await_hand_overs(&client);
     });
-    assert_eq!(proxied.server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+    assert_eq!(proxied.server.size(), 0);
 }
 
 #[test]
@@ -182,21 +171,6 @@ fn another_client_gets_a_lock_that_eight_threads_keep_busy() {
     assert!(waits[20] < millis(500), "{waits:?}");
 }
 
-#[test]
-fn a_killed_process_that_hands_a_lock_over_frees_it_within_a_lease() {
-    let server = Server::start();
-    let lock = client(&server.url()).reentrant_lock("lock");
-    for _ in 0..5 {
-        let mut process = Process::start("keep_busy", &[&server.url()]);
-        assert_eq!(process.read_line(), "busy");
-        process.kill();
-        within(LEASE.get() + SLIP.get(), "the end of the lease", || {
-            lock.lock().unwrap();
-        });
-        lock.unlock().unwrap();
-    }
-}
-
 /// Long before the next renewal.
 #[test]
 fn a_nested_hold_is_in_redis_within_a_second() {
@@ -221,5 +195,5 @@ fn a_nested_hold_is_in_redis_within_a_second() {
         counted(count);
     }
     lock.unlock().unwrap();
-    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+    assert_eq!(server.size(), 0);
 }

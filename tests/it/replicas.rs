@@ -11,7 +11,7 @@ use crate::support::deployment::Replicated;
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
 use crate::support::traffic::Monitor;
-use crate::support::{builder, client, on_another_thread};
+use crate::support::{assert_matches, builder, client, on_another_thread, pair};
 
 /// The command timeout.
 const TIMEOUT: u64 = 600;
@@ -73,21 +73,14 @@ fn a_pair_is_three_commands_and_a_nested_one_is_none() {
     let deployment = Replicated::start(1);
     let client = requiring(1, &deployment.url()).min_replicas(1, SOON.get());
     let lock = client.build().unwrap().reentrant_lock("lock");
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
     let mut monitor = Monitor::of(deployment.master());
     let guard = lock.acquire().unwrap();
     assert_eq!(monitor.commands(), ["EVALSHA", "WAIT"]);
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
     assert_eq!(monitor.commands(), [""; 0]);
     guard.unlock().unwrap();
     assert_eq!(monitor.commands(), ["EVALSHA"]);
-}
-
-#[test]
-#[ignore = "soak"]
-fn without_replicas_every_call_fails_in_time() {
-    let server = Server::start();
-    too_few(&server);
 }
 
 #[test]
@@ -220,7 +213,7 @@ fn of_two_replicas_one_may_hang_if_one_is_required() {
     deployment.pause_replica(1);
     let one = requiring(1, &deployment.url()).command_timeout(SOON.get());
     let one = one.build().unwrap().reentrant_lock("lock");
-    one.acquire().unwrap().unlock().unwrap();
+    pair(&one);
     // Long enough for the confirmation of the other one on a busy machine.
     let two = requiring(2, &deployment.url()).min_replicas(2, millis(1_500));
     let two = two.command_timeout(SOON.get()).build().unwrap();
@@ -273,10 +266,7 @@ fn an_interrupt_ends_the_wait_for_replicas() {
         eventually("some attempts", || client.stats().unreplicated > 1);
         interrupt.interrupt();
         let result = waiting.join().unwrap();
-        assert!(
-            matches!(result, Err(Error::Interrupted { .. })),
-            "{result:?}"
-        );
+        assert_matches!(result, Err(Error::Interrupted { .. }));
     });
     eventually("nothing is left", || !has(&server, "lock"));
 }
@@ -301,15 +291,6 @@ fn tokens_rise_after_unconfirmed_grants() {
     guard.unlock().unwrap();
 }
 
-#[test]
-fn of_several_unconfirmed_names_none_is_kept() {
-    let server = Server::start();
-    let client = requiring(1, &server.url()).build().unwrap();
-    let both = client.multi_lock(["lock", "other"]);
-    confirmed(both.try_lock(Duration::ZERO, Lease::RENEWED), 1, &server);
-    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
-}
-
 /// Also if another client holds one of them, and if the replica resumes later.
 #[test]
 fn several_names_are_on_the_replica_after_one_wait() {
@@ -318,7 +299,7 @@ fn several_names_are_on_the_replica_after_one_wait() {
     let client = client.command_timeout(SOON.get()).build().unwrap();
     let names = ["a", "b", "c", "d"];
     let lock = client.multi_lock(names);
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
     let mut monitor = Monitor::of(deployment.master());
     let guard = lock.acquire().unwrap();
     let has_all = |server: &Server| names.iter().all(|name| has(server, name));
@@ -344,30 +325,6 @@ fn several_names_are_on_the_replica_after_one_wait() {
     });
 }
 
-#[test]
-fn the_bounds_of_the_setting_are_checked() {
-    let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
-    let with = |replicas, timeout| {
-        let builder = LockClient::builder("redis://127.0.0.1:1");
-        builder.min_replicas(replicas, timeout).build()
-    };
-    for (replicas, timeout) in [(1, Duration::from_millis(1)), (100, hour)] {
-        with(replicas, timeout).unwrap();
-    }
-    for (replicas, timeout, named) in [
-        (0, second, "min_replicas"),
-        (101, second, "min_replicas"),
-        (1, Duration::ZERO, "min_replicas' timeout"),
-        (1, Duration::from_micros(999), "min_replicas' timeout"),
-        (1, hour + Duration::from_millis(1), "min_replicas' timeout"),
-    ] {
-        match with(replicas, timeout) {
-            Err(Error::Config { field, .. }) => assert_eq!(field, named),
-            other => panic!("{replicas}, {timeout:?}: {other:?}"),
-        }
-    }
-}
-
 /// Replicas confirm only granted locks: a lock that another client holds is waited for as usual.
 #[test]
 fn a_held_lock_needs_no_confirmation_of_replicas() {
@@ -382,4 +339,25 @@ fn a_held_lock_needs_no_confirmation_of_replicas() {
     assert!(!taken.unwrap());
     assert_eq!(client.stats().unreplicated, 0);
     guard.unlock().unwrap();
+}
+
+#[test]
+fn the_bounds_of_the_setting_are_checked() {
+    let (least, most) = (Duration::from_millis(1), Duration::from_secs(3600));
+    for (replicas, timeout, refused) in [
+        (1, least, None),
+        (100, most, None),
+        (0, most, Some("min_replicas")),
+        (101, most, Some("min_replicas")),
+        (1, least / 2, Some("min_replicas' timeout")),
+        (1, most + least, Some("min_replicas' timeout")),
+    ] {
+        let builder = LockClient::builder("redis://127.0.0.1:1");
+        let field = match builder.min_replicas(replicas, timeout).build() {
+            Ok(_) => None,
+            Err(Error::Config { field, .. }) => Some(field),
+            Err(other) => panic!("{other:?}"),
+        };
+        assert_eq!(field, refused, "{replicas}, {timeout:?}");
+    }
 }

@@ -13,7 +13,7 @@ use leasehold::{Error, Lease, LockClientBuilder};
 use crate::support::certificates::{Authority, Identity, TRUSTED};
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, eventually, millis, within};
-use crate::support::{builder, unique};
+use crate::support::{assert_matches, builder, pair, unique};
 
 /// The command timeout of every call here that fails. Long enough for a handshake on a busy
 /// machine.
@@ -99,7 +99,7 @@ fn a_password_and_a_database_come_after_the_handshake() {
     works(trusting(&format!(":right@{}/1", server.tls_address())));
     let wrong = trusting(&format!(":hunter2@{}", server.tls_address())).build();
     let error = wrong.unwrap().reentrant_lock("lock").lock().unwrap_err();
-    assert!(matches!(error, Error::Redis { .. }), "{error:?}");
+    assert_matches!(error, Error::Redis { .. });
     assert!(!format!("{error} {error:?}").contains("hunter2"));
 }
 
@@ -205,14 +205,14 @@ fn a_call_to_a_server_that_hangs_ends_in_time() {
     let client = trusting(&server.tls_address()).build().unwrap();
     let lock = client.reentrant_lock(&unique("tls"));
     // With an open connection, and with one that must be opened.
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
     server.pause();
     for _ in 0..2 {
         let bound = millis(TIMEOUT) + SLIP.get() * 2;
         let error = within(bound, "try_lock", || {
             lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap_err()
         });
-        assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+        assert_matches!(error, Error::Unavailable { .. });
     }
     server.resume();
     eventually("the lock", || {

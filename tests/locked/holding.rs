@@ -109,22 +109,6 @@ fn a_wait_ends_at_its_deadline() {
     });
 }
 
-/// The wait is that of `lock`: it is unlimited for the lock, but not for an unreachable server.
-#[test]
-fn an_unlimited_wait_does_not_wait_for_an_unreachable_redis() {
-    let shop = Shop::open();
-    let builder = LockClient::builder(&shop.server.url());
-    let locks = builder.command_timeout(millis(50)).build().unwrap();
-    shop.server.kill();
-    let waiter = thread::spawn(move || waits_indefinitely(&locks));
-    eventually("giving up", || waiter.is_finished());
-    let refused = waiter.join().unwrap();
-    assert!(
-        matches!(refused, Err(Error::Unavailable { .. })),
-        "{refused:?}"
-    );
-}
-
 #[derive(Debug)]
 enum SettleError {
     Lock(Error),

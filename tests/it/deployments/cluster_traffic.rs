@@ -9,14 +9,14 @@ use crate::support::deployment::ClusterDeployment;
 use crate::support::server::Server;
 use crate::support::timing::{SOON, eventually};
 use crate::support::traffic::{Monitor, calls, reset};
-use crate::support::unique;
+use crate::support::{long, pair, unique};
 
 #[test]
 fn an_uncontended_pair_is_two_commands() {
     let cluster = ClusterDeployment::start();
     let client = of_cluster(&cluster).build().unwrap();
     let lock = client.reentrant_lock(&unique("pair"));
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
     let mut monitors: Vec<_> = cluster.nodes().iter().map(Monitor::of).collect();
     for _ in 0..10 {
         lock.lock().unwrap();
@@ -42,10 +42,10 @@ fn the_message_of_a_release_goes_to_its_shard() {
     let cluster = ClusterDeployment::start();
     let client = of_cluster(&cluster).build().unwrap();
     let lock = client.reentrant_lock(&unique("announced"));
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
     cluster.nodes().iter().for_each(reset);
     for _ in 0..10 {
-        lock.acquire().unwrap().unlock().unwrap();
+        pair(&lock);
     }
     let primary = cluster.primary_of(cluster.slot_of(lock.name())).port();
     for node in cluster.nodes() {
@@ -68,7 +68,7 @@ fn a_waiter_subscribes_only_at_the_primary_of_the_lock() {
     let waiter = of_cluster(&cluster).build().unwrap();
     let name = unique("channel");
     let lock = holder.reentrant_lock(&name);
-    lock.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
+    lock.lock_with(long()).unwrap();
     let primary = cluster.primary_of(cluster.slot_of(&name));
     thread::scope(|scope| {
         let waiting = scope.spawn(|| {

@@ -11,7 +11,7 @@ use crate::faults::in_redis;
 use crate::support::deployment::SentinelDeployment;
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
-use crate::support::{on_another_thread, unique};
+use crate::support::{assert_matches, on_another_thread, pair, unique};
 
 fn time_to_live(server: &Server, name: &str) -> i64 {
     server.ask(redis::cmd("PTTL").arg(name))
@@ -103,7 +103,7 @@ fn while_the_master_hangs_calls_end_in_time() {
     let client = of_sentinel(&deployment).command_timeout(command);
     let client = client.build().unwrap();
     let lock = client.reentrant_lock(&unique("hang"));
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
     let old = deployment.pause_master();
     for _ in 0..2 {
         let bound = command * 2 + SLIP.get() * 3;
@@ -113,13 +113,10 @@ fn while_the_master_hangs_calls_end_in_time() {
         if let Ok(true) = result {
             lock.unlock().unwrap();
         } else {
-            assert!(
-                matches!(result, Err(Error::Unavailable { .. })),
-                "{result:?}"
-            );
+            assert_matches!(result, Err(Error::Unavailable { .. }));
         }
     }
     deployment.await_new_master(old);
-    on_another_thread(|| lock.acquire().unwrap().unlock().unwrap());
+    on_another_thread(|| pair(&lock));
     assert!(!lock.is_locked().unwrap());
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use leasehold::{Error, Hint, LockClient, LockClientBuilder};
 
+use crate::support::assert_matches;
 use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, eventually, millis, within};
@@ -106,13 +107,13 @@ fn an_unknown_master_is_an_invalid_setting() {
         deployment.sentinel_urls(),
         "unknown",
     ));
-    assert!(matches!(
+    assert_matches!(
         client.ping(),
         Err(Error::Config {
             field: "master",
             ..
         })
-    ));
+    );
 }
 
 #[test]

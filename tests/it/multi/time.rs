@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use leasehold::{Error, Interrupt, Lease, LockClient, MultiLock};
 
-use super::long;
 use crate::faults::in_redis;
-use crate::support::client;
 use crate::support::proxy::{self, Fault, Proxy};
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
-use crate::support::traffic::Monitor;
+use crate::support::{assert_matches, client, long, pair};
 
 /// A call that waits for each name separately would take seconds.
 const NAMES: usize = 20;
@@ -37,7 +35,7 @@ fn client_with_timeout(url: &str, timeout: Duration) -> LockClient {
 }
 
 fn is_empty(server: &Server) -> bool {
-    server.ask::<u32>(&redis::cmd("DBSIZE")) == 0
+    server.size() == 0
 }
 
 #[track_caller]
@@ -89,10 +87,7 @@ fn every_call_ends_in_time_while_the_server_hangs() {
         let result = within(timeout * 2 + slack(), "the interrupt", || {
             waiter.join().unwrap()
         });
-        assert!(
-            matches!(result, Err(Error::Interrupted { .. })),
-            "{result:?}"
-        );
+        assert_matches!(result, Err(Error::Interrupted { .. }));
     });
     server.resume();
     eventually("everything to be released", || is_empty(&server));
@@ -128,7 +123,7 @@ fn every_call_on_two_servers_ends_in_time_while_both_hang() {
     for server in &servers {
         eventually("everything to be released", || is_empty(server));
     }
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
 }
 
 /// A client whose replies are delayed by `latency`, and its proxy.
@@ -141,7 +136,7 @@ fn client_with_latency(
     let client = client_with_timeout(&proxy.url(), timeout);
     // From now on connections and scripts exist.
     let warm = client.multi_lock(["warm", "warmer"]);
-    warm.acquire().unwrap().unlock().unwrap();
+    pair(&warm);
     proxy.on_request(move |_| Fault::Latency(latency));
     (client, proxy)
 }
@@ -185,57 +180,9 @@ fn a_held_name_is_reported_after_a_few_round_trips() {
             lock.try_lock(Duration::ZERO, Lease::RENEWED)
         });
         assert!(!took.unwrap());
-        assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 1, "{held}");
+        assert_eq!(server.size(), 1, "{held}");
         obstacle.unlock().unwrap();
     }
-}
-
-#[test]
-fn an_uncontended_pair_is_two_commands() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.multi_lock(names());
-    lock.acquire().unwrap().unlock().unwrap();
-    let mut monitor = Monitor::of(&server);
-    lock.acquire().unwrap().unlock().unwrap();
-    assert_eq!(monitor.commands(), ["EVALSHA"; 2]);
-}
-
-/// A new server knows no script.
-#[test]
-fn unknown_scripts_are_sent_by_source() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.multi_lock(names());
-    for _ in 0..2 {
-        lock.lock().unwrap();
-        let guard = lock.acquire().unwrap();
-        server.ask::<()>(redis::cmd("SCRIPT").arg("FLUSH"));
-        guard.extend(SOON.get()).unwrap();
-        guard.unlock().unwrap();
-        assert_eq!(lock.hold_count(), 1);
-        server.ask::<()>(redis::cmd("SCRIPT").arg("FLUSH"));
-        lock.unlock().unwrap();
-        assert!(is_empty(&server));
-    }
-}
-
-#[test]
-fn a_pool_of_one_connection_is_enough() {
-    let server = Server::start();
-    let client = crate::support::builder(&server.url()).connections(1);
-    let client = client.build().unwrap();
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                let lock = client.multi_lock(names());
-                for _ in 0..5 {
-                    lock.acquire().unwrap().unlock().unwrap();
-                }
-            });
-        }
-    });
-    assert!(is_empty(&server));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use leasehold::{LostReason, RedLock};
 
 use super::{LEASE, assert_lost, start, waiting};
+use crate::support::pair;
 
 #[test]
 fn a_lost_lock_is_reported_to_its_holder() {
@@ -105,7 +106,7 @@ fn a_lock_that_no_thread_holds_is_not_lost() {
     let redis = start();
     let client = redis.builder().linger(LEASE / 3).build().unwrap();
     let lock = client.reentrant_lock("job");
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
     assert!(!redis.lose("job"), "it is only kept in Redis");
 
     let (one, other) = (redis.client().unwrap(), redis.client().unwrap());

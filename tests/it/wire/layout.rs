@@ -64,7 +64,7 @@ fn a_lock_is_a_hash_of_owner_to_count() {
         lock.unlock().unwrap();
         lock.unlock().unwrap();
     }
-    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+    assert_eq!(server.size(), 0);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_namespace_goes_before_key_and_channel() {
             .subscribe("redisson_lock__channel:{shop:pay}")
             .unwrap();
         lock.lock().unwrap();
-        let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
+        let keys = server.keys();
         assert_eq!(keys, ["shop:pay"]);
         lock.unlock().unwrap();
         assert_eq!(

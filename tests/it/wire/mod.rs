@@ -4,7 +4,7 @@ mod foreign;
 mod layout;
 mod numbers;
 mod other_kinds;
-mod permissions;
+pub mod permissions;
 mod scripts;
 
 use std::time::Duration;

@@ -4,9 +4,9 @@ use std::thread;
 
 use redis::FromRedisValue;
 
-use crate::support::client;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SOON, eventually, throughout, within};
+use crate::support::{assert_matches, client};
 
 /// Names and the channels of semaphores and latches.
 const NAMES: &[(&str, &str, &str)] = &[
@@ -157,14 +157,14 @@ fn records_are_in_the_slot_of_the_number_and_expire() {
         assert!(number.parse::<u64>().unwrap() > 0);
         let left: i64 = ask(&server, "PTTL", &[records]);
         assert!((60_000..=120_000).contains(&left), "{left}");
-        server.ask::<()>(&redis::cmd("FLUSHALL"));
+        server.run::<()>("FLUSHALL");
     }
     // A request that changes nothing leaves nothing.
     let semaphore = client.semaphore("slots");
     assert!(!semaphore.try_acquire(1, std::time::Duration::ZERO).unwrap());
     semaphore.drain().unwrap();
     client.count_down_latch("loaded").count_down().unwrap();
-    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+    assert_eq!(server.size(), 0);
 }
 
 /// As Redisson's scripts do it.
@@ -220,10 +220,7 @@ fn without_memory_nothing_changes() {
         semaphore.drain().map(drop),
         latch.count_down().map(drop),
     ] {
-        assert!(
-            matches!(result, Err(leasehold::Error::Redis { .. })),
-            "{result:?}"
-        );
+        assert_matches!(result, Err(leasehold::Error::Redis { .. }));
     }
     assert_eq!(
         (semaphore.available().unwrap(), latch.count().unwrap()),

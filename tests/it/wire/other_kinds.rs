@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use leasehold::{Error, Interrupt, Lease, LockClient, RedLock, Result};
 
-use crate::support::client;
 use crate::support::deployment::Independent;
 use crate::support::server::Server;
 use crate::support::timing::SOON;
+use crate::support::{assert_matches, client};
 
 const KEY: &str = "key";
 
@@ -98,7 +98,7 @@ fn is_refused(server: &Server, client: &LockClient, what: &str) {
         assert!(named, "{call} of {what}: {text}");
     }
     assert_eq!(dump(), before, "{what}");
-    let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
+    let keys = server.keys();
     assert_eq!(keys, [KEY], "{what}");
 }
 
@@ -107,11 +107,11 @@ fn a_key_that_is_no_lock_is_reported_and_not_changed() {
     let server = Server::start();
     let client = client(&server.url());
     for (command, arguments, what) in KINDS {
-        server.ask::<()>(redis::cmd("DEL").arg(KEY));
+        server.delete(KEY);
         server.ask::<redis::Value>(redis::cmd(command).arg(KEY).arg(arguments));
         is_refused(&server, &client, what);
     }
-    server.ask::<()>(redis::cmd("DEL").arg(KEY));
+    server.delete(KEY);
     server.ask::<()>(redis::cmd("HSET").arg(KEY).arg(b"\xff\xfe").arg(1));
     is_refused(&server, &client, "not an owner");
 }
@@ -120,10 +120,7 @@ fn a_key_that_is_no_lock_is_reported_and_not_changed() {
 #[test]
 fn without_permission_for_type_another_type_is_still_reported() {
     let server = Server::start();
-    let mut acl = redis::cmd("ACL");
-    acl.arg("SETUSER").arg("worker").arg("on").arg(">secret");
-    server.ask::<()>(acl.arg(&["~*", "&*", "+@all", "-type"]));
-    let url = format!("redis://worker:secret@{}", server.address());
+    let url = server.with_user(&["~*", "&*", "+@all", "-type"]);
     server.ask::<()>(redis::cmd("SET").arg(KEY).arg("mine"));
     is_refused(&server, &client(&url), "a value that is not a hash");
 }
@@ -161,7 +158,7 @@ fn a_read_write_lock_on_most_servers_is_reported() {
         lock.try_lock(SOON.get(), Lease::RENEWED).map(drop),
         lock.is_locked().map(drop),
     ] {
-        assert!(matches!(result, Err(Error::WrongType { .. })), "{result:?}");
+        assert_matches!(result, Err(Error::WrongType { .. }));
     }
     let keys: Vec<u32> = servers.servers().iter().map(count_keys).collect();
     assert_eq!(keys, [1, 1, 0]);
