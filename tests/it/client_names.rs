@@ -56,16 +56,13 @@ fn use_all_connections(builder: &LockClientBuilder, server: &Server) {
     });
 }
 
+/// The name follows the log-in and the choice of the database.
 #[test]
 fn each_connection_of_a_client_tells_its_host_and_process() {
-    let server = Server::start();
-    use_all_connections(&builder(&server.url()), &server);
-}
-
-#[test]
-fn the_name_follows_the_log_in_and_the_choice_of_the_database() {
     let server = Server::options().password("secret").start();
-    use_all_connections(&builder(&format!("{}/3", server.url())), &server);
+    for url in [server.url(), format!("{}/3", server.url())] {
+        use_all_connections(&builder(&url), &server);
+    }
 }
 
 #[test]

@@ -180,25 +180,6 @@ fn a_place_is_for_the_threads_that_waited_when_it_was_taken() {
     assert_eq!(ours.stats().hand_overs, 2);
 }
 
-#[test]
-fn threads_of_one_client_hand_the_lock_over_while_no_other_client_waits() {
-    let server = Server::start();
-    let client = client(&server.url());
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                for _ in 0..50 {
-                    pair(&client.fair_lock("lock"));
-                }
-            });
-        }
-    });
-    let stats = client.stats();
-    assert_eq!(stats.acquisitions + stats.hand_overs, 200);
-    assert!(stats.hand_overs > 20, "{stats:?}");
-    assert_eq!(keys(&server), [""; 0]);
-}
-
 /// A thread of Redisson sleeps until the time to live that it has read is over.
 #[test]
 fn a_lock_that_is_kept_in_redis_notifies_the_first_place() {
@@ -233,17 +214,6 @@ fn giving_up_the_first_place_of_a_free_lock_notifies_the_next_client() {
         server.ask::<()>(redis::cmd("LREM").arg(QUEUE).arg(0).arg("java:1"));
         waiting.join().unwrap().unwrap();
     });
-}
-
-#[test]
-fn a_call_that_does_not_wait_neither_overtakes_nor_queues_up() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.fair_lock("lock");
-    queue_up(&server, "java:1", SOON.get());
-    assert!(lock.try_acquire_now().unwrap().is_none());
-    assert_eq!(places(&server), ["java:1"]);
-    assert!(!lock.is_locked().unwrap());
 }
 
 /// Longer than a place lasts. A client that waits sends one request in two seconds.

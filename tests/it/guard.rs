@@ -234,11 +234,3 @@ fn a_loss_is_returned_beside_the_value_of_the_closure() {
     let ((), unlocked) = lock.with(long(), |_| ()).unwrap();
     unlocked.unwrap();
 }
-
-#[test]
-fn a_closure_does_not_run_without_the_lock() {
-    let server = Server::start();
-    let lock = client(&server).fenced_lock("");
-    let result = lock.with(long(), |guard| panic!("{guard:?}"));
-    assert_matches!(result, Err(Error::Config { .. }));
-}

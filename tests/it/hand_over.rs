@@ -11,7 +11,6 @@ use leasehold::{Lease, LockClient, ReentrantLock};
 use parking_lot::Mutex;
 
 use crate::faults::proxied_server::ProxiedServer;
-use crate::support::process::Task;
 use crate::support::proxy::Fault;
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
@@ -102,31 +101,6 @@ fn threads_hand_a_lock_over_however_far_redis_is() {
         await_hand_overs(&client);
     });
     assert_eq!(proxied.server.size(), 0);
-}
-
-#[test]
-fn waiting_threads_get_the_lock_in_their_order() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.reentrant_lock("lock");
-    let (got, (says, tasks)) = (Mutex::new(Vec::new()), crossbeam_channel::bounded(1));
-    thread::scope(|scope| {
-        let guard = lock.acquire().unwrap();
-        for place in 0..THREADS {
-            let (lock, got, says) = (&lock, &got, &says);
-            scope.spawn(move || {
-                says.send(Task::current()).unwrap();
-                let guard = lock.acquire().unwrap();
-                got.lock().push(place);
-                guard.unlock().unwrap();
-            });
-            let task = tasks.recv().unwrap();
-            eventually("it to wait", || task.is_asleep());
-        }
-        guard.unlock().unwrap();
-    });
-    assert!(got.lock().iter().copied().eq(0..THREADS), "{got:?}");
-    assert!(client.stats().hand_overs > 0);
 }
 
 /// Two clients, with threads that hand their grants over.

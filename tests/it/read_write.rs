@@ -136,8 +136,13 @@ fn another_kind_of_lock_with_the_name_is_refused_at_once() {
         client.read_write_lock("lock"),
     );
     let (read, write) = (lock.read(), lock.write());
-    for held in [read.acquire(), write.acquire()] {
-        let guard = held.unwrap();
+    for is_write in [false, true] {
+        let guard = if is_write {
+            write.acquire()
+        } else {
+            read.acquire()
+        };
+        let guard = guard.unwrap();
         within(SLIP.get(), "the refusal", || {
             is_refused(plain.lock(), "a read-write lock");
         });
@@ -238,7 +243,7 @@ fn inspect_and_force_unlock_know_read_write_locks() {
     let write = theirs.write();
     thread::scope(|scope| {
         let waiter = scope.spawn(|| pair(&write));
-        eventually("it to wait", || waiting(&server) == 1);
+        throughout(A_WHILE.get(), "it waits", || !waiter.is_finished());
         within(LEASE.get() + SLIP.get(), "the wake-up", || {
             assert!(operator.force_unlock("lock").unwrap());
             // The local threads wait for the loss of their reader.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use leasehold::{Error, Interrupt, Lease, LockClient, LockGuard, RedLock};
 
-use crate::support::server::{Port, Server};
+use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SOON, eventually_some, millis};
 use crate::support::{assert_matches, builder, client, pair};
 
@@ -198,20 +198,4 @@ fn a_key_of_another_type_counts_as_a_refusal() {
     assert_matches!(refused, Err(Error::WrongType { .. }));
     let left: bool = servers.0[2].ask(redis::cmd("EXISTS").arg(NAME));
     assert!(!left);
-}
-
-/// A server that never replied only lacks its vote.
-#[test]
-fn an_unreachable_server_only_lacks_its_vote() {
-    let servers = Servers::start(2);
-    let closed = Port::reserve();
-    let mut clients = servers.clients();
-    clients.push(client(&format!("redis://127.0.0.1:{}", closed.number())));
-    let lock = RedLock::new(&clients, NAME);
-    for _ in 0..3 {
-        lock.lock().unwrap();
-        assert_eq!(servers.counts(), [1, 1]);
-        lock.unlock().unwrap();
-        assert_eq!(servers.counts(), [0, 0]);
-    }
 }

@@ -9,9 +9,9 @@ use leasehold::{Error, Interrupt, Lease, LockClient, LockClientBuilder};
 
 use crate::support::deployment::Replicated;
 use crate::support::server::Server;
-use crate::support::timing::{SLIP, SOON, eventually, millis, within};
+use crate::support::timing::{SLIP, SOON, eventually, millis};
 use crate::support::traffic::Monitor;
-use crate::support::{assert_matches, builder, client, on_another_thread, pair};
+use crate::support::{assert_matches, builder, client, pair};
 
 /// The command timeout.
 const TIMEOUT: u64 = 600;
@@ -54,33 +54,24 @@ fn confirmed<T: std::fmt::Debug>(result: leasehold::Result<T>, of: u32, master: 
     confirmed
 }
 
+/// An acquire is a script and a confirmation, a release is a script, and a nested pair is nothing.
 #[test]
 fn a_lock_that_is_granted_is_on_the_replica() {
     let deployment = Replicated::start(1);
     let client = requiring(1, &deployment.url()).min_replicas(1, SOON.get());
     let client = client.command_timeout(SOON.get()).build().unwrap();
-    for round in 0..20 {
-        let lock = client.reentrant_lock(&format!("lock {round}"));
-        let guard = lock.acquire().unwrap();
-        assert!(has(deployment.replica(0), lock.name()), "{round}");
-        guard.unlock().unwrap();
-    }
-    assert_eq!(client.stats().unreplicated, 0);
-}
-
-#[test]
-fn a_pair_is_three_commands_and_a_nested_one_is_none() {
-    let deployment = Replicated::start(1);
-    let client = requiring(1, &deployment.url()).min_replicas(1, SOON.get());
-    let lock = client.build().unwrap().reentrant_lock("lock");
+    let lock = client.reentrant_lock("lock");
     pair(&lock);
     let mut monitor = Monitor::of(deployment.master());
-    let guard = lock.acquire().unwrap();
-    assert_eq!(monitor.commands(), ["EVALSHA", "WAIT"]);
-    pair(&lock);
-    assert_eq!(monitor.commands(), [""; 0]);
-    guard.unlock().unwrap();
-    assert_eq!(monitor.commands(), ["EVALSHA"]);
+    for round in 0..20 {
+        let guard = lock.acquire().unwrap();
+        assert!(has(deployment.replica(0), "lock"), "{round}");
+        assert_eq!(monitor.commands(), ["EVALSHA", "WAIT"]);
+        pair(&lock);
+        guard.unlock().unwrap();
+        assert_eq!(monitor.commands(), ["EVALSHA"]);
+    }
+    assert_eq!(client.stats().unreplicated, 0);
 }
 
 #[test]
@@ -125,25 +116,6 @@ fn too_few(master: &Server) {
     guard.unlock().unwrap();
 }
 
-/// All threads wait for the same missing reply, and none waits longer.
-#[test]
-#[ignore = "soak"]
-fn threads_behind_an_unconfirmed_request_get_the_same_error_in_time() {
-    let server = Server::start();
-    let client = requiring(1, &server.url()).build().unwrap();
-    let lock = client.reentrant_lock("lock");
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                let bound = millis(TIMEOUT) * 10 + SLIP.get() * 2;
-                let result = within(bound, "lock", || lock.lock());
-                assert_eq!(confirmed(result, 1, &server), 0);
-            });
-        }
-    });
-    assert!(!has(&server, "lock"));
-}
-
 /// However short the timeout for the replicas is, each attempt is followed by a pause.
 #[test]
 fn a_short_timeout_for_replicas_does_not_flood_the_server() {
@@ -156,6 +128,7 @@ fn a_short_timeout_for_replicas_does_not_flood_the_server() {
     assert!((2..20).contains(&attempts), "{attempts}");
 }
 
+/// A lock that another client holds needs no confirmation.
 #[test]
 fn a_lock_that_is_granted_after_a_message_is_confirmed_too() {
     let server = Server::start();
@@ -163,6 +136,8 @@ fn a_lock_that_is_granted_after_a_message_is_confirmed_too() {
     let guard = holder.acquire().unwrap();
     let client = requiring(1, &server.url()).build().unwrap();
     let lock = client.reentrant_lock("lock");
+    assert!(!lock.try_lock(millis(50), Lease::RENEWED).unwrap());
+    assert_eq!(client.stats().unreplicated, 0);
     thread::scope(|scope| {
         let waiter = scope.spawn(|| lock.try_lock(millis(2_000), Lease::RENEWED));
         eventually("it to listen", || {
@@ -323,22 +298,6 @@ fn several_names_are_on_the_replica_after_one_wait() {
         deployment.resume_replica(0);
         locker.join().unwrap().unwrap();
     });
-}
-
-/// Replicas confirm only granted locks: a lock that another client holds is waited for as usual.
-#[test]
-fn a_held_lock_needs_no_confirmation_of_replicas() {
-    let server = Server::start();
-    let guard = client(&server.url())
-        .reentrant_lock("lock")
-        .acquire()
-        .unwrap();
-    let client = requiring(1, &server.url()).build().unwrap();
-    let lock = client.reentrant_lock("lock");
-    let taken = on_another_thread(|| lock.try_lock(millis(50), Lease::RENEWED));
-    assert!(!taken.unwrap());
-    assert_eq!(client.stats().unreplicated, 0);
-    guard.unlock().unwrap();
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Error, LockClient, current_lock, locked};
 
-use crate::servers::timing::{SOON, eventually, millis, within};
+use crate::servers::timing::{SOON, eventually, within};
 use crate::shop::{Shop, Within, assert_held_by_another, assert_not_held, gate};
 
 #[locked(client = locks, key = "order")]
@@ -67,28 +67,23 @@ fn other_clients_are_refused_at_once() {
     assert_eq!(at_once(&other_client, || ()).unwrap(), 7);
 }
 
-fn waits_until_it_is_free(waiting: fn(&LockClient) -> leasehold::Result<u32>, result: u32) {
-    let shop = Shop::open();
-    let other_client = shop.another_client();
-    while_held(&shop, |let_it_go_on| {
-        thread::scope(|scope| {
-            let waiter = scope.spawn(|| waiting(&other_client));
-            shop.await_waiter("order");
-            assert!(!waiter.is_finished(), "the lock is held");
-            let_it_go_on();
-            assert_eq!(waiter.join().unwrap().unwrap(), result);
+#[test]
+fn a_waiter_gets_the_lock_when_it_is_free() {
+    let waits: [(fn(&LockClient) -> leasehold::Result<u32>, u32); 2] =
+        [(waits_long, 8), (waits_indefinitely, 10)];
+    for (waiting, result) in waits {
+        let shop = Shop::open();
+        let other_client = shop.another_client();
+        while_held(&shop, |let_it_go_on| {
+            thread::scope(|scope| {
+                let waiter = scope.spawn(|| waiting(&other_client));
+                shop.await_waiter("order");
+                assert!(!waiter.is_finished(), "the lock is held");
+                let_it_go_on();
+                assert_eq!(waiter.join().unwrap().unwrap(), result);
+            });
         });
-    });
-}
-
-#[test]
-fn a_waiter_gets_the_lock_within_its_wait() {
-    waits_until_it_is_free(waits_long, 8);
-}
-
-#[test]
-fn an_unlimited_wait_ends_when_the_lock_is_free() {
-    waits_until_it_is_free(waits_indefinitely, 10);
+    }
 }
 
 #[test]
@@ -143,14 +138,15 @@ fn settle(shop: &Shop, amount: &str) -> Result<u32, SettleError> {
 #[test]
 fn return_and_question_mark_end_the_body_and_release_the_lock() {
     let shop = Shop::open();
-    assert_eq!(settle(&shop, "6").unwrap(), 7);
-    assert!(!shop.has("order"));
-    assert_eq!(settle(&shop, "all").unwrap(), 100);
-    assert!(!shop.has("order"));
-    assert!(matches!(settle(&shop, ""), Err(SettleError::Empty)));
-    assert!(!shop.has("order"));
-    assert!(matches!(settle(&shop, "six"), Err(SettleError::NoNumber)));
-    assert!(!shop.has("order"));
+    for (amount, expected) in [
+        ("6", "Ok(7)"),
+        ("all", "Ok(100)"),
+        ("", "Err(Empty)"),
+        ("six", "Err(NoNumber)"),
+    ] {
+        assert_eq!(format!("{:?}", settle(&shop, amount)), expected);
+        assert!(!shop.has("order"), "{amount}");
+    }
 }
 
 #[test]

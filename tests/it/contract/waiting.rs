@@ -46,12 +46,16 @@ const WAYS: [fn(&dyn Lock); 3] = [
 
 pub fn a_local_thread_gets_the_lock_on_release(stage: &Stage) {
     let lock = stage.lock();
-    WAYS.map(|wait| is_handed_over(stage, &*lock, &*lock, wait));
+    for wait in WAYS {
+        is_handed_over(stage, &*lock, &*lock, wait);
+    }
 }
 
 pub fn another_client_gets_the_lock_on_release(stage: &Stage) {
     let (ours, theirs) = (stage.lock(), stage.lock());
-    WAYS.map(|wait| is_handed_over(stage, &*ours, &*theirs, wait));
+    for wait in WAYS {
+        is_handed_over(stage, &*ours, &*theirs, wait);
+    }
 }
 
 /// Many threads of several clients acquire the lock once, and each of them gets it.

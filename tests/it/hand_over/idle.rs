@@ -27,10 +27,6 @@ fn is_there(server: &Server) -> bool {
     server.ask(redis::cmd("EXISTS").arg("lock"))
 }
 
-fn owner(client: &LockClient) -> Option<String> {
-    client.inspect("lock").unwrap().owner
-}
-
 /// Returns when the watchdog has read what it has notes of.
 fn await_pass_of_watchdog(client: &LockClient) {
     let renewals = client.stats().renewals;

@@ -72,7 +72,6 @@ fn the_names_of_a_slot_share_their_requests() {
     assert_eq!(lines.filter(|line| line.contains(tag.as_str())).count(), 2);
 }
 
-/// The watchdog writes the counts in all slots.
 /// Its place is a channel in that slot.
 #[test]
 fn a_client_that_waits_for_the_names_of_a_slot_is_called_for_each() {

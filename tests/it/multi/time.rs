@@ -4,13 +4,13 @@
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Interrupt, Lease, LockClient, MultiLock};
+use leasehold::{Error, Lease, LockClient, MultiLock};
 
 use crate::faults::in_redis;
 use crate::support::proxy::{self, Fault, Proxy};
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
-use crate::support::{assert_matches, client, long, pair};
+use crate::support::{client, long, pair};
 
 /// A call that waits for each name separately would take seconds.
 const NAMES: usize = 20;
@@ -50,51 +50,6 @@ fn fails_within<T: std::fmt::Debug>(
         _ => matches!(result, Err(Error::Unavailable { .. })),
     };
     assert!(is_expected, "{call}: {result:?}");
-}
-
-#[test]
-fn every_call_ends_in_time_while_the_server_hangs() {
-    let server = Server::start();
-    let timeout = millis(100);
-    let client = client_with_timeout(&server.url(), timeout);
-    let lock = client.multi_lock(names());
-    lock.lock().unwrap();
-    let guard = lock.acquire().unwrap();
-    let dropped = lock.acquire().unwrap();
-    server.pause();
-    fails_within(timeout, "extend", || guard.extend(SOON.get() * 3));
-    fails_within(timeout, "is_locked", || lock.is_locked());
-    fails_within(timeout, "remaining_lease", || lock.remaining_lease());
-    // Nested levels need no reply.
-    lock.lock().unwrap();
-    lock.unlock().unwrap();
-    drop(dropped);
-    guard.unlock().unwrap();
-    fails_within(timeout * 3, "unlock", || lock.unlock());
-    for wait in [Duration::ZERO, timeout / 2, timeout * 2] {
-        fails_within(wait.max(timeout), "try_lock", || {
-            lock.try_lock(wait, Lease::RENEWED)
-        });
-    }
-    fails_within(timeout * 10, "lock", || lock.lock());
-    let interrupt = Interrupt::new();
-    thread::scope(|scope| {
-        let waiter = scope.spawn(|| lock.lock_interruptibly(Lease::RENEWED, &interrupt));
-        thread::sleep(timeout * 2);
-        assert!(!waiter.is_finished());
-        interrupt.interrupt();
-        // One command timeout for the attempt under way, and one for the release.
-        let result = within(timeout * 2 + slack(), "the interrupt", || {
-            waiter.join().unwrap()
-        });
-        assert_matches!(result, Err(Error::Interrupted { .. }));
-    });
-    server.resume();
-    eventually("everything to be released", || is_empty(&server));
-    let guard = lock.acquire().unwrap();
-    guard.check().unwrap();
-    guard.unlock().unwrap();
-    assert!(is_empty(&server));
 }
 
 /// Locks of two clients of two servers, in alternation.

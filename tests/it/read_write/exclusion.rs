@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Interrupt, Lease, ReadWriteLock, Result};
+use leasehold::{Error, Interrupt, Lease, LockGuard, ReadWriteLock, Result};
 
 use super::keys;
 use crate::support::server::Server;
@@ -56,10 +56,17 @@ fn briefly() -> Duration {
 /// One random use of the lock.
 fn use_once(lock: &ReadWriteLock, protected: &Protected) -> Result<()> {
     let (read, write) = (lock.read(), lock.write());
-    let gave_up = || {
-        protected.given_up.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+    let end = |guard: Option<LockGuard>, work: &dyn Fn()| match guard {
+        Some(guard) => {
+            work();
+            guard.unlock()
+        }
+        None => {
+            protected.given_up.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
     };
+    let (reads, writes) = (|| protected.read(), || protected.write());
     match fastrand::u32(..10) {
         0..4 => {
             let guard = read.acquire()?;
@@ -73,27 +80,12 @@ fn use_once(lock: &ReadWriteLock, protected: &Protected) -> Result<()> {
             }
             guard.unlock()
         }
-        4 => match read.try_acquire(briefly(), Lease::RENEWED)? {
-            Some(guard) => {
-                protected.read();
-                guard.unlock()
-            }
-            None => gave_up(),
-        },
-        5 => match read.try_acquire(briefly(), Lease::fixed(SOON.get()))? {
-            Some(guard) => {
-                protected.read();
-                guard.unlock()
-            }
-            None => gave_up(),
-        },
-        6 => match write.try_acquire(briefly(), Lease::RENEWED)? {
-            Some(guard) => {
-                protected.write();
-                guard.unlock()
-            }
-            None => gave_up(),
-        },
+        4 => end(read.try_acquire(briefly(), Lease::RENEWED)?, &reads),
+        5 => end(
+            read.try_acquire(briefly(), Lease::fixed(SOON.get()))?,
+            &reads,
+        ),
+        6 => end(write.try_acquire(briefly(), Lease::RENEWED)?, &writes),
         7 => {
             let writing = write.acquire()?;
             protected.write();
@@ -119,20 +111,12 @@ fn use_once(lock: &ReadWriteLock, protected: &Protected) -> Result<()> {
                     interrupt.interrupt();
                 });
                 match read.acquire_interruptibly(Lease::RENEWED, &interrupt) {
-                    Ok(guard) => {
-                        protected.read();
-                        guard.unlock()
-                    }
-                    Err(Error::Interrupted { .. }) => gave_up(),
-                    Err(error) => Err(error),
+                    Err(Error::Interrupted { .. }) => end(None, &reads),
+                    guard => end(Some(guard?), &reads),
                 }
             })
         }
-        _ => {
-            let guard = write.acquire()?;
-            protected.write();
-            guard.unlock()
-        }
+        _ => end(Some(write.acquire()?), &writes),
     }
 }
 

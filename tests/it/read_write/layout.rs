@@ -9,6 +9,7 @@ use super::keys;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SOON, eventually, throughout};
 use crate::support::{client, long, on_another_thread, pair};
+use crate::wire::published;
 
 fn fields(server: &Server, name: &str) -> HashMap<String, String> {
     server.ask(redis::cmd("HGETALL").arg(name))
@@ -85,21 +86,15 @@ fn a_writer_has_a_field_and_its_reader_another() {
 fn messages_are_those_of_redisson() {
     let server = Server::start();
     let lock = client(&server.url()).read_write_lock("lock");
-    let mut connection = server.connection();
-    let mut subscriber = connection.as_pubsub();
-    subscriber.subscribe("redisson_rwlock:{lock}").unwrap();
-    subscriber.set_read_timeout(Some(SOON.get())).unwrap();
-    let mut message = || -> String { subscriber.get_message().unwrap().get_payload().unwrap() };
-    pair(&lock.read());
-    assert_eq!(message(), "0");
-    pair(&lock.write());
-    assert_eq!(message(), "1");
-    let writing = lock.write().acquire().unwrap();
-    let reading = lock.read().acquire().unwrap();
-    writing.unlock().unwrap();
-    assert_eq!(message(), "1");
-    reading.unlock().unwrap();
-    assert_eq!(message(), "0");
+    let messages = published(&server, "redisson_rwlock:{lock}", || {
+        pair(&lock.read());
+        pair(&lock.write());
+        let writing = lock.write().acquire().unwrap();
+        let reading = lock.read().acquire().unwrap();
+        writing.unlock().unwrap();
+        reading.unlock().unwrap();
+    });
+    assert_eq!(messages, ["0", "1", "1", "0"]);
 }
 
 /// What the script of a Redisson client does when its reader unlocks: the time to live of the lock

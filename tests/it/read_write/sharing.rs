@@ -46,7 +46,9 @@ fn readers_that_wait_for_a_writer_send_one_command_together() {
         assert!(!can_write(&theirs));
         monitor.commands();
         all_read.wait();
-        readers.map(|reader| reader.join().unwrap());
+        for reader in readers {
+            reader.join().unwrap();
+        }
         assert_eq!(monitor.commands(), ["EVALSHA"], "one release");
     });
     assert_eq!(keys(&server), [""; 0]);
@@ -82,7 +84,9 @@ fn the_loss_of_a_grant_is_reported_to_all_its_readers() {
         server.delete("lock");
         within(LEASE.get() + SLIP.get(), "the notifications", || {
             deleted.wait();
-            readers.map(|reader| reader.join().unwrap());
+            for reader in readers {
+                reader.join().unwrap();
+            }
         });
     });
     pair(&theirs.write());

@@ -130,7 +130,9 @@ fn a_writer_that_gives_up_lets_readers_in() {
                 "{end:?}: {result:?}"
             );
             within(SLIP.get(), &format!("{end:?}: the readers"), || {
-                behind.map(|reader| reader.join().unwrap());
+                for reader in behind {
+                    reader.join().unwrap();
+                }
             });
         });
         assert_eq!(waiting(&server), 0, "{end:?}");

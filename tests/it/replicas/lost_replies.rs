@@ -24,32 +24,6 @@ fn count(server: &Server) -> Vec<u32> {
     server.ask(redis::cmd("HVALS").arg("lock"))
 }
 
-#[test]
-#[ignore = "soak"]
-fn one_lost_confirmation_is_requested_again() {
-    let deployment = Replicated::start(1);
-    for fault in FAULTS {
-        let proxy = proxy::before(&deployment.master().address());
-        let client = requiring(1, &proxy.url()).min_replicas(1, millis(2_000));
-        let client = client.build().unwrap();
-        let lock = client.reentrant_lock("lock");
-        pair(&lock);
-        let lost = Arc::new(AtomicBool::new(false));
-        let (once, what) = (Arc::clone(&lost), fault.clone());
-        proxy.on_request(move |request| {
-            if request.command() == "WAIT" && !once.swap(true, Ordering::SeqCst) {
-                return what.clone();
-            }
-            Fault::Pass
-        });
-        let guard = lock.acquire().unwrap();
-        assert!(lost.load(Ordering::SeqCst));
-        assert_eq!(count(deployment.master()), [1], "{fault:?}");
-        guard.unlock().unwrap();
-        assert!(!has(deployment.master(), "lock"), "{fault:?}");
-    }
-}
-
 /// Long before its lease ends, and the thread can acquire it again.
 #[test]
 fn an_unconfirmed_lock_is_released() {

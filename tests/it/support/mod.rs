@@ -3,6 +3,7 @@
 pub mod certificates;
 pub mod child;
 mod child_process;
+#[allow(dead_code, reason = "other programs use the rest")]
 pub mod deployment;
 pub mod faked_clock;
 pub mod logs;

@@ -77,18 +77,6 @@ fn holds_of_every_kind_can_be_lost() {
 }
 
 #[test]
-fn a_waiting_thread_gets_a_lost_lock() {
-    let redis = start();
-    let client = redis.client().unwrap();
-    let lock = client.reentrant_lock("job");
-    let guard = lock.acquire().unwrap();
-    let call = waiting(&redis, move || lock.acquire().map(drop));
-    assert!(redis.lose("job"));
-    call.join().unwrap().unwrap();
-    assert_lost(guard.check(), LostReason::Deleted);
-}
-
-#[test]
 fn a_majority_of_servers_is_needed() {
     let servers = [start(), start(), start()];
     let clients: Vec<_> = servers.iter().map(|one| one.client().unwrap()).collect();

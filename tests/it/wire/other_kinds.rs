@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, Interrupt, Lease, LockClient, RedLock, Result};
+use leasehold::{Error, Interrupt, Lease, LockClient, Result};
 
-use crate::support::deployment::Independent;
+use crate::support::client;
 use crate::support::server::Server;
 use crate::support::timing::SOON;
-use crate::support::{assert_matches, client};
 
 const KEY: &str = "key";
 
@@ -142,28 +141,4 @@ fn a_lock_of_any_other_program_is_a_lock() {
             assert!(!lock.is_locked().unwrap());
         }
     }
-}
-
-#[test]
-fn a_read_write_lock_on_most_servers_is_reported() {
-    let servers = Independent::start(3);
-    for server in &servers.servers()[..2] {
-        let mut hset = redis::cmd("HSET");
-        server.ask::<()>(hset.arg(KEY).arg("mode").arg("read").arg(OWNER).arg(1));
-    }
-    let clients: Vec<LockClient> = servers.urls().iter().map(|url| client(url)).collect();
-    let lock = RedLock::new(&clients, KEY);
-    for result in [
-        lock.try_lock(Duration::ZERO, Lease::RENEWED).map(drop),
-        lock.try_lock(SOON.get(), Lease::RENEWED).map(drop),
-        lock.is_locked().map(drop),
-    ] {
-        assert_matches!(result, Err(Error::WrongType { .. }));
-    }
-    let keys: Vec<u32> = servers.servers().iter().map(count_keys).collect();
-    assert_eq!(keys, [1, 1, 0]);
-}
-
-fn count_keys(server: &Server) -> u32 {
-    server.ask(&redis::cmd("DBSIZE"))
 }

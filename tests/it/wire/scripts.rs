@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use leasehold::{Error, Lease, Lock};
+use leasehold::{Error, Lease};
 
 use crate::support::server::Server;
 use crate::support::server::program::is_redis_7;

@@ -132,22 +132,6 @@ fn a_thread_that_waits_for_a_redlock_is_woken_by_any_of_its_clients() {
 }
 
 #[test]
-fn threads_that_wait_for_another_thread_of_their_client_are_woken() {
-    let server = Server::start();
-    let client = lasting(&server.url());
-    let lock = client.reentrant_lock("lock");
-    let guard = lock.acquire().unwrap();
-    let wait = || -> Wait {
-        let lock = lock.clone();
-        Box::new(move || lock.lock())
-    };
-    assert_woken(&[&client], vec![wait(), wait(), wait()], || true);
-    assert!(guard.is_lost());
-    assert!(guard.unlock().is_err());
-    assert!(!server.has("lock"));
-}
-
-#[test]
 fn a_thread_that_waits_is_woken_although_the_server_hangs() {
     let server = Server::start();
     let holder = lasting(&server.url());
