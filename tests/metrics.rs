@@ -212,8 +212,8 @@ fn a_new_client_registers_all_metrics_at_zero() {
     for (key, unit, help, value) in snapshotter.snapshot().into_vec() {
         let name = key.key().name();
         let wanted = match value {
-            DebugValue::Counter(0) => metrics::Unit::Count,
-            DebugValue::Histogram(values) if values.is_empty() => metrics::Unit::Seconds,
+            DebugValue::Counter(0) => Unit::Count,
+            DebugValue::Histogram(values) if values.is_empty() => Unit::Seconds,
             other => panic!("{name}: {other:?}"),
         };
         assert_eq!(unit, Some(wanted), "{name}");

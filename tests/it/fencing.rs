@@ -3,7 +3,6 @@
 use leasehold::{Error, FencedLock, Lease};
 use redis::Connection;
 
-use crate::support::child::Process;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SOON};
 use crate::support::{assert_matches, builder, client, on_another_thread, unique};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Error, Interrupt, Lease, LockClient, LostReason, Result};
 
-use super::{LEASE, MINUTE, assert_lost, assert_unavailable, start, waiting};
+use super::{LEASE, MINUTE, assert_lost, assert_unavailable, start};
 use crate::support::timing::{eventually, millis};
 use crate::support::{assert_matches, pair};
 
@@ -75,17 +75,6 @@ fn calls_without_a_limit_wait_for_ten_command_timeouts_or_until_they_are_interru
         let result = interrupted.join().unwrap();
         assert_matches!(result, Err(Error::Interrupted { .. }));
     });
-}
-
-#[test]
-fn a_waiting_thread_learns_that_the_server_is_unavailable() {
-    let redis = start();
-    let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
-    let _guard = one.reentrant_lock("job").acquire().unwrap();
-    let behind_a_client = waiting(&redis, move || other.reentrant_lock("job").lock());
-    redis.set_available(false);
-    redis.advance(11 * COMMAND_TIMEOUT);
-    assert_unavailable(behind_a_client.join().unwrap());
 }
 
 #[test]

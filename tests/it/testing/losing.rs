@@ -22,26 +22,6 @@ fn a_lost_lock_is_reported_to_its_holder() {
 }
 
 #[test]
-fn a_lock_that_is_taken_over_is_held_by_another_owner() {
-    let redis = start();
-    let client = redis.client().unwrap();
-    let guard = client.reentrant_lock("job").acquire().unwrap();
-    assert!(redis.take_over("job"));
-    assert_lost(guard.check(), LostReason::Taken);
-    drop(guard);
-    assert!(
-        client
-            .reentrant_lock("job")
-            .try_acquire_now()
-            .unwrap()
-            .is_none()
-    );
-    redis.advance(LEASE);
-    let again = client.reentrant_lock("job").acquire().unwrap();
-    again.check().unwrap();
-}
-
-#[test]
 fn holds_of_every_kind_can_be_lost() {
     for lose in [true, false] {
         let redis = start();

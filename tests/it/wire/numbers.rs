@@ -2,6 +2,7 @@
 
 use redis::FromRedisValue;
 
+use super::published;
 use crate::support::server::Server;
 use crate::support::{assert_matches, client};
 
