@@ -98,12 +98,6 @@ impl Recording {
     fn start(mode: Mode) -> Self {
         static ALONE: Mutex<()> = Mutex::new(());
         static SNAPSHOTTER: LazyLock<Snapshotter> = LazyLock::new(|| {
-            let report = std::panic::take_hook();
-            std::panic::set_hook(Box::new(move |info| {
-                if info.payload_as_str() != Some(MESSAGE) {
-                    report(info);
-                }
-            }));
             let recorder = DebuggingRecorder::new();
             let snapshotter = recorder.snapshotter();
             let installed = metrics::set_global_recorder(Recorder(recorder));
@@ -388,6 +382,12 @@ fn a_recorder_that_blocks_loses_no_lock_no_wake_up_and_no_count() {
 
 #[test]
 fn a_recorder_that_panics_at_every_call_changes_nothing() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if info.payload_as_str() != Some(MESSAGE) {
+            report(info);
+        }
+    }));
     let _recording = Recording::start(Mode::Panic);
     let server = RedisServer::new();
     let recorded = || REFUSED.load(Ordering::SeqCst);

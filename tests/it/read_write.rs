@@ -218,7 +218,7 @@ fn a_write_lock_that_is_kept_in_redis_does_not_shorten_the_lease_of_its_reader()
     });
     reading.unlock().unwrap();
     within(LEASE.get() + SLIP.get(), "its end", || {
-        pair(&theirs.write())
+        pair(&theirs.write());
     });
     eventually("no key", || keys(&server).is_empty());
 }

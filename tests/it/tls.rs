@@ -180,7 +180,8 @@ fn fake_server(greet: fn(TcpStream)) -> String {
 /// A server that does not reply, one whose bytes come slowly, and one that closes the connection.
 #[test]
 fn a_failed_handshake_ends_in_time() {
-    let greetings: [(fn(TcpStream), &str); 3] = [
+    type Greet = fn(TcpStream);
+    let greetings: [(Greet, &str); 3] = [
         (
             |mut stream| drop(stream.read_to_end(&mut Vec::new())),
             "no reply to the TLS handshake",

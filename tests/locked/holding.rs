@@ -69,9 +69,8 @@ fn other_clients_are_refused_at_once() {
 
 #[test]
 fn a_waiter_gets_the_lock_when_it_is_free() {
-    let waits: [(fn(&LockClient) -> leasehold::Result<u32>, u32); 2] =
-        [(waits_long, 8), (waits_indefinitely, 10)];
-    for (waiting, result) in waits {
+    type Waiting = fn(&LockClient) -> leasehold::Result<u32>;
+    for (waiting, result) in [(waits_long as Waiting, 8), (waits_indefinitely, 10)] {
         let shop = Shop::open();
         let other_client = shop.another_client();
         while_held(&shop, |let_it_go_on| {

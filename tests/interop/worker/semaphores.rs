@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::LockClient;
 
-use super::{Command, Session, contend, median, number, word};
+use super::{Command, contend, median, number, word};
 use crate::Result;
 
 pub const COMMANDS: &[(&str, Command)] = &[
