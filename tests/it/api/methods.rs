@@ -9,7 +9,7 @@ use leasehold::{
 };
 
 use crate::support::server::Server;
-use crate::support::{client, on_another_thread};
+use crate::support::{assert_matches, client, on_another_thread};
 
 /// A function that uses every method of `$lock`, whose guards are `$guard`.
 macro_rules! uses_every_method {
@@ -52,7 +52,7 @@ macro_rules! uses_every_method {
             interrupt.interrupt();
             let interrupted =
                 on_another_thread(|| lock.acquire_interruptibly(lease, &interrupt).map(drop));
-            assert!(matches!(interrupted, Err(Error::Interrupted { .. })));
+            assert_matches!(interrupted, Err(Error::Interrupted { .. }));
             drop(guards);
             assert!(lock.hold_count() == 0);
             let work = |guard: &$guard| (guard.remaining() > Duration::from_secs(30), 7);

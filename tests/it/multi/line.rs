@@ -7,10 +7,10 @@ use std::time::Duration;
 use crossbeam_channel::{Sender, unbounded};
 use leasehold::{Error, Interrupt, Lease, Lock};
 
-use crate::line::{add_place, hold, is_waiting, places, subscribers};
+use crate::line::{add_place, hold, is_waiting, places};
+use crate::support::client;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, throughout, within};
-use crate::support::{builder, client};
 
 /// Starts a thread that acquires the lock, says so and releases it.
 fn wait_for<'s>(
@@ -51,9 +51,7 @@ fn a_name_is_reserved_until_the_others_are_free() {
         let order: Vec<_> = order.iter().take(3).collect();
         assert_eq!(order, ["both", "one", "one"]);
     });
-    eventually("no lock and no line", || {
-        server.ask::<u32>(&redis::cmd("DBSIZE")) == 0
-    });
+    eventually("no lock and no line", || server.size() == 0);
 }
 
 /// Reservations have a length of their own, so these times are not scaled.
@@ -157,43 +155,19 @@ fn a_name_is_not_kept_from_others_while_another_one_is_held_for_long() {
     });
 }
 
-/// Each two have a name in common.
-#[test]
-fn clients_of_several_names_do_not_wait_for_each_other() {
-    let server = Server::start();
-    let sets = [["a", "b"], ["b", "c"], ["c", "a"], ["b", "a"]];
-    within(SOON.get(), "all of them", || {
-        thread::scope(|scope| {
-            for names in sets {
-                let lock = client(&server.url()).multi_lock(names);
-                scope.spawn(move || {
-                    for _ in 0..50 {
-                        let guard = lock.acquire().unwrap();
-                        thread::sleep(MS);
-                        guard.unlock().unwrap();
-                    }
-                });
-            }
-        });
-    });
-    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
-}
-
 /// As before there were lines, it listens for a release of the name that it was refused.
 #[test]
 fn without_permission_it_waits_outside_of_the_lines() {
     let server = Server::start();
     for denied in ["-zscore", "-zrank", "-zrem", "-zrange"] {
-        let mut acl = redis::cmd("ACL");
-        acl.arg(&["SETUSER", denied, "on", ">secret", "~*", "allchannels"]);
-        server.ask::<()>(acl.arg("+@all").arg(denied));
+        let url = server.with_user(&["~*", "&*", "+@all", denied]);
         let held = hold(&client(&server.url()), "b");
-        let worker = builder(&server.url()).credentials(Some(denied), "secret");
-        let both = worker.build().unwrap().multi_lock(["a", "b"]);
+        let both = client(&url).multi_lock(["a", "b"]);
         thread::scope(|scope| {
             let waiting_for_both = scope.spawn(|| both.acquire().unwrap().unlock());
-            let channel = "redisson_lock__channel:{b}";
-            eventually(denied, || subscribers(&server, channel) == 1);
+            eventually(denied, || {
+                server.subscribers("redisson_lock__channel:{b}") == 1
+            });
             assert!(waiting(&server, "a") == 0 && waiting(&server, "b") == 0);
             thread::sleep(A_WHILE.get());
             held.unlock().unwrap();

@@ -2,6 +2,8 @@
 
 pub mod certificates;
 pub mod child;
+mod child_process;
+#[allow(dead_code, reason = "other programs use the rest")]
 pub mod deployment;
 pub mod faked_clock;
 pub mod logs;
@@ -14,9 +16,9 @@ mod unique;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use leasehold::{LockClient, LockClientBuilder};
+use leasehold::{Lease, Lock, LockClient, LockClientBuilder};
 
-use timing::LEASE;
+use timing::{LEASE, SOON};
 pub use unique::unique;
 
 /// A builder with leases that are short enough for a test.
@@ -27,6 +29,41 @@ pub fn builder(url: &str) -> LockClientBuilder {
 pub fn client(url: &str) -> LockClient {
     builder(url).build().expect("the settings are valid")
 }
+
+/// A lease that outlasts the test: a waiter that gets the lock before its end was woken.
+pub fn long() -> Lease {
+    Lease::fixed(SOON.get() * 6)
+}
+
+/// Acquires the lock and releases it.
+#[track_caller]
+pub fn pair(lock: &dyn Lock) {
+    lock.acquire().unwrap().unlock().unwrap();
+}
+
+/// Acquires the lock without waiting, and releases it. False if it was not free.
+#[track_caller]
+pub fn is_free(lock: &dyn Lock) -> bool {
+    let guard = lock.try_acquire_now().unwrap();
+    guard.map(|guard| guard.unlock().unwrap()).is_some()
+}
+
+/// Asserts that a value has this form, and shows it otherwise.
+macro_rules! assert_matches {
+    ($value:expr, $pattern:pat $(if $guard:expr)? $(,)?) => {
+        match &$value {
+            $pattern $(if $guard)? => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    ($value:expr, $pattern:pat $(if $guard:expr)?, $($message:tt)+) => {
+        match &$value {
+            $pattern $(if $guard)? => {}
+            other => panic!("{}: {other:?}", format_args!($($message)+)),
+        }
+    };
+}
+pub(crate) use assert_matches;
 
 /// The server's log of refused commands, except for the name of the connections, which the locks do
 /// not need.
