@@ -9,6 +9,7 @@ use leasehold::{Error, Lease, LockClient, LockClientBuilder};
 
 use super::{SECRET, assert_no_secret, setting};
 use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
+use crate::support::outcome::{assert_error, take_and_release};
 use crate::support::server::{Port, Server};
 use crate::support::timing::{LEASE, SLIP, millis, within};
 
@@ -71,8 +72,7 @@ fn said_by(error: &Error, server: &Server) -> String {
 }
 
 fn works(builder: LockClientBuilder) {
-    let lock = quick(builder).reentrant_lock("lock");
-    lock.acquire().unwrap().unlock().unwrap();
+    take_and_release(&quick(builder).reentrant_lock("lock"));
 }
 
 /// A URL at which no server listens.
@@ -103,6 +103,7 @@ fn unreachable_servers_are_reported_in_time() {
             for builder in [by_sentinels(urls), LockClient::builder_cluster(urls)] {
                 scope.spawn(|| no_server_replies(builder, urls));
             }
+            scope.spawn(|| no_server_replies(LockClient::builder(&urls[0]), &urls[..1]));
         }
     });
 }
@@ -163,66 +164,60 @@ fn one_working_server_of_a_list_is_enough() {
 }
 
 #[test]
-fn a_server_that_is_no_sentinel_is_reported_at_once() {
+fn a_server_of_another_kind_is_reported_at_once() {
     let server = Server::start();
-    let text = refusal(by_sentinels(&[server.url()]), &server);
-    assert!(text.contains("is not a sentinel"), "{text}");
-    assert!(text.contains("26379"), "{text}");
+    let sentinel = sentinel_of(&server, None);
+    for (builder, at, words) in [
+        (
+            by_sentinels(&[server.url()]),
+            &server,
+            ["is not a sentinel", "26379"],
+        ),
+        (
+            LockClient::builder(&sentinel.url()),
+            &sentinel,
+            ["builder_sentinel", ""],
+        ),
+        (
+            LockClient::builder_cluster([sentinel.url()]),
+            &sentinel,
+            ["does not belong to a cluster", ""],
+        ),
+        (
+            LockClient::builder_cluster([server.url()]),
+            &server,
+            ["cluster support disabled", "LockClient::builder "],
+        ),
+    ] {
+        let text = refusal(builder, at);
+        for word in words {
+            assert!(text.contains(word), "no {word:?}: {text}");
+        }
+    }
+    let shared = SentinelDeployment::shared();
+    let urls: Vec<String> = shared.servers().iter().map(Server::url).collect();
+    let error = error_at_once(by_sentinels(&urls));
+    assert!(error.to_string().contains("is not a sentinel"), "{error}");
+    let error = error_at_once(LockClient::builder_sentinel(
+        shared.sentinel_urls(),
+        "hismaster",
+    ));
+    assert!(error.to_string().contains("hismaster"), "{error}");
+    assert_eq!(setting::<()>(Err(error)), "master");
+    let (cluster, name) = (ClusterDeployment::shared(), "elsewhere");
+    let other = cluster.another_primary(cluster.slot_of(name));
+    let error = error_at_once_for(LockClient::builder(&other.url()), name);
+    assert!(
+        said_by(&error, other).contains("builder_cluster"),
+        "{error}"
+    );
     // The other sentinel may be back later, so the call retries until its deadline.
-    let urls = [
-        server.url(),
-        format!("redis://127.0.0.1:{}", Port::reserve().number()),
-    ];
-    let client = by_sentinels(&urls).build().unwrap();
+    let closed = format!("redis://127.0.0.1:{}", Port::reserve().number());
+    let client = by_sentinels(&[server.url(), closed]).build().unwrap();
     let lock = client.reentrant_lock("mixed up");
     let error = lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
     assert!(error.to_string().contains("is not a sentinel"), "{error}");
-}
-
-#[test]
-fn servers_with_data_instead_of_sentinels_are_reported() {
-    let deployment = SentinelDeployment::shared();
-    let urls: Vec<String> = deployment.servers().iter().map(Server::url).collect();
-    let error = error_at_once(by_sentinels(&urls));
-    assert!(error.to_string().contains("is not a sentinel"), "{error}");
-}
-
-#[test]
-fn an_unknown_master_is_reported_at_once() {
-    let deployment = SentinelDeployment::shared();
-    let urls = deployment.sentinel_urls();
-    let error = error_at_once(LockClient::builder_sentinel(urls, "hismaster"));
-    assert!(error.to_string().contains("hismaster"), "{error}");
-    assert_eq!(setting::<()>(Err(error)), "master");
-}
-
-#[test]
-fn a_sentinel_instead_of_a_server_is_reported() {
-    let master = Server::start();
-    let sentinel = sentinel_of(&master, None);
-    let text = refusal(LockClient::builder(&sentinel.url()), &sentinel);
-    assert!(text.contains("builder_sentinel"), "{text}");
-    let text = refusal(LockClient::builder_cluster([sentinel.url()]), &sentinel);
-    assert!(text.contains("does not belong to a cluster"), "{text}");
-}
-
-#[test]
-fn a_server_without_cluster_mode_is_reported_at_once() {
-    let server = Server::start();
-    let text = refusal(LockClient::builder_cluster([server.url()]), &server);
-    assert!(text.contains("cluster support disabled"), "{text}");
-    assert!(text.contains("LockClient::builder "), "{text}");
-}
-
-#[test]
-fn a_cluster_node_instead_of_a_single_server_is_reported() {
-    let cluster = ClusterDeployment::shared();
-    let name = "elsewhere";
-    let other = cluster.another_primary(cluster.slot_of(name));
-    let error = error_at_once_for(LockClient::builder(&other.url()), name);
-    let text = said_by(&error, other);
-    assert!(text.contains("builder_cluster"), "{text}");
 }
 
 /// The message names the settings of the library, not those of the command.
@@ -255,35 +250,45 @@ fn a_wrong_login_at_one_server_is_reported_with_the_setting_to_change() {
 }
 
 #[test]
-fn a_wrong_login_at_the_master_is_reported_at_once() {
+fn a_wrong_login_at_the_master_or_the_sentinels_is_reported_at_once() {
+    const OF_SENTINELS: &str = "of the sentinels in their URLs";
     let master = Server::options().password("right").start();
-    let sentinel = sentinel_of(&master, None);
-    let by_sentinel = || by_sentinels(&[sentinel.url()]);
-    works(by_sentinel().credentials(None, "right"));
-    works(by_sentinel().credentials(Some("default"), "right"));
-    for builder in [
-        by_sentinel(),
-        by_sentinel().credentials(None, SECRET),
-        by_sentinel().credentials(Some("unknown"), "right"),
+    let open = sentinel_of(&master, None);
+    let closed = sentinel_of(&master, Some("theirs"));
+    let by = |sentinel: &Server, login: &str| {
+        by_sentinels(&[format!("redis://{login}{}", sentinel.address())])
+    };
+    works(by(&open, "").credentials(None, "right"));
+    works(by(&open, "").credentials(Some("default"), "right"));
+    works(by(&closed, ":theirs@").credentials(None, "right"));
+    for (builder, at, words) in [
+        (by(&open, ""), &master, "LockClientBuilder::credentials"),
+        (
+            by(&open, "").credentials(None, SECRET),
+            &master,
+            "LockClientBuilder::credentials",
+        ),
+        (
+            by(&open, "").credentials(Some("unknown"), "right"),
+            &master,
+            "credentials",
+        ),
+        // The URLs of sentinels carry the password of the master.
+        (by(&open, ":hunter2@"), &open, OF_SENTINELS),
+        (
+            by(&closed, "").credentials(None, "right"),
+            &closed,
+            OF_SENTINELS,
+        ),
+        (
+            by(&closed, ":hunter2@").credentials(None, "right"),
+            &closed,
+            OF_SENTINELS,
+        ),
+        (by(&closed, "unknown:theirs@"), &closed, OF_SENTINELS),
     ] {
-        let text = refusal(builder, &master);
-        assert!(text.contains("LockClientBuilder::credentials"), "{text}");
-    }
-    // The URLs of sentinels carry the password of the master.
-    let url = format!("redis://:{SECRET}@{}", sentinel.address());
-    let text = refusal(by_sentinels(&[url]), &sentinel);
-    assert!(text.contains("of the sentinels in their URLs"), "{text}");
-}
-
-#[test]
-fn a_wrong_login_at_the_sentinels_is_reported_at_once() {
-    let master = Server::options().password("right").start();
-    let sentinel = sentinel_of(&master, Some("theirs"));
-    works(by_sentinels(&[sentinel.url()]).credentials(None, "right"));
-    for login in ["", ":hunter2@", "unknown:theirs@"] {
-        let url = format!("redis://{login}{}", sentinel.address());
-        let text = refusal(by_sentinels(&[url]).credentials(None, "right"), &sentinel);
-        assert!(text.contains("of the sentinels in their URLs"), "{text}");
+        let text = refusal(builder, at);
+        assert!(text.contains(words), "{text}");
     }
 }
 
@@ -326,13 +331,8 @@ fn a_name_whose_keys_are_in_several_slots_is_refused_in_a_cluster() {
         ] {
             assert_eq!(field, "name", "{name}");
         }
-        assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+        assert_error!(lock.unlock(), NotHeld);
     }
     // Users put braces around a part of a name on purpose.
-    client
-        .reentrant_lock("{a}b")
-        .acquire()
-        .unwrap()
-        .unlock()
-        .unwrap();
+    take_and_release(&client.reentrant_lock("{a}b"));
 }

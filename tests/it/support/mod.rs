@@ -5,6 +5,7 @@ pub mod child;
 pub mod deployment;
 pub mod faked_clock;
 pub mod logs;
+pub mod outcome;
 pub mod process;
 pub mod proxy;
 pub mod server;
@@ -26,6 +27,12 @@ pub fn builder(url: &str) -> LockClientBuilder {
 
 pub fn client(url: &str) -> LockClient {
     builder(url).build().expect("the settings are valid")
+}
+
+/// A connection of the test to the server at this address.
+pub fn connect(url: &str) -> redis::Connection {
+    let client = redis::Client::open(url).expect("the address is valid");
+    client.get_connection().expect("the server replies")
 }
 
 /// The server's log of refused commands, except for the name of the connections, which the locks do
