@@ -14,11 +14,12 @@ use leasehold::{
 use super::deployment::Deployment;
 use super::in_redis;
 use super::kinds::{KINDS, Kind};
+use crate::support::outcome::assert_error;
 use crate::support::server::Server;
 use crate::support::timing::{
     A_WHILE, LEASE, Millis, SLIP, SOON, eventually, millis, throughout, within,
 };
-use crate::support::{builder, client, on_another_thread, unique};
+use crate::support::{builder, on_another_thread, unique};
 
 /// Longer than a restart of the server.
 const LONG: Millis = Millis(3_000);
@@ -73,7 +74,7 @@ impl Holder {
     /// for a machine that is busy with other tests. When the lease ends, the reason would be
     /// another.
     #[track_caller]
-    fn assert_told(self, reason: LostReason) {
+    fn assert_notified(self, reason: LostReason) {
         let end = Instant::now() + LONG.get();
         let losses = u64::try_from(self.held.len()).expect("a few");
         for (_, guard) in &self.held {
@@ -108,44 +109,16 @@ fn says(result: leasehold::Result<()>, expected: LostReason) -> bool {
     matches!(result, Err(Error::Lost { reason, .. }) if reason == expected)
 }
 
-fn owners(server: &Server, name: &str) -> Vec<String> {
-    server.ask(redis::cmd("HKEYS").arg(name))
-}
-
 #[test]
 fn a_restart_without_the_data_is_reported() {
     let server = Server::start();
     let holder = Holder::of_all_kinds(builder(&server.url()));
     server.restart_empty();
-    holder.assert_told(LostReason::Deleted);
-}
-
-#[test]
-fn a_lock_that_another_client_acquires_after_a_restart_is_reported_as_taken() {
-    let server = Server::start();
-    let holder = Holder::of_all_kinds(builder(&server.url()));
-    let names = holder.names();
-    server.restart_empty();
-    let rivals = holder.rivals(&client(&server.url())).into_iter();
-    let taken: Vec<LockGuard> = rivals
-        .map(|lock| lock.acquire().expect("it is free"))
-        .collect();
-    let theirs = names.iter().map(|name| owners(&server, name));
-    let theirs: Vec<_> = theirs.collect();
-    holder.assert_told(LostReason::Taken);
-    let still = names.iter().map(|name| owners(&server, name));
-    assert_eq!(
-        still.collect::<Vec<_>>(),
-        theirs,
-        "no lock of another client is released"
-    );
-    for guard in taken {
-        guard.unlock().expect("it was held all the time");
-    }
+    holder.assert_notified(LostReason::Deleted);
 }
 
 /// Two clients wait for each lock when the server loses it. One of them has it until the holder has
-/// been told and has unlocked. Then the other has it. No message is sent for a lost key.
+/// been notified and has unlocked. Then the other has it. No message is sent for a lost key.
 #[test]
 fn clients_that_wait_for_a_lost_lock_get_it_one_after_the_other() {
     let server = Server::start();
@@ -167,7 +140,7 @@ fn clients_that_wait_for_a_lost_lock_get_it_one_after_the_other() {
                 assert_eq!(mine.len(), 1, "{mine:?}");
                 let alone =
                     || guard.check().is_ok() && in_redis::holders(server, lock.name()) == mine;
-                eventually("the holder to be told", || {
+                eventually("the holder to be notified", || {
                     assert!(alone());
                     told.load(Ordering::SeqCst)
                 });
@@ -187,8 +160,7 @@ fn clients_that_wait_for_a_lost_lock_get_it_one_after_the_other() {
             let known = [Ok(LostReason::Deleted), Ok(LostReason::Taken)];
             assert!(known.contains(&reason), "{}: {reason:?}", kind.name);
             assert!(guard.check().is_err());
-            let unlocked = guard.unlock();
-            assert!(matches!(unlocked, Err(Error::Lost { .. })), "{unlocked:?}");
+            assert_error!(guard.unlock(), Lost);
         }
         told.store(true, Ordering::SeqCst);
         for thread in waiting {
@@ -200,47 +172,42 @@ fn clients_that_wait_for_a_lost_lock_get_it_one_after_the_other() {
 }
 
 everywhere! {
-    a_deleted_key_is_reported
-    a_key_of_another_owner_is_reported
-    a_key_that_became_another_type_is_reported
+    a_key_that_is_deleted_taken_over_or_of_another_type_is_reported_and_stays
     a_hundred_holders_are_notified_of_a_flush;
 }
 
-fn a_deleted_key_is_reported(deployment: &Deployment) {
-    let holder = Holder::of_all_kinds(deployment.builder());
-    for name in holder.names() {
-        deployment.ask::<()>("DEL", &name);
-    }
-    holder.assert_told(LostReason::Deleted);
-}
-
-fn a_key_of_another_owner_is_reported(deployment: &Deployment) {
-    let holder = Holder::of_all_kinds(deployment.builder());
-    let names = holder.names();
-    for name in &names {
-        redis::pipe()
-            .atomic()
-            .del(name)
-            .hset(name, OTHER_OWNER, 1)
-            .exec(&mut deployment.server_of(name).connection())
-            .expect("the server replies");
-    }
-    holder.assert_told(LostReason::Taken);
-    for name in &names {
-        assert_eq!(owners(deployment.server_of(name), name), [OTHER_OWNER]);
-    }
-}
-
-fn a_key_that_became_another_type_is_reported(deployment: &Deployment) {
-    let holder = Holder::of_all_kinds(deployment.builder());
-    let names = holder.names();
-    for name in &names {
-        let set = redis::cmd("SET").arg(name).arg("mine").clone();
-        deployment.server_of(name).ask::<()>(&set);
-    }
-    holder.assert_told(LostReason::Taken);
-    for name in &names {
-        assert_eq!(deployment.ask::<String>("GET", name), "mine");
+fn a_key_that_is_deleted_taken_over_or_of_another_type_is_reported_and_stays(
+    deployment: &Deployment,
+) {
+    for (commands, reason) in [
+        ("DEL {key}", LostReason::Deleted),
+        ("DEL {key};HSET {key} {owner} 1", LostReason::Taken),
+        ("SET {key} mine", LostReason::Taken),
+    ] {
+        let holder = Holder::of_all_kinds(deployment.builder());
+        let names = holder.names();
+        for name in &names {
+            let mut changes = redis::pipe();
+            changes.atomic();
+            for command in commands.split(';') {
+                let command = command
+                    .replace("{key}", name)
+                    .replace("{owner}", OTHER_OWNER);
+                let mut words = command.split(' ');
+                changes.cmd(words.next().expect("a command"));
+                changes.arg(words.collect::<Vec<_>>());
+            }
+            let mut redis = deployment.server_of(name).connection();
+            changes.exec(&mut redis).expect("the server replies");
+        }
+        holder.assert_notified(reason);
+        for name in &names {
+            let key: Option<Vec<u8>> = deployment.ask("DUMP", name);
+            assert_eq!(key.is_some(), reason == LostReason::Taken, "{commands}");
+            if commands.contains("HSET") {
+                assert_eq!(deployment.ask::<Vec<String>>("HKEYS", name), [OTHER_OWNER]);
+            }
+        }
     }
 }
 
@@ -252,19 +219,15 @@ fn a_hundred_holders_are_notified_of_a_flush(deployment: &Deployment) {
         (kind, lock.acquire().expect("it is free"))
     }));
     for server in deployment.servers() {
-        server.ask::<()>(&redis::cmd("FLUSHALL"));
+        server.run("FLUSHALL");
     }
-    holder.assert_told(LostReason::Deleted);
+    holder.assert_notified(LostReason::Deleted);
 }
 
 /// Opens this many connections of the client's pool: no reply comes before all are in use.
 fn fill_pool(server: &Server, client: &LockClient, connections: u32) {
-    let pause = redis::cmd("CLIENT")
-        .arg("PAUSE")
-        .arg(u64::try_from(SOON.get().as_millis()).expect("seconds"))
-        .arg("WRITE")
-        .clone();
-    server.ask::<()>(&pause);
+    let longest = SOON.get().as_millis();
+    server.run(&format!("CLIENT PAUSE {longest} WRITE"));
     thread::scope(|scope| {
         for _ in 0..connections {
             scope.spawn(|| {
@@ -274,17 +237,13 @@ fn fill_pool(server: &Server, client: &LockClient, connections: u32) {
         }
         eventually("all connections to be in use", || {
             let info: String = server.ask(redis::cmd("INFO").arg("clients"));
-            let blocked = info
-                .lines()
-                .find_map(|line| line.strip_prefix("blocked_clients:"));
+            let mut lines = info.lines();
+            let blocked = lines.find_map(|line| line.strip_prefix("blocked_clients:"));
             // The watchdog may have one more.
-            blocked.is_some_and(|blocked| {
-                blocked
-                    .parse()
-                    .is_ok_and(|blocked: u32| blocked >= connections)
-            })
+            let blocked = blocked.and_then(|blocked| blocked.parse::<u32>().ok());
+            blocked.is_some_and(|blocked| blocked >= connections)
         });
-        server.ask::<()>(redis::cmd("CLIENT").arg("UNPAUSE"));
+        server.run("CLIENT UNPAUSE");
     });
 }
 

@@ -3,36 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use leasehold::{Error, Lease, LockClient, LockGuard, LostReason, ReentrantLock};
+use leasehold::{Error, Lease, LockGuard, ReentrantLock};
 
-use crate::faults::deployment::Deployment;
-use crate::faults::proxied_deployment::ProxiedDeployment;
-use crate::faults::proxied_server::RedisView;
+use crate::faults::proxied_server::{ProxiedServer, RedisView};
 use crate::support::proxy::Fault;
 use crate::support::timing::{LEASE, eventually, millis};
 use crate::support::unique;
 
-everywhere! {
-    operations_with_every_third_reply_dropped_keep_every_count
-    locks_are_renewed_although_every_third_reply_is_lost;
-    operations_with_every_third_connection_reset_keep_every_count
-}
-
 /// The number of calls of `lock`, `unlock` and so on: `LEASEHOLD_OPERATIONS`, or 1,000 if that is
-/// not set. With more than one server, a fifth of a larger number, because the scripts are the same
-/// there.
-fn operations(deployment: &Deployment) -> u32 {
-    const FEW: u32 = 1_000;
+/// not set.
+fn operations() -> u32 {
     let set = std::env::var("LEASEHOLD_OPERATIONS").ok();
-    let wanted = set.map_or(FEW, |set| {
-        set.parse().expect("LEASEHOLD_OPERATIONS is a number")
-    });
-    match deployment {
-        Deployment::OneServer(_) => wanted,
-        _ => (wanted / 5).max(FEW),
-    }
+    set.map_or(1_000, |set| set.parse().expect("a number of operations"))
 }
 
 const DEEPEST: usize = 3;
@@ -52,17 +36,12 @@ fn seed() -> u64 {
     seed
 }
 
-fn client(proxied: &ProxiedDeployment, lease: Duration, timeout: Duration) -> LockClient {
-    let builder = proxied.builder(timeout).watchdog_lease(lease);
-    builder.build().expect("the settings are valid")
-}
-
 /// Loses one reply of three, of all scripts, and counts them.
-fn lose_one_of_three(proxied: &ProxiedDeployment, seed: u64, fault: Fault) -> Arc<AtomicU32> {
+fn lose_one_of_three(proxied: &ProxiedServer, seed: u64, fault: Fault) -> Arc<AtomicU32> {
     let lost = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&lost);
     let mut random = fastrand::Rng::with_seed(seed);
-    proxied.on_request(move |request| {
+    proxied.proxy.on_request(move |request| {
         let script = matches!(request.script(), Some("acquire" | "release" | "renew"));
         if script && random.u32(..3) == 0 {
             count.fetch_add(1, Ordering::SeqCst);
@@ -206,11 +185,14 @@ fn lease() -> Duration {
     LEASE.get() * 5
 }
 
-fn random_operations(deployment: &Deployment, fault: Fault, timeout: Duration) {
+fn random_operations(fault: Fault, timeout: Duration) {
     let seed = seed();
-    let (proxied, operations) = (ProxiedDeployment::new(deployment), operations(deployment));
+    let (proxied, operations) = (ProxiedServer::new(), operations());
     let lost = lose_one_of_three(&proxied, seed, fault);
-    let clients = [(); CLIENTS as usize].map(|()| client(&proxied, lease(), timeout));
+    let clients = [(); CLIENTS as usize].map(|()| {
+        let builder = proxied.builder(timeout).watchdog_lease(lease());
+        builder.build().expect("the settings are valid")
+    });
     let shared: Vec<String> = (0..SHARED_NAMES).map(|_| unique("shared")).collect();
     let shared_inside: Vec<AtomicU64> = shared.iter().map(|_| AtomicU64::new(0)).collect();
     let own_inside: Vec<AtomicU64> = (0..THREADS).map(|_| AtomicU64::new(0)).collect();
@@ -226,7 +208,7 @@ fn random_operations(deployment: &Deployment, fault: Fault, timeout: Duration) {
                 let at = (lock - OWN_NAMES) as usize;
                 (shared[at].clone(), &shared_inside[at], false)
             };
-            let (random, view) = (random.fork(), proxied.view(&name));
+            let (random, view) = (random.fork(), proxied.view());
             scope.spawn(move || {
                 let mut worker = Worker {
                     lock: client.reentrant_lock(&name),
@@ -244,66 +226,24 @@ fn random_operations(deployment: &Deployment, fault: Fault, timeout: Duration) {
     });
     let lost = lost.load(Ordering::SeqCst);
     assert!(lost > operations / 10, "only {lost} replies were lost");
-    proxied.clear_rules();
-    eventually("every lock to be gone", || proxied.is_empty());
+    proxied.proxy.clear_rules();
+    eventually("every lock to be gone", || {
+        proxied.server.ask::<u32>(&redis::cmd("DBSIZE")) == 0
+    });
     for client in &clients {
         assert_eq!(client.stats().lost, 0);
     }
 }
 
-fn operations_with_every_third_reply_dropped_keep_every_count(deployment: &Deployment) {
+#[test]
+fn operations_with_every_third_reply_dropped_keep_every_count() {
     // Every lost reply costs one timeout.
-    random_operations(deployment, Fault::SwallowReply, millis(20));
+    random_operations(Fault::SwallowReply, millis(20));
 }
 
-fn operations_with_every_third_connection_reset_keep_every_count(deployment: &Deployment) {
+#[test]
+#[ignore = "soak"]
+fn operations_with_every_third_connection_reset_keep_every_count() {
     // A reset is noticed at once, so there is time for several.
-    random_operations(deployment, Fault::ResetBeforeReply, millis(200));
-}
-
-/// Each client has one renewal, so that each is random. While `check` reports that a lock is held,
-/// Redis has it and no other client gets it.
-fn locks_are_renewed_although_every_third_reply_is_lost(deployment: &Deployment) {
-    let seed = seed();
-    let proxied = ProxiedDeployment::new(deployment);
-    // Several attempts fit into a third of the lease.
-    let lease = LEASE.get() * 2;
-    let clients = [(); 6].map(|()| client(&proxied, lease, millis(100)));
-    let [rival, holders @ ..] = &clients;
-    let mut guards = holders.each_ref().map(|client| {
-        let lock = client.reentrant_lock(&unique("lost"));
-        let guard = lock.acquire().expect("no reply is lost yet");
-        (proxied.view(guard.name()), guard)
-    });
-    lose_one_of_three(&proxied, seed, Fault::SwallowReply);
-    let start = Instant::now();
-    let mut taken = 0;
-    while start.elapsed() < lease * 4 {
-        for (view, guard) in &mut guards {
-            let found = view.count(guard.name());
-            match guard.check() {
-                Ok(()) => assert_eq!(found, 1, "{}", guard.name()),
-                // All attempts in the last third of a lease may be lost.
-                Err(Error::Lost { reason, .. }) => assert_eq!(reason, LostReason::Expired),
-                Err(error) => panic!("{error}"),
-            }
-            let lock = rival.reentrant_lock(guard.name());
-            if matches!(lock.try_lock(Duration::ZERO, Lease::RENEWED), Ok(true)) {
-                taken += 1;
-                assert!(guard.is_lost(), "two holders of {}", guard.name());
-            }
-        }
-    }
-    let stats = holders.each_ref().map(LockClient::stats);
-    let renewed: u64 = stats.iter().map(|stats| stats.renewals).sum();
-    let failed: u64 = stats.iter().map(|stats| stats.renewals_unknown).sum();
-    println!("{renewed} renewals, {failed} more without a reply, {taken} locks lost");
-    assert!(failed > 0, "{stats:?}");
-    // On a busy machine more replies are late, in addition to those that are lost.
-    let kept = guards.iter().filter(|(_, guard)| !guard.is_lost()).count() as u64;
-    assert!(kept >= 2 && renewed >= 4 * kept, "{kept} kept: {stats:?}");
-    proxied.clear_rules();
-    guards.into_iter().for_each(drop);
-    drop(clients);
-    eventually("every lock to be gone", || proxied.is_empty());
+    random_operations(Fault::ResetBeforeReply, millis(200));
 }
