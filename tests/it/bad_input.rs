@@ -63,68 +63,54 @@ fn a_bad_name_is_refused_by_every_call_and_one_at_its_bounds_is_accepted() {
 
 #[test]
 fn a_setting_out_of_bounds_is_refused_and_one_at_its_bounds_is_accepted() {
-    type Set = fn(LockClientBuilder, u64) -> LockClientBuilder;
-    let settings: [(&str, Set, [u64; 2], [u64; 2]); 7] = [
-        (
-            "pool_size",
-            |b, n| b.pool_size(n as u32),
-            [0, 1001],
-            [1, 1000],
-        ),
-        (
-            "connections",
-            |b, n| b.connections(n as u32),
-            [0, 1001],
-            [1, 1000],
-        ),
+    type Times = fn(LockClientBuilder, Duration) -> LockClientBuilder;
+    let builder = || LockClient::builder("redis://127.0.0.1:1");
+    let millis = Duration::from_millis;
+    let [times_out, times] = [
+        [Duration::from_micros(999), Duration::MAX],
+        [millis(1), millis(3_600_000)],
+    ];
+    let settings: [(&str, Times, _, _); 4] = [
         (
             "pool_timeout",
-            |b, n| b.pool_timeout(micros(n)),
-            TIMES_OUT,
-            TIMES,
+            LockClientBuilder::pool_timeout,
+            times_out,
+            times,
         ),
         (
             "connect_timeout",
-            |b, n| b.connect_timeout(micros(n)),
-            TIMES_OUT,
-            TIMES,
+            LockClientBuilder::connect_timeout,
+            times_out,
+            times,
         ),
         (
             "command_timeout",
-            |b, n| b.command_timeout(micros(n)),
-            TIMES_OUT,
-            TIMES,
+            LockClientBuilder::command_timeout,
+            times_out,
+            times,
         ),
         (
             "watchdog_lease",
-            |b, n| b.watchdog_lease(Duration::from_millis(n)),
-            [9, (1 << 53) + 1],
-            [10, 1 << 53],
-        ),
-        (
-            "namespace",
-            |b, n| b.namespace("x".repeat(n as usize)),
-            [513, 1000],
-            [0, 512],
+            LockClientBuilder::watchdog_lease,
+            [millis(9), millis((1 << 53) + 1)],
+            [millis(10), millis(1 << 53)],
         ),
     ];
     for (field, set, refused, accepted) in settings {
-        let build = |value| set(LockClient::builder("redis://127.0.0.1:1"), value).build();
-        for value in refused {
-            assert_eq!(setting(build(value)), field, "{value}");
+        for time in refused {
+            assert_eq!(setting(set(builder(), time).build()), field, "{time:?}");
         }
-        for value in accepted {
-            build(value).unwrap_or_else(|error| panic!("{field} {value}: {error}"));
+        for time in accepted {
+            set(builder(), time).build().unwrap();
         }
     }
-}
-
-/// In microseconds.
-const TIMES: [u64; 2] = [1_000, 3_600_000_000];
-const TIMES_OUT: [u64; 2] = [999, u64::MAX];
-
-fn micros(micros: u64) -> Duration {
-    Duration::from_micros(micros)
+    for out in [0, 1001] {
+        assert_eq!(setting(builder().pool_size(out).build()), "pool_size");
+        assert_eq!(setting(builder().connections(out).build()), "connections");
+    }
+    let long = |length| builder().namespace("x".repeat(length)).build();
+    assert_eq!(setting(long(513)), "namespace");
+    long(512).unwrap();
 }
 
 /// Checks the text of the error, its sources and its `Debug` output.

@@ -1,6 +1,5 @@
 //! The semaphore whose permits have leases. `permits` has what it shares with other kinds.
 
-mod fairness;
 mod faults;
 mod loss;
 mod lost_replies;
@@ -18,7 +17,6 @@ use leasehold::{Lease, LeasedSemaphore, PermitGuard};
 use crate::support::outcome::assert_error;
 use crate::support::server::Server;
 use crate::support::timing::LEASE;
-use crate::support::traffic::Monitor;
 use crate::support::{client, unique};
 
 /// A semaphore with this number of permits, of a client of its own.
@@ -114,16 +112,4 @@ fn a_permit_belongs_to_its_guard_and_to_no_thread() {
         permit.confirm().unwrap();
     }
     assert_eq!((counts(&semaphore), counts(&other)), ((3, 3), (1, 1)));
-}
-
-#[test]
-fn an_uncontended_pair_is_two_commands() {
-    let server = Server::start();
-    let semaphore = semaphore(&server, &unique("pair"), 2);
-    semaphore.acquire().unwrap().release().unwrap();
-    let mut monitor = Monitor::of(&server);
-    for _ in 0..10 {
-        drop(semaphore.acquire().unwrap());
-    }
-    assert_eq!(monitor.commands(), ["EVALSHA"; 20]);
 }

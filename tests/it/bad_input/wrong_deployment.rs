@@ -167,50 +167,36 @@ fn one_working_server_of_a_list_is_enough() {
 fn a_server_of_another_kind_is_reported_at_once() {
     let server = Server::start();
     let sentinel = sentinel_of(&server, None);
-    for (builder, at, words) in [
-        (
-            by_sentinels(&[server.url()]),
-            &server,
-            ["is not a sentinel", "26379"],
-        ),
-        (
-            LockClient::builder(&sentinel.url()),
-            &sentinel,
-            ["builder_sentinel", ""],
-        ),
-        (
-            LockClient::builder_cluster([sentinel.url()]),
-            &sentinel,
-            ["does not belong to a cluster", ""],
-        ),
-        (
-            LockClient::builder_cluster([server.url()]),
-            &server,
-            ["cluster support disabled", "LockClient::builder "],
-        ),
-    ] {
+    let says = |builder, at, words: &[&str]| {
         let text = refusal(builder, at);
-        for word in words {
-            assert!(text.contains(word), "no {word:?}: {text}");
-        }
-    }
+        let all = words.iter().all(|word| text.contains(word));
+        assert!(all, "not {words:?}: {text}");
+    };
+    let [by_name, by_cluster] = [&sentinel, &server].map(|at| at.url());
+    let no_sentinel = &["is not a sentinel", "26379"];
+    says(by_sentinels(&[server.url()]), &server, no_sentinel);
+    let wants_sentinels = &["builder_sentinel"];
+    says(LockClient::builder(&by_name), &sentinel, wants_sentinels);
+    let no_node = &["does not belong to a cluster"];
+    says(LockClient::builder_cluster([by_name]), &sentinel, no_node);
+    let no_cluster = &["cluster support disabled", "LockClient::builder "];
+    says(
+        LockClient::builder_cluster([by_cluster]),
+        &server,
+        no_cluster,
+    );
     let shared = SentinelDeployment::shared();
     let urls: Vec<String> = shared.servers().iter().map(Server::url).collect();
     let error = error_at_once(by_sentinels(&urls));
     assert!(error.to_string().contains("is not a sentinel"), "{error}");
-    let error = error_at_once(LockClient::builder_sentinel(
-        shared.sentinel_urls(),
-        "hismaster",
-    ));
+    let unknown = LockClient::builder_sentinel(shared.sentinel_urls(), "hismaster");
+    let error = error_at_once(unknown);
     assert!(error.to_string().contains("hismaster"), "{error}");
     assert_eq!(setting::<()>(Err(error)), "master");
     let (cluster, name) = (ClusterDeployment::shared(), "elsewhere");
     let other = cluster.another_primary(cluster.slot_of(name));
     let error = error_at_once_for(LockClient::builder(&other.url()), name);
-    assert!(
-        said_by(&error, other).contains("builder_cluster"),
-        "{error}"
-    );
+    assert!(said_by(&error, other).contains("builder_cluster"));
     // The other sentinel may be back later, so the call retries until its deadline.
     let closed = format!("redis://127.0.0.1:{}", Port::reserve().number());
     let client = by_sentinels(&[server.url(), closed]).build().unwrap();
@@ -251,7 +237,6 @@ fn a_wrong_login_at_one_server_is_reported_with_the_setting_to_change() {
 
 #[test]
 fn a_wrong_login_at_the_master_or_the_sentinels_is_reported_at_once() {
-    const OF_SENTINELS: &str = "of the sentinels in their URLs";
     let master = Server::options().password("right").start();
     let open = sentinel_of(&master, None);
     let closed = sentinel_of(&master, Some("theirs"));
@@ -261,34 +246,23 @@ fn a_wrong_login_at_the_master_or_the_sentinels_is_reported_at_once() {
     works(by(&open, "").credentials(None, "right"));
     works(by(&open, "").credentials(Some("default"), "right"));
     works(by(&closed, ":theirs@").credentials(None, "right"));
-    for (builder, at, words) in [
-        (by(&open, ""), &master, "LockClientBuilder::credentials"),
-        (
-            by(&open, "").credentials(None, SECRET),
-            &master,
-            "LockClientBuilder::credentials",
-        ),
-        (
-            by(&open, "").credentials(Some("unknown"), "right"),
-            &master,
-            "credentials",
-        ),
-        // The URLs of sentinels carry the password of the master.
-        (by(&open, ":hunter2@"), &open, OF_SENTINELS),
-        (
-            by(&closed, "").credentials(None, "right"),
-            &closed,
-            OF_SENTINELS,
-        ),
-        (
-            by(&closed, ":hunter2@").credentials(None, "right"),
-            &closed,
-            OF_SENTINELS,
-        ),
-        (by(&closed, "unknown:theirs@"), &closed, OF_SENTINELS),
+    for builder in [
+        by(&open, ""),
+        by(&open, "").credentials(None, SECRET),
+        by(&open, "").credentials(Some("unknown"), "right"),
     ] {
-        let text = refusal(builder, at);
-        assert!(text.contains(words), "{text}");
+        let text = refusal(builder, &master);
+        assert!(text.contains("LockClientBuilder::credentials"), "{text}");
+    }
+    // The URLs of sentinels carry the password of the master.
+    for (sentinel, login) in [
+        (&open, ":hunter2@"),
+        (&closed, ""),
+        (&closed, ":hunter2@"),
+        (&closed, "unknown:theirs@"),
+    ] {
+        let text = refusal(by(sentinel, login), sentinel);
+        assert!(text.contains("of the sentinels in their URLs"), "{text}");
     }
 }
 

@@ -2,76 +2,16 @@
 
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
 
-use leasehold::{Lease, LockClient, LockGuard, LostReason};
+use leasehold::{LockClient, LockGuard};
 
 use super::in_redis;
 use super::proxied_server::ProxiedServer;
-use crate::support::outcome::{assert_error, stay_waiting, take_and_release};
+use crate::support::outcome::{assert_error, stay_waiting};
 use crate::support::proxy::Fault;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout, within};
 use crate::support::{builder, client, on_another_thread, unique};
-
-/// A holder with this many renewals is notified when the next renewal would be due.
-fn the_end_of_the_last_renewal_is_reported(renewals: u32) {
-    let server = Server::start();
-    let lease = LEASE.get() * 3;
-    let client = abandoned_client(&server.url());
-    let name = unique("limit");
-    let lock = client.reentrant_lock(&name);
-    let start = Instant::now();
-    let guard = lock.try_acquire(Duration::ZERO, Lease::renewed_at_most(renewals));
-    let guard = guard.expect("Redis replies").expect("it is free");
-    let loss = guard.lost().recv_timeout(SOON.get());
-    let took = start.elapsed();
-    assert_eq!(loss, Ok(LostReason::RenewalLimit));
-    let left = in_redis::time_to_live(&server, &name);
-    assert!(left >= lease / 6, "notified with only {left:?} left");
-    assert_error!(guard.check(), Lost);
-    assert_eq!((lock.hold_count(), guard.remaining()), (0, Duration::ZERO));
-    // Two thirds of a lease for each renewal, and two thirds until the one that is not sent.
-    let due = lease * 2 / 3 * (renewals + 1);
-    let slack = lease / 16 * (renewals + 1);
-    assert!(
-        took + slack + SLIP.get() >= due && took <= due + SLIP.get(),
-        "notified after {took:?}"
-    );
-
-    // No other client gets the lock before the lease ends, and any client gets it afterwards.
-    let taken = on_another_thread(|| {
-        let taken = lock.try_acquire(SOON.get(), Lease::RENEWED);
-        taken.expect("Redis replies").map(|guard| {
-            let late = start.elapsed().saturating_sub(took);
-            guard.unlock().map(|()| late)
-        })
-    });
-    let waited = taken.expect("it ran out").expect("it is held");
-    assert!(
-        waited + SLIP.get() >= left && waited <= left + SLIP.get(),
-        "free {waited:?} after {left:?}"
-    );
-    let stats = client.stats();
-    assert_eq!(
-        (stats.renewals, stats.lost),
-        (renewals.into(), 1),
-        "{stats:?}"
-    );
-    assert_error!(guard.unlock(), Lost);
-    take_and_release(&lock);
-}
-
-#[test]
-#[ignore = "soak"]
-fn a_holder_with_two_renewals_is_notified_while_its_last_lease_runs() {
-    the_end_of_the_last_renewal_is_reported(2);
-}
-
-#[test]
-fn a_holder_without_renewals_is_notified_while_its_lease_runs() {
-    the_end_of_the_last_renewal_is_reported(0);
-}
 
 /// With leases long enough for a busy machine.
 fn abandoned_client(url: &str) -> LockClient {
@@ -146,30 +86,6 @@ fn a_lock_whose_thread_ended_is_renewed_until_a_force_unlock() {
     });
     assert!(in_redis::is_free(&server, &name));
     assert_eq!(client.stats().lost, 1);
-}
-
-/// No call of the thread releases the level of a guard that it forgot.
-#[test]
-fn a_lock_whose_guard_is_forgotten_is_renewed_until_a_force_unlock() {
-    let server = Server::start();
-    let (client, others) = (client(&server.url()), client(&server.url()));
-    let name = unique("abandoned");
-    let lock = client.reentrant_lock(&name);
-    std::mem::forget(lock.acquire().expect("it is free"));
-    let owner = in_redis::holders(&server, &name);
-    assert_error!(lock.unlock(), NotHeld);
-    throughout(LEASE.get() * 3 / 2, "held, and renewed", || {
-        in_redis::holders(&server, &name) == owner && lock.is_held_by_current_thread()
-    });
-
-    assert!(client.force_unlock(&name).expect("Redis replies"));
-    let taken = others.reentrant_lock(&name).acquire();
-    taken.and_then(LockGuard::unlock).expect("it is free");
-    // Another thread of the client acquires the lock, too. This thread still has the lost hold of
-    // its guard.
-    on_another_thread(|| lock.acquire().and_then(LockGuard::unlock)).expect("it is free");
-    assert_error!(lock.lock(), Lost);
-    assert_error!(lock.unlock(), NotHeld);
 }
 
 /// The watchdog has taken the grant out of its targets, and its release has no reply yet. The lease

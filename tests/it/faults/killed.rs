@@ -20,7 +20,6 @@ everywhere! {
     a_killed_holder_releases_its_lock_within_a_lease
     a_killed_waiter_blocks_no_other_client;
     a_killed_holder_of_three_levels_with_a_queue_releases_them_all_within_a_lease
-    a_process_killed_at_any_moment_blocks_no_other_for_longer_than_a_lease
 }
 
 /// The role: a thread that acquires the lock `levels` times, and threads that wait for it in the
@@ -184,38 +183,4 @@ fn a_killed_waiter_blocks_no_other_client(deployment: &Deployment) {
             a_killed_waiter_blocks_no_other(deployment, kind, QUEUE);
         }
     });
-}
-
-/// The process is killed at a random moment of requesting, waiting, acquiring and unlocking.
-fn a_process_killed_at_any_moment_blocks_no_other_for_longer_than_a_lease(deployment: &Deployment) {
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
-    kinds::each(|kind| {
-        if has_no_places(kind) {
-            a_process_is_killed_at_any_moment(deployment, kind, fastrand::Rng::with_seed(seed));
-        }
-    });
-}
-
-fn a_process_is_killed_at_any_moment(
-    deployment: &Deployment,
-    kind: &Kind,
-    mut random: fastrand::Rng,
-) {
-    let name = unique(kind.name);
-    let server = deployment.server_of(&name);
-    let ours = deployment.client();
-    for _ in 0..8 {
-        let held = (kind.lock)(&ours, &name);
-        held.lock().expect("it is free");
-        let mut killed = start(deployment, kind, &name, 0, QUEUE);
-        eventually("the waiter to subscribe", || {
-            in_redis::listeners(server, &name) == 1
-        });
-        held.unlock().expect("it is held");
-        thread::sleep(Duration::from_micros(random.u64(0..3_000)));
-        killed.kill();
-        let took = takes(&*(kind.rival)(&ours, &name));
-        assert!(took <= LEASE.get() + SLIP.get(), "{took:?}");
-    }
 }

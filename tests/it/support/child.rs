@@ -76,7 +76,6 @@ const ROLES: &[(&str, Role)] = &[
     ("trust_the_system", tls::system::trust_the_system),
     ("leave_servers", deployments::leave_servers),
     ("hold_permits", leased_semaphore::processes::hold_permits),
-    ("share_permits", leased_semaphore::processes::share_permits),
     ("many_failovers", deployments::many_failovers),
 ];
 

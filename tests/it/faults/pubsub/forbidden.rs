@@ -14,8 +14,7 @@ use crate::support::{logs, refused, traffic, unique};
 
 everywhere! {
     without_permission_to_publish_an_unlock_succeeds
-    without_permission_to_subscribe_a_waiter_polls_and_there_is_one_warning
-    a_forbidden_channel_does_not_affect_the_others;
+    without_permission_to_subscribe_a_waiter_polls_and_there_is_one_warning;
     locks_whose_channels_are_forbidden_are_polled_and_there_is_one_warning
     a_waiter_that_loses_the_permission_to_subscribe_polls
 }
@@ -181,38 +180,6 @@ fn locks_whose_channels_are_forbidden_are_polled_and_there_is_one_warning(deploy
     // Names of other tests may begin with the same digits.
     let warnings = logs::warnings_about(&format!("{prefix}:"));
     assert_eq!(warnings.len(), 1, "{warnings:#?}");
-}
-
-/// The user may listen to one of two locks.
-fn a_forbidden_channel_does_not_affect_the_others(deployment: &Deployment) {
-    let (permitted, forbidden) = (unique("permitted"), unique("forbidden"));
-    let allowed = format!("&redisson_lock__channel:{{{permitted}}}:*");
-    let channels = [
-        "resetchannels",
-        "&redisson_lock__channel:{leasehold:*",
-        &allowed,
-    ];
-    let waiter = client_of_user(deployment, MAY, &channels);
-    let holder = deployment.client();
-    let held = Lease::fixed(SOON.get() * 6);
-    for name in [&forbidden, &permitted] {
-        holder.fair_lock(name).lock_with(held).expect("it is free");
-    }
-    thread::scope(|scope| {
-        let [polling, listening] =
-            [&forbidden, &permitted].map(|name| scope.spawn(|| take(&*fair(&waiter, name))));
-        let polls = || waiter.stats().wakeups_by_timeout;
-        eventually("one waiter polls", || polls() > 5);
-        within(millis(100) + SLIP.get(), "the message", || {
-            holder.fair_lock(&permitted).unlock().expect("it is held");
-            listening.join().expect("the lock");
-        });
-        assert!(!polling.is_finished());
-        holder.fair_lock(&forbidden).unlock().expect("it is held");
-        within(POLL + SLIP.get() * 2, "the poll", || {
-            polling.join().expect("the lock");
-        });
-    });
 }
 
 fn a_waiter_that_loses_the_permission_to_subscribe_polls(deployment: &Deployment) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::commands_in;
 use crate::faults::deployment::Deployment;
 use crate::support::server::Server;
-use crate::support::timing::{LEASE, SOON, eventually, millis};
+use crate::support::timing::{LEASE, SOON, millis};
 use crate::support::{traffic, unique};
 
 everywhere! {
