@@ -190,6 +190,7 @@ fn as_many_threads_wake_as_were_notified_in_the_order_of_waiting() {
         assert_eq!(both, [5, 6]);
         throughout(A_WHILE.get(), "one waits", || order.is_empty());
         notifier.notify_all();
+        assert_eq!(order.recv_timeout(SOON.get()), Ok(7));
     });
 }
 

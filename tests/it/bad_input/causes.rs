@@ -20,8 +20,7 @@ fn chain(error: &(dyn StdError + 'static)) -> Vec<String> {
 
 /// The error of a call of this client, which fails.
 fn failure(builder: LockClientBuilder) -> Error {
-    let client = builder.command_timeout(millis(200)).build();
-    let client = client.expect("the settings are valid");
+    let client = builder.command_timeout(millis(200)).build().unwrap();
     let lock = client.reentrant_lock("lock");
     lock.try_lock(Duration::ZERO, Lease::RENEWED)
         .expect_err("it fails")

@@ -2,8 +2,7 @@
 //! if retries cannot help, and says what to use instead.
 
 use std::net::TcpListener;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::{Error, Lease, LockClient, LockClientBuilder};
 
@@ -11,7 +10,7 @@ use super::{SECRET, assert_no_secret, setting};
 use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
 use crate::support::outcome::{assert_error, take_and_release};
 use crate::support::server::{Port, Server};
-use crate::support::timing::{LEASE, SLIP, millis, within};
+use crate::support::timing::{LEASE, millis, within};
 
 const MASTER: &str = "mymaster";
 
@@ -85,59 +84,6 @@ fn listener_without_reply() -> (TcpListener, String) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap();
     (listener, format!("redis://:{SECRET}@{address}"))
-}
-
-#[test]
-#[ignore = "soak"]
-fn unreachable_servers_are_reported_in_time() {
-    let ports = [Port::reserve(), Port::reserve()];
-    let refusing: Vec<String> = ports.iter().map(url_without_server).collect();
-    let listeners = [
-        listener_without_reply(),
-        listener_without_reply(),
-        listener_without_reply(),
-    ];
-    let unanswering: Vec<String> = listeners.iter().map(|(_, url)| url.clone()).collect();
-    thread::scope(|scope| {
-        for urls in [&refusing, &unanswering] {
-            for builder in [by_sentinels(urls), LockClient::builder_cluster(urls)] {
-                scope.spawn(|| no_server_replies(builder, urls));
-            }
-            scope.spawn(|| no_server_replies(LockClient::builder(&urls[0]), &urls[..1]));
-        }
-    });
-}
-
-fn no_server_replies(builder: LockClientBuilder, urls: &[String]) {
-    let timeout = millis(400);
-    let builder = builder.command_timeout(timeout).connect_timeout(timeout);
-    let client = builder.build().unwrap();
-    let lock = client.reentrant_lock("lock");
-    let wait = millis(900);
-    for (budget, call) in [
-        (timeout, &|| {
-            lock.try_lock(Duration::ZERO, Lease::RENEWED).map(drop)
-        }),
-        (wait, &|| lock.try_lock(wait, Lease::RENEWED).map(drop)),
-        (timeout, &|| lock.is_locked().map(drop)),
-        (timeout, &|| client.inspect("lock").map(drop)),
-        (timeout * 10, &|| lock.lock()),
-    ] as [(Duration, &dyn Fn() -> leasehold::Result<()>); 5]
-    {
-        let start = Instant::now();
-        let error = call().expect_err("no server replies");
-        let took = start.elapsed();
-        assert!(took >= budget, "{budget:?}, given up after {took:?}");
-        assert!(took <= budget + SLIP.get() * 2, "{budget:?}: {took:?}");
-        assert_no_secret(&error);
-        let Error::Unavailable { node, .. } = &error else {
-            panic!("{error:?}")
-        };
-        for url in urls {
-            let (_, address) = url.rsplit_once('@').unwrap();
-            assert!(node.contains(address), "{address}: {node}");
-        }
-    }
 }
 
 /// One working sentinel or server is enough, whatever the others are.

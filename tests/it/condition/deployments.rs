@@ -7,7 +7,7 @@ use leasehold::{LockClient, LockClientBuilder};
 use super::{Place, await_waiting, waiting};
 use crate::support::deployment::{ClusterDeployment, Replicated, SentinelDeployment};
 use crate::support::server::Server;
-use crate::support::timing::{LEASE, SOON, eventually, within};
+use crate::support::timing::{LEASE, SOON, within};
 use crate::support::{builder, unique};
 
 /// Threads of two clients wait for another client, and are notified one after the other.
@@ -69,40 +69,6 @@ fn with_replicas_that_confirm_locks() {
     let shared = Replicated::shared();
     let builder = builder(&shared.url()).min_replicas(1, SOON.get());
     notify_waiters(&builder, &unique("condition"), || {}, || shared.master());
-}
-
-/// All waiting threads end, whichever writes were lost.
-#[test]
-#[ignore = "soak"]
-fn while_a_master_is_killed() {
-    let deployment = SentinelDeployment::start();
-    let urls = deployment.sentinel_urls();
-    let builder = LockClient::builder_sentinel(urls, deployment.master_name())
-        .watchdog_lease(LEASE.get() * 3);
-    let name = unique("condition");
-    let clients = [(); 2].map(|()| builder.clone().build().unwrap());
-    let [waiter, notifier] = clients.each_ref().map(|client| Place::of(client, &name));
-    thread::scope(|scope| {
-        let waits = scope.spawn(|| {
-            let guard = waiter.lock.acquire().unwrap();
-            let result = waiter.condition.wait();
-            drop(guard);
-            result
-        });
-        await_waiting(deployment.master(), &name, 1);
-        let old = deployment.kill_master();
-        deployment.await_new_master(old);
-        eventually("the lock", || {
-            let guard = notifier.lock.acquire();
-            let notified = guard.and_then(|guard| {
-                notifier.condition.notify_all()?;
-                guard.unlock()
-            });
-            notified.is_ok()
-        });
-        eventually("the waiter", || waits.is_finished());
-        println!("{:?}", waits.join().unwrap());
-    });
 }
 
 /// The waiters and their notifications survive, or the waiters wake up.

@@ -94,8 +94,7 @@ fn a_lock_whose_thread_ended_is_renewed_until_a_force_unlock() {
 fn a_release_under_way_is_repeated_when_the_client_is_dropped() {
     let redis = ProxiedServer::new();
     let builder = redis.builder(SLIP.get()).linger(A_WHILE.get());
-    let client = builder.watchdog_lease(SOON.get() * 6).build();
-    let client = client.expect("the settings are valid");
+    let client = builder.watchdog_lease(SOON.get() * 6).build().unwrap();
     let name = unique("lingers");
     let is_sent = redis.fault_once("release", &Fault::SwallowRequest);
     let guard = client.reentrant_lock(&name).acquire();

@@ -15,7 +15,7 @@ use super::in_redis;
 use crate::support::outcome::assert_error;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
-use crate::support::{builder, child, client, connect, on_another_thread, process, unique};
+use crate::support::{builder, child, client, connect, on_another_thread, process, run, unique};
 
 /// What the log does on a thread of a client.
 #[derive(Clone, Copy)]
@@ -147,19 +147,9 @@ fn a_log_that_blocks_panics_or_drops_the_last_client_affects_no_lock() {
     });
 }
 
-fn cut_subscriptions(redis: &mut Connection) {
-    let mut kill = redis::cmd("CLIENT");
-    let kill = kill.arg(&["KILL", "TYPE", "pubsub"]).exec(redis);
-    kill.expect("a reply");
-}
-
-fn delete(redis: &mut Connection, name: &str) {
-    redis::cmd("DEL").arg(name).exec(redis).expect("a reply");
-}
-
 /// Deletes the lock, and waits until its holder is notified.
 fn lose(redis: &mut Connection, guard: &LockGuard) {
-    delete(redis, guard.name());
+    run(redis, &format!("DEL {}", guard.name()));
     let loss = guard.lost().recv_timeout(LEASE.get() * 2 / 3 + SLIP.get());
     assert_eq!(loss, Ok(LostReason::Deleted));
 }
@@ -207,18 +197,15 @@ fn other_locks_are_renewed(log: Log, url: &str, redis: &mut Connection) {
 
 fn failed_renewals_are_repeated(_: Log, url: &str, redis: &mut Connection) {
     let lease = LEASE.get() * 6;
-    let client = builder(url).watchdog_lease(lease).build();
-    let client = client.expect("the settings are valid");
+    let client = builder(url).watchdog_lease(lease).build().unwrap();
     let guards = hold_some(&client);
     for _ in 0..2 {
         let before = client.stats();
         // The server hangs from before the renewal, which is due with a third of the lease left and
         // may take a sixth of it, until an eighth is left for another attempt.
         eventually("it to be nearly due", || guards[0].remaining() < lease / 2);
-        let hang = u64::try_from((lease * 3 / 8).as_millis()).expect("a lease");
-        let mut pause = redis::cmd("CLIENT");
-        let pause = pause.arg("PAUSE").arg(hang).arg("ALL").exec(redis);
-        pause.expect("the server replies");
+        let hang = (lease * 3 / 8).as_millis();
+        run(redis, &format!("CLIENT PAUSE {hang} ALL"));
         eventually("a renewal to fail", || {
             client.stats().renewals_unknown > before.renewals_unknown
         });
@@ -245,7 +232,7 @@ fn a_waiter_is_woken_after_a_cut(log: Log, url: &str, redis: &mut Connection) {
             let listens = |redis: &mut Connection| in_redis::listening(redis, held.name()) == 1;
             eventually("the waiter to subscribe", || listens(redis));
             let cuts = theirs.stats().reconnects;
-            cut_subscriptions(redis);
+            run(redis, "CLIENT KILL TYPE pubsub");
             eventually("the cut to be noticed", || theirs.stats().reconnects > cuts);
             eventually("the waiter to subscribe again", || listens(redis));
             let woken = theirs.stats().wakeups_by_message;
@@ -284,7 +271,7 @@ fn a_loss_drops_the_last_client(_: Log, url: &str, redis: &mut Connection) {
         // Without a guard, which would keep the client alive.
         client.reentrant_lock(&name).lock().expect("it is free");
         *LAST.lock() = Some(client);
-        delete(redis, &name);
+        run(redis, &format!("DEL {name}"));
     });
 }
 
@@ -302,7 +289,7 @@ fn a_cut_drops_the_last_client(_: Log, url: &str, redis: &mut Connection) {
         });
         drop(waits);
         *LAST.lock() = Some(client);
-        cut_subscriptions(redis);
+        run(redis, "CLIENT KILL TYPE pubsub");
     });
     held.unlock().expect("it is held");
     on_another_thread(|| drop(ours));

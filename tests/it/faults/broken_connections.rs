@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::{Interrupt, Lease, LockClient, ReentrantLock};
+use leasehold::{Lease, LockClient, ReentrantLock};
 use parking_lot::Mutex;
 
 use super::proxied_server::{ProxiedServer, is_not_released, is_unavailable};
@@ -246,21 +246,4 @@ fn calls_whose_requests_all_break_fail_in_time_and_leave_nothing() {
         // The release goes on in the background.
         view.await_count(0, lock.name(), LEASE.get(), "a release that failed");
     }
-}
-
-#[test]
-fn an_interrupt_works_while_requests_break() {
-    let proxied = ProxiedServer::new();
-    let client = client(&proxied);
-    let lock = client.reentrant_lock(&unique("broken"));
-    let broken = Broken::by(&proxied.proxy, "acquire", Fault::HalfRequest, usize::MAX);
-    let interrupt = Interrupt::new();
-    std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| lock.lock_interruptibly(Lease::RENEWED, &interrupt));
-        eventually("three attempts", || broken.count_taken_back() >= 3);
-        interrupt.interrupt();
-        assert_error!(waiting.join().unwrap(), Interrupted);
-    });
-    let mut view = proxied.view();
-    view.await_count(0, lock.name(), LEASE.get(), "an interrupted attempt");
 }

@@ -115,10 +115,9 @@ fn a_clock_jump_changes_nothing(hours: i32) {
     );
     assert_eq!(process.read_line(), "ready");
     let start = Instant::now();
-    eventually("the waiter to wait", || {
-        in_redis::listeners(&server, &name("awaited")) == 1
-            && in_redis::listeners(&server, &name("refused")) == 1
-    });
+    for what in ["awaited", "refused"] {
+        in_redis::await_listeners(&server, &name(what), 1);
+    }
     clock.set(hours);
     assert_eq!(process.read_line(), "jumped");
     throughout(A_WHILE.get(), "held", || {
@@ -243,9 +242,7 @@ fn a_lock_is_renewed_and_handed_over(server: &Server, ours: &LockClient, theirs:
     throughout(LEASE.get() * 2, "held", || guard.check().is_ok());
     thread::scope(|scope| {
         let waiter = scope.spawn(|| theirs.reentrant_lock("after").acquire()?.unlock());
-        eventually("the waiter to subscribe", || {
-            in_redis::listeners(server, "after") == 1
-        });
+        in_redis::await_listeners(server, "after", 1);
         guard.unlock().expect("it is held");
         waiter.join().expect("no panic").expect("it has the lock");
     });

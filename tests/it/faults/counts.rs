@@ -1,16 +1,10 @@
 //! Hold counts in Redis. The watchdog writes them, with its renewals. One that is late or refused
 //! affects no hold.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use leasehold::{LockClient, RedLock};
-
-use super::proxied_server::{ProxiedServer, RedisView, load_scripts};
-use crate::support::deployment::Independent;
-use crate::support::proxy::{self, Fault, Gate};
+use super::proxied_server::ProxiedServer;
+use crate::support::proxy::{Fault, Gate};
 use crate::support::timing::{LEASE, SOON, eventually, throughout};
-use crate::support::{builder, on_another_thread, unique};
+use crate::support::{builder, unique};
 
 /// Why Redis refuses to write a count: the commands that begin it and end it.
 const REFUSALS: [[&str; 2]; 2] = [
@@ -51,56 +45,6 @@ fn a_late_count_does_not_touch_the_next_hold_of_its_thread() {
         next.unlock().expect("it is held");
         assert_eq!((view.count(lock.name()), client.stats().lost), (0, 0));
     }
-}
-
-/// One server of three does not reply for a moment. The count for it arrives when the same thread
-/// holds the lock again. Then another server hangs, so that the first one is needed.
-#[test]
-fn a_late_count_at_one_server_does_not_touch_the_next_hold_of_a_redlock() {
-    let servers = Independent::start(3);
-    servers.servers().iter().for_each(load_scripts);
-    let proxy = proxy::before(&servers.server(2).address());
-    let mut urls = servers.urls();
-    urls[2] = proxy.url();
-    let lease = LEASE.get() * 4;
-    let build = |url: &String| builder(url).watchdog_lease(lease).build().unwrap();
-    let clients: Vec<LockClient> = urls.iter().map(build).collect();
-    let lock = RedLock::new(&clients, &unique("counts"));
-    let mut view = RedisView(servers.server(2).connection());
-    let outer = lock.acquire().expect("it is free");
-    assert_eq!(view.count(lock.name()), 1);
-    let (gate, mute) = (Gate::new(), Arc::new(AtomicBool::new(true)));
-    let (closed, is_mute) = (gate.clone(), Arc::clone(&mute));
-    proxy.on_request(move |request| match request.runs("renew") {
-        true => Fault::HoldBack(closed.clone()),
-        false if is_mute.load(Ordering::SeqCst) => Fault::SwallowRequest,
-        false => Fault::Pass,
-    });
-    // The clients learn that the third server does not reply.
-    let use_another = || RedLock::new(&clients, &unique("other")).acquire().map(drop);
-    on_another_thread(use_another).expect("it is free");
-    let inner = lock.acquire().expect("this thread holds it");
-    eventually("the count to be sent", || gate.held() > 0);
-    mute.store(false, Ordering::SeqCst);
-    eventually("the third server to be used again", || {
-        on_another_thread(use_another).expect("it is free");
-        clients[2].inspect(lock.name()).is_ok()
-    });
-    inner.unlock().expect("it is held");
-    outer.unlock().expect("it is held");
-    eventually("it to be free", || view.count(lock.name()) == 0);
-    let next = lock.acquire().expect("it is free");
-    let holder = view.holder(lock.name());
-    assert!(holder.is_some());
-    open(&gate);
-    assert_eq!(view.holder(lock.name()), holder);
-    servers.pause(1);
-    throughout(lease * 2, "two of three servers have it", || {
-        next.check().is_ok()
-    });
-    servers.resume(1);
-    next.unlock().expect("it is held");
-    eventually("it to be free", || view.count(lock.name()) == 0);
 }
 
 /// A count is information. The lock is renewed without it, and so are those in the same request. An

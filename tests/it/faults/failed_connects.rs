@@ -12,7 +12,7 @@ use crate::support::child::{self, Process};
 use crate::support::deployment::{ClusterDeployment, Independent, SentinelDeployment};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SOON, eventually};
-use crate::support::{builder, connect};
+use crate::support::{builder, connect, run};
 
 /// The number of open connections when the server accepts no more.
 const OPEN: usize = 4;
@@ -57,14 +57,6 @@ fn connections(admin: &mut Connection) -> BTreeSet<u64> {
         .iter()
         .filter_map(|line| line.strip_prefix("id=")?.split(' ').next());
     ids.map(|id| id.parse().expect("a number")).collect()
-}
-
-/// Runs one command, whose words are separated by spaces.
-fn run(admin: &mut Connection, command: &str) {
-    let mut words = command.split(' ');
-    let mut cmd = redis::cmd(words.next().expect("a command"));
-    let cmd = cmd.arg(words.collect::<Vec<_>>());
-    cmd.exec(admin).expect("the server replies");
 }
 
 /// In a cluster, all of these locks are on one server.
@@ -228,8 +220,10 @@ fn a_watchdog_that_cannot_connect_does_not_affect_the_connections_of_callers() {
     let server = Server::start();
     let admin = &mut server.connection();
     let lease = LEASE.get() * 2;
-    let client = settings(&server.url()).watchdog_lease(lease).build();
-    let client = client.expect("the settings are valid");
+    let client = settings(&server.url())
+        .watchdog_lease(lease)
+        .build()
+        .unwrap();
     let events = client.events();
     let guard = client.reentrant_lock("held").acquire().expect("it is free");
     let before = connections(admin);

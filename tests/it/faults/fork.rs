@@ -200,10 +200,7 @@ fn is_woken(client: &LockClient, other: &LockClient, url: &str, name: &str) {
         });
         within(SLIP.get() * 2, "from release to hold", || {
             held.unlock().expect("it is held");
-            waiter
-                .join()
-                .expect("the thread panicked, see above")
-                .expect("it has the lock");
+            waiter.join().expect("no panic").expect("it has the lock");
         });
     });
 }

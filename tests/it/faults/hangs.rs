@@ -51,46 +51,29 @@ fn builder_of(
         .pool_timeout(timeout(lease))
 }
 
-/// The locks of one kind that a client holds when the server begins to hang.
-struct Held {
-    kind: &'static Kind,
-    renewed: LockGuard,
-    nested: [LockGuard; 2],
-    fixed: LockGuard,
-}
+/// What a client holds of one kind when the server begins to hang: a renewed lock, a lock with a
+/// fixed lease, and two levels of a renewed one.
+type Held = (&'static Kind, [LockGuard; 4]);
 
-impl Held {
-    fn of(client: &LockClient, kind: &'static Kind, fixed_lease: Duration) -> Self {
+fn hold_all_kinds(client: &LockClient, fixed_lease: Duration) -> Vec<Held> {
+    let kinds = KINDS.iter().map(|kind| {
         let lock = |what| (kind.lock)(client, &unique(what));
         let [renewed, outer] =
             ["renewed", "nested"].map(|what| lock(what).acquire().expect("it is free"));
         let inner = (kind.lock)(client, outer.name());
         let inner = inner.acquire().expect("this thread holds it");
         let fixed = lock("fixed").try_acquire(Duration::ZERO, Lease::fixed(fixed_lease));
-        Self {
-            kind,
-            fixed: fixed.expect("a reply").expect("it is free"),
-            renewed,
-            nested: [outer, inner],
-        }
-    }
-
-    fn of_all_kinds(client: &LockClient, fixed_lease: Duration) -> Vec<Self> {
-        let kinds = KINDS.iter();
-        kinds
-            .map(|kind| Self::of(client, kind, fixed_lease))
-            .collect()
-    }
-
-    fn guards(&self) -> [&LockGuard; 3] {
-        [&self.renewed, &self.nested[0], &self.fixed]
-    }
+        let fixed = fixed.expect("a reply").expect("it is free");
+        (kind, [renewed, fixed, inner, outer])
+    });
+    kinds.collect()
 }
 
-/// All guards, with the kinds of their locks.
+/// A guard of each lock, with the kind of the lock.
 fn guards(held: &[Held]) -> impl Iterator<Item = (&'static Kind, &LockGuard)> {
-    held.iter()
-        .flat_map(|one| one.guards().map(|guard| (one.kind, guard)))
+    held.iter().flat_map(|(kind, [renewed, fixed, _, outer])| {
+        [renewed, fixed, outer].map(|guard| (*kind, guard))
+    })
 }
 
 /// Waits until the two renewed locks of each kind have just been renewed: their leases begin now.
@@ -237,7 +220,7 @@ fn after_a_hang_of_a_lease_the_holder_is_notified_before_another_client_has_the_
     let rivals = builder_of(deployment, lease, timeout(lease) * 3)
         .build()
         .unwrap();
-    let held = Held::of_all_kinds(&ours, lease);
+    let held = hold_all_kinds(&ours, lease);
     let events = ours.events();
     let hang = barriers();
     thread::scope(|scope| {
@@ -275,10 +258,8 @@ fn after_a_hang_of_a_lease_the_holder_is_notified_before_another_client_has_the_
     lost.sort_unstable();
     names.sort_unstable();
     assert_eq!(lost, names, "one event for each loss");
-    for one in held {
-        for guard in [one.renewed, one.fixed].into_iter().chain(one.nested) {
-            assert_error!(guard.unlock(), Lost);
-        }
+    for guard in held.into_iter().flat_map(|(_, guards)| guards) {
+        assert_error!(guard.unlock(), Lost);
     }
 }
 
@@ -289,7 +270,7 @@ fn a_hang_of_half_a_lease_loses_no_lock(deployment: &Deployment) {
     // A confirmation without a reply would put off the renewal until the hang has ended.
     let ours = builder_of(deployment, lease, timeout(lease)).confirm_every(Duration::ZERO);
     let ours = ours.build().unwrap();
-    let held = Held::of_all_kinds(&ours, lease * 4);
+    let held = hold_all_kinds(&ours, lease * 4);
     let hang = barriers();
     thread::scope(|scope| {
         call_all(scope, &callers, lease, &hang);
@@ -317,11 +298,8 @@ fn a_hang_of_half_a_lease_loses_no_lock(deployment: &Deployment) {
         );
         throughout(lease, "held", stands);
         assert!(waiting.iter().all(|rival| !rival.is_finished()));
-        for one in held {
-            let [outer, inner] = one.nested;
-            for guard in [one.renewed, inner, outer, one.fixed] {
-                guard.unlock().expect("it was held all the time");
-            }
+        for guard in held.into_iter().flat_map(|(_, guards)| guards) {
+            guard.unlock().expect("it was held all the time");
         }
         for rival in waiting {
             rival.join().expect("no panic").expect("the lock");

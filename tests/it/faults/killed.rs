@@ -31,9 +31,7 @@ pub fn hold_and_queue(arguments: &[&str]) {
     let kind = kinds::named(kind);
     let levels: u32 = levels.parse().expect("a number of levels");
     let queue: usize = queue.parse().expect("a number of threads");
-    let client = deployment::builder_of(target)
-        .build()
-        .expect("the settings are valid");
+    let client = deployment::builder_of(target).build().unwrap();
     let lock = (kind.lock)(&client, name);
     let rival = (kind.rival)(&client, name);
     for _ in 0..levels {
@@ -143,17 +141,13 @@ fn a_killed_waiter_blocks_no_other(deployment: &Deployment, kind: &Kind, queue: 
     let lease = SOON.get() * 6;
     held.lock_with(Lease::fixed(lease)).expect("it is free");
     let mut killed = start(deployment, kind, &name, 0, queue);
-    eventually("the waiter to subscribe", || {
-        in_redis::listeners(server, &name) == 1
-    });
+    in_redis::await_listeners(server, &name, 1);
     let others = deployment.client();
     thread::scope(|scope| {
         let waiter = scope.spawn(|| takes(&*(kind.rival)(&others, &name)));
         eventually("both to listen", || in_redis::listeners(server, &name) == 2);
         killed.kill();
-        eventually("one listener to be gone", || {
-            in_redis::listeners(server, &name) == 1
-        });
+        in_redis::await_listeners(server, &name, 1);
         within(SLIP.get() * 2, "from release to hold", || {
             held.unlock().expect("it is held");
             waiter.join().expect("it has the lock");

@@ -145,31 +145,6 @@ fn each_of_many_requests_sent_together_is_seen_and_gets_its_own_fault() {
     client.sees_fin();
 }
 
-#[test]
-fn a_script_is_recognised_by_its_source_and_by_its_hash() {
-    let (_server, proxy) = server_and_proxy();
-    proxy.name_script("mine", "return 7");
-    let source = include_str!("../../../lua/renew.lua");
-    let hash = sha1_smol::Sha1::from(source).digest().to_string();
-    let (seen, names) = crossbeam_channel::unbounded();
-    proxy.on_request(move |request| {
-        let names = ["mine", "renew", "acquire"];
-        let runs = names.into_iter().filter(|name| request.runs(name));
-        seen.send(runs.collect::<Vec<_>>())
-            .expect("the test listens");
-        Fault::Pass
-    });
-    let mut client = Client::of(&proxy);
-    client.ask(&["EVAL", "return 7", "0"], ":7\r\n");
-    let arguments = ["1", "lock", "owner", "0", ""];
-    for call in [["eval", source], ["EVALSHA", &hash]] {
-        client.ask(&[&call[..], &arguments].concat(), "*1\r\n:0\r\n");
-    }
-    client.ask(&["ECHO", &hash], "$40\r\n");
-    let seen: Vec<_> = names.try_iter().collect();
-    assert_eq!(seen, [vec!["mine"], vec!["renew"], vec!["renew"], vec![]]);
-}
-
 /// What a client sees of a fault, and whether the server executes the request.
 #[test]
 fn each_fault_affects_the_request_or_its_reply() {

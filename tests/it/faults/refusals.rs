@@ -15,7 +15,7 @@ use redis::Connection;
 use crate::support::outcome::take_and_release;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, Millis, SLIP, SOON, eventually, millis};
-use crate::support::{builder, unique};
+use crate::support::{builder, run, unique};
 
 /// The time that the documentation allows a call beyond its timeouts.
 const GRACE: Duration = Duration::from_millis(250);
@@ -83,15 +83,6 @@ struct Condition {
     expected: Expected,
 }
 
-/// Runs one command, whose words are separated by spaces.
-fn run(redis: &mut Connection, command: &str) {
-    let mut words = command.split(' ');
-    let mut request = redis::cmd(words.next().expect("a command"));
-    request.arg(words.collect::<Vec<_>>());
-    let answer = request.exec(redis);
-    answer.unwrap_or_else(|error| panic!("{command}: {error}"));
-}
-
 fn timeout() -> Duration {
     millis(300)
 }
@@ -101,7 +92,7 @@ fn client(url: &str) -> LockClient {
         .watchdog_lease(LONG.get())
         .command_timeout(timeout())
         .build()
-        .expect("the settings are valid")
+        .unwrap()
 }
 
 /// Makes one call under the condition.

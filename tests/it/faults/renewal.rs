@@ -47,11 +47,7 @@ fn of_a_thousand_locks_three_lost_ones_are_reported_and_all_others_are_renewed(
     deployment: &Deployment,
 ) {
     let lease = LEASE.get() * 2;
-    let client = deployment
-        .builder()
-        .watchdog_lease(lease)
-        .build()
-        .expect("the settings are valid");
+    let client = deployment.builder().watchdog_lease(lease).build().unwrap();
     let mut names = names("many", MANY);
     let mut guards = hold(&client, &names);
     throughout(lease, "all are held", || {

@@ -43,7 +43,7 @@ fn each(work: impl Fn(Kind, &Server, &LockClient) + Sync) {
 fn calls_end_in_time_and_their_effect_is_certain_afterwards() {
     each(|kind, server, client| {
         let steps = kind.of(client, "steps");
-        let (semaphore, leased) = (client.semaphore("steps"), client.leased_semaphore("steps"));
+        let (semaphore, leased) = (steps.semaphore(), steps.leased());
         match kind {
             Kind::Latch => steps.close(10),
             _ => steps.add(10).unwrap(),

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Semaphore};
+use leasehold::Error;
 
 use super::lost_replies::Proxied;
 use super::{Kind, Steps};
@@ -15,14 +15,6 @@ use crate::support::timing::{A_WHILE, SOON, eventually, throughout, within};
 use crate::support::traffic;
 
 use Kind::{Latch, Semaphore as Permits};
-
-fn semaphore(steps: &Steps) -> Semaphore {
-    steps.client.semaphore(&steps.name)
-}
-
-fn latch(steps: &Steps) -> leasehold::CountDownLatch {
-    steps.client.count_down_latch(&steps.name)
-}
 
 /// A call whose reply is a refusal or a zero, a change of another client after which the call would
 /// change the number, and the number after that change.
@@ -40,7 +32,7 @@ const REFUSED: [Refused; 7] = [
         Permits,
         "take_permits",
         0,
-        |one| !semaphore(one).try_acquire(3, SOON.get() / 10).unwrap(),
+        |one| !one.semaphore().try_acquire(3, SOON.get() / 10).unwrap(),
         |test| test.view.add(4).unwrap(),
         4,
     ),
@@ -48,7 +40,7 @@ const REFUSED: [Refused; 7] = [
         Permits,
         "drain_permits",
         0,
-        |one| semaphore(one).drain().unwrap() == 0,
+        |one| one.semaphore().drain().unwrap() == 0,
         |test| test.view.add(4).unwrap(),
         4,
     ),
@@ -56,15 +48,15 @@ const REFUSED: [Refused; 7] = [
         Permits,
         "add_permits",
         i32::MAX as i64,
-        |one| matches!(semaphore(one).release(1), Err(Error::Config { .. })),
-        |test| semaphore(&test.view).drain().map(drop).unwrap(),
+        |one| matches!(one.semaphore().release(1), Err(Error::Config { .. })),
+        |test| test.view.semaphore().drain().map(drop).unwrap(),
         0,
     ),
     (
         Permits,
         "set_number",
         5,
-        |one| !semaphore(one).try_set_permits(3).unwrap(),
+        |one| !one.semaphore().try_set_permits(3).unwrap(),
         |test| test.proxied.server.run(&format!("DEL {}", test.view.name)),
         0,
     ),
@@ -73,7 +65,7 @@ const REFUSED: [Refused; 7] = [
         Latch,
         "count_down",
         0,
-        |one| latch(one).count_down().unwrap() == 0,
+        |one| one.latch().count_down().unwrap() == 0,
         |test| test.view.close(3),
         3,
     ),
@@ -82,7 +74,7 @@ const REFUSED: [Refused; 7] = [
         Latch,
         "count_down",
         1,
-        |one| latch(one).count_down().unwrap() == 0,
+        |one| one.latch().count_down().unwrap() == 0,
         |test| test.view.close(3),
         3,
     ),
@@ -91,7 +83,7 @@ const REFUSED: [Refused; 7] = [
         Latch,
         "set_number",
         1,
-        |one| !latch(one).try_set_count(3).unwrap(),
+        |one| !one.latch().try_set_count(3).unwrap(),
         |test| test.view.open().unwrap(),
         0,
     ),
@@ -121,9 +113,9 @@ fn a_request_before_one_that_was_refused() {
     ] {
         let test = Proxied::of(Permits, 10);
         let gate = test.proxied.hold_back_once("take_permits");
-        semaphore(&test.steps).acquire(3).unwrap();
+        test.steps.semaphore().acquire(3).unwrap();
         test.proxied.server.run(refuse);
-        assert_error!(semaphore(&test.steps).release(1), Redis, "{refuse}");
+        assert_error!(test.steps.semaphore().release(1), Redis, "{refuse}");
         test.proxied.server.run(permit);
         gate.open();
         eventually("the late request", || gate.passed() == 1);
@@ -139,8 +131,8 @@ fn a_refused_repetition_is_no_refusal_of_the_call() {
         test.proxied.server.run("CONFIG SET maxmemory 1");
         test.proxied.fault_once(script, &Fault::SwallowRequest);
         let result = match script {
-            "count_down" => latch(&test.steps).count_down().map(drop),
-            _ => latch(&test.steps).try_set_count(3).map(drop),
+            "count_down" => test.steps.latch().count_down().map(drop),
+            _ => test.steps.latch().try_set_count(3).map(drop),
         };
         let is_expected = match script {
             "count_down" => is_not_released(&result),
@@ -158,7 +150,7 @@ fn a_refused_repetition_is_no_refusal_of_the_call() {
 #[test]
 fn a_request_that_arrives_after_it_was_undone_takes_no_permits() {
     let test = Proxied::of(Permits, 10);
-    let semaphore = semaphore(&test.steps);
+    let semaphore = test.steps.semaphore();
     let gate = Gate::new();
     let fault = Fault::HoldBack(gate.clone());
     test.proxied.fault_always("take_permits", &fault);
@@ -190,7 +182,7 @@ fn a_repeated_request_writes_so_that_replicas_can_confirm_it() {
     let fault = Fault::SwallowReply;
     test.proxied.fault_once("take_permits", &fault);
     traffic::reset(&test.proxied.server);
-    assert!(semaphore(&test.steps).try_acquire(3, SOON.get()).unwrap());
+    assert!(test.steps.semaphore().try_acquire(3, SOON.get()).unwrap());
     let calls = traffic::calls(&test.proxied.server);
     // A busy machine repeats it more often.
     assert!(calls["incrby"] == 1 && calls["pexpire"] >= 2, "{calls:?}");
@@ -203,7 +195,7 @@ fn few_records_are_kept() {
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let semaphore = semaphore(&test.steps);
+                let semaphore = test.steps.semaphore();
                 for _ in 0..50 {
                     semaphore.acquire(1).unwrap();
                     semaphore.release(1).unwrap();

@@ -102,7 +102,7 @@ fn a_thread_that_wants_many_permits_is_not_passed_by_others() {
     let server = Server::start();
     let steps = semaphore(&server, 3);
     let listens = || steps.client.stats().wakeups_by_message > 0;
-    let semaphore = steps.client.semaphore(&steps.name);
+    let semaphore = steps.semaphore();
     let now = |permits| semaphore.try_acquire(permits, Duration::ZERO);
     thread::scope(|scope| {
         let many = scope.spawn(|| semaphore.acquire(5));
@@ -122,7 +122,7 @@ fn a_thread_that_wants_many_permits_is_not_passed_by_others() {
     });
     assert!(now(3).unwrap() && semaphore.available().unwrap() == 1);
     let steps = self::semaphore(&server, 1);
-    let semaphore = steps.client.semaphore(&steps.name);
+    let semaphore = steps.semaphore();
     thread::scope(|scope| {
         let many = scope.spawn(|| semaphore.try_acquire(2, A_WHILE.get() * 3));
         eventually("it waits", || steps.client.stats().wakeups_by_message > 0);

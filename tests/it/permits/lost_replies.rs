@@ -54,31 +54,19 @@ fn nothing<T>(result: Result<T>) -> Result<Option<Permit>> {
     result.map(|_| None)
 }
 
-fn semaphore(steps: &Steps) -> leasehold::Semaphore {
-    steps.client.semaphore(&steps.name)
-}
-
-fn leased(steps: &Steps) -> leasehold::LeasedSemaphore {
-    steps.client.leased_semaphore(&steps.name)
-}
-
-fn latch(steps: &Steps) -> leasehold::CountDownLatch {
-    steps.client.count_down_latch(&steps.name)
-}
-
 const CALLS: [Call; 10] = calls! {
-    Semaphore "take_permits" 10 => 7 Undone: |one| nothing(semaphore(one).acquire(3));
+    Semaphore "take_permits" 10 => 7 Undone: |one| nothing(one.semaphore().acquire(3));
     Semaphore "take_permits" 10 => 7 Undone: |one| {
-        nothing(semaphore(one).try_acquire(3, SOON.get() / 10))
+        nothing(one.semaphore().try_acquire(3, SOON.get() / 10))
     };
-    Semaphore "add_permits" 10 => 12 Done: |one| nothing(semaphore(one).release(2));
-    Semaphore "add_permits" 10 => 6 Done: |one| nothing(semaphore(one).add_permits(-4));
-    Semaphore "drain_permits" 10 => 0 Undone: |one| nothing(semaphore(one).drain());
-    Semaphore "set_number" 0 => 5 Either: |one| nothing(semaphore(one).try_set_permits(5));
+    Semaphore "add_permits" 10 => 12 Done: |one| nothing(one.semaphore().release(2));
+    Semaphore "add_permits" 10 => 6 Done: |one| nothing(one.semaphore().add_permits(-4));
+    Semaphore "drain_permits" 10 => 0 Undone: |one| nothing(one.semaphore().drain());
+    Semaphore "set_number" 0 => 5 Either: |one| nothing(one.semaphore().try_set_permits(5));
     Leased "permit_acquire" 3 => 2 Undone: |one| one.wait().map(Some);
-    Leased "permit_release" 3 => 3 Done: |one| nothing(leased(one).acquire()?.release());
-    Latch "count_down" 5 => 4 Done: |one| nothing(latch(one).count_down());
-    Latch "set_number" 0 => 3 Either: |one| nothing(latch(one).try_set_count(3));
+    Leased "permit_release" 3 => 3 Done: |one| nothing(one.leased().acquire()?.release());
+    Latch "count_down" 5 => 4 Done: |one| nothing(one.latch().count_down());
+    Latch "set_number" 0 => 3 Either: |one| nothing(one.latch().try_set_count(3));
 };
 
 /// A number as a client behind the proxy uses it, and its view without the proxy.

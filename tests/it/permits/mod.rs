@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Interrupt, Lease, LockClient, PermitGuard, Result};
+use leasehold::{
+    CountDownLatch, Interrupt, Lease, LeasedSemaphore, LockClient, PermitGuard, Result, Semaphore,
+};
 
 use crate::support::outcome::{assert_error, stay_waiting};
 use crate::support::server::Server;
@@ -63,21 +65,29 @@ impl Steps {
         self.kind.of(client, &self.name)
     }
 
+    pub fn semaphore(&self) -> Semaphore {
+        self.client.semaphore(&self.name)
+    }
+
+    pub fn leased(&self) -> LeasedSemaphore {
+        self.client.leased_semaphore(&self.name)
+    }
+
+    pub fn latch(&self) -> CountDownLatch {
+        self.client.count_down_latch(&self.name)
+    }
+
     /// Makes threads wait until there are this many steps. A new semaphore needs no preparation.
     pub fn close(&self, steps: u64) {
         if self.kind == Kind::Latch {
-            let latch = self.client.count_down_latch(&self.name);
-            assert!(latch.try_set_count(steps).unwrap());
+            assert!(self.latch().try_set_count(steps).unwrap());
         }
     }
 
     /// A step, for which threads wait.
     pub fn open(&self) -> Result<()> {
         match self.kind {
-            Kind::Latch => {
-                let latch = self.client.count_down_latch(&self.name);
-                latch.count_down().map(drop)
-            }
+            Kind::Latch => self.latch().count_down().map(drop),
             _ => self.add(1),
         }
     }
@@ -85,11 +95,8 @@ impl Steps {
     /// Adds permits, which may be the first.
     pub fn add(&self, permits: i32) -> Result<()> {
         match self.kind {
-            Kind::Semaphore => self.client.semaphore(&self.name).add_permits(permits),
-            Kind::Leased => {
-                let semaphore = self.client.leased_semaphore(&self.name);
-                semaphore.add_permits(permits)
-            }
+            Kind::Semaphore => self.semaphore().add_permits(permits),
+            Kind::Leased => self.leased().add_permits(permits),
             Kind::Latch => panic!("it has no permits"),
         }
     }
@@ -105,73 +112,62 @@ impl Steps {
     /// Waits without a limit, except for that of the library.
     pub fn wait(&self) -> Result<Permit> {
         match self.kind {
-            Kind::Semaphore => self.client.semaphore(&self.name).acquire(1).map(none),
-            Kind::Leased => {
-                let semaphore = self.client.leased_semaphore(&self.name);
-                semaphore.acquire().map(|guard| Permit(Some(guard)))
-            }
-            Kind::Latch => self.client.count_down_latch(&self.name).wait().map(none),
+            Kind::Semaphore => self.semaphore().acquire(1).map(none),
+            Kind::Leased => self.leased().acquire().map(Some).map(Permit),
+            Kind::Latch => self.latch().wait().map(none),
         }
     }
 
     pub fn wait_for(&self, time: Duration) -> Result<Option<Permit>> {
         let is_taken = match self.kind {
-            Kind::Semaphore => self.client.semaphore(&self.name).try_acquire(1, time),
+            Kind::Semaphore => self.semaphore().try_acquire(1, time)?,
             Kind::Leased => {
-                let semaphore = self.client.leased_semaphore(&self.name);
-                let guard = semaphore.try_acquire(time, Lease::RENEWED);
-                return guard.map(|guard| guard.map(|guard| Permit(Some(guard))));
+                let guard = self.leased().try_acquire(time, Lease::RENEWED)?;
+                return Ok(guard.map(|guard| Permit(Some(guard))));
             }
-            Kind::Latch => self.client.count_down_latch(&self.name).wait_for(time),
+            Kind::Latch => self.latch().wait_for(time)?,
         };
-        is_taken.map(|is_taken| is_taken.then_some(Permit(None)))
+        Ok(is_taken.then_some(Permit(None)))
     }
 
     /// Waits until the interrupt is raised, at most for `limit` if there is one.
-    pub fn wait_interruptibly(&self, limit: Option<Duration>, interrupt: &Interrupt) -> Result<()> {
-        let (client, name) = (&self.client, &self.name);
-        match (self.kind, limit) {
-            (Kind::Semaphore, None) => client.semaphore(name).acquire_interruptibly(1, interrupt),
-            (Kind::Semaphore, Some(limit)) => {
-                let semaphore = client.semaphore(name);
-                let taken = semaphore.try_acquire_interruptibly(1, limit, interrupt);
+    pub fn wait_interruptibly(&self, limit: Option<Duration>, end: &Interrupt) -> Result<()> {
+        let (semaphore, leased, latch) = (self.semaphore(), self.leased(), self.latch());
+        let lease = Lease::RENEWED;
+        let Some(limit) = limit else {
+            return match self.kind {
+                Kind::Semaphore => semaphore.acquire_interruptibly(1, end),
+                Kind::Leased => leased.acquire_interruptibly(lease, end).map(drop),
+                Kind::Latch => latch.wait_interruptibly(end),
+            };
+        };
+        match self.kind {
+            Kind::Semaphore => {
+                let taken = semaphore.try_acquire_interruptibly(1, limit, end);
                 taken.map(drop)
             }
-            (Kind::Leased, None) => {
-                let semaphore = client.leased_semaphore(name);
-                let guard = semaphore.acquire_interruptibly(Lease::RENEWED, interrupt);
+            Kind::Leased => {
+                let guard = leased.try_acquire_interruptibly(limit, lease, end);
                 guard.map(drop)
             }
-            (Kind::Leased, Some(limit)) => {
-                let semaphore = client.leased_semaphore(name);
-                let lease = Lease::RENEWED;
-                let guard = semaphore.try_acquire_interruptibly(limit, lease, interrupt);
-                guard.map(drop)
-            }
-            (Kind::Latch, None) => client.count_down_latch(name).wait_interruptibly(interrupt),
-            (Kind::Latch, Some(limit)) => {
-                let latch = client.count_down_latch(name);
-                latch.wait_for_interruptibly(limit, interrupt).map(drop)
-            }
+            Kind::Latch => latch.wait_for_interruptibly(limit, end).map(drop),
         }
     }
 
     pub fn give_back(&self, permit: Permit) -> Result<()> {
-        match permit.0 {
-            Some(guard) => guard.release(),
-            None => self.client.semaphore(&self.name).release(1),
+        match (permit.0, self.kind) {
+            (Some(guard), _) => guard.release(),
+            (None, Kind::Semaphore) => self.semaphore().release(1),
+            (None, _) => Ok(()),
         }
     }
 
     /// The number of free permits, or the count.
     pub fn left(&self) -> Result<i64> {
         match self.kind {
-            Kind::Semaphore => self.client.semaphore(&self.name).available().map(i64::from),
-            Kind::Leased => self.client.leased_semaphore(&self.name).available(),
-            Kind::Latch => {
-                let count = self.client.count_down_latch(&self.name).count();
-                count.map(|count| i64::try_from(count).expect("a small count"))
-            }
+            Kind::Semaphore => self.semaphore().available().map(i64::from),
+            Kind::Leased => self.leased().available(),
+            Kind::Latch => self.latch().count().map(|count| count as i64),
         }
     }
 }
@@ -212,7 +208,7 @@ fn a_wait_ends_in_time_and_by_an_interrupt_and_the_next_thread_goes_on() {
                 }
             });
             steps.open().unwrap();
-            steps.give_back_if_any(next.join().unwrap());
+            steps.give_back(next.join().unwrap()).unwrap();
         });
         // Raised before, although there is a step.
         for limit in [None, Some(SOON.get())] {
@@ -222,15 +218,6 @@ fn a_wait_ends_in_time_and_by_an_interrupt_and_the_next_thread_goes_on() {
             if kind == Kind::Semaphore {
                 steps.open().unwrap();
             }
-        }
-    }
-}
-
-impl Steps {
-    /// A latch has no permits.
-    fn give_back_if_any(&self, permit: Permit) {
-        if self.kind != Kind::Latch {
-            self.give_back(permit).unwrap();
         }
     }
 }

@@ -35,7 +35,6 @@ const ROLES: &[(&str, Role)] = &[
     ("without_threads", limits::threads::without_threads),
     ("shut_down", lifetime::shutdown::shut_down),
     ("many_pairs", limits::growth::many_pairs),
-    ("many_clients", limits::growth::many_clients),
     (
         "many_abandoned_leases",
         limits::growth::many_abandoned_leases,

@@ -35,6 +35,15 @@ pub fn connect(url: &str) -> redis::Connection {
     client.get_connection().expect("the server replies")
 }
 
+/// Runs one command, whose words are separated by spaces.
+#[track_caller]
+pub fn run(redis: &mut redis::Connection, command: &str) {
+    let mut words = command.split(' ');
+    let mut cmd = redis::cmd(words.next().expect("a command"));
+    let reply = cmd.arg(words.collect::<Vec<_>>()).exec(redis);
+    reply.unwrap_or_else(|error| panic!("{command}: {error}"));
+}
+
 /// The server's log of refused commands, except for the name of the connections, which the locks do
 /// not need.
 pub fn refused(server: &server::Server) -> Vec<String> {

@@ -118,8 +118,7 @@ fn channels_that_are_wanted_together_are_subscribed_by_one_command() {
     let holder = place.rival();
     let names = held(&holder, "together", 50);
     let requests = Requests::of(&place);
-    let waiter = place.builder(SOON.get()).build();
-    let waiter = waiter.expect("the settings are valid");
+    let waiter = place.builder(SOON.get()).build().unwrap();
     wait_for_all(&holder, &waiter, &names, || {
         requests.await_waiters(names.len());
         assert_eq!(requests.subscriptions(), 1, "the control channel");
@@ -146,8 +145,10 @@ fn forbidden_channels_do_not_affect_those_that_are_subscribed_with_them() {
     );
     let requests = Requests::of(&place);
     let waiter = place.builder(SOON.get());
-    let waiter = waiter.credentials(Some("worker"), "secret").build();
-    let waiter = waiter.expect("the settings are valid");
+    let waiter = waiter
+        .credentials(Some("worker"), "secret")
+        .build()
+        .unwrap();
     wait_for_all(&holder, &waiter, &all, || {
         requests.await_waiters(all.len());
         requests.gate.open();

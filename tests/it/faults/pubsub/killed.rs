@@ -8,7 +8,7 @@ use super::commands_in;
 use crate::faults::deployment::Deployment;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SOON, millis};
-use crate::support::{traffic, unique};
+use crate::support::{run, traffic, unique};
 
 everywhere! {
     a_lock_changes_hands_although_subscribers_are_killed;
@@ -22,9 +22,7 @@ fn kill_subscribers(deployment: &Deployment, every: Duration, stop: &AtomicBool)
     let end = Instant::now() + SOON.get() * 2;
     while !stop.load(Ordering::Relaxed) && Instant::now() < end {
         for redis in &mut servers {
-            let mut kill = redis::cmd("CLIENT");
-            let kill = kill.arg(&["KILL", "TYPE", "pubsub"]).exec(redis);
-            kill.expect("the server replies");
+            run(redis, "CLIENT KILL TYPE pubsub");
         }
         thread::sleep(every);
     }

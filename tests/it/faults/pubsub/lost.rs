@@ -10,7 +10,7 @@ use crate::faults::in_redis;
 use crate::support::client;
 use crate::support::proxy;
 use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis};
+use crate::support::timing::{LEASE, SLIP, SOON, millis};
 use crate::support::unique;
 
 /// A waiter gets the lock at the end of the lease that Redis reported, although the lock is
@@ -34,9 +34,7 @@ fn a_waiter_without_messages_has_the_lock_at_the_end_of_the_lease() {
                 let got = Instant::now();
                 lock.unlock().map(|()| got)
             });
-            eventually("it waits", || {
-                in_redis::listeners(&server, lock.name()) == 1
-            });
+            in_redis::await_listeners(&server, lock.name(), 1);
             let released = Instant::now();
             lock.unlock().expect("it is held");
             let got = waiting.join().expect("no panic").expect("the lock");

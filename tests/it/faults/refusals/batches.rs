@@ -28,7 +28,7 @@ fn of_many_locks_two_lose_the_permission_in_scripts_and_all_others_are_renewed()
     let client = builder(&format!("redis://worker:secret@{}", server.address()))
         .watchdog_lease(lease)
         .build()
-        .expect("the settings are valid");
+        .unwrap();
     let events = client.events();
     let mut guards: Vec<LockGuard> = (0..MANY)
         .map(|at| {

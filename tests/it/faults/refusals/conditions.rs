@@ -10,7 +10,7 @@ use super::{Condition, Expected, NO_PERMISSION, Refused, Retried, Works, check_a
 use crate::support::outcome::{assert_error, take_and_release};
 use crate::support::server::{Port, Server};
 use crate::support::timing::{SOON, eventually, millis};
-use crate::support::{builder, client};
+use crate::support::{builder, client, run};
 
 fn nothing_else(_: &Server, _: &mut Connection) {}
 
@@ -174,9 +174,7 @@ const SLOW: [Condition; 10] = [
 
 fn follow_no_server(_: &Server, admin: &mut Connection) {
     let closed = Port::reserve();
-    let mut follow = redis::cmd("REPLICAOF");
-    let follow = follow.arg("127.0.0.1").arg(closed.number()).exec(admin);
-    follow.expect("the server replies");
+    run(admin, &format!("REPLICAOF 127.0.0.1 {}", closed.number()));
 }
 
 /// Loading takes longer than all calls.
@@ -242,13 +240,13 @@ fn authenticated_connections_survive_a_new_password() {
     let renewals = || client.stats().renewals;
     eventually("a renewal", || renewals() > 0);
     let mut admin = server.connection();
-    super::run(&mut admin, "CONFIG SET requirepass secret");
+    run(&mut admin, "CONFIG SET requirepass secret");
     let before = renewals();
     take_and_release(&client.reentrant_lock("free"));
     eventually("a renewal", || renewals() > before);
     guard.unlock().expect("it is held");
     assert_eq!(client.stats().renewals_failed, 0);
-    super::run(&mut admin, "CONFIG SET requirepass ");
+    run(&mut admin, "CONFIG SET requirepass ");
 }
 
 /// The error of one thread does not say which client holds the lock, so every thread sends its own

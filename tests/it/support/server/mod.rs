@@ -129,10 +129,7 @@ impl Server {
     /// Runs one command, whose words are separated by spaces.
     #[track_caller]
     pub fn run(&self, command: &str) {
-        let mut words = command.split(' ');
-        let mut cmd = redis::cmd(words.next().expect("a command"));
-        cmd.arg(words.collect::<Vec<_>>());
-        self.ask::<()>(&cmd);
+        super::run(&mut self.connection(), command);
     }
 
     /// From now on the server hangs: it accepts connections and bytes, and replies nothing.
