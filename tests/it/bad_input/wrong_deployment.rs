@@ -118,7 +118,7 @@ fn a_server_of_another_kind_is_reported_at_once() {
         let all = words.iter().all(|word| text.contains(word));
         assert!(all, "not {words:?}: {text}");
     };
-    let [by_name, by_cluster] = [&sentinel, &server].map(|at| at.url());
+    let [by_name, by_cluster] = [&sentinel, &server].map(Server::url);
     let no_sentinel = &["is not a sentinel", "26379"];
     says(by_sentinels(&[server.url()]), &server, no_sentinel);
     let wants_sentinels = &["builder_sentinel"];

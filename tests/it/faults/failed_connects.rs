@@ -139,7 +139,7 @@ fn a_server_that_accepts_no_connection_is_used_through_the_open_ones() {
     let server = Server::start();
     let admin = &mut server.connection();
     let client = goes_on(&server.url(), admin, |admin| {
-        run(admin, "CONFIG SET port 0")
+        run(admin, "CONFIG SET port 0");
     });
     is_asked_once(&client, admin);
     let server = Server::start();

@@ -4,10 +4,11 @@
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock, LostReason};
+use leasehold::{Lease, Lock, LostReason};
 
 use super::deployment::Deployment;
 use super::kinds::KINDS;
+use crate::support::outcome::assert_lost;
 use crate::support::process::Task;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SOON, eventually, millis, within};
@@ -80,9 +81,7 @@ pub fn a_waiting_thread_gets_the_lock_within_a_second(
             waiting.join().unwrap();
         });
     });
-    let result = lock.unlock();
-    let reason = LostReason::Deleted;
-    assert!(matches!(result, Err(Error::Lost { reason: found, .. }) if found == reason));
+    assert_lost(&lock.unlock(), LostReason::Deleted);
 }
 
 #[test]

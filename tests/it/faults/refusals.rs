@@ -167,7 +167,8 @@ fn check_all_calls(condition: &Condition) {
     let inner = inner.expect("a reply").expect("this thread holds it");
     let freed = hold(&client, "freed", freed_lease);
     let freed_by = Instant::now() + freed_lease;
-    let freed_name = freed.name().to_owned();
+    let is_locked = client.reentrant_lock(freed.name());
+    let is_locked = || is_locked.is_locked().expect("a reply");
     let renewed = renewing.reentrant_lock(&unique("renewed")).acquire();
     let renewed = renewed.expect("it is free");
     let before = renewing.stats();
@@ -245,16 +246,8 @@ fn check_all_calls(condition: &Condition) {
     renewed.check().expect("it was held all the time");
     outer.unlock().expect("it was held all the time");
     renewed.unlock().expect("it was held all the time");
-    eventually("the lock to be free", || {
-        !client
-            .reentrant_lock(&freed_name)
-            .is_locked()
-            .expect("a reply")
-    });
-    assert!(
-        Instant::now() < freed_by,
-        "only the end of its lease released it"
-    );
+    eventually("the lock to be free", || !is_locked());
+    assert!(Instant::now() < freed_by, "only its lease has ended");
     take_and_release(&free);
     if !expected.connections_are_kept {
         let now = connections(&mut server.connection());
@@ -263,9 +256,6 @@ fn check_all_calls(condition: &Condition) {
     }
     let stats = client.stats();
     let losses = u64::from(matches!(expected.force_unlock, Works));
-    assert_eq!(
-        (stats.lost, renewing.stats().lost),
-        (losses, 0),
-        "{stats:?}"
-    );
+    let lost = (stats.lost, renewing.stats().lost);
+    assert_eq!(lost, (losses, 0), "{stats:?}");
 }

@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lease, LockClient, LockGuard, LostReason};
+use leasehold::{Lease, LockClient, LockGuard, LostReason};
 use redis::Connection;
 
 use super::deployment::Deployment;
 use super::proxied_server::ProxiedServer;
+use crate::support::outcome::assert_lost;
 use crate::support::proxy::Fault;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout};
 use crate::support::unique;
@@ -80,42 +81,25 @@ fn of_a_thousand_locks_three_lost_ones_are_reported_and_all_others_are_renewed(
     for (guard, _, reason) in &lost {
         let bound = (lease * 2 / 3 + SLIP.get()).saturating_sub(start.elapsed());
         assert_eq!(guard.lost().recv_timeout(bound), Ok(*reason));
-        let checked = guard.check();
-        assert!(
-            matches!(checked, Err(Error::Lost { reason: found, .. }) if found == *reason),
-            "{checked:?}"
-        );
+        assert_lost(&guard.check(), *reason);
     }
     // A lock that is renewed in time has a third of its lease left at that moment.
-    let homes = deployment.by_server(&names);
-    let mut homes: Vec<_> = homes
-        .into_iter()
-        .map(|(s, names)| (s.connection(), names))
-        .collect();
+    let homes = deployment.by_server(&names).into_iter();
+    let mut homes: Vec<_> = homes.map(|(s, names)| (s.connection(), names)).collect();
     throughout(lease * 3 / 2, "renewed in time", || {
         thread::sleep(millis(20));
-        let in_time = |(redis, names): &mut (Connection, Vec<String>)| {
-            shortest_left(redis, names) > lease / 6
-        };
-        homes.iter_mut().all(in_time)
-            && guards
-                .iter()
-                .all(|guard| guard.check().is_ok() && guard.remaining() > lease / 6)
+        let is_in_time = |guard: &LockGuard| guard.check().is_ok() && guard.remaining() > lease / 6;
+        let mut homes = homes.iter_mut();
+        homes.all(|(redis, names)| shortest_left(redis, names) > lease / 6)
+            && guards.iter().all(is_in_time)
     });
     let stats = client.stats();
     assert_eq!(stats.lost, 3, "{stats:?}");
     for (guard, name, reason) in lost {
-        let unlocked = guard.unlock();
-        assert!(
-            matches!(unlocked, Err(Error::Lost { reason: found, .. }) if found == reason),
-            "{unlocked:?}"
-        );
+        assert_lost(&guard.unlock(), reason);
+        // The lock of another owner stays.
         let left: bool = deployment.ask("EXISTS", &name);
-        assert_eq!(
-            left,
-            reason == LostReason::Taken,
-            "the other owner's lock stays"
-        );
+        assert_eq!(left, reason == LostReason::Taken);
     }
     for guard in guards {
         guard.unlock().expect("it is held");

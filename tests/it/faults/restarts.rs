@@ -6,11 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
-use leasehold::{Error, Lease, LockClient, LockClientBuilder, LockEvent, LockGuard, LostReason};
+use leasehold::{Lease, LockClient, LockClientBuilder, LockEvent, LockGuard, LostReason};
 
 use super::deployment::Deployment;
 use super::in_redis;
 use super::kinds::{KINDS, Kind};
+use crate::support::outcome::assert_lost;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, Millis, SOON, eventually, throughout};
 use crate::support::{builder, unique};
@@ -28,10 +29,7 @@ struct Holder {
 impl Holder {
     /// Holds two locks of each kind: one is renewed, and one has a fixed lease.
     fn of_all_kinds(builder: LockClientBuilder) -> Self {
-        let client = builder
-            .watchdog_lease(LONG.get())
-            .build()
-            .expect("the settings are valid");
+        let client = builder.watchdog_lease(LONG.get()).build().unwrap();
         let mut held = Vec::new();
         for kind in &KINDS {
             for lease in [Lease::RENEWED, Lease::fixed(LONG.get())] {
@@ -47,49 +45,37 @@ impl Holder {
         }
     }
 
-    fn names(&self) -> Vec<String> {
-        let names = self.held.iter().map(|(_, guard)| guard.name().to_owned());
-        names.collect()
-    }
-
-    /// Asserts that each guard, the events and each unlock report the loss and its reason while the
-    /// lease still runs. The watchdog asks after two thirds of it, so that the last third is left
-    /// for a machine that is busy with other tests. When the lease ends, the reason would be
+    /// Asserts that each guard, the events and each unlock report that the key was deleted, while
+    /// the lease still runs. The watchdog asks after two thirds of it, so that the last third is
+    /// left for a machine that is busy with other tests. When the lease ends, the reason would be
     /// another.
     #[track_caller]
-    fn assert_notified(self, reason: LostReason) {
+    fn assert_notified(self) {
         let end = Instant::now() + LONG.get();
         let losses = u64::try_from(self.held.len()).expect("a few");
         for (_, guard) in &self.held {
             let loss = guard.lost().recv_deadline(end);
-            assert_eq!(loss, Ok(reason), "{}", guard.name());
-            assert!(says(guard.check(), reason));
+            assert_eq!(loss, Ok(LostReason::Deleted), "{}", guard.name());
+            assert_lost(&guard.check(), LostReason::Deleted);
             assert_eq!(guard.remaining(), Duration::ZERO);
         }
         assert_eq!(self.client.stats().lost, losses);
-        let mut names = self.names();
+        let names = self.held.iter().map(|(_, guard)| guard.name().to_owned());
+        let mut names: Vec<String> = names.collect();
         eventually("the events of the losses", || {
             for event in self.events.try_iter() {
-                if let LockEvent::Lost {
-                    lock,
-                    reason: found,
-                } = event
-                {
-                    assert_eq!(found, reason);
+                if let LockEvent::Lost { lock, reason } = event {
+                    assert_eq!(reason, LostReason::Deleted);
                     names.retain(|name| **name != *lock);
                 }
             }
             names.is_empty()
         });
         for (_, guard) in self.held {
-            assert!(says(guard.unlock(), reason));
+            assert_lost(&guard.unlock(), LostReason::Deleted);
         }
         assert_eq!(self.client.stats().lost, losses, "each is lost once");
     }
-}
-
-fn says(result: leasehold::Result<()>, expected: LostReason) -> bool {
-    matches!(result, Err(Error::Lost { reason, .. }) if reason == expected)
 }
 
 #[test]
@@ -97,7 +83,7 @@ fn a_restart_without_the_data_is_reported() {
     let server = Server::start();
     let holder = Holder::of_all_kinds(builder(&server.url()));
     server.restart_empty();
-    holder.assert_notified(LostReason::Deleted);
+    holder.assert_notified();
 }
 
 everywhere! {
@@ -114,7 +100,7 @@ fn a_hundred_holders_are_notified_of_a_flush(deployment: &Deployment) {
     for server in deployment.servers() {
         server.run("FLUSHALL");
     }
-    holder.assert_notified(LostReason::Deleted);
+    holder.assert_notified();
 }
 
 /// A client that waits during the restart gets the lock after its release.

@@ -38,7 +38,7 @@ pub struct Permit(Option<PermitGuard>);
 impl Permit {
     /// Leaves the permit taken.
     pub fn keep(self) {
-        self.0.map(std::mem::forget);
+        std::mem::forget(self.0);
     }
 }
 

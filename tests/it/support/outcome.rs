@@ -1,8 +1,9 @@
 //! What calls return, and what many tests do with threads that wait.
 
+use std::fmt::Debug;
 use std::thread::ScopedJoinHandle;
 
-use leasehold::Lock;
+use leasehold::{Error, Lock, LostReason, Result};
 
 use super::timing::{A_WHILE, throughout};
 
@@ -21,6 +22,13 @@ macro_rules! assert_error {
     }};
 }
 pub(crate) use assert_error;
+
+/// Asserts that a result is a loss for this reason.
+#[track_caller]
+pub fn assert_lost<T: Debug>(result: &Result<T>, expected: LostReason) {
+    let is_lost = matches!(result, Err(Error::Lost { reason, .. }) if *reason == expected);
+    assert!(is_lost, "{result:?} is not {expected:?}");
+}
 
 /// Acquires and releases a lock that is free.
 #[track_caller]

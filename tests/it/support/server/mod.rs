@@ -129,7 +129,9 @@ impl Server {
     /// Runs one command, whose words are separated by spaces.
     #[track_caller]
     pub fn run(&self, command: &str) {
-        super::run(&mut self.connection(), command);
+        let mut words = command.split(' ');
+        let mut cmd = redis::cmd(words.next().expect("a command"));
+        self.ask::<()>(cmd.arg(words.collect::<Vec<_>>()));
     }
 
     /// From now on the server hangs: it accepts connections and bytes, and replies nothing.
