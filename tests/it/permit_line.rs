@@ -4,10 +4,12 @@ use std::sync::{Mutex, mpsc};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Interrupt, Lease, LockClient, Result};
+use leasehold::{Interrupt, LockClient};
 
 use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
+use crate::permits::{Kind, Permit, SEMAPHORES};
 use crate::support::logs;
+use crate::support::outcome::assert_error;
 use crate::support::proxy::Fault;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, Millis, SLIP, SOON, eventually, millis, throughout};
@@ -17,61 +19,13 @@ use crate::support::{client, unique};
 /// The longest time from a release until a waiting client has the permit.
 const WAKE_UP: Millis = Millis(100);
 
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Semaphore,
-    Leased,
-}
-
 /// The scores of places are larger: microseconds since 1970.
 const WAITING: u64 = 1_700_000_000_000_000;
 
-const KINDS: [Kind; 2] = [Kind::Semaphore, Kind::Leased];
-
-impl Kind {
-    /// Adds permits, which may be the first.
-    fn add(self, client: &LockClient, name: &str, permits: i32) {
-        match self {
-            Self::Semaphore => client.semaphore(name).add_permits(permits),
-            Self::Leased => client.leased_semaphore(name).add_permits(permits),
-        }
-        .unwrap();
-    }
-
-    /// Takes a permit, which stays taken.
-    fn take(self, client: &LockClient, name: &str, wait: Duration) -> bool {
-        match self {
-            Self::Semaphore => client.semaphore(name).try_acquire(1, wait).unwrap(),
-            Self::Leased => {
-                let permit = client
-                    .leased_semaphore(name)
-                    .try_acquire(wait, Lease::RENEWED)
-                    .unwrap();
-                permit.map(std::mem::forget).is_some()
-            }
-        }
-    }
-
-    fn wait_interruptibly(
-        self,
-        client: &LockClient,
-        name: &str,
-        interrupt: &Interrupt,
-    ) -> Result<()> {
-        match self {
-            Self::Semaphore => {
-                let semaphore = client.semaphore(name);
-                let taken = semaphore.try_acquire_interruptibly(1, SOON.get(), interrupt);
-                taken.map(drop)
-            }
-            Self::Leased => {
-                let semaphore = client.leased_semaphore(name);
-                let lease = Lease::RENEWED;
-                let permit = semaphore.try_acquire_interruptibly(SOON.get(), lease, interrupt);
-                permit.map(drop)
-            }
-        }
-    }
+/// Takes a permit, which stays taken.
+fn take(kind: Kind, client: &LockClient, name: &str, wait: Duration) -> bool {
+    let permit = kind.of(client, name).wait_for(wait).unwrap();
+    permit.map(Permit::keep).is_some()
 }
 
 /// A name of which clients wait for permits.
@@ -105,10 +59,8 @@ impl Line {
 
     /// A client that does not answer, at the head of the line.
     fn add_place(&self, channel: &str) {
-        let mut enter = redis::cmd("ZADD");
-        let () = self
-            .server
-            .ask(enter.arg(self.key()).arg(WAITING).arg(channel));
+        self.server
+            .run(&format!("ZADD {} {WAITING} {channel}", self.key()));
     }
 
     /// Starts a client that waits for a permit. Returns when it is in the line.
@@ -117,7 +69,7 @@ impl Line {
         let granted = self.granted.clone();
         scope.spawn(move || {
             let client = client(&self.server.url());
-            if kind.take(&client, &self.name, SOON.get()) {
+            if take(kind, &client, &self.name, SOON.get()) {
                 granted.send(number).unwrap();
             }
         });
@@ -138,11 +90,11 @@ impl Line {
 #[test]
 fn a_release_calls_as_many_clients_as_permits_are_free_in_their_order() {
     const CLIENTS: usize = 8;
-    for kind in KINDS {
+    for kind in SEMAPHORES {
         let line = Line::new();
         let ours = client(&line.server.url());
-        kind.add(&ours, &line.name, 1);
-        assert!(kind.take(&ours, &line.name, Duration::ZERO));
+        kind.of(&ours, &line.name).add(1).unwrap();
+        assert!(take(kind, &ours, &line.name, Duration::ZERO));
         thread::scope(|scope| {
             for number in 0..CLIENTS {
                 line.wait(scope, kind, number);
@@ -152,7 +104,7 @@ fn a_release_calls_as_many_clients_as_permits_are_free_in_their_order() {
             let before = scripts(&line.server);
             let mut expected = 0..CLIENTS;
             for permits in [1, 1, 3, 1, 2] {
-                kind.add(&ours, &line.name, permits);
+                kind.of(&ours, &line.name).add(permits).unwrap();
                 let mut granted: Vec<_> = (0..permits).map(|_| line.next()).collect();
                 granted.sort_unstable();
                 let first: Vec<_> = expected.by_ref().take(granted.len()).collect();
@@ -168,17 +120,17 @@ fn a_release_calls_as_many_clients_as_permits_are_free_in_their_order() {
 
 #[test]
 fn clients_that_are_gone_are_passed_at_once_and_those_that_do_not_answer_soon() {
-    for kind in KINDS {
+    for kind in SEMAPHORES {
         let line = Line::new();
         let ours = client(&line.server.url());
-        kind.add(&ours, &line.name, 0);
+        kind.of(&ours, &line.name).add(0).unwrap();
         for gone in 0..10 {
             line.add_place(&format!("gone-{gone}"));
         }
         thread::scope(|scope| {
             line.wait(scope, kind, 1);
             let released = Instant::now();
-            kind.add(&ours, &line.name, 1);
+            kind.of(&ours, &line.name).add(1).unwrap();
             line.next();
             let took = released.elapsed();
             assert!(took < WAKE_UP.get(), "{kind:?}: {took:?}");
@@ -190,7 +142,7 @@ fn clients_that_are_gone_are_passed_at_once_and_those_that_do_not_answer_soon() 
             line.add_place("stopped");
             line.wait(scope, kind, 2);
             let released = Instant::now();
-            kind.add(&ours, &line.name, 1);
+            kind.of(&ours, &line.name).add(1).unwrap();
             stopped.get_message().unwrap();
             line.next();
             let took = released.elapsed();
@@ -203,21 +155,18 @@ fn clients_that_are_gone_are_passed_at_once_and_those_that_do_not_answer_soon() 
 #[test]
 fn releases_by_clients_of_redisson_wake_the_clients_in_their_order() {
     const CLIENTS: usize = 6;
-    for kind in KINDS {
+    for kind in SEMAPHORES {
         let line = Line::new();
         let ours = client(&line.server.url());
-        kind.add(&ours, &line.name, 0);
+        kind.of(&ours, &line.name).add(0).unwrap();
         let channel = format!("redisson_sc:{{{}}}", line.name);
         let listen = || -> u32 {
             let numsub = redis::cmd("PUBSUB").arg("NUMSUB").arg(&channel).clone();
             line.server.ask::<(String, u32)>(&numsub).1
         };
         let java = |permits: i64| {
-            let _: i64 = line
-                .server
-                .ask(redis::cmd("INCRBY").arg(&line.name).arg(permits));
-            let mut publish = redis::cmd("PUBLISH");
-            let _: i64 = line.server.ask(publish.arg(&channel).arg(permits));
+            line.server.run(&format!("INCRBY {} {permits}", line.name));
+            line.server.run(&format!("PUBLISH {channel} {permits}"));
         };
         thread::scope(|scope| {
             for number in 0..CLIENTS {
@@ -225,7 +174,7 @@ fn releases_by_clients_of_redisson_wake_the_clients_in_their_order() {
             }
             eventually("one listens", || listen() == 1);
             throughout(A_WHILE.get(), "one listens", || listen() == 1);
-            kind.add(&ours, &line.name, 1);
+            kind.of(&ours, &line.name).add(1).unwrap();
             assert_eq!(line.next(), 0, "{kind:?}");
             for number in 1..3 {
                 let released = Instant::now();
@@ -244,25 +193,27 @@ fn releases_by_clients_of_redisson_wake_the_clients_in_their_order() {
 
 #[test]
 fn a_client_that_gives_up_leaves_the_line_and_the_next_one_is_called() {
-    for kind in KINDS {
+    for kind in SEMAPHORES {
         let line = Line::new();
         let ours = client(&line.server.url());
-        kind.add(&ours, &line.name, 0);
-        assert!(!kind.take(&ours, &line.name, A_WHILE.get()));
+        kind.of(&ours, &line.name).add(0).unwrap();
+        assert!(!take(kind, &ours, &line.name, A_WHILE.get()));
         assert_eq!(line.places(), 0, "{kind:?}");
         let interrupt = Interrupt::new();
         thread::scope(|scope| {
-            let first = scope.spawn(|| kind.wait_interruptibly(&ours, &line.name, &interrupt));
+            let steps = kind.of(&ours, &line.name);
+            let interrupted = &interrupt;
+            let first = scope.spawn(move || {
+                let limit = Some(SOON.get());
+                steps.wait_interruptibly(limit, interrupted)
+            });
             eventually("it is in the line", || line.places() == 1);
             line.wait(scope, kind, 1);
             // Without a message.
-            let _: i64 = line.server.ask(redis::cmd("INCR").arg(&line.name));
+            line.server.run(&format!("INCR {}", line.name));
             let interrupted = Instant::now();
             interrupt.interrupt();
-            assert!(matches!(
-                first.join().unwrap(),
-                Err(Error::Interrupted { .. })
-            ));
+            assert_error!(first.join().unwrap(), Interrupted, "{kind:?}");
             line.next();
             assert!(interrupted.elapsed() < WAKE_UP.get(), "{kind:?}");
         });

@@ -22,7 +22,6 @@ const ROLES: &[(&str, Role)] = &[
     ("without_threads", limits::threads::without_threads),
     ("shut_down", lifetime::shutdown::shut_down),
     ("many_pairs", limits::growth::many_pairs),
-    ("many_clients", limits::growth::many_clients),
     (
         "many_abandoned_leases",
         limits::growth::many_abandoned_leases,
@@ -38,12 +37,9 @@ const ROLES: &[(&str, Role)] = &[
     ),
     ("hold_and_queue", faults::killed::hold_and_queue),
     ("pause_for_two_leases", faults::paused::pause_for_two_leases),
-    ("pause_briefly", faults::paused::pause_briefly),
-    ("panicking_log", faults::panicking_log::panicking_log),
     ("log_scenario", faults::blocking_log::log_scenario),
     ("stepped_clock", faults::clock::stepped_clock),
     ("fork_a_holder", faults::fork::fork_a_holder),
-    ("fork_and_wait", faults::fork::fork_and_wait),
     ("fork_a_busy_client", faults::fork::fork_a_busy_client),
     (
         "fork_with_an_interrupt",
@@ -59,10 +55,8 @@ const ROLES: &[(&str, Role)] = &[
         faults::failed_connects::without_descriptors,
     ),
     ("trust_the_system", tls::system::trust_the_system),
-    ("abandon", faults::abandoned::abandon),
     ("leave_servers", deployments::leave_servers),
     ("hold_permits", leased_semaphore::processes::hold_permits),
-    ("share_permits", leased_semaphore::processes::share_permits),
     ("many_failovers", deployments::many_failovers),
 ];
 

@@ -7,6 +7,7 @@ mod child_process;
 pub mod deployment;
 pub mod faked_clock;
 pub mod logs;
+pub mod outcome;
 pub mod process;
 pub mod proxy;
 pub mod server;
@@ -64,6 +65,21 @@ macro_rules! assert_matches {
     };
 }
 pub(crate) use assert_matches;
+
+/// A connection of the test to the server at this address.
+pub fn connect(url: &str) -> redis::Connection {
+    let client = redis::Client::open(url).expect("the address is valid");
+    client.get_connection().expect("the server replies")
+}
+
+/// Runs one command, whose words are separated by spaces.
+#[track_caller]
+pub fn run(redis: &mut redis::Connection, command: &str) {
+    let mut words = command.split(' ');
+    let mut cmd = redis::cmd(words.next().expect("a command"));
+    let reply = cmd.arg(words.collect::<Vec<_>>()).exec(redis);
+    reply.unwrap_or_else(|error| panic!("{command}: {error}"));
+}
 
 /// The server's log of refused commands, except for the name of the connections, which the locks do
 /// not need.

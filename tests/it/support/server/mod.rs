@@ -127,6 +127,14 @@ impl Server {
         answer.unwrap_or_else(|error| panic!("{error}\n{}", self.log()))
     }
 
+    /// Runs one command, whose words are separated by spaces.
+    #[track_caller]
+    pub fn run(&self, command: &str) {
+        let mut words = command.split(' ');
+        let mut cmd = redis::cmd(words.next().expect("a command"));
+        self.ask::<()>(cmd.arg(words.collect::<Vec<_>>()));
+    }
+
     /// From now on the server hangs: it accepts connections and bytes, and replies nothing.
     pub fn pause(&self) {
         *self.state.lock() = State::Paused;
