@@ -11,15 +11,15 @@
 //! | `batch` | repeats attempts: for one request, for several, for a majority |
 //! | `prepared` | a request that the subscriber thread sends for a waiting thread |
 //! | `batch_client` | the requests of the watchdog |
-//! | `ping` | the health check |
+//! | `command` | commands about no lock: the health check, and messages |
 //! | `reply` | what a call returns, and the copies that may still be executed |
 
 mod attempt;
 mod batch;
 mod batch_client;
 mod client;
+mod command;
 mod exchange;
-mod ping;
 mod prepared;
 mod reply;
 mod route;

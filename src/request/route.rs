@@ -32,15 +32,16 @@ impl<'q> Attempt<'_, 'q> {
                 self.fail(place, Failure::NoServer(cause.into()));
                 continue;
             }
+            if let Some(to) = &state.redirect {
+                let server = Arc::clone(&to.server);
+                self.add(&mut groups, place, server);
+                continue;
+            }
             if let Err(error) = client.topology.check(lock) {
                 self.fail(place, Failure::Final(error));
                 continue;
             }
-            let server = match &state.redirect {
-                Some(to) => Some(Arc::clone(&to.server)),
-                None => client.topology.known(lock),
-            };
-            match server {
+            match client.topology.known(lock) {
                 Some(server) => self.add(&mut groups, place, server),
                 None => unknown.push(place),
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redis::{RedisError, Value};
+use redis::{ErrorKind, RedisError, RedisResult, Value};
 
 use super::client::RedisClient;
 use super::exchange::Exchange;
@@ -150,6 +150,18 @@ impl<'q> RequestState<'q> {
         }
     }
 
+    /// A request to this server, whether or not that has the lock.
+    pub(super) fn to(request: &'q Request<'q>, server: &Arc<Server>) -> Self {
+        let redirect = Redirect {
+            server: Arc::clone(server),
+            asking: false,
+        };
+        Self {
+            redirect: Some(redirect),
+            ..Self::new(request)
+        }
+    }
+
     pub(super) fn call(&self) -> &Call {
         self.newer.as_ref().unwrap_or(&self.request.call)
     }
@@ -228,7 +240,8 @@ impl<'q> RequestState<'q> {
             && self.call().has_released(reply)
         {
             let Request { client, lock, .. } = self.request;
-            client.announce_at(from, lock, reply_by);
+            let release = (from.node.publish().command(), &**lock.channel(), "0");
+            let _ = client.publish(from, release, reply_by.left());
         }
     }
 
@@ -237,6 +250,19 @@ impl<'q> RequestState<'q> {
         let cause = cause.unwrap_or_else(|| "no reply in time".into());
         let Request { client, lock, .. } = self.request;
         client.unavailable(lock, budget, cause)
+    }
+
+    /// The reply or why there is none, and the moment before the request was sent.
+    pub(super) fn into_replied(self) -> (RedisResult<Value>, Moment) {
+        let cause = match self.outcome {
+            Some(Ok((reply, asked))) => return (Ok(reply), asked),
+            Some(Err(Failure::Redis(error))) => return (Err(error), Moment::NEVER),
+            Some(Err(Failure::NoServer(cause))) => cause.to_string(),
+            Some(Err(Failure::Final(error))) => error.to_string(),
+            Some(Err(Failure::NoSlot)) | None => "it was not sent in time".into(),
+        };
+        let error = RedisError::from((ErrorKind::Io, "no server replied", cause));
+        (Err(error), Moment::NEVER)
     }
 
     pub(super) fn finish(&mut self, budget: &CallBudget) -> Result<Reply, NoReply> {

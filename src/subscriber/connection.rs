@@ -15,9 +15,6 @@ use crate::observe::{Observer, tell};
 use crate::request::RedisClient;
 use crate::transport::server::Server;
 
-/// The longest time that a thread that begins to wait spends on interrupting the subscriber's read.
-const HINT_TIMEOUT: Duration = Duration::from_millis(250);
-
 /// What all subscriber connections of a client use.
 #[derive(Debug)]
 pub(super) struct Context {
@@ -118,7 +115,7 @@ impl SubscriberConnection {
             self.start();
         }
         if interrupt {
-            self.interrupt_read(time.min(HINT_TIMEOUT));
+            self.interrupt_read(time);
         }
     }
 
@@ -126,7 +123,7 @@ impl SubscriberConnection {
     /// when its read times out.
     fn interrupt_read(&self, time: Duration) {
         let Context { redis, control, .. } = &*self.context;
-        if let Err(error) = redis.publish(&self.server, "PUBLISH", control, "", time) {
+        if let Err(error) = redis.publish(&self.server, ("PUBLISH", control, ""), time) {
             tell(move || {
                 tracing::debug!(?error, "could not interrupt the subscriber's read");
             });
@@ -142,7 +139,7 @@ impl SubscriberConnection {
         };
         self.stopped.notify_one();
         if interrupt {
-            self.interrupt_read(time.min(HINT_TIMEOUT));
+            self.interrupt_read(time);
         }
     }
 

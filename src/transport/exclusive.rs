@@ -127,10 +127,9 @@ impl ManageConnection for Opener {
 
     fn connect(&self) -> RedisResult<Arc<Link>> {
         let opened = self.node.open(self.limits.connect_timeout);
-        let opened = opened.inspect_err(|error| {
+        opened.inspect_err(|error| {
             self.known.lock().failed = Some((Moment::now(), error.clone()));
-        });
-        Ok(Arc::new(opened?.into_link()))
+        })
     }
 
     /// Checks without a request, which `r2d2` would not limit in time: the connection is not known

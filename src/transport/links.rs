@@ -160,7 +160,7 @@ impl Links {
     }
 
     fn open(&self, node: &Node, requests: usize, until: Moment) -> RedisResult<Arc<Link>> {
-        let opened = node.open(until.left()).map(|new| Arc::new(new.into_link()));
+        let opened = node.open(until.left());
         let mut closed = Vec::new();
         let mut state = self.state.lock();
         state.opening -= 1;
@@ -197,7 +197,7 @@ impl Links {
         let link = match usable {
             Some(link) => link,
             None => {
-                let new = Arc::new(node.open(time())?.into_link());
+                let new = node.open(time())?;
                 let outdated = self.state.lock().watchdog.replace(Arc::clone(&new));
                 drop(outdated);
                 new

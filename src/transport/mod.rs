@@ -1,6 +1,5 @@
 //! One server: the connections to it, what is sent and received on them, and what a failure means.
 
-pub(crate) mod connection;
 mod connection_name;
 pub(crate) mod exclusive;
 pub(crate) mod health;
@@ -10,7 +9,6 @@ pub(crate) mod link;
 pub(crate) mod links;
 pub(crate) mod node;
 pub(crate) mod permission;
-mod received;
 mod resp;
 pub(crate) mod retry_action;
 mod script_error;

@@ -9,8 +9,8 @@ use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, 
 
 use crate::base::clock::Moment;
 use crate::script::Publish;
-use crate::transport::connection::Connection;
 use crate::transport::connection_name::ConnectionName;
+use crate::transport::link::Link;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::socket::Socket;
 use crate::transport::tls::Tls;
@@ -87,6 +87,7 @@ impl Login {
     /// Also requires that the server is a master, by its own reply.
     pub(crate) fn masters_only(mut self) -> Self {
         self.log_in.extend(redis::cmd("ROLE").get_packed_command());
+        self.replies += 1;
         self.master_only = true;
         self
     }
@@ -141,26 +142,24 @@ impl Node {
     }
 
     /// Opens a connection and logs in, within `time`.
-    pub(crate) fn open(&self, time: Duration) -> RedisResult<Connection> {
+    pub(crate) fn open(&self, time: Duration) -> RedisResult<Arc<Link>> {
         let deadline = Moment::now().after(time);
-        let socket = Socket::connect(&self.address, self.login.tls.as_ref(), time)?;
-        let mut connection = Connection::new(socket, self.login.publish());
-        if !self.login.log_in.is_empty() {
-            connection.set_deadline(deadline);
-            connection.send(&self.login.log_in)?;
+        let login = &*self.login;
+        let socket = Socket::connect(&self.address, login.tls.as_ref(), time)?;
+        let link = Arc::new(Link::new(socket, login.publish()));
+        let mut replies = link.ask((login.replies, &login.log_in), deadline, Duration::MAX);
+        let role = if login.master_only {
+            replies.pop()
+        } else {
+            None
+        };
+        for reply in replies {
+            reply.map_err(without_arguments)?;
         }
-        for _ in 0..self.login.replies {
-            connection.receive().map_err(without_arguments)?;
-        }
-        if self.login.master_only {
-            check_role(connection.receive())?;
-        }
-        if let Some(name) = &self.login.connection_name
-            && !name.is_paused()
-        {
-            connection.set_name(Arc::clone(name));
-        }
-        Ok(connection)
+        role.map_or(Ok(()), check_role)?;
+        let name = login.connection_name.clone();
+        link.logged_in(name.filter(|name| !name.is_paused()));
+        Ok(link)
     }
 }
 

@@ -51,10 +51,11 @@ impl Outgoing<'_> {
         self.request();
     }
 
-    /// Appends a command in bytes.
-    pub(crate) fn command(&mut self, packed: &[u8]) {
+    /// Appends this number of commands in bytes. Without any, the bytes are a command whose replies
+    /// are [pushes](super::Link::next_push).
+    pub(crate) fn commands(&mut self, commands: usize, packed: &[u8]) {
         self.bytes.extend_from_slice(packed);
-        self.request();
+        (0..commands).for_each(|_| self.request());
     }
 
     fn request(&mut self) {

@@ -107,12 +107,6 @@ impl Sent {
         self.end_wait();
     }
 
-    /// Waits as [`wait`](Self::wait) for the outcome of a single request.
-    pub(crate) fn only_outcome(&mut self, until: Moment, timeout: Duration) -> Option<Outcome> {
-        self.wait(until, timeout);
-        self.pending.outcomes().pop().flatten()
-    }
-
     fn begin_wait(&mut self) {
         self.reads = self.link.begin_reading();
         if !self.reads {
