@@ -9,6 +9,7 @@ use crate::base::list::List;
 use crate::script::Call;
 use crate::transport::exclusive::Checkout;
 use crate::transport::link::Sent;
+use crate::transport::links::Purpose;
 use crate::transport::server::Server;
 
 /// Requests to one server that were sent together. Dropping them abandons them.
@@ -27,7 +28,7 @@ impl Exchange {
     /// if a link has to be opened: a busy one may be slow.
     pub(super) fn append_for_other(server: Arc<Server>, call: &Call) -> Option<Self> {
         let now = Moment::now();
-        let link = server.links.open_link(1, now)?;
+        let link = server.links(Purpose::Caller).open_link(1, now)?;
         let sent = link.append(1, now, |out| out.call(call, false));
         Some(Self::of_one(server, sent))
     }

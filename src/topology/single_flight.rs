@@ -57,7 +57,7 @@ pub(super) fn ask_one_after_another<T>(
     }
     let refusals = failures
         .iter()
-        .filter(|failure| RetryAction::on(&failure.cause).is_final());
+        .filter(|failure| !RetryAction::on(&failure.cause).is_retryable());
     if refusals.count() == candidates.len() {
         return Err(RouteError::Refused(failures.swap_remove(0)));
     }

@@ -141,7 +141,7 @@ impl Health {
     /// about one that could not be opened. What failed began at `since`: a server that was
     /// confirmed later is trusted.
     pub(crate) fn failed(&self, error: &RedisError, all: bool, since: Moment) {
-        if RetryAction::on(error).invalidates_route(error) {
+        if RetryAction::on(error).invalidates_route() {
             let trust = if all { Trust::Broken } else { Trust::Unreached };
             let mut state = self.0.lock();
             if since >= state.confirmed_at {

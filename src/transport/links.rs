@@ -1,4 +1,4 @@
-//! The links to one server: a few that all callers share, and one of the watchdog.
+//! The links to one server: a few that all callers share, or one of the watchdog.
 //!
 //! A caller takes an idle link and has it for itself. If all are busy, and there may be more, it
 //! opens another one. Otherwise it shares the one with the fewest requests. So a few threads do not
@@ -38,7 +38,6 @@ pub(crate) struct Links {
 struct State {
     links: Vec<Arc<Link>>,
     opening: usize,
-    watchdog: Option<Arc<Link>>,
 }
 
 impl State {
@@ -125,13 +124,9 @@ impl Links {
     pub(crate) fn link(
         &self,
         node: &Node,
-        purpose: Purpose,
         requests: usize,
         time: impl FnOnce() -> Duration,
     ) -> RedisResult<Arc<Link>> {
-        if purpose == Purpose::Watchdog {
-            return self.watchdog_link(node, requests, time);
-        }
         let now = Moment::now();
         if let Some(link) = self.open_link(requests, now) {
             return Ok(link);
@@ -182,33 +177,7 @@ impl Links {
         link
     }
 
-    /// The link of the watchdog, which no other thread uses.
-    fn watchdog_link(
-        &self,
-        node: &Node,
-        requests: usize,
-        time: impl FnOnce() -> Duration,
-    ) -> RedisResult<Arc<Link>> {
-        let idle = self.state.lock().watchdog.clone();
-        // A request on it without a reply is one that the watchdog does not wait for any longer.
-        let is_idle =
-            |link: &Arc<Link>| link.is_usable() && link.load() == 0 && link.is_fresh(Moment::now());
-        let usable = idle.filter(is_idle);
-        let link = match usable {
-            Some(link) => link,
-            None => {
-                let new = node.open(time())?;
-                let outdated = self.state.lock().watchdog.replace(Arc::clone(&new));
-                drop(outdated);
-                new
-            }
-        };
-        link.choose(requests);
-        Ok(link)
-    }
-
-    /// Uses no link of a caller that was opened before this moment for another request. That of the
-    /// watchdog is used until it fails: a server that has changed its password still serves it.
+    /// Uses no link that was opened before this moment for another request.
     pub(crate) fn retire_all(&self, before: Moment) {
         let mut state = self.state.lock();
         let is_old = |link: &mut Arc<Link>| link.opened_at() <= before;
