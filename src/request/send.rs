@@ -129,7 +129,8 @@ impl Attempt<'_, '_> {
         }
         for &place in &group.places {
             self.requests[place].server = Some(Arc::clone(&group.server));
-            let failure = error.clone().map_or(Failure::NoSlot, Failure::Redis);
+            let in_use = || Failure::NoServer("all connections of the pool are in use".into());
+            let failure = error.clone().map_or_else(in_use, Failure::Redis);
             self.fail(place, failure);
         }
     }

@@ -66,7 +66,7 @@ pub(crate) struct Enough {
 /// Why one attempt brought no reply.
 #[derive(Debug)]
 pub(super) enum Failure {
-    NoSlot,
+    /// It was not sent.
     NoServer(Cause),
     Redis(RedisError),
     /// Another attempt would fail, too.
@@ -100,8 +100,6 @@ pub(super) struct RequestState<'q> {
     pub(super) under_way: Option<Exchange>,
     /// Sends the source of the script, and not its hash.
     pub(super) by_source: bool,
-    /// It is sent again at once, by the source: the server did not know the script.
-    pub(super) needs_source: bool,
     /// Replaces the request's own call after a copy of that got no reply.
     newer: Option<Call>,
     /// The server that it was sent to last.
@@ -114,10 +112,11 @@ pub(super) struct RequestState<'q> {
     pub(super) lost_copies: LostCopies,
     /// Too few replicas have the lock: this many.
     pub(super) unreplicated: Option<u32>,
-    /// The connection of the last copy had been idle, and was cut then or with that copy on it, or
-    /// it was cut before the reply to its name.
-    pub(super) is_stale: bool,
-    /// It was sent again because of that, since the last pause.
+    /// The server that gets another copy at once. It did not know the script, or the connection of
+    /// the last copy had been idle and was cut then or with that copy on it, or it was cut before
+    /// the reply to its name.
+    pub(super) again: Option<Arc<Server>>,
+    /// It was sent again because of a cut connection, since the last pause.
     pub(super) is_resent: bool,
     /// The number of lost copies when the call was replaced last.
     replaced_after: u32,
@@ -134,7 +133,6 @@ impl<'q> RequestState<'q> {
             request,
             under_way: request.prepared.and_then(Prepared::take),
             by_source: false,
-            needs_source: false,
             newer: None,
             server: None,
             redirect: None,
@@ -142,7 +140,7 @@ impl<'q> RequestState<'q> {
             redirections: 0,
             lost_copies: LostCopies::default(),
             unreplicated: None,
-            is_stale: false,
+            again: None,
             is_resent: false,
             replaced_after: 0,
             outcome: None,
@@ -204,10 +202,6 @@ impl<'q> RequestState<'q> {
         };
         match failure {
             Failure::NoServer(cause) => self.cause = Some(cause),
-            Failure::NoSlot => {
-                let cause = || "all connections of the pool are in use".into();
-                self.cause.get_or_insert_with(cause);
-            }
             // An earlier error reply says more than a timeout.
             Failure::Redis(error) if error.is_timeout() => {
                 self.cause
@@ -259,7 +253,7 @@ impl<'q> RequestState<'q> {
             Some(Err(Failure::Redis(error))) => return (Err(error), Moment::NEVER),
             Some(Err(Failure::NoServer(cause))) => cause.to_string(),
             Some(Err(Failure::Final(error))) => error.to_string(),
-            Some(Err(Failure::NoSlot)) | None => "it was not sent in time".into(),
+            None => "it was not sent in time".into(),
         };
         let error = RedisError::from((ErrorKind::Io, "no server replied", cause));
         (Err(error), Moment::NEVER)

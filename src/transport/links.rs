@@ -42,33 +42,22 @@ struct State {
 
 impl State {
     /// The link to use, without opening one: an idle one, or else the one with the fewest requests
-    /// if no further one may be opened or if the caller `shares`. The links that are not used any
-    /// more are `closed` by the caller, without the mutex.
+    /// if no further one may be opened or if the caller `shares`.
     fn choose(
         &mut self,
         requests: usize,
         now: Moment,
         limits: &Limits,
         shares: bool,
-        closed: &mut Vec<Arc<Link>>,
     ) -> Option<Arc<Link>> {
-        if !self.links.iter().all(|link| link.is_usable()) {
-            closed.extend(self.links.extract_if(.., |link| !link.is_usable()));
-        }
         loop {
-            let (at, load) = self.least_loaded()?;
-            let link = &self.links[at];
-            let is_dead = match load {
-                0 => !link.is_fresh(now),
-                _ => link.is_unanswered_for(limits.command_timeout, now),
-            };
-            if is_dead {
-                let link = self.links.remove(at);
+            self.links.retain(|link| link.is_usable());
+            let link = self.links.iter().min_by_key(|link| link.load())?;
+            if !link.is_of_use(now, limits.command_timeout) {
                 link.retire();
-                closed.push(link);
                 continue;
             }
-            if load > 0 && self.may_open(limits) && !shares {
+            if link.load() > 0 && self.may_open(limits) && !shares {
                 return None;
             }
             link.choose(requests);
@@ -78,21 +67,6 @@ impl State {
 
     fn may_open(&self, limits: &Limits) -> bool {
         self.links.len() + self.opening < limits.connections
-    }
-
-    /// The first idle link, or else the one with the fewest requests.
-    fn least_loaded(&self) -> Option<(usize, usize)> {
-        let mut least: Option<(usize, usize)> = None;
-        for (at, link) in self.links.iter().enumerate() {
-            let load = link.load();
-            if least.is_none_or(|(_, least)| load < least) {
-                least = Some((at, load));
-            }
-            if load == 0 {
-                break;
-            }
-        }
-        least
     }
 }
 
@@ -108,9 +82,8 @@ impl Links {
     /// A link on which the caller sends `requests` requests `now`, without opening one. `None` if
     /// one has to be opened.
     pub(crate) fn open_link(&self, requests: usize, now: Moment) -> Option<Arc<Link>> {
-        let mut closed = Vec::new();
         let mut state = self.state.lock();
-        state.choose(requests, now, &self.limits, false, &mut closed)
+        state.choose(requests, now, &self.limits, false)
     }
 
     /// Reads late replies that no thread waits for, so that their links are idle again.
@@ -133,11 +106,10 @@ impl Links {
         }
         self.read_late_replies();
         let until = now.after(time());
-        let mut closed = Vec::new();
         loop {
             let mut state = self.state.lock();
             let now = Moment::now();
-            if let Some(link) = state.choose(requests, now, &self.limits, false, &mut closed) {
+            if let Some(link) = state.choose(requests, now, &self.limits, false) {
                 return Ok(link);
             }
             if state.may_open(&self.limits) {
@@ -156,7 +128,6 @@ impl Links {
 
     fn open(&self, node: &Node, requests: usize, until: Moment) -> RedisResult<Arc<Link>> {
         let opened = node.open(until.left());
-        let mut closed = Vec::new();
         let mut state = self.state.lock();
         state.opening -= 1;
         let link = match opened {
@@ -168,7 +139,7 @@ impl Links {
             // The server may accept no more clients, and serve the open links.
             Err(error) => {
                 let now = Moment::now();
-                let shared = state.choose(requests, now, &self.limits, true, &mut closed);
+                let shared = state.choose(requests, now, &self.limits, true);
                 shared.ok_or(error)
             }
         };

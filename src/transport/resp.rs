@@ -87,14 +87,7 @@ mod tests {
 
     #[test]
     fn what_is_not_a_reply_is_an_error() {
-        for odd in [
-            "\r\n",
-            "?\r\n",
-            ":x\r\n",
-            ":\r\n",
-            "$1\r\nab\r\n",
-            "+\u{0}",
-        ] {
+        for odd in ["\r\n", "?\r\n", ":x\r\n", ":\r\n", "$1\r\nab\r\n", "+\u{0}"] {
             let decoded = decode(odd.as_bytes());
             assert!(matches!(decoded, Err(_) | Ok(None)), "{odd:?}");
         }

@@ -217,9 +217,13 @@ impl Link {
         self.opened_at
     }
 
-    /// True if nothing has arrived for this time although a reply is awaited.
-    pub(crate) fn is_unanswered_for(&self, time: Duration, now: Moment) -> bool {
-        self.load() > 0 && now.since(self.unanswered_since()) >= time && !self.has_arrived()
+    /// True unless the link was idle for long, or nothing has arrived for `timeout` although a reply
+    /// is awaited.
+    pub(crate) fn is_of_use(&self, now: Moment, timeout: Duration) -> bool {
+        match self.load() {
+            0 => self.is_fresh(now),
+            _ => now.since(self.unanswered_since()) < timeout || self.has_arrived(),
+        }
     }
 
     /// Sends no further request on the link. Those that are under way get their replies.
@@ -228,7 +232,7 @@ impl Link {
     }
 
     /// True if a reply has arrived lately.
-    pub(crate) fn is_fresh(&self, now: Moment) -> bool {
+    fn is_fresh(&self, now: Moment) -> bool {
         now.since(self.heard()) < FRESH
     }
 
