@@ -51,10 +51,8 @@ pub(super) struct SubscriberConnection {
     pub(super) server: Arc<Server>,
     pub(super) context: Arc<Context>,
     pub(super) state: Mutex<ThreadState>,
-    /// Ends the pause before the next attempt to connect.
+    /// The thread is to end, or has ended.
     pub(super) stopped: Condvar,
-    /// The thread has ended.
-    pub(super) ended: Condvar,
     /// Its mutex protects: at most one thread runs.
     pub(super) thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -81,7 +79,6 @@ impl SubscriberConnection {
             context,
             state: Mutex::default(),
             stopped: Condvar::new(),
-            ended: Condvar::new(),
             thread: Mutex::default(),
         }
     }
@@ -137,7 +134,7 @@ impl SubscriberConnection {
             state.stop = true;
             std::mem::take(&mut state.reading)
         };
-        self.stopped.notify_one();
+        self.stopped.notify_all();
         if interrupt {
             self.interrupt_read(time);
         }
@@ -146,8 +143,8 @@ impl SubscriberConnection {
     /// Waits until the thread has ended, after [`stop`](Self::stop), at most until this moment.
     /// True if it has.
     pub(super) fn join_until(&self, until: Moment) -> bool {
-        let Self { state, ended, .. } = self;
-        let has_ended = wait_until(ended, &mut state.lock(), until, |state| !state.running);
+        let Self { state, stopped, .. } = self;
+        let has_ended = wait_until(stopped, &mut state.lock(), until, |state| !state.running);
         if has_ended {
             self.join();
         }

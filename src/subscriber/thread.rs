@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use redis::{RedisError, RedisResult, Value};
 
-use super::channels::{BATCH, CALLED, Channels, Listening, REFUSED_PAUSE};
+use super::channels::{CALLED, Channels, Listening, REFUSED_PAUSE};
 use super::connection::SubscriberConnection;
 use super::push::{is_reply_to, parts_of, unexpected_reply};
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
+use crate::base::wait::wait_until;
 use crate::observe::tell;
 use crate::script::Publish;
 use crate::transport::link::Link;
@@ -108,17 +109,15 @@ impl SubscriberThread {
         let is_unused = self.failures > 0 && !self.refused && state.channels.is_empty();
         state.running = !(state.stop || is_unused);
         if !state.running {
-            self.shared.ended.notify_all();
+            self.shared.stopped.notify_all();
         }
         !state.running
     }
 
     fn pause(&self, pause: Duration) {
         let end = Moment::now().after(pause);
-        let mut state = self.shared.state.lock();
-        while !state.stop && !end.is_past() {
-            self.shared.stopped.wait_for(&mut state, end.left());
-        }
+        let SubscriberConnection { state, stopped, .. } = &*self.shared;
+        wait_until(stopped, &mut state.lock(), end, |state| state.stop);
     }
 
     /// Opens a connection and reads from it. Returns `Ok` when the client is dropped.
@@ -207,37 +206,18 @@ impl SubscriberThread {
         state.reading
     }
 
-    /// Subscribes these channels, which are at most [`BATCH`], in one round trip. If the user may
-    /// not subscribe to all of them, it takes a second one.
+    /// Subscribes these channels in one round trip.
     fn subscribe(&mut self, link: &Arc<Link>, channels: &[Arc<str>]) -> RedisResult<()> {
-        match link.publish() {
-            Publish::ToAll => self.subscribe_by(link, "SUBSCRIBE", channels, BATCH),
-            // In a cluster, the shard channels of a command have to be of one slot.
-            Publish::ToShard => self.subscribe_by(link, "SSUBSCRIBE", channels, 1),
-        }
-    }
-
-    /// Sends commands that subscribe `together` channels each, and receives their replies.
-    fn subscribe_by(
-        &mut self,
-        link: &Arc<Link>,
-        command: &str,
-        channels: &[Arc<str>],
-        together: usize,
-    ) -> RedisResult<()> {
-        let until = self.send(link, command, channels, together);
-        for (at, channel) in channels.iter().enumerate() {
+        let command = match link.publish() {
+            Publish::ToAll => "SUBSCRIBE",
+            Publish::ToShard => "SSUBSCRIBE",
+        };
+        let until = self.send(link, command, channels);
+        for channel in channels {
             match self.receive(link, command, channel, until) {
-                Ok(()) => {
-                    self.wake(|channels| channels.confirmed(channel, Moment::now()));
-                }
-                Err(error) if at % together > 0 => return Err(error),
+                Ok(()) => self.wake(|channels| channels.confirmed(channel, Moment::now())),
                 Err(error) => match RetryAction::on(&error) {
                     RetryAction::Redirect => self.moved(channel),
-                    // One refusal is the reply to the whole command.
-                    RetryAction::Fail if together > 1 && channels.len() > 1 => {
-                        return self.subscribe_by(link, command, channels, 1);
-                    }
                     RetryAction::Fail => self.refused(channel, error),
                     _ => return Err(error),
                 },
@@ -262,11 +242,11 @@ impl SubscriberThread {
     }
 
     fn unsubscribe(&self, link: &Arc<Link>, channels: &[Arc<str>]) -> RedisResult<()> {
-        let (command, together) = match link.publish() {
-            Publish::ToAll => ("UNSUBSCRIBE", BATCH),
-            Publish::ToShard => ("SUNSUBSCRIBE", 1),
+        let command = match link.publish() {
+            Publish::ToAll => "UNSUBSCRIBE",
+            Publish::ToShard => "SUNSUBSCRIBE",
         };
-        let until = self.send(link, command, channels, together);
+        let until = self.send(link, command, channels);
         for channel in channels {
             match self.receive(link, command, channel, until) {
                 // The channel has moved to another server, which ended the subscription.
@@ -279,30 +259,27 @@ impl SubscriberThread {
 
     /// Sends a command that has one reply.
     fn exchange(&self, link: &Arc<Link>, command: &str, argument: &Arc<str>) -> RedisResult<()> {
-        let until = self.send(link, command, std::slice::from_ref(argument), 1);
+        let until = self.send(link, command, std::slice::from_ref(argument));
         self.receive(link, command, argument, until)
     }
 
-    /// Sends a command for each `together` channels. Returns until when their replies have to arrive.
-    fn send(
-        &self,
-        link: &Arc<Link>,
-        command: &str,
-        channels: &[Arc<str>],
-        together: usize,
-    ) -> Moment {
-        let mut packed = Vec::new();
-        for channels in channels.chunks(together) {
-            let channels: Vec<&str> = channels.iter().map(|channel| &**channel).collect();
-            packed.extend(redis::cmd(command).arg(channels).get_packed_command());
-        }
+    /// Sends a command for each channel, so that a refusal is about one. Returns until when the
+    /// replies have to arrive.
+    fn send(&self, link: &Arc<Link>, command: &str, channels: &[Arc<str>]) -> Moment {
         let now = Moment::now();
-        link.send(0, now, |out| out.commands(0, &packed));
+        if !channels.is_empty() {
+            let mut commands = redis::pipe();
+            for channel in channels {
+                commands.cmd(command).arg(&**channel);
+            }
+            let packed = commands.get_packed_pipeline();
+            link.send(0, now, |out| out.commands(0, &packed));
+        }
         now.after(self.shared.context.command_timeout)
     }
 
-    /// Receives the reply to a command for one channel, or for several, which has a reply for each
-    /// of them. Messages that arrive before it are delivered.
+    /// Receives the reply to a command for one channel. Messages that arrive before it are
+    /// delivered.
     ///
     /// The connection must not be used after a timeout, because the late reply could be taken for
     /// the reply to a later command.

@@ -318,18 +318,6 @@ impl Link {
         sent.outcomes().into_iter().map(reply_of).collect()
     }
 
-    /// Sends a request whose reply no thread needs, unless the link has ended.
-    pub(crate) fn send_only(&self, pack: impl FnOnce(Publish, &mut Vec<u8>)) {
-        let mut state = self.state.lock();
-        if state.end.is_none() {
-            state.begin(Moment::now());
-            pack(self.publish, &mut state.unwritten);
-            state.awaited.push_back(Awaited::Nothing);
-            self.load.fetch_add(1, Ordering::Relaxed);
-            drop(self.write(state));
-        }
-    }
-
     /// Ends the link: no reply arrives any more.
     pub(crate) fn end(&self, error: &RedisError) {
         self.retire();
@@ -345,9 +333,6 @@ impl Link {
                 Awaited::Request(pending, place) => {
                     self.load.fetch_sub(1, Ordering::Relaxed);
                     pending.end(place, Outcome::Broken(error.clone()));
-                }
-                Awaited::Nothing => {
-                    self.load.fetch_sub(1, Ordering::Relaxed);
                 }
                 Awaited::Name(name) => {
                     self.state.lock().lost_its_name = true;

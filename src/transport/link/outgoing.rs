@@ -13,8 +13,6 @@ pub(super) enum Awaited {
     /// ASKING, before a request.
     Asking,
     Name(Arc<ConnectionName>),
-    /// No thread needs it.
-    Nothing,
 }
 
 /// The requests of one thread, as it appends them.
@@ -30,7 +28,7 @@ impl Awaited {
     pub(super) fn pending(&self) -> Option<&Arc<Pending>> {
         match self {
             Self::Request(pending, _) => Some(pending),
-            Self::Asking | Self::Name(_) | Self::Nothing => None,
+            Self::Asking | Self::Name(_) => None,
         }
     }
 }

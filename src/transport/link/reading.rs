@@ -178,7 +178,6 @@ impl Link {
                 }
                 Some(Awaited::Asking) => *refusal = reply.err(),
                 Some(Awaited::Name(name)) => name.received(reply),
-                Some(Awaited::Nothing) => requests += 1,
                 None => pushes.push_back(reply),
             }
         }
