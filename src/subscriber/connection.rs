@@ -24,8 +24,6 @@ pub(super) struct Context {
     /// client, or tell of a lock of it that `force_unlock` has freed.
     pub(super) control: Arc<str>,
     pub(super) on: Handlers,
-    pub(super) connect_timeout: Duration,
-    pub(super) command_timeout: Duration,
 }
 
 type OnUnanswered = Box<dyn Fn(&str, &str) + Send + Sync>;

@@ -144,7 +144,7 @@ impl SubscriberThread {
 
     fn connect(&self) -> RedisResult<Arc<Link>> {
         let node = &self.shared.server.node;
-        let link = node.open(self.shared.context.connect_timeout)?;
+        let link = node.open(self.shared.context.redis.connect_timeout)?;
         self.exchange(&link, "SUBSCRIBE", &self.shared.context.control)?;
         self.wake(|channels| channels.connected(Moment::now()));
         Ok(link)
@@ -275,7 +275,7 @@ impl SubscriberThread {
             let packed = commands.get_packed_pipeline();
             link.send(0, now, |out| out.commands(0, &packed));
         }
-        now.after(self.shared.context.command_timeout)
+        now.after(self.shared.context.redis.command_timeout)
     }
 
     /// Receives the reply to a command for one channel. Messages that arrive before it are

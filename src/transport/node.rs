@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, Value};
 
 use crate::base::clock::Moment;
@@ -49,8 +49,8 @@ pub(crate) struct Login {
     replies: usize,
     /// The server must be a master. A replica grants no lock, and publishes releases late.
     master_only: bool,
-    /// The servers support shard channels.
-    sharded: AtomicBool,
+    /// How releases are published on the connections that are opened from now on.
+    publish: Mutex<Publish>,
     /// The name of the connections.
     connection_name: Option<Arc<ConnectionName>>,
 }
@@ -73,7 +73,7 @@ impl Login {
             replies: log_in.len(),
             log_in: log_in.get_packed_pipeline(),
             master_only: false,
-            sharded: AtomicBool::new(false),
+            publish: Mutex::new(Publish::ToAll),
             connection_name: None,
         }
     }
@@ -94,16 +94,7 @@ impl Login {
 
     /// Sets how releases are published on the connections that are opened from now on.
     pub(crate) fn set_publish(&self, publish: Publish) {
-        self.sharded
-            .store(publish == Publish::ToShard, Ordering::Relaxed);
-    }
-
-    fn publish(&self) -> Publish {
-        if self.sharded.load(Ordering::Relaxed) {
-            Publish::ToShard
-        } else {
-            Publish::ToAll
-        }
+        *self.publish.lock() = publish;
     }
 }
 
@@ -130,7 +121,7 @@ impl Node {
 
     /// How releases are published on this server.
     pub(crate) fn publish(&self) -> Publish {
-        self.login.publish()
+        *self.login.publish.lock()
     }
 
     /// The host, or an empty text for a Unix socket.
@@ -146,7 +137,7 @@ impl Node {
         let deadline = Moment::now().after(time);
         let login = &*self.login;
         let socket = Socket::connect(&self.address, login.tls.as_ref(), time)?;
-        let link = Arc::new(Link::new(socket, login.publish()));
+        let link = Arc::new(Link::new(socket, *login.publish.lock()));
         let mut replies = link.ask((login.replies, &login.log_in), deadline, Duration::MAX);
         let role = if login.master_only {
             replies.pop()

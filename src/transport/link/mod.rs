@@ -266,13 +266,9 @@ impl Link {
         } else {
             state.begin(sent_at);
             state.woken = state.woken.saturating_sub(1);
-            let State {
-                unwritten, awaited, ..
-            } = &mut *state;
             pack(&mut Outgoing {
                 publish: self.publish,
-                bytes: unwritten,
-                awaited,
+                state: &mut state,
                 pending: &pending,
                 added: 0,
             });
