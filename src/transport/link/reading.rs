@@ -137,11 +137,11 @@ impl Link {
                 Err(error) => break Err(error),
             }
         };
-        received.drain(..at);
-        received.shrink_to(LARGEST_BUFFER);
         let Some((first, _)) = replies.first() else {
             return decoded;
         };
+        received.drain(..at);
+        received.shrink_to(LARGEST_BUFFER);
         let now = Moment::now();
         {
             let mut state = self.state.lock();
