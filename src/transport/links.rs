@@ -27,6 +27,7 @@ pub(crate) enum Purpose {
 #[derive(Debug)]
 pub(crate) struct Links {
     limits: Limits,
+    whose: Purpose,
     /// Its mutex protects: there are never more usable links than the limit, those that are being
     /// opened included; two callers do not take the same idle link.
     state: Mutex<State>,
@@ -40,24 +41,35 @@ struct State {
     opening: usize,
 }
 
-impl State {
+impl Links {
+    pub(crate) fn new(limits: Limits, whose: Purpose) -> Self {
+        Self {
+            limits,
+            whose,
+            state: Mutex::default(),
+            opened: Condvar::new(),
+        }
+    }
+
     /// The link to use, without opening one: an idle one, or else the one with the fewest requests
     /// if no further one may be opened or if the caller `shares`.
     fn choose(
-        &mut self,
+        &self,
+        state: &mut State,
         requests: usize,
         now: Moment,
-        limits: &Limits,
         shares: bool,
     ) -> Option<Arc<Link>> {
         loop {
-            self.links.retain(|link| link.is_usable());
-            let link = self.links.iter().min_by_key(|link| link.load())?;
-            if !link.is_of_use(now, limits.command_timeout) {
+            state.links.retain(|link| link.is_usable());
+            let link = state.links.iter().min_by_key(|link| link.load())?;
+            // A request without a reply is one that the watchdog does not wait for any longer.
+            let is_in_time = self.whose == Purpose::Caller || link.load() == 0;
+            if !is_in_time || !link.is_of_use(now, self.limits.command_timeout) {
                 link.retire();
                 continue;
             }
-            if link.load() > 0 && self.may_open(limits) && !shares {
+            if link.load() > 0 && self.may_open(state) && !shares {
                 return None;
             }
             link.choose(requests);
@@ -65,25 +77,19 @@ impl State {
         }
     }
 
-    fn may_open(&self, limits: &Limits) -> bool {
-        self.links.len() + self.opening < limits.connections
-    }
-}
-
-impl Links {
-    pub(crate) fn new(limits: Limits) -> Self {
-        Self {
-            limits,
-            state: Mutex::default(),
-            opened: Condvar::new(),
-        }
+    fn may_open(&self, state: &State) -> bool {
+        let most = match self.whose {
+            Purpose::Caller => self.limits.connections,
+            Purpose::Watchdog => 1,
+        };
+        state.links.len() + state.opening < most
     }
 
     /// A link on which the caller sends `requests` requests `now`, without opening one. `None` if
     /// one has to be opened.
     pub(crate) fn open_link(&self, requests: usize, now: Moment) -> Option<Arc<Link>> {
         let mut state = self.state.lock();
-        state.choose(requests, now, &self.limits, false)
+        self.choose(&mut state, requests, now, false)
     }
 
     /// Reads late replies that no thread waits for, so that their links are idle again.
@@ -109,10 +115,10 @@ impl Links {
         loop {
             let mut state = self.state.lock();
             let now = Moment::now();
-            if let Some(link) = state.choose(requests, now, &self.limits, false) {
+            if let Some(link) = self.choose(&mut state, requests, now, false) {
                 return Ok(link);
             }
-            if state.may_open(&self.limits) {
+            if self.may_open(&state) {
                 state.opening += 1;
                 drop(state);
                 return self.open(node, requests, until);
@@ -139,7 +145,7 @@ impl Links {
             // The server may accept no more clients, and serve the open links.
             Err(error) => {
                 let now = Moment::now();
-                let shared = state.choose(requests, now, &self.limits, true);
+                let shared = self.choose(&mut state, requests, now, true);
                 shared.ok_or(error)
             }
         };

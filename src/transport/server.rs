@@ -89,11 +89,8 @@ impl Servers {
     pub(crate) fn server(&self, address: ConnectionAddr) -> Arc<Server> {
         let node = Arc::new(Node::new(address, Arc::clone(&self.login)));
         Arc::new(Server {
-            links: Links::new(self.limits),
-            watchdog_links: Links::new(Limits {
-                connections: 1,
-                ..self.limits
-            }),
+            links: Links::new(self.limits, Purpose::Caller),
+            watchdog_links: Links::new(self.limits, Purpose::Watchdog),
             exclusive: Exclusive::new(Arc::clone(&node), self.limits),
             node,
             health: Health::default(),
