@@ -125,10 +125,11 @@ impl Publish {
     }
 }
 
-/// One call of a script.
+/// One call of a script, or another command.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    script: &'static Script,
+    /// `None` for a command that calls no script. Then `packed` is the command.
+    script: Option<&'static Script>,
     /// A second copy of the call has no further effect.
     repeatable: bool,
     /// Set if the call acquires locks, which replicas may have to confirm: true for a reply after
@@ -170,7 +171,7 @@ fn pack_number(packed: &mut Vec<u8>, mark: u8, number: usize) {
 impl Call {
     pub(crate) fn new(script: &'static Script) -> Self {
         Self {
-            script,
+            script: Some(script),
             repeatable: true,
             grants: None,
             publishes: None,
@@ -178,6 +179,20 @@ impl Call {
             args: 0,
             // Enough for one lock with a name of usual length.
             packed: Vec::with_capacity(256),
+            args_at: 0,
+        }
+    }
+
+    /// A command that calls no script, and whose second copy has no further effect.
+    pub(crate) fn of_command(command: &redis::Cmd) -> Self {
+        Self {
+            script: None,
+            repeatable: true,
+            grants: None,
+            publishes: None,
+            keys: 0,
+            args: 0,
+            packed: command.get_packed_command(),
             args_at: 0,
         }
     }
@@ -266,12 +281,13 @@ impl Call {
 
     /// True if this call and `other` can be one call, with the keys and arguments of both.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        std::ptr::eq(self.script, other.script)
+        self.order() == other.order()
     }
 
     /// Sorts calls so that those that are alike are neighbours.
     pub(crate) fn order(&self) -> usize {
-        std::ptr::from_ref(self.script).addr()
+        let script = self.script.map(std::ptr::from_ref);
+        script.map_or(0, <*const Script>::addr)
     }
 
     /// One call with the keys and arguments of all of these, which are alike; `None` without one.
@@ -294,15 +310,19 @@ impl Call {
 
     /// Appends the command that calls the script by its hash. The server must know the script.
     pub(crate) fn pack_by_hash(&self, publish: Publish, packed: &mut Vec<u8>) {
-        self.pack(&self.script.by_hash, publish, packed);
+        self.pack(|script| &script.by_hash, publish, packed);
     }
 
     /// Appends the command that calls the script by its source. The server then knows the script.
     pub(crate) fn pack_by_source(&self, publish: Publish, packed: &mut Vec<u8>) {
-        self.pack(&self.script.by_source, publish, packed);
+        self.pack(|script| &script.by_source, publish, packed);
     }
 
-    fn pack(&self, script: &[u8], publish: Publish, packed: &mut Vec<u8>) {
+    fn pack(&self, form: fn(&Script) -> &[u8], publish: Publish, packed: &mut Vec<u8>) {
+        let Some(script) = self.script.map(form) else {
+            packed.extend_from_slice(&self.packed);
+            return;
+        };
         let count = 3 + self.keys + self.args + usize::from(self.publishes.is_some());
         packed.reserve(self.packed.len() + script.len() + 64);
         pack_number(packed, b'*', count);
