@@ -27,6 +27,27 @@
 -- If an earlier copy of this request acquired a lock, its name is replaced by this one's. A copy
 -- that Redis executes later then finds no grant under its own name.
 
+-- require "line_of"
+
+-- One lock without tokens that is free and has no line. pcall: the user may not use the line, or a
+-- cluster is moving the slot.
+if #KEYS == 1 and ARGV[5] == '' and redis.pcall('exists', KEYS[1], line_of(KEYS[1])) == 0 then
+    redis.call('hset', KEYS[1], string.match(ARGV[1], '%S+'), '1')
+    -- If Redis refuses the expiry, no lock must remain without one.
+    local granted = redis.pcall('pexpire', KEYS[1], ARGV[2])
+    if granted == 1 then
+        return nil
+    end
+    redis.call('del', KEYS[1])
+    return granted
+end
+
+-- require "tagged"
+-- require "holder_of"
+-- require "kinds"
+-- require "end_wait"
+-- require "lines"
+
 local call, pcall = redis.call, redis.pcall
 local place, waits, publish = ARGV[3], ARGV[4] == '1', ARGV[6]
 

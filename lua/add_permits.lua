@@ -11,6 +11,27 @@
 -- ARGV[6]  the command that publishes: publish or spublish
 -- reply    the number of free permits then. If that is not a 32-bit number, nothing is changed. An
 --          error, without any change, if a key has another type or form
+
+-- require "number_of"
+-- require "once"
+-- require "line_of"
+
+-- No client waits.
+if redis.pcall('exists', line_of(KEYS[1])) == 0 and not recorded(KEYS[2], ARGV[2], ARGV[3]) then
+    local free = number_of(KEYS[1])
+    local sum = free and free + ARGV[1]
+    if sum and sum <= 2147483647 and sum >= -2147483648 then
+        local reply = once(KEYS[2], ARGV[2], ARGV[3], sum, 'incrby', KEYS[1], ARGV[1])
+        if reply == sum then
+            -- pcall: the permits are free even if the user lacks permission to publish.
+            redis.pcall(ARGV[6], ARGV[5], string.format('%.0f', sum))
+        end
+        return reply
+    end
+end
+
+-- require "permit_line"
+
 local done = recorded(KEYS[2], ARGV[2], ARGV[3])
 if done then
     return done

@@ -8,6 +8,10 @@
 -- ARGV[4]  the channel of the latch
 -- ARGV[5]  the command that publishes: publish or spublish
 -- reply    the count then. An error, without any change, if a key has another type or form
+
+-- require "number_of"
+-- require "once"
+
 local done = recorded(KEYS[2], ARGV[1], ARGV[2])
 if done then
     return done

@@ -6,6 +6,10 @@
 -- ARGV[2]  the number of the request
 -- ARGV[3]  1: an earlier copy of the request is lost; else 0
 -- reply    how many were free. An error, without any change, if a key has another type or form
+
+-- require "number_of"
+-- require "once"
+
 local done = recorded(KEYS[2], ARGV[1], ARGV[2])
 if done then
     return done

@@ -24,6 +24,10 @@
 -- acquire the lock. So a place behind one of Redisson has an end that is late enough for as many
 -- places of Redisson as there are places, and not earlier than that of the place before.
 
+-- require "holder_of"
+-- require "kinds"
+-- require "fair_head"
+
 local call = redis.call
 local lock, queue, ends, place = KEYS[1], KEYS[2], KEYS[3], ARGV[3]
 local channels, publish = ARGV[5], ARGV[6]

@@ -10,6 +10,9 @@
 -- ARGV[4]  the first part of the channels: a place follows
 -- ARGV[5]  the command that publishes: publish or spublish
 -- reply    1: given up; 0: no owner holds the lock; -1: another owner holds it
+
+-- require "fair_head"
+
 local lock, new = KEYS[1], ARGV[3]
 for name in string.gmatch(ARGV[1], '%S+') do
     if redis.call('hexists', lock, name) == 1 then

@@ -8,6 +8,10 @@
 --          semaphore; else 0
 -- ARGV[3]  the command that publishes: publish or spublish
 -- reply    1: the client has left the line; 0: it has not, because ARGV[2] is 1
+
+-- require "end_wait"
+-- require "permit_line"
+
 local lock, place = KEYS[1], ARGV[1]
 
 local line, free = line_of(lock), redis.pcall('get', lock)

@@ -22,6 +22,22 @@
 -- If an earlier copy of this request acquired a permit, that permit gets the id of this copy. A
 -- copy that Redis executes later then cannot be taken for the holder of this permit.
 
+-- require "now_millis"
+-- require "permits"
+-- require "line_of"
+
+-- The first copy of a request; a permit is available, no lease has ended, and no client waits.
+if #ARGV[1] == 16 and redis.pcall('exists', line_of(KEYS[1])) == 0 then
+    local available, now = available_in(KEYS[1]), now_millis()
+    local ended = redis.pcall('zcount', KEYS[2], '-inf', text_of(now))
+    if available and available > 0 and ended == 0 and not redis.call('zscore', KEYS[2], ARGV[1]) then
+        local left = lease_permit(KEYS[1], KEYS[2], ARGV[1], now + ARGV[2])
+        return type(left) == 'table' and left or nil
+    end
+end
+
+-- require "permit_line"
+
 local call, pcall = redis.call, redis.pcall
 local key, leases, ids = KEYS[1], KEYS[2], ARGV[1]
 local place, waits, publish = ARGV[4], ARGV[5] == '1', ARGV[6]

@@ -18,6 +18,10 @@
 -- If an earlier copy of this request acquired the lock, its name is replaced by this one's. A copy
 -- that Redis executes later then finds no grant under its own name.
 
+-- require "line"
+-- require "read_write"
+-- require "refuse"
+
 local lock, lease = KEYS[1], ARGV[2]
 local caller = { place = ARGV[3], waits = ARGV[4] == '1', role = READER, publish = ARGV[6] }
 local owner = string.match(ARGV[1], '%S+')

@@ -9,6 +9,9 @@
 -- ARGV[4n+1]    the command that publishes: publish or spublish
 -- reply[i]      1: given up; 0: no owner holds the lock; -1: other owners hold it
 
+-- require "line"
+-- require "read_write"
+
 local replies = {}
 for i, lock in ipairs(KEYS) do
     local names, millis, new, channel = unpack(ARGV, 4 * i - 3, 4 * i)

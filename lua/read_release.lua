@@ -12,6 +12,10 @@
 -- The clients are notified, too, if they have to go on looking for a reader that lives. If a reader of
 -- Redisson is left, the first client is called: it may have to listen for the release of that reader.
 
+-- require "kinds"
+-- require "line"
+-- require "read_write"
+
 local replies = {}
 for i, lock in ipairs(KEYS) do
     local is_released = false

@@ -6,6 +6,8 @@
 -- ARGV[3i]     the hold count, written if it differs; empty: no change
 -- reply[i]     1: renewed; 0: no owner holds it; -1: other owners hold it, or it is not a lock
 
+-- require "read_write"
+
 local replies = {}
 for i, lock in ipairs(KEYS) do
     local reader, lease, count = ARGV[3 * i - 2], tonumber(ARGV[3 * i - 1]), ARGV[3 * i]

@@ -12,6 +12,11 @@
 -- ARGV[7]  the command that publishes: publish or spublish
 -- reply    1: set; 0: there is a number already. An error, without any change, if a key has another
 --          type or form
+
+-- require "number_of"
+-- require "once"
+-- require "permit_line"
+
 local done = recorded(KEYS[2], ARGV[3], ARGV[4])
 if done then
     return done

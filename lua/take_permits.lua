@@ -17,6 +17,21 @@
 --
 -- A refused caller that waits and has a place enters the line. One that does not wait leaves it, and
 -- may take permits that are reserved.
+
+-- require "number_of"
+-- require "once"
+-- require "line_of"
+
+-- Enough permits are free, and no client waits.
+if redis.pcall('exists', line_of(KEYS[1])) == 0 and not recorded(KEYS[2], ARGV[3], ARGV[4]) then
+    local free, permits = number_of(KEYS[1]), tonumber(ARGV[1])
+    if free and free >= permits + ARGV[2] then
+        return once(KEYS[2], ARGV[3], ARGV[4], permits, 'incrby', KEYS[1], -permits)
+    end
+end
+
+-- require "permit_line"
+
 local done = recorded(KEYS[2], ARGV[3], ARGV[4])
 if done then
     return done

@@ -11,6 +11,9 @@
 --
 -- A read lock that the writer holds, too, stays. Then the first client is called if it is a reader.
 
+-- require "line"
+-- require "read_write"
+
 local replies = {}
 for i, lock in ipairs(KEYS) do
     local owner

@@ -9,6 +9,8 @@
 -- pcall: the line decides about the order of clients only. If Redis refuses its key, the clients
 -- wait without a line, and all listen to the channel for releases.
 
+-- require "line_of"
+
 -- For how long a free lock is reserved for the client that was called, in microseconds. A client
 -- that has not answered by then loses its place.
 local RESERVED = 500000
@@ -148,16 +150,4 @@ local function leave_line(lock, place)
         redis.pcall('zrem', line, place)
     end
     return is_first
-end
-
--- The client does not wait any more. If it had the first place, and the lock is free, a client of
--- Redisson holds it, or it is a read-write lock, the next client is called.
-local function end_wait(lock, place, publish)
-    if leave_line(lock, place) then
-        -- A read-write lock has none: readers may hold it, and the next client may be a reader.
-        local holder = holder_of(lock)
-        if not holder or not is_of_this_library(holder) then
-            call_first(lock, publish)
-        end
-    end
 end

@@ -15,6 +15,8 @@
 -- need no subscription. The messages of scripts that have called the line have a sign, and do not
 -- wake the client.
 
+-- require "line"
+
 -- Scores of places that were not called are larger than ENTERED. Those of the others are negative,
 -- and larger than that of the mark.
 local CALLED, ENTERED = 2500000000000000, 1000000000000000

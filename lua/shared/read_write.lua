@@ -1,6 +1,9 @@
 -- Functions of the scripts of the read-write lock. The lock is a hash: the field `mode` is read or
 -- write, each reader has a field with its hold count, and the field of the writer ends in `:write`.
 
+-- require "wrong_type"
+-- require "tagged"
+
 -- The largest number of readers, and of their holds, that a script looks at.
 local MANY = 1000
 
@@ -128,20 +131,6 @@ local function end_if_unread(lock)
         redis.call('pexpire', lock, left)
     end
     return false, goes_on, reader
-end
-
--- The reply to a caller that does not acquire the lock: it enters the line if it waits, and leaves it
--- if it does not. A writer of this library calls the next client when it releases the lock.
-local function refuse(lock, left, holder, caller)
-    local rank
-    if caller.waits then
-        rank = enter_line(lock, caller.place, caller.role)
-    elseif caller.place ~= '' and leave_line(lock, caller.place) then
-        if not (is_of_this_library(holder) and string.find(holder, ':write$')) then
-            call_first(lock, caller.publish)
-        end
-    end
-    return { left, 1, holder, rank }
 end
 
 -- Sets the lease of a new hash. If Redis refuses, no lock must remain without one.
