@@ -12,40 +12,28 @@
 -- reply    the number of free permits then. If that is not a 32-bit number, nothing is changed. An
 --          error, without any change, if a key has another type or form
 
--- require "number_of"
 -- require "once"
 -- require "line_of"
 
--- No client waits.
-if redis.pcall('exists', line_of(KEYS[1])) == 0 and not recorded(KEYS[2], ARGV[2], ARGV[3]) then
-    local free = number_of(KEYS[1])
-    local sum = free and free + ARGV[1]
-    if sum and sum <= 2147483647 and sum >= -2147483648 then
-        local reply = once(KEYS[2], ARGV[2], ARGV[3], sum, 'incrby', KEYS[1], ARGV[1])
-        if reply == sum then
-            -- pcall: the permits are free even if the user lacks permission to publish.
-            redis.pcall(ARGV[6], ARGV[5], string.format('%.0f', sum))
-        end
-        return reply
-    end
-end
-
--- require "permit_line"
-
-local done = recorded(KEYS[2], ARGV[2], ARGV[3])
+local key, channel, publish = KEYS[1], ARGV[5], ARGV[6]
+local done, free = begin(key, KEYS[2], ARGV[2], ARGV[3])
 if done then
     return done
-end
-local free, failure = number_of(KEYS[1])
-if failure then
-    return failure
 end
 local sum = (free or 0) + ARGV[1]
 if sum > 2147483647 or sum < -2147483648 then
     return unchanged(KEYS[2], ARGV[2], ARGV[3], sum, ARGV[4])
 end
-local reply = once(KEYS[2], ARGV[2], ARGV[3], sum, 'incrby', KEYS[1], ARGV[1])
-if reply == sum then
-    notify_free(KEYS[1], ARGV[5], sum, ARGV[6])
+local reply = once(KEYS[2], ARGV[2], ARGV[3], sum, 'incrby', key, ARGV[1])
+if reply ~= sum then
+    return reply
+elseif redis.pcall('exists', line_of(key)) == 0 then
+    -- pcall: the permits are free even if the user lacks permission to publish.
+    redis.pcall(publish, channel, string.format('%.0f', sum))
+    return reply
 end
+
+-- require "permit_line"
+
+notify_free(key, channel, sum, publish)
 return reply

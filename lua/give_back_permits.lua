@@ -10,7 +10,6 @@
 -- reply    how many permits are free again. An error, without any change, if a key has another type
 --          or form
 
--- require "number_of"
 -- require "once"
 -- require "permit_line"
 

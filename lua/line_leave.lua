@@ -22,7 +22,7 @@ if type(free) == 'string' or listener and string.sub(listener, 1, 1) == '!' then
     if ARGV[2] == '1' and not is_called and not redis.pcall('zscore', line, '!' .. place) then
         return 0
     end
-    leave_permits(lock, place, tonumber(free or 0) or 0, ARGV[3])
+    leave_permits(lock, head_of(lock), place, tonumber(free or 0) or 0, ARGV[3])
     return 1
 end
 

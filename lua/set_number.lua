@@ -13,17 +13,12 @@
 -- reply    1: set; 0: there is a number already. An error, without any change, if a key has another
 --          type or form
 
--- require "number_of"
 -- require "once"
 -- require "permit_line"
 
-local done = recorded(KEYS[2], ARGV[3], ARGV[4])
+local done, number = begin(KEYS[1], KEYS[2], ARGV[3], ARGV[4])
 if done then
     return done
-end
-local number, failure = number_of(KEYS[1])
-if failure then
-    return failure
 end
 if number then
     return unchanged(KEYS[2], ARGV[3], ARGV[4], 0, ARGV[5])

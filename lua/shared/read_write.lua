@@ -3,15 +3,10 @@
 
 -- require "wrong_type"
 -- require "tagged"
+-- require "timeout_key"
 
 -- The largest number of readers, and of their holds, that a script looks at.
 local MANY = 1000
-
--- The key of one hold of a reader. Its time to live is the lease of that hold. Clients of this
--- library have one for each grant.
-local function timeout_key(lock, reader, hold)
-    return tagged(lock) .. ':' .. reader .. ':rwlock_timeout:' .. (hold or 1)
-end
 
 -- The channel for releases.
 local function read_write_channel(lock)
@@ -131,13 +126,4 @@ local function end_if_unread(lock)
         redis.call('pexpire', lock, left)
     end
     return false, goes_on, reader
-end
-
--- Sets the lease of a new hash. If Redis refuses, no lock must remain without one.
-local function set_lease(lock, lease)
-    local granted = redis.pcall('pexpire', lock, lease)
-    if granted ~= 1 then
-        redis.call('del', lock)
-        return granted
-    end
 end

@@ -79,19 +79,9 @@ impl Protocol for Read {
     }
 
     fn release(&self, key: &LockKey, owner: &OwnerId) -> Call {
-        Call::new(&script::READ_RELEASE)
+        Call::new(&script::READ_WRITE_RELEASE)
             .key(key.key())
             .arg(owner.as_str())
-            .arg(&**key.channel())
-            .publishing()
-    }
-
-    fn leave(&self, key: &LockKey, owner: &OwnerId, millis: u64, name: &OwnerId) -> Call {
-        Call::new(&script::READ_LEAVE)
-            .key(key.key())
-            .arg(owner.as_str())
-            .arg(millis.to_string())
-            .arg(name.as_str())
             .arg(&**key.channel())
             .publishing()
     }
@@ -148,7 +138,7 @@ impl Protocol for Write {
     }
 
     fn release(&self, key: &LockKey, owner: &OwnerId) -> Call {
-        Call::new(&script::WRITE_RELEASE)
+        Call::new(&script::READ_WRITE_RELEASE)
             .key(key.key())
             .arg(writer(owner))
             .arg(&**key.channel())
@@ -156,7 +146,7 @@ impl Protocol for Write {
     }
 
     fn leave(&self, key: &LockKey, owner: &OwnerId, millis: u64, name: &OwnerId) -> Call {
-        Call::new(&script::WRITE_LEAVE)
+        Call::new(&script::LEAVE)
             .key(key.key())
             .arg(writer(owner))
             .arg(millis.to_string())

@@ -15,12 +15,14 @@ macro_rules! shared {
 }
 
 shared! {
-    "end_wait" "fair_head" "holder_of" "kinds" "line" "line_of" "lines" "now_millis" "number_of"
-    "once" "permit_line" "permits" "read_write" "refuse" "tagged" "waiters" "wrong_type"
+    "copies" "end_wait" "fair_head" "holder_of" "kinds" "line" "line_of" "lines" "now_millis"
+    "number_of" "once" "permit_line" "permits" "read_write" "refuse" "renew" "reserved" "set_lease"
+    "tagged" "timeout_key" "waiters" "wrong_type"
 }
 
 /// A script in which each shared file stands at the first line that requires it. Lua makes the
-/// functions of a file in each call, so a script can have its shortest path before that line.
+/// functions of a file in each call, so a script can have its shortest path before that line. The
+/// local variables of that path must not hide what the shared file uses, such as `pcall`.
 pub(super) fn joined(script: &str) -> String {
     let mut joined = String::new();
     append(script, &mut joined, &mut HashSet::new());
@@ -31,15 +33,14 @@ fn append(text: &str, joined: &mut String, required: &mut HashSet<&'static str>)
     for line in text.lines() {
         let name = line.strip_prefix(REQUIRE.0);
         let name = name.and_then(|rest| rest.strip_suffix(REQUIRE.1));
-        let Some(name) = name else {
+        let shared = SHARED.iter().find(|(shared, _)| name == Some(shared));
+        if let Some((name, text)) = shared {
+            if required.insert(name) {
+                append(text, joined, required);
+            }
+        } else {
             joined.push_str(line);
             joined.push('\n');
-            continue;
-        };
-        let shared = SHARED.iter().find(|(shared, _)| *shared == name);
-        let &(name, text) = shared.unwrap_or_else(|| panic!("no lua/shared/{name}.lua"));
-        if required.insert(name) {
-            append(text, joined, required);
         }
     }
 }

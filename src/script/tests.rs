@@ -9,7 +9,7 @@ fn a_call_is_packed_as_a_command() {
         .arg([0xff_u8; 1000])
         .publishing();
     let call = call.clone().join(&call);
-    let source = include_str!("../../lua/renew.lua");
+    let source = &*source::joined(include_str!("../../lua/renew.lua"));
     let sha = sha1_smol::Sha1::from(source).digest().to_string();
     let expected = |command: &str, script: &str| {
         let mut expected = redis::cmd(command);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Lease, LockClient, LockEvent, LockGuard, LostReason};
 
 use crate::support::child;
-use crate::support::proxy::repository;
+use crate::support::proxy::library_script;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, eventually_some, millis, throughout};
 use crate::support::{builder, client, unique};
@@ -109,7 +109,7 @@ pub fn many_locks(arguments: &[&str]) {
 /// the watchdog's, and returns the processor time of that.
 fn plain_renewals(url: &str, guards: &[LockGuard], lease: Duration, times: u64) -> f64 {
     let mut redis = redis::Client::open(url).unwrap().get_connection().unwrap();
-    let text = std::fs::read(repository().join("lua/renew.lua")).unwrap();
+    let text = library_script("renew");
     let load = redis::cmd("SCRIPT").arg("LOAD").arg(text).clone();
     let script: String = load.query(&mut redis).unwrap();
     let names: Vec<&str> = guards.iter().map(LockGuard::name).collect();

@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Instant;
 
-use crate::support::proxy::{self, Fault, Gate, Proxy, Request};
+use crate::support::proxy::{self, Fault, Gate, Proxy, Request, library_script};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SOON, eventually, millis};
 
@@ -149,7 +149,7 @@ fn each_of_many_requests_sent_together_is_seen_and_gets_its_own_fault() {
 fn a_script_is_recognised_by_its_source_and_by_its_hash() {
     let (_server, proxy) = server_and_proxy();
     proxy.name_script("mine", "return 7");
-    let source = include_str!("../../../lua/renew.lua");
+    let source = &*library_script("renew");
     let hash = sha1_smol::Sha1::from(source).digest().to_string();
     let (seen, names) = crossbeam_channel::unbounded();
     proxy.on_request(move |request| {

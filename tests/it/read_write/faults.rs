@@ -52,11 +52,11 @@ fn one_lost_reply_of_each_step_only_delays_it() {
         write.unlock().unwrap();
         step("read_acquire", &|| read.lock());
         mode_is(&proxied.server, "write", 2);
-        step("write_release", &|| write.unlock());
+        step("read_write_release", &|| write.unlock());
         mode_is(&proxied.server, "read", 1);
         step("read_renew", &|| read.lock_with(longer));
         read.unlock().unwrap();
-        step("read_release", &|| read.unlock());
+        step("read_write_release", &|| read.unlock());
         step("read_acquire", &|| read.lock());
         mode_is(&proxied.server, "read", 1);
         read.unlock().unwrap();
@@ -117,8 +117,8 @@ fn a_release_that_is_never_answered_is_executed() {
     for fault in FAULTS {
         let lock = client_of(&proxied).read_write_lock("lock");
         let locks: [(&str, Box<dyn Lock>); 2] = [
-            ("read_release", Box::new(lock.read())),
-            ("write_release", Box::new(lock.write())),
+            ("read_write_release", Box::new(lock.read())),
+            ("read_write_release", Box::new(lock.write())),
         ];
         for (script, lock) in &locks {
             lock.lock().unwrap();
