@@ -195,8 +195,7 @@ fn no_file_is_too_long() {
 #[test]
 fn every_script_is_used_and_documented() {
     let scripts = files("lua", "lua");
-    let used =
-        scripts.iter().map(|file| read(file)).collect::<String>() + &read("src/script/mod.rs");
+    let used = scripts.iter().map(read).collect::<String>() + &read("src/script/mod.rs");
     for file in scripts {
         let name = file.to_str().unwrap().split_once("lua/").unwrap().1;
         let text = read(&file);
