@@ -49,10 +49,9 @@ impl Kind {
             Self::Fair => &["fair_acquire", "fair_release", "fair_leave", "renew"],
             Self::ReadWrite => &[
                 "read_acquire",
-                "read_release",
                 "read_renew",
                 "write_acquire",
-                "write_release",
+                "read_write_release",
                 "renew",
             ],
             Self::Permits(_) => &["permit_acquire", "permit_release", "permit_renew"],

@@ -1,14 +1,12 @@
 -- Functions of the scripts of the read-write lock. The lock is a hash: the field `mode` is read or
 -- write, each reader has a field with its hold count, and the field of the writer ends in `:write`.
 
+-- require "wrong_type"
+-- require "tagged"
+-- require "timeout_key"
+
 -- The largest number of readers, and of their holds, that a script looks at.
 local MANY = 1000
-
--- The key of one hold of a reader. Its time to live is the lease of that hold. Clients of this
--- library have one for each grant.
-local function timeout_key(lock, reader, hold)
-    return tagged(lock) .. ':' .. reader .. ':rwlock_timeout:' .. (hold or 1)
-end
 
 -- The channel for releases.
 local function read_write_channel(lock)
@@ -130,27 +128,4 @@ local function end_if_unread(lock)
         redis.call('pexpire', lock, left)
     end
     return false, goes_on, reader
-end
-
--- The reply to a caller that does not acquire the lock: it enters the line if it waits, and leaves it
--- if it does not. A writer of this library calls the next client when it releases the lock.
-local function refuse(lock, left, holder, caller)
-    local rank
-    if caller.waits then
-        rank = enter_line(lock, caller.place, caller.role)
-    elseif caller.place ~= '' and leave_line(lock, caller.place) then
-        if not (is_of_this_library(holder) and string.find(holder, ':write$')) then
-            call_first(lock, caller.publish)
-        end
-    end
-    return { left, 1, holder, rank }
-end
-
--- Sets the lease of a new hash. If Redis refuses, no lock must remain without one.
-local function set_lease(lock, lease)
-    local granted = redis.pcall('pexpire', lock, lease)
-    if granted ~= 1 then
-        redis.call('del', lock)
-        return granted
-    end
 end

@@ -4,9 +4,12 @@ use std::sync::LazyLock;
 
 use redis::Value;
 
+mod source;
+
 use crate::base::key::LockKey;
 
-/// A script in `lua/`. Its header documents its keys, arguments and replies.
+/// A script in `lua/`. Its header documents its keys, arguments and replies. `source` adds the
+/// shared files that it requires.
 #[derive(Debug)]
 pub(crate) struct Script {
     /// The first arguments of a call by the hash, in the bytes of the protocol of Redis.
@@ -36,58 +39,54 @@ pub(crate) fn hash_of(source: &[u8]) -> String {
     sha1_smol::Sha1::from(source).digest().to_string()
 }
 
-/// Each script is its file, after the files with functions that it shares with other scripts.
 macro_rules! scripts {
-    ($($name:ident = $($file:literal)+),+ $(,)?) => {
+    ($($name:ident = $file:literal),+ $(,)?) => {
         $(pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
-            Script::new(concat!($(include_str!(concat!("../../lua/", $file))),+))
+            Script::new(&source::joined(include_str!(concat!("../../lua/", $file, ".lua"))))
         });)+
 
-        /// The files and sources of all scripts. The last file gives a script its name.
-        #[cfg(feature = "testing")]
-        const FILES: &[(&[&str], &str)] = &[
-            $((&[$($file),+], concat!($(include_str!(concat!("../../lua/", $file))),+))),+
-        ];
+        /// The names and texts of all scripts, without the shared files.
+        #[cfg(any(test, feature = "testing"))]
+        const SCRIPTS: &[(&str, &str)] = &[$(
+            ($file, include_str!(concat!("../../lua/", $file, ".lua")))
+        ),+];
     };
 }
 
 scripts! {
-    ACQUIRE = "shared/line_of.lua" "shared/acquire_free.lua" "shared/tagged.lua" "shared/wrong_type.lua" "shared/holder_of.lua" "shared/kinds.lua" "shared/line.lua" "shared/lines.lua" "acquire.lua",
-    RELEASE = "shared/line_of.lua" "shared/release_alone.lua" "shared/line.lua" "release.lua",
-    LEAVE = "shared/line_of.lua" "shared/line.lua" "leave.lua",
-    LINE_LEAVE = "shared/wrong_type.lua" "shared/holder_of.lua" "shared/kinds.lua" "shared/line_of.lua" "shared/line.lua" "shared/permit_line.lua" "line_leave.lua",
-    RENEW = "renew.lua",
-    FAIR_ACQUIRE = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/holder_of.lua" "shared/kinds.lua" "shared/fair_head.lua" "fair_acquire.lua",
-    FAIR_RELEASE = "shared/now_millis.lua" "shared/fair_head.lua" "fair_release.lua",
-    FAIR_KEEP = "shared/now_millis.lua" "shared/fair_head.lua" "fair_keep.lua",
-    FAIR_LEAVE = "shared/now_millis.lua" "shared/fair_head.lua" "fair_leave.lua",
-    INSPECT = "shared/wrong_type.lua" "shared/holder_of.lua" "shared/tagged.lua" "shared/read_write.lua" "inspect.lua",
-    FORCE_UNLOCK = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/holder_of.lua" "shared/fair_head.lua" "shared/tagged.lua" "shared/line_of.lua" "shared/line.lua" "shared/read_write.lua" "force_unlock.lua",
-    READ_ACQUIRE = "shared/wrong_type.lua" "shared/tagged.lua" "shared/kinds.lua" "shared/line_of.lua" "shared/line.lua" "shared/read_write.lua" "read_acquire.lua",
-    READ_RELEASE = "shared/wrong_type.lua" "shared/tagged.lua" "shared/kinds.lua" "shared/line_of.lua" "shared/line.lua" "shared/read_write.lua" "read_release.lua",
-    READ_LEAVE = "shared/wrong_type.lua" "shared/tagged.lua" "shared/kinds.lua" "shared/line_of.lua" "shared/line.lua" "shared/read_write.lua" "read_leave.lua",
-    READ_RENEW = "shared/wrong_type.lua" "shared/tagged.lua" "shared/read_write.lua" "read_renew.lua",
-    WRITE_ACQUIRE = "shared/wrong_type.lua" "shared/tagged.lua" "shared/kinds.lua" "shared/line_of.lua" "shared/line.lua" "shared/read_write.lua" "write_acquire.lua",
-    WRITE_RELEASE = "shared/wrong_type.lua" "shared/tagged.lua" "shared/kinds.lua" "shared/line_of.lua" "shared/line.lua" "shared/read_write.lua" "write_release.lua",
-    WRITE_LEAVE = "shared/wrong_type.lua" "shared/tagged.lua" "shared/kinds.lua" "shared/line_of.lua" "shared/line.lua" "shared/read_write.lua" "write_leave.lua",
-    READ_WRITE_INSPECT = "shared/wrong_type.lua" "shared/tagged.lua" "shared/read_write.lua" "read_write_inspect.lua",
-    TAKE_PERMITS = "shared/wrong_type.lua" "shared/number_of.lua" "shared/once.lua" "shared/line_of.lua" "shared/take_free.lua" "shared/line.lua" "shared/permit_line.lua" "take_permits.lua",
-    DRAIN_PERMITS = "shared/wrong_type.lua" "shared/number_of.lua" "shared/once.lua" "drain_permits.lua",
-    ADD_PERMITS = "shared/wrong_type.lua" "shared/number_of.lua" "shared/once.lua" "shared/line_of.lua" "shared/add_alone.lua" "shared/line.lua" "shared/permit_line.lua" "add_permits.lua",
-    GIVE_BACK_PERMITS = "shared/wrong_type.lua" "shared/number_of.lua" "shared/once.lua" "shared/line_of.lua" "shared/line.lua" "shared/permit_line.lua" "give_back_permits.lua",
-    CANCEL_REQUEST = "shared/once.lua" "cancel_request.lua",
-    COUNT_DOWN = "shared/wrong_type.lua" "shared/number_of.lua" "shared/once.lua" "count_down.lua",
-    SET_NUMBER = "shared/wrong_type.lua" "shared/number_of.lua" "shared/once.lua" "shared/line_of.lua" "shared/line.lua" "shared/permit_line.lua" "set_number.lua",
-    READ_NUMBER = "shared/wrong_type.lua" "shared/number_of.lua" "read_number.lua",
-    CONDITION_WAIT = "shared/now_millis.lua" "shared/waiters.lua" "condition_wait.lua",
-    CONDITION_RENEW = "shared/now_millis.lua" "shared/waiters.lua" "condition_renew.lua",
-    CONDITION_NOTIFY = "shared/now_millis.lua" "shared/waiters.lua" "condition_notify.lua",
-    CONDITION_END = "shared/now_millis.lua" "shared/waiters.lua" "condition_end.lua",
-    PERMIT_ACQUIRE = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/permits.lua" "shared/line_of.lua" "shared/permit_free.lua" "shared/line.lua" "shared/permit_line.lua" "permit_acquire.lua",
-    PERMIT_RELEASE = "shared/wrong_type.lua" "shared/permits.lua" "shared/line_of.lua" "shared/permit_alone.lua" "shared/line.lua" "shared/permit_line.lua" "permit_release.lua",
-    PERMIT_RENEW = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/permits.lua" "permit_renew.lua",
-    PERMIT_TOTAL = "shared/wrong_type.lua" "shared/permits.lua" "shared/line_of.lua" "shared/line.lua" "shared/permit_line.lua" "permit_total.lua",
-    PERMIT_COUNT = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/permits.lua" "permit_count.lua",
+    ACQUIRE = "acquire",
+    RELEASE = "release",
+    LEAVE = "leave",
+    LINE_LEAVE = "line_leave",
+    RENEW = "renew",
+    FAIR_ACQUIRE = "fair_acquire",
+    FAIR_RELEASE = "fair_release",
+    FAIR_KEEP = "fair_keep",
+    FAIR_LEAVE = "fair_leave",
+    INSPECT = "inspect",
+    FORCE_UNLOCK = "force_unlock",
+    READ_ACQUIRE = "read_acquire",
+    READ_WRITE_RELEASE = "read_write_release",
+    READ_RENEW = "read_renew",
+    WRITE_ACQUIRE = "write_acquire",
+    READ_WRITE_INSPECT = "read_write_inspect",
+    TAKE_PERMITS = "take_permits",
+    DRAIN_PERMITS = "drain_permits",
+    ADD_PERMITS = "add_permits",
+    GIVE_BACK_PERMITS = "give_back_permits",
+    CANCEL_REQUEST = "cancel_request",
+    COUNT_DOWN = "count_down",
+    SET_NUMBER = "set_number",
+    READ_NUMBER = "read_number",
+    CONDITION_WAIT = "condition_wait",
+    CONDITION_RENEW = "condition_renew",
+    CONDITION_NOTIFY = "condition_notify",
+    CONDITION_END = "condition_end",
+    PERMIT_ACQUIRE = "permit_acquire",
+    PERMIT_RELEASE = "permit_release",
+    PERMIT_RENEW = "permit_renew",
+    PERMIT_TOTAL = "permit_total",
+    PERMIT_COUNT = "permit_count",
 }
 
 /// How a release is published.
@@ -99,13 +98,11 @@ pub(crate) enum Publish {
     ToShard,
 }
 
-/// The names and sources of all scripts: `acquire` is that of the file `acquire.lua`.
+/// The names and sources of all scripts.
 #[cfg(feature = "testing")]
-pub(crate) fn named_sources() -> impl Iterator<Item = (&'static str, &'static str)> {
-    FILES.iter().map(|&(files, source)| {
-        let file = files.last().copied().unwrap_or_default();
-        (file.trim_end_matches(".lua"), source)
-    })
+pub(crate) fn named_sources() -> impl Iterator<Item = (&'static str, String)> {
+    let named = SCRIPTS.iter();
+    named.map(|&(name, text)| (name, source::joined(text)))
 }
 
 impl Publish {

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::{keys, over, run, said_pid, text, time_to_live};
+use crate::proxy::library_script;
 use crate::support::server::Server;
 use crate::support::timing::{eventually, millis};
 
@@ -119,7 +120,7 @@ fn nothing_lengthens_what_outlasts_its_job() {
     };
     std::fs::write(&over, "").unwrap();
     holder.end().expect(0);
-    let renew = include_str!("../../../../lua/renew.lua");
+    let renew = library_script("renew");
     let mut late = redis::cmd("EVAL");
     late.arg(renew).arg(1).arg("k").arg(owner);
     late.arg(u64::try_from(lease.as_millis()).unwrap());
