@@ -27,6 +27,62 @@
 -- If an earlier copy of this request acquired a lock, its name is replaced by this one's. A copy
 -- that Redis executes later then finds no grant under its own name.
 
+-- require "line_of"
+-- require "set_lease"
+
+local with_tokens = ARGV[5] ~= ''
+local locks = with_tokens and 1 or #KEYS
+local owner = string.match(ARGV[1], '%S+')
+
+-- One lock that is free and has no line. pcall: the user may not use the line, or a cluster is moving
+-- the slot.
+local existing = locks == 1 and redis.pcall('exists', KEYS[1], line_of(KEYS[1])) or 0
+local is_free = locks == 1 and existing == 0
+if is_free and not with_tokens then
+    redis.call('hset', KEYS[1], owner, '1')
+    return set_lease(KEYS[1], ARGV[2])
+end
+
+-- require "reserved"
+-- require "wrong_type"
+
+-- Tokens are at least the time in microseconds, and rise also after Redis has lost the last. Returns
+-- the first one and their number, or an error.
+local function new_tokens()
+    local last = redis.pcall('get', KEYS[2]) or '0'
+    if type(last) == 'table' then
+        return wrong_type('token', KEYS[2], 'string', last)
+    elseif not string.find(last, '^%d+$') then
+        return redis.error_reply('ERR the last fencing token is not a whole number: ' .. KEYS[2])
+    end
+    local clock = now_micros()
+    local token = math.max(tonumber(last) + 1, clock)
+    -- While the tokens are ahead of the clock, only one is reserved, so they stay near it.
+    local count = token > clock and 1 or tonumber(ARGV[5])
+    local new_last = token + (count - 1)
+    if new_last >= 9007199254740992 then
+        return redis.error_reply('ERR the last fencing token is too large to count on from it')
+    end
+    -- Without an expiry: a Redisson client would count from 1 after it.
+    redis.call('set', KEYS[2], string.format('%.0f', new_last))
+    return { token, count }
+end
+
+if is_free then
+    local tokens = new_tokens()
+    if not tokens.err then
+        redis.call('hset', KEYS[1], owner, '1')
+    end
+    return not tokens.err and set_lease(KEYS[1], ARGV[2]) or tokens
+end
+
+-- require "tagged"
+-- require "copies"
+-- require "holder_of"
+-- require "kinds"
+-- require "end_wait"
+-- require "lines"
+
 local call, pcall = redis.call, redis.pcall
 local place, waits, publish = ARGV[3], ARGV[4] == '1', ARGV[6]
 
@@ -37,12 +93,7 @@ local function has_fair_queue(lock)
     return pcall('exists', 'redisson_lock_queue:' .. tagged(lock)) == 1
 end
 
-local with_tokens = ARGV[5] ~= ''
-local locks = with_tokens and 1 or #KEYS
-local owner = ARGV[1]
-if string.find(owner, ' ', 1, true) then
-    owner = string.match(owner, '%S+')
-end
+local names = ' ' .. ARGV[1] .. ' '
 
 -- The reply that another owner holds KEYS[i], or that it is reserved.
 local function refused(i, left, holder)
@@ -59,15 +110,13 @@ local function refused(i, left, holder)
     return { left, i, holder, rank }
 end
 
--- The number of keys that exist among the locks and the lines.
-local existing = 0
-if locks == 1 then
-    local has_no_line
-    existing, has_no_line = existing_with_line(KEYS[1])
-    if has_no_line then
-        place, waits = '', false
-    end
-else
+-- The number of keys that exist among the locks and the lines. The lines are not used if the user may
+-- not use them, or if a cluster is moving the slot, and some of these keys are at the other server: a
+-- second line there would stop the move.
+if type(existing) == 'table' then
+    existing = redis.call('exists', KEYS[1])
+    place, waits = '', false
+elseif locks > 1 then
     -- In groups, because Lua passes at most about 8,000 values to a function.
     for first = 1, locks, 1000 do
         local last = math.min(first + 999, locks)
@@ -92,12 +141,9 @@ if existing > 0 then
             return redis.error_reply((string.gsub(failure.err, '^WRONGTYPE lock:', subject)))
         end
         if holder then
-            for name in string.gmatch(ARGV[1], '%S+') do
-                if name == holder then
-                    found[i] = name
-                end
-            end
-            if not found[i] then
+            if string.find(names, ' ' .. holder .. ' ', 1, true) then
+                found[i] = holder
+            else
                 if is_of_fair_lock(holder) or has_fair_queue(KEYS[i]) then
                     return mixed_kinds(i, 'fair', with_tokens and 'fenced' or 'reentrant')
                 end
@@ -112,47 +158,22 @@ if existing > 0 then
     end
 end
 
-local token, count
-if with_tokens then
-    local last = redis.pcall('get', KEYS[2]) or '0'
-    if type(last) == 'table' then
-        return wrong_type('token', KEYS[2], 'string', last)
-    end
-    if not string.find(last, '^%d+$') then
-        return redis.error_reply('ERR the last fencing token is not a whole number: ' .. KEYS[2])
-    end
-    -- Tokens are at least the time in microseconds, and rise also after Redis has lost the last.
-    local clock = now_micros()
-    token = math.max(tonumber(last) + 1, clock)
-    -- While the tokens are ahead of the clock, only one is reserved, so they stay near it.
-    count = token > clock and 1 or tonumber(ARGV[5])
-    local new_last = token + (count - 1)
-    if new_last >= 9007199254740992 then
-        return redis.error_reply('ERR the last fencing token is too large to count on from it')
-    end
-    -- Without an expiry: a Redisson client would count from 1 after it.
-    redis.call('set', KEYS[2], string.format('%.0f', new_last))
+local tokens = with_tokens and new_tokens() or nil
+if tokens and tokens.err then
+    return tokens
 end
 
-local lease = ARGV[2]
 for i = 1, locks do
-    local key, name = KEYS[i], found[i]
-    call('hset', key, owner, '1')
-    if not name then
-        -- If Redis refuses the expiry, no lock must remain without one.
-        local granted = pcall('pexpire', key, lease)
-        if granted ~= 1 then
+    if found[i] then
+        take_over(KEYS[i], found[i], owner, ARGV[2])
+    else
+        call('hset', KEYS[i], owner, '1')
+        local refusal = set_lease(KEYS[i], ARGV[2])
+        if refusal then
             for j = 1, locks do
                 call('del', KEYS[j])
             end
-            return granted
-        end
-    else
-        if name ~= owner then
-            call('hdel', key, name)
-        end
-        if call('pttl', key) < tonumber(lease) then
-            call('pexpire', key, lease)
+            return refusal
         end
     end
 end
@@ -161,4 +182,4 @@ if existing > 0 and place ~= '' then
         leave_line(KEYS[i], place)
     end
 end
-return token and { token, count }
+return tokens

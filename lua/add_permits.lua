@@ -11,20 +11,29 @@
 -- ARGV[6]  the command that publishes: publish or spublish
 -- reply    the number of free permits then. If that is not a 32-bit number, nothing is changed. An
 --          error, without any change, if a key has another type or form
-local done = recorded(KEYS[2], ARGV[2], ARGV[3])
+
+-- require "once"
+-- require "line_of"
+
+local key, channel, publish = KEYS[1], ARGV[5], ARGV[6]
+local done, free = begin(key, KEYS[2], ARGV[2], ARGV[3])
 if done then
     return done
-end
-local free, failure = number_of(KEYS[1])
-if failure then
-    return failure
 end
 local sum = (free or 0) + ARGV[1]
 if sum > 2147483647 or sum < -2147483648 then
     return unchanged(KEYS[2], ARGV[2], ARGV[3], sum, ARGV[4])
 end
-local reply = once(KEYS[2], ARGV[2], ARGV[3], sum, 'incrby', KEYS[1], ARGV[1])
-if reply == sum then
-    notify_free(KEYS[1], ARGV[5], sum, ARGV[6])
+local reply = once(KEYS[2], ARGV[2], ARGV[3], sum, 'incrby', key, ARGV[1])
+if reply ~= sum then
+    return reply
+elseif redis.pcall('exists', line_of(key)) == 0 then
+    -- pcall: the permits are free even if the user lacks permission to publish.
+    redis.pcall(publish, channel, string.format('%.0f', sum))
+    return reply
 end
+
+-- require "permit_line"
+
+notify_free(key, channel, sum, publish)
 return reply

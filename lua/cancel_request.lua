@@ -4,6 +4,9 @@
 -- ARGV[1]  the lane of the request
 -- ARGV[2]  its number
 -- reply    the reply of the request; 0: it was not executed
+
+-- require "once"
+
 local done = recorded(KEYS[1], ARGV[1], ARGV[2])
 if done then
     return done

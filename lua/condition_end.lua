@@ -8,6 +8,9 @@
 -- ARGV[4]  the command that publishes: publish or spublish
 -- reply    1: it was not notified; 2: it was; 0: it had no place
 
+-- require "now_millis"
+-- require "waiters"
+
 local queue, places = KEYS[1], KEYS[2]
 local waiter, intent, channel, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local reply, unused = 0, 0

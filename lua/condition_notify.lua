@@ -15,6 +15,9 @@
 -- A notified waiter keeps its place until it has the lock again. If it dies before, the next one is
 -- notified. After a notification of all, no place is left, so there is none to pass on.
 
+-- require "now_millis"
+-- require "waiters"
+
 local lock, queue, places, last_call = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, number, who, channel, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 if redis.call('hexists', lock, owner) == 0 then

@@ -10,6 +10,10 @@
 -- ARGV[4n+1]   the command that publishes: publish or spublish
 -- reply[i]     1: renewed; 0: it need not wait for a notification, its place has ended, or a key of
 --              the condition has another type
+
+-- require "now_millis"
+-- require "waiters"
+
 local replies = {}
 local now = now_millis()
 local swept = {}

@@ -11,6 +11,9 @@
 -- reply    1: it waits; 0: no owner holds the lock; -1: another owner holds it. An error, without
 --          any change, if a key has another type
 
+-- require "now_millis"
+-- require "waiters"
+
 local lock, queue, places = KEYS[1], KEYS[2], KEYS[3]
 local owner, waiter, millis, channel, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 -- A copy of this call that is executed after the release of the lock has no effect.

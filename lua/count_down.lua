@@ -8,13 +8,12 @@
 -- ARGV[4]  the channel of the latch
 -- ARGV[5]  the command that publishes: publish or spublish
 -- reply    the count then. An error, without any change, if a key has another type or form
-local done = recorded(KEYS[2], ARGV[1], ARGV[2])
+
+-- require "once"
+
+local done, count = begin(KEYS[1], KEYS[2], ARGV[1], ARGV[2])
 if done then
     return done
-end
-local count, failure = number_of(KEYS[1])
-if failure then
-    return failure
 end
 if not count then
     return unchanged(KEYS[2], ARGV[1], ARGV[2], 0, ARGV[3])

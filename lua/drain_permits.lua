@@ -6,13 +6,12 @@
 -- ARGV[2]  the number of the request
 -- ARGV[3]  1: an earlier copy of the request is lost; else 0
 -- reply    how many were free. An error, without any change, if a key has another type or form
-local done = recorded(KEYS[2], ARGV[1], ARGV[2])
+
+-- require "once"
+
+local done, free = begin(KEYS[1], KEYS[2], ARGV[1], ARGV[2])
 if done then
     return done
-end
-local free, failure = number_of(KEYS[1])
-if failure then
-    return failure
 end
 if not free or free == 0 then
     return unchanged(KEYS[2], ARGV[1], ARGV[2], 0, ARGV[3])

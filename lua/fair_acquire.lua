@@ -24,6 +24,12 @@
 -- acquire the lock. So a place behind one of Redisson has an end that is late enough for as many
 -- places of Redisson as there are places, and not earlier than that of the place before.
 
+-- require "holder_of"
+-- require "kinds"
+-- require "copies"
+-- require "fair_head"
+-- require "set_lease"
+
 local call = redis.call
 local lock, queue, ends, place = KEYS[1], KEYS[2], KEYS[3], ARGV[3]
 local channels, publish = ARGV[5], ARGV[6]
@@ -35,11 +41,9 @@ local PLACE_OF_REDISSON = 300000
 -- The place of this client, if it has the first one, ends with the grant.
 local function granted(is_first)
     call('hset', lock, owner, '1')
-    -- If Redis refuses the expiry, the lock must not remain without one.
-    local set = redis.pcall('pexpire', lock, ARGV[2])
-    if set ~= 1 then
-        call('del', lock)
-        return set
+    local refusal = set_lease(lock, ARGV[2])
+    if refusal then
+        return refusal
     end
     if is_first then
         call('lpop', queue)
@@ -58,18 +62,10 @@ if call('exists', lock) == 1 then
     if failure then
         return failure
     end
-    for name in string.gmatch(ARGV[1], '%S+') do
-        if name == owned_by then
-            -- An earlier copy of this request acquired the lock.
-            call('hset', lock, owner, '1')
-            if name ~= owner then
-                call('hdel', lock, name)
-            end
-            if call('pttl', lock) < tonumber(ARGV[2]) then
-                call('pexpire', lock, ARGV[2])
-            end
-            return call('llen', queue)
-        end
+    local older = held_name(lock, ARGV[1])
+    if older then
+        take_over(lock, older, owner, ARGV[2])
+        return call('llen', queue)
     end
     if is_of_this_library(owned_by) and not is_of_fair_lock(owned_by) then
         return mixed_kinds(1, 'reentrant or fenced', 'fair')

@@ -10,16 +10,18 @@
 -- ARGV[4]  the first part of the channels: a place follows
 -- ARGV[5]  the command that publishes: publish or spublish
 -- reply    1: given up; 0: no owner holds the lock; -1: another owner holds it
+
+-- require "copies"
+-- require "fair_head"
+
 local lock, new = KEYS[1], ARGV[3]
-for name in string.gmatch(ARGV[1], '%S+') do
-    if redis.call('hexists', lock, name) == 1 then
-        redis.call('hset', lock, new, 1)
-        redis.call('hdel', lock, name)
-        redis.call('pexpire', lock, ARGV[2])
-        notify_head(KEYS[2], KEYS[3], ARGV[4], ARGV[5])
-        return 1
-    end
+local name = held_name(lock, ARGV[1])
+if name then
+    redis.call('hset', lock, new, 1)
+    redis.call('hdel', lock, name)
+    redis.call('pexpire', lock, ARGV[2])
+    notify_head(KEYS[2], KEYS[3], ARGV[4], ARGV[5])
+    return 1
 end
 -- 1 if an earlier copy of this request has given it up.
-local is_given_up = redis.call('hexists', lock, new) == 1
-return is_given_up and 1 or redis.call('exists', lock) * -1
+return held_name(lock, new) and 1 or redis.call('exists', lock) * -1

@@ -8,6 +8,9 @@
 -- ARGV[2]  the first part of the channels: a place follows
 -- ARGV[3]  the command that publishes: publish or spublish
 -- reply    1: the place is given up; 0: there was none
+
+-- require "fair_head"
+
 local call = redis.call
 local removed = call('lrem', KEYS[2], 0, ARGV[1])
 call('zrem', KEYS[3], ARGV[1])

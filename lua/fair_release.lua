@@ -7,6 +7,9 @@
 -- ARGV[2]  the first part of the channels: a place follows
 -- ARGV[3]  the command that publishes: publish or spublish
 -- reply    1: released; 0: no owner holds the lock; -1: another owner holds it, or it is not a lock
+
+-- require "fair_head"
+
 local lock = KEYS[1]
 local is_released
 for name in string.gmatch(ARGV[1], '%S+') do

@@ -10,6 +10,11 @@
 -- The other keys of the lock have names that the script derives. If it declared them, Redis would
 -- refuse the script while the slot of the lock moves to another server.
 
+-- require "holder_of"
+-- require "fair_head"
+-- require "line"
+-- require "read_write"
+
 -- Sends the word `freed` and the key of the lock to the clients that held it, by these owner ids.
 -- Such a client may listen on a channel of its own. That channel is named like that of a lock: in
 -- the namespace of the client, which is one of the first parts of the key.

@@ -9,6 +9,10 @@
 -- ARGV[4]  the command that publishes: publish or spublish
 -- reply    how many permits are free again. An error, without any change, if a key has another type
 --          or form
+
+-- require "once"
+-- require "permit_line"
+
 local taken = recorded(KEYS[2], ARGV[1], ARGV[2])
 if type(taken) == 'table' or taken == 0 then
     return taken

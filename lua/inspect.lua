@@ -6,6 +6,9 @@
 --          readers of a read-write lock }. If it has only readers, one of them is the owner. An
 --          error if the key has another type or form
 
+-- require "holder_of"
+-- require "read_write"
+
 if redis.call('exists', KEYS[1]) == 0 then
     return nil
 end

@@ -8,6 +8,10 @@
 --          semaphore; else 0
 -- ARGV[3]  the command that publishes: publish or spublish
 -- reply    1: the client has left the line; 0: it has not, because ARGV[2] is 1
+
+-- require "end_wait"
+-- require "permit_line"
+
 local lock, place = KEYS[1], ARGV[1]
 
 local line, free = line_of(lock), redis.pcall('get', lock)
@@ -18,7 +22,7 @@ if type(free) == 'string' or listener and string.sub(listener, 1, 1) == '!' then
     if ARGV[2] == '1' and not is_called and not redis.pcall('zscore', line, '!' .. place) then
         return 0
     end
-    leave_permits(lock, place, tonumber(free or 0) or 0, ARGV[3])
+    leave_permits(lock, head_of(lock), place, tonumber(free or 0) or 0, ARGV[3])
     return 1
 end
 

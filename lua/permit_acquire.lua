@@ -22,7 +22,10 @@
 -- If an earlier copy of this request acquired a permit, that permit gets the id of this copy. A
 -- copy that Redis executes later then cannot be taken for the holder of this permit.
 
-local call, pcall = redis.call, redis.pcall
+-- require "now_millis"
+-- require "permits"
+-- require "line_of"
+
 local key, leases, ids = KEYS[1], KEYS[2], ARGV[1]
 local place, waits, publish = ARGV[4], ARGV[5] == '1', ARGV[6]
 local id = string.sub(ids, 1, 16)
@@ -30,36 +33,44 @@ local available, failure = available_in(key)
 if failure then
     return failure
 end
+available = available or 0
 
 local now = now_millis()
 local ends = now + ARGV[2]
 for at = 1, #ids, 16 do
     local earlier = string.sub(ids, at, at + 15)
-    local score = pcall('zscore', leases, earlier)
+    local score = redis.pcall('zscore', leases, earlier)
     if type(score) == 'table' then
         return wrong_type('leases', leases, 'sorted set', score)
     elseif score then
-        local written = pcall('zadd', leases, text_of(math.max(ends, score)), id)
+        local written = redis.pcall('zadd', leases, text_of(math.max(ends, score)), id)
         if type(written) == 'table' then
             return written
         end
         if earlier ~= id then
-            call('zrem', leases, earlier)
+            redis.call('zrem', leases, earlier)
         end
         return nil
     end
 end
 
-local expired = call('zrangebyscore', leases, '-inf', text_of(now), 'limit', 0, 1000)
+local expired = redis.call('zrangebyscore', leases, '-inf', text_of(now), 'limit', 0, 1000)
+if #expired == 0 and available > 0 and redis.pcall('exists', line_of(key)) == 0 then
+    local left = lease_permit(key, leases, id, ends)
+    return type(left) == 'table' and left or nil
+end
+
+-- require "permit_line"
+
 if #expired > 0 then
     -- First, because Redis refuses this command if it is short of memory or of permissions.
-    local value = pcall('incrby', key, #expired)
+    local value = redis.pcall('incrby', key, #expired)
     if type(value) == 'table' then
         return value
     end
-    local removed = pcall('zrem', leases, unpack(expired))
+    local removed = redis.pcall('zrem', leases, unpack(expired))
     if removed ~= #expired then
-        call('decrby', key, #expired)
+        redis.call('decrby', key, #expired)
         return removed
     end
     available = value
@@ -68,23 +79,23 @@ if #expired > 0 then
     end
 end
 
-available = available or 0
-if waits and may_take(key, place, 1, available, publish) or not waits and available > 0 then
+local head = head_of(key)
+if waits and may_take(key, head, place, 1, available, publish) or not waits and available > 0 then
     local left = lease_permit(key, leases, id, ends)
     if type(left) == 'table' then
         return left
     end
-    leave_permits(key, place, left, publish)
+    leave_permits(key, head, place, left, publish)
     return nil
 end
 
 local rank, listens
 if place ~= '' and waits then
-    rank, listens = await_permits(key, place, 1, available, publish)
+    rank, listens = await_permits(key, head, place, 1, available, publish)
 else
-    leave_permits(key, place, available, publish)
+    leave_permits(key, head, place, available, publish)
 end
-local first = tonumber(call('zrange', leases, 0, 0, 'withscores')[2])
+local first = tonumber(redis.call('zrange', leases, 0, 0, 'withscores')[2])
 if not first then
     return { available > 0 and -1 or -2, rank, listens }
 end

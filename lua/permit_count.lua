@@ -3,6 +3,10 @@
 -- KEYS[1]  the number of available permits
 -- KEYS[2]  the leased permits: a sorted set of ids with the ends of their leases
 -- reply    { available permits, leased permits }. An error if a key has another type or form
+
+-- require "now_millis"
+-- require "permits"
+
 local available, failure = available_in(KEYS[1])
 if failure then
     return failure

@@ -5,6 +5,10 @@
 -- ARGV[2i]     least time to live from now on, in milliseconds; never shortens it; 0: no change
 -- reply[i]     1: renewed; 0: the permit is not leased, or its lease has ended; -1: the key has
 --              another type
+
+-- require "now_millis"
+-- require "permits"
+
 local call, pcall = redis.call, redis.pcall
 local now = now_millis()
 local replies = {}

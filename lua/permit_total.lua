@@ -10,6 +10,10 @@
 -- ARGV[4]  the command that publishes: publish or spublish
 -- reply    1: done; 0: the semaphore exists. An error, without any change, if a key has another
 --          type or form
+
+-- require "permits"
+-- require "permit_line"
+
 local available, failure = available_in(KEYS[1])
 if failure then
     return failure

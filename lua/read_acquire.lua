@@ -18,9 +18,42 @@
 -- If an earlier copy of this request acquired the lock, its name is replaced by this one's. A copy
 -- that Redis executes later then finds no grant under its own name.
 
+-- require "line_of"
+-- require "set_lease"
+-- require "timeout_key"
+
 local lock, lease = KEYS[1], ARGV[2]
-local caller = { place = ARGV[3], waits = ARGV[4] == '1', role = READER, publish = ARGV[6] }
 local owner = string.match(ARGV[1], '%S+')
+
+-- Adds the reader to the lock, which is free if `is_first` is true. Changes nothing and returns the
+-- error if Redis refuses a part of that.
+local function add_reader(is_first)
+    local hold = timeout_key(lock, owner)
+    redis.call('set', hold, '1', 'px', lease)
+    local fields = is_first and { 'mode', 'read', owner, '1' } or { owner, '1' }
+    local refusal = redis.pcall('hset', lock, unpack(fields))
+    if type(refusal) ~= 'table' then
+        refusal = is_first and set_lease(lock, lease) or nil
+    end
+    if refusal then
+        redis.call('del', hold)
+    end
+    return refusal
+end
+
+-- A lock that is free and has no line. pcall: the user may not use the line, or a cluster is moving
+-- the slot.
+local existing = redis.pcall('exists', lock, line_of(lock))
+if existing == 0 and ARGV[5] == '' then
+    return add_reader(true)
+end
+
+-- require "line"
+-- require "copies"
+-- require "read_write"
+-- require "refuse"
+
+local caller = { place = ARGV[3], waits = ARGV[4] == '1', role = READER, publish = ARGV[6] }
 
 -- After how many milliseconds the client behind the first writer asks again, in case that writer is
 -- dead.
@@ -57,8 +90,8 @@ local function let_others_go_first(mode, is_called)
     return reply
 end
 
-local existing, has_no_line = existing_with_line(lock)
-if has_no_line then
+if type(existing) == 'table' then
+    existing = redis.call('exists', lock)
     caller.place, caller.waits = '', false
 end
 local mode, older
@@ -68,13 +101,7 @@ if existing > 0 or ARGV[5] ~= '' then
     if failure then
         return failure
     end
-    if mode then
-        for name in string.gmatch(ARGV[1], '%S+') do
-            if not older and redis.call('hexists', lock, name) == 1 then
-                older = name
-            end
-        end
-    end
+    older = mode and held_name(lock, ARGV[1])
     if ARGV[5] ~= '' then
         if not older and redis.call('hexists', lock, ARGV[5]) == 0 then
             return { redis.call('pttl', lock), 1, (writer_of(lock)) }
@@ -92,26 +119,15 @@ if existing > 0 or ARGV[5] ~= '' then
     end
 end
 
--- First, because Redis may refuse it: nothing is changed then.
-local hold = timeout_key(lock, owner)
-redis.call('set', hold, '1', 'px', lease)
-local fields = mode and { owner, '1' } or { 'mode', 'read', owner, '1' }
-local written = redis.pcall('hset', lock, unpack(fields))
-if type(written) == 'table' then
-    redis.call('del', hold)
-    return written
+local refusal = add_reader(not mode)
+if refusal then
+    return refusal
 end
 if older and older ~= owner then
     redis.call('hdel', lock, older)
     redis.pcall('del', timeout_key(lock, older))
 end
-if not mode then
-    local refused = set_lease(lock, lease)
-    if refused then
-        redis.call('del', hold)
-        return refused
-    end
-elseif redis.call('pttl', lock) < tonumber(lease) then
+if mode and redis.call('pttl', lock) < tonumber(lease) then
     redis.call('pexpire', lock, lease)
 end
 if existing > (mode and 1 or 0) then

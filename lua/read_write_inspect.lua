@@ -5,6 +5,8 @@
 -- reply    nil: no such owner holds it; else { PTTL (-1: no expiry), owner, hold count, 1 for a
 --          reader or 0 }. An error if the key has another type or form
 
+-- require "read_write"
+
 local lock = KEYS[1]
 local mode, failure = mode_of(lock)
 if failure then

@@ -5,24 +5,7 @@
 -- ARGV[3i-1]   least time to live from now on, in milliseconds; never shortens it; 0: no change
 -- ARGV[3i]     the hold count, written if it differs; empty: no change
 -- reply[i]     1: renewed; 0: no owner holds it; -1: another owner holds it, or it is not a lock
-local replies = {}
-for i, lock in ipairs(KEYS) do
-    local owner, lease, count = ARGV[3 * i - 2], tonumber(ARGV[3 * i - 1]), ARGV[3 * i]
-    -- pcall: a key of another type must not prevent the renewal of the other locks.
-    local written = redis.pcall('hget', lock, owner)
-    if type(written) == 'table' and not string.find(written.err, 'WRONGTYPE', 1, true) then
-        return written
-    elseif type(written) == 'string' then
-        if lease > 0 and redis.call('pttl', lock) < lease then
-            redis.call('pexpire', lock, ARGV[3 * i - 1])
-        end
-        if count ~= '' and written ~= count then
-            -- pcall: the count is information. If Redis refuses it, the lease is still renewed.
-            redis.pcall('hset', lock, owner, count)
-        end
-        replies[i] = 1
-    else
-        replies[i] = redis.call('exists', lock) * -1
-    end
-end
-return replies
+
+-- require "renew"
+
+return renew()

@@ -12,13 +12,13 @@
 -- ARGV[7]  the command that publishes: publish or spublish
 -- reply    1: set; 0: there is a number already. An error, without any change, if a key has another
 --          type or form
-local done = recorded(KEYS[2], ARGV[3], ARGV[4])
+
+-- require "once"
+-- require "permit_line"
+
+local done, number = begin(KEYS[1], KEYS[2], ARGV[3], ARGV[4])
 if done then
     return done
-end
-local number, failure = number_of(KEYS[1])
-if failure then
-    return failure
 end
 if number then
     return unchanged(KEYS[2], ARGV[3], ARGV[4], 0, ARGV[5])

@@ -11,38 +11,48 @@
 -- ARGV[7]  1 if the caller waits if it gets none, else 0
 -- ARGV[8]  how many times more it takes as many permits, if they are free and no client waits
 -- ARGV[9]  the command that publishes: publish or spublish
--- reply    the number of permits that are taken; 0: not enough are free, or those are reserved. { rank, listens }: the
---          same, and this number of clients are before this one in the line. Listens is 1 if it also
---          listens to the channel, else 0. An error, without any change, if a key has another type
---          or form
+-- reply    the number of permits that are taken; 0: not enough are free, or those are reserved.
+--          { rank, listens }: the same, and this number of clients are before this one in the line.
+--          Listens is 1 if it also listens to the channel, else 0. An error, without any change, if a
+--          key has another type or form
 --
 -- A refused caller that waits and has a place enters the line. One that does not wait leaves it, and
 -- may take permits that are reserved.
-local done = recorded(KEYS[2], ARGV[3], ARGV[4])
+
+-- require "once"
+-- require "line_of"
+
+local key, place, waits, publish = KEYS[1], ARGV[6], ARGV[7] == '1', ARGV[9]
+local records, lane, number = KEYS[2], ARGV[3], ARGV[4]
+local permits = tonumber(ARGV[1])
+local needed = permits + ARGV[2]
+local done, free = begin(key, records, lane, number)
 if done then
     return done
 end
-local free, failure = number_of(KEYS[1])
-if failure then
-    return failure
-end
 free = free or 0
-local key, place, waits, publish = KEYS[1], ARGV[6], ARGV[7] == '1', ARGV[9]
-local permits = tonumber(ARGV[1])
-local needed = permits + ARGV[2]
-if waits and may_take(key, place, needed, free, publish) or not waits and free >= needed then
-    local reply = once(KEYS[2], ARGV[3], ARGV[4], permits, 'incrby', key, -permits)
+if free >= needed and redis.pcall('exists', line_of(key)) == 0 then
+    local times = math.min(1 + ARGV[8], math.floor((free - ARGV[2]) / permits))
+    local taken = permits * times
+    return once(records, lane, number, taken, 'incrby', key, -taken)
+end
+
+-- require "permit_line"
+
+local head = head_of(key)
+if waits and may_take(key, head, place, needed, free, publish) or not waits and free >= needed then
+    local reply = once(records, lane, number, permits, 'incrby', key, -permits)
     if reply == permits then
-        leave_permits(key, place, free - permits, publish)
+        leave_permits(key, head, place, free - permits, publish)
     end
     return reply
 end
-local reply = unchanged(KEYS[2], ARGV[3], ARGV[4], 0, ARGV[5])
+local reply = unchanged(records, lane, number, 0, ARGV[5])
 if reply ~= 0 then
     return reply
 elseif not waits or place == '' then
-    leave_permits(key, place, free, publish)
+    leave_permits(key, head, place, free, publish)
     return 0
 end
-local rank, listens = await_permits(key, place, permits, free, publish)
+local rank, listens = await_permits(key, head, place, permits, free, publish)
 return rank and { rank, listens } or 0

@@ -14,12 +14,29 @@
 -- If an earlier copy of this request acquired the lock, its field is replaced by this one's. A copy
 -- that Redis executes later then finds no grant under its own name.
 
+-- require "line_of"
+-- require "set_lease"
+
 local lock, lease = KEYS[1], ARGV[2]
-local caller = { place = ARGV[3], waits = ARGV[4] == '1', role = 0, publish = ARGV[5] }
 local owner = string.match(ARGV[1], '%S+')
 
-local existing, has_no_line = existing_with_line(lock)
-if has_no_line then
+-- A lock that is free and has no line. pcall: the user may not use the line, or a cluster is moving
+-- the slot.
+local existing = redis.pcall('exists', lock, line_of(lock))
+if existing == 0 then
+    redis.call('hset', lock, 'mode', 'write', owner, '1')
+    return set_lease(lock, lease)
+end
+
+-- require "line"
+-- require "copies"
+-- require "read_write"
+-- require "refuse"
+
+local caller = { place = ARGV[3], waits = ARGV[4] == '1', role = 0, publish = ARGV[5] }
+
+if type(existing) == 'table' then
+    existing = redis.call('exists', lock)
     caller.place, caller.waits = '', false
 end
 if existing > 0 then
@@ -28,24 +45,17 @@ if existing > 0 then
         return failure
     end
     if mode == 'write' then
-        for name in string.gmatch(ARGV[1], '%S+') do
-            if redis.call('hexists', lock, name) == 1 then
-                redis.call('hset', lock, owner, '1')
-                if name ~= owner then
-                    redis.call('hdel', lock, name)
-                end
-                if redis.call('pttl', lock) < tonumber(lease) then
-                    redis.call('pexpire', lock, lease)
-                end
-                return nil
-            end
+        local older = held_name(lock, ARGV[1])
+        if older then
+            return take_over(lock, older, owner, lease)
         end
         return refuse(lock, redis.call('pttl', lock), writer_of(lock), caller)
     elseif mode then
-        local left, goes_on, reader = readers_left(lock)
+        local left, goes_on, reader, foreign = readers_left(lock)
         if left ~= 0 then
             left = goes_on and 1 or left or redis.call('pttl', lock)
-            return refuse(lock, left, reader, caller)
+            -- The client has to listen for the release of a reader of Redisson.
+            return refuse(lock, left, foreign or reader, caller)
         end
         redis.call('del', lock)
     end

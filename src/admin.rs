@@ -29,8 +29,11 @@ use std::sync::Arc;
 
 /// The crate of the commands, values and errors in this module.
 pub use redis;
-use redis::{Cmd, Pipeline, RedisError, Value};
+use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 
+// For the command.
+#[doc(hidden)]
+pub use crate::client::{KINDS, MakeLock, lock_of_kind};
 pub use crate::topology::{LookUpFailed, RouteError};
 pub use crate::transport::server_error::ServerError;
 pub use holder::ConnectedClients;
@@ -41,7 +44,7 @@ use crate::client::LockClient;
 use crate::error::Result;
 use crate::request::RedisClient;
 use crate::transport::retry_action::RetryAction;
-use crate::transport::{connection, server};
+use crate::transport::{link::Link, server};
 
 /// Returns the servers that have locks, in the order of their names: one server, the master behind
 /// the sentinels, or the primaries of the cluster.
@@ -255,7 +258,7 @@ impl Server {
     pub fn connect(&self) -> Result<Connection, ServerError> {
         let opened = self.server.node.open(self.redis.connect_timeout);
         Ok(Connection {
-            connection: opened.map_err(|error| self.error(error))?,
+            link: opened.map_err(|error| self.error(error))?,
             server: self.clone(),
             failed: None,
         })
@@ -281,7 +284,7 @@ impl Server {
 /// Each reply may take one [command timeout](crate::LockClientBuilder::command_timeout).
 #[derive(Debug)]
 pub struct Connection {
-    connection: connection::Connection,
+    link: Arc<Link>,
     server: Server,
     /// Why the connection is of no use any more.
     failed: Option<ServerError>,
@@ -312,8 +315,7 @@ impl Connection {
     /// [`ServerError`] for an error reply, and if no reply came in time. After an error that
     /// [is no reply](ServerError::is_reply) every further call returns the same error. No panics.
     pub fn run(&mut self, command: &Cmd) -> Result<Value, ServerError> {
-        self.send(&command.get_packed_command())?;
-        self.receive()?
+        self.ask(1, &command.get_packed_command())?.remove(0)
     }
 
     /// Sends all commands together and returns one result for each, in their order.
@@ -326,34 +328,26 @@ impl Connection {
         &mut self,
         commands: &Pipeline,
     ) -> Result<Vec<Result<Value, ServerError>>, ServerError> {
-        self.send(&commands.get_packed_pipeline())?;
-        (0..commands.len()).map(|_| self.receive()).collect()
+        self.ask(commands.len(), &commands.get_packed_pipeline())
     }
 
-    fn send(&mut self, packed: &[u8]) -> Result<(), ServerError> {
+    /// The replies and error replies to this number of commands. The outer error is that of the
+    /// connection.
+    fn ask(
+        &mut self,
+        commands: usize,
+        packed: &[u8],
+    ) -> Result<Vec<Result<Value, ServerError>>, ServerError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        self.connection.set_deadline(self.deadline());
-        let sent = self.connection.send(packed);
-        sent.map_err(|error| self.fail(error))
-    }
-
-    /// The next reply or error reply. The outer error is that of the connection.
-    fn receive(&mut self) -> Result<Result<Value, ServerError>, ServerError> {
-        self.connection.set_deadline(self.deadline());
-        match self.connection.receive() {
-            Ok(reply) => Ok(Ok(reply)),
-            Err(error) if RetryAction::is_reply(&error) => Ok(Err(self.server.error(error))),
-            Err(error) => Err(self.fail(error)),
-        }
-    }
-
-    fn fail(&mut self, cause: RedisError) -> ServerError {
-        self.failed.insert(self.server.error(cause)).clone()
-    }
-
-    fn deadline(&self) -> Moment {
-        Moment::now().after(self.server.redis.command_timeout)
+        let timeout = self.server.redis.command_timeout;
+        let replies = self.link.ask((commands, packed), Moment::NEVER, timeout);
+        let reply = |reply: RedisResult<Value>| match reply {
+            Err(error) if !RetryAction::is_reply(&error) => Err(self.server.error(error)),
+            reply => Ok(reply.map_err(|error| self.server.error(error))),
+        };
+        let replies: Result<Vec<_>, _> = replies.into_iter().map(reply).collect();
+        replies.inspect_err(|error| self.failed = Some(error.clone()))
     }
 }

@@ -68,7 +68,7 @@ impl Core {
             .then(|| client_name::of_this_process(&id));
         let topology = Arc::new(Topology::new(&config, name.as_deref())?);
         let observer = Arc::new(Observer::default());
-        let redis = Arc::new(RedisClient::new(&config, Arc::clone(&topology)));
+        let redis = Arc::new(RedisClient::new(&config, topology));
         let batch_client = BatchClient::new(Arc::clone(&redis), Arc::clone(&observer));
         let no_thread = |error: std::io::Error| Error::NoThread {
             cause: error.into(),
@@ -84,18 +84,13 @@ impl Core {
         // Named like the channel of a lock, so that one ACL pattern allows both.
         let control = LockKey::new(&config.namespace, &format!("leasehold:{id}"));
         let subscriber = Subscriber::new(
-            topology,
             Arc::clone(&redis),
             Arc::clone(&observer),
-            (
-                Arc::clone(control.channel()),
-                Handlers {
-                    freed: watchdog.confirmer(),
-                    unanswered: Box::new(watchdog.line_leaver()),
-                },
-            ),
-            config.connect_timeout,
-            config.command_timeout,
+            Arc::clone(control.channel()),
+            Handlers {
+                freed: watchdog.confirmer(),
+                unanswered: Box::new(watchdog.line_leaver()),
+            },
         );
         Observer::register_metrics();
         Ok(Self {
@@ -215,8 +210,9 @@ impl Core {
         self.subscriber.place(key, &self.owner_prefix)
     }
 
-    /// Leaves the line of a lock in the background, if the client was called and has not answered:
-    /// after a wait, a late copy of an earlier request may have entered the line again.
+    /// Leaves the line of a lock in the background, if the client was called and has not answered,
+    /// or listens to the channel of a semaphore: after a wait, a late copy of an earlier request may
+    /// have entered the line again.
     pub(crate) fn leave_if_called(&self, key: &LockKey, place: &str) {
         let call = script::leave_line(key, place, true);
         let until = Moment::now().after(self.command_timeout);

@@ -200,6 +200,8 @@ mod transport;
 mod watchdog;
 
 pub use admin::holder::Holder;
+#[doc(hidden)]
+pub use base::clock::Moment as __Moment;
 pub use base::interrupt::Interrupt;
 pub use client::{LockClient, LockStatus};
 pub use config::LockClientBuilder;

@@ -17,7 +17,7 @@ use checker::{Bounds, Violation};
 use log::{Event, Record};
 
 const BOUNDS: Bounds = Bounds {
-    permits: 1,
+    permits: None,
     longest_lease: Duration::from_millis(300),
     idle: Duration::from_millis(1000),
     settled: Duration::from_millis(500),
@@ -67,6 +67,18 @@ fn assert_found(log: &str, kinds: &[&str]) {
 }
 
 #[test]
+fn a_violation_in_one_record_is_found() {
+    for (record, kind) in [
+        ("10 1 1 wrong 1 it is not held", "wrong result"),
+        ("10 0 0 died 1", "worker died"),
+        ("10 0 0 left 2 for -1 ms: someone 1", "left over"),
+        ("100 1 0 kept 90000000", "kept by hand-overs"),
+    ] {
+        assert_found(record, &[kind]);
+    }
+}
+
+#[test]
 fn holders_one_after_the_other_are_no_violation() {
     assert_found(TWO_IN_TURN, &[]);
 }
@@ -80,14 +92,9 @@ fn two_holders_at_the_same_time_are_found() {
         panic!("{violations:?}");
     };
     assert_eq!(overlap, Duration::from_millis(1));
-}
-
-#[test]
-fn holds_that_overlap_for_an_instant_are_found() {
-    assert_found(
-        &format!("{TWO_IN_TURN}\n 22 1 1 vouches 1"),
-        &["two holders"],
-    );
+    // For an instant.
+    let log = format!("{TWO_IN_TURN}\n 22 1 1 vouches 1");
+    assert_found(&log, &["two holders"]);
 }
 
 #[test]
@@ -281,17 +288,6 @@ fn a_call_that_never_ends_is_found() {
 }
 
 #[test]
-fn a_wrong_answer_and_an_early_end_are_found() {
-    assert_found("10 1 1 wrong 1 it is not held", &["wrong result"]);
-    assert_found("10 0 0 died 1", &["worker died"]);
-}
-
-#[test]
-fn a_key_that_is_left_in_redis_is_found() {
-    assert_found("10 0 0 left 2 for -1 ms: someone 1", &["left over"]);
-}
-
-#[test]
 fn short_holds_that_overlap_are_found_inside_a_process_too() {
     let in_turn = "
         12 1 1 held 1 0 10000000 5 14000000
@@ -360,11 +356,6 @@ fn a_token_given_twice_is_found() {
         12 1 1 held 1 0 10000000 5 0
         13 1 2 held 1 0 11000000 5 0";
     assert_found(log, &["token fell"]);
-}
-
-#[test]
-fn a_process_that_hands_over_past_the_slice_is_found() {
-    assert_found("100 1 0 kept 90000000", &["kept by hand-overs"]);
 }
 
 /// After a calm of a second, the bound is half a second.

@@ -1,14 +1,135 @@
-//! What the recorder of the `metrics` facade gets. The only tests of their process, because a
-//! recorder serves a whole process.
+//! What the recorder of the `metrics` facade gets, and a recorder that blocks or panics.
+//!
+//! The only tests of their process, because a recorder serves a whole process. It works on at one
+//! test at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, LockClient};
+use leasehold::{Error, Lease, LockClient, LostReason};
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use redis_test::server::RedisServer;
 
-const LEASE: Duration = Duration::from_millis(600);
+const LEASE: Duration = Duration::from_millis(1000);
+const SOON: Duration = Duration::from_secs(20);
+const MESSAGE: &str = "the recorder panics, on purpose";
+
+/// What the recorder does before it records.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mode {
+    Record,
+    /// Blocks the threads of the client.
+    Block,
+    Panic,
+}
+
+static MODE: Mutex<Mode> = Mutex::new(Mode::Record);
+static CHANGED: Condvar = Condvar::new();
+/// The number of calls that blocked or panicked.
+static REFUSED: AtomicU64 = AtomicU64::new(0);
+
+struct Recorder(DebuggingRecorder);
+
+impl Recorder {
+    fn meet(&self) -> &DebuggingRecorder {
+        let mut mode = MODE.lock();
+        let is_of_client = || {
+            let thread = thread::current();
+            thread
+                .name()
+                .is_some_and(|name| name.starts_with("leasehold"))
+        };
+        match *mode {
+            Mode::Record => {}
+            Mode::Block if is_of_client() => {
+                REFUSED.fetch_add(1, Ordering::SeqCst);
+                CHANGED.wait_while(&mut mode, |mode| *mode == Mode::Block);
+            }
+            Mode::Block => {}
+            Mode::Panic => {
+                REFUSED.fetch_add(1, Ordering::SeqCst);
+                drop(mode);
+                panic!("{MESSAGE}");
+            }
+        }
+        &self.0
+    }
+}
+
+impl metrics::Recorder for Recorder {
+    fn describe_counter(&self, key: KeyName, unit: Option<Unit>, text: SharedString) {
+        self.meet().describe_counter(key, unit, text);
+    }
+
+    fn describe_gauge(&self, key: KeyName, unit: Option<Unit>, text: SharedString) {
+        self.meet().describe_gauge(key, unit, text);
+    }
+
+    fn describe_histogram(&self, key: KeyName, unit: Option<Unit>, text: SharedString) {
+        self.meet().describe_histogram(key, unit, text);
+    }
+
+    fn register_counter(&self, key: &Key, metadata: &Metadata<'_>) -> Counter {
+        self.meet().register_counter(key, metadata)
+    }
+
+    fn register_gauge(&self, key: &Key, metadata: &Metadata<'_>) -> Gauge {
+        self.meet().register_gauge(key, metadata)
+    }
+
+    fn register_histogram(&self, key: &Key, metadata: &Metadata<'_>) -> Histogram {
+        self.meet().register_histogram(key, metadata)
+    }
+}
+
+/// The use of the recorder by one test, also if it fails: a blocked thread may keep a client from
+/// being dropped.
+struct Recording {
+    snapshotter: &'static Snapshotter,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Recording {
+    fn start(mode: Mode) -> Self {
+        static ALONE: Mutex<()> = Mutex::new(());
+        static SNAPSHOTTER: LazyLock<Snapshotter> = LazyLock::new(|| {
+            let recorder = DebuggingRecorder::new();
+            let snapshotter = recorder.snapshotter();
+            let installed = metrics::set_global_recorder(Recorder(recorder));
+            installed.map_err(drop).expect("the first");
+            snapshotter
+        });
+        let recording = Self {
+            _alone: ALONE.lock(),
+            snapshotter: &SNAPSHOTTER,
+        };
+        // What earlier tests have recorded.
+        drop(recording.snapshotter.snapshot());
+        *MODE.lock() = mode;
+        recording
+    }
+
+    fn record(&self) {
+        *MODE.lock() = Mode::Record;
+        CHANGED.notify_all();
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.record();
+    }
+}
+
+fn build(server: &RedisServer) -> LockClient {
+    let builder = LockClient::builder(&format!("redis://{}", server.addr));
+    builder.watchdog_lease(LEASE).build().unwrap()
+}
 
 /// All recorded values so far, by name and label: a sum, or the number of values and their sum.
 #[derive(Default)]
@@ -45,11 +166,8 @@ impl Recorded {
 fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(
-            start.elapsed() < Duration::from_secs(20),
-            "timed out waiting for {what}"
-        );
-        std::thread::sleep(Duration::from_millis(5));
+        assert!(start.elapsed() < SOON, "not within {SOON:?}: {what}");
+        thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -79,6 +197,7 @@ fn documented() -> BTreeSet<String> {
 
 #[test]
 fn a_new_client_registers_all_metrics_at_zero() {
+    let _recording = Recording::start(Mode::Record);
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let client = metrics::with_local_recorder(&recorder, || {
@@ -87,8 +206,8 @@ fn a_new_client_registers_all_metrics_at_zero() {
     for (key, unit, help, value) in snapshotter.snapshot().into_vec() {
         let name = key.key().name();
         let wanted = match value {
-            DebugValue::Counter(0) => metrics::Unit::Count,
-            DebugValue::Histogram(values) if values.is_empty() => metrics::Unit::Seconds,
+            DebugValue::Counter(0) => Unit::Count,
+            DebugValue::Histogram(values) if values.is_empty() => Unit::Seconds,
             other => panic!("{name}: {other:?}"),
         };
         assert_eq!(unit, Some(wanted), "{name}");
@@ -104,26 +223,17 @@ fn a_new_client_registers_all_metrics_at_zero() {
 
 #[test]
 fn the_recorder_gets_what_stats_show() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    recorder.install().unwrap();
-
+    let recording = Recording::start(Mode::Record);
     let server = RedisServer::new();
     let url = format!("redis://{}", server.addr);
-    let build = || {
-        LockClient::builder(&url)
-            .watchdog_lease(LEASE)
-            .build()
-            .unwrap()
-    };
-    let (client, other) = (build(), build());
+    let (client, other) = (build(&server), build(&server));
     let lock = client.reentrant_lock("order:pay");
 
     let guard = lock.acquire().unwrap();
     lock.lock().unwrap();
     lock.unlock().unwrap();
     until("a renewal", || client.stats().renewals > 0);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let waiter = scope.spawn(|| other.reentrant_lock("order:pay").acquire()?.unlock());
         until("a wait", || other.stats().wakeups_by_message > 0);
         guard.unlock().unwrap();
@@ -135,7 +245,7 @@ fn the_recorder_gets_what_stats_show() {
     assert!(matches!(lost.unlock(), Err(Error::Lost { .. })));
 
     // A thread that waits when the holder unlocks gets the grant.
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 until("a hand-over", || {
@@ -149,7 +259,7 @@ fn the_recorder_gets_what_stats_show() {
     });
 
     let mut recorded = Recorded::default();
-    recorded.update(&snapshotter);
+    recorded.update(recording.snapshotter);
     let [mine, others] = [client.stats(), other.stats()];
     for (name, count) in [
         (
@@ -177,7 +287,7 @@ fn the_recorder_gets_what_stats_show() {
     }
     // The reporter thread records what the watchdog counts.
     until("renewals to be recorded", || {
-        recorded.update(&snapshotter);
+        recorded.update(recording.snapshotter);
         recorded.count("leasehold_renewals_total{outcome=done}") > 0
             && recorded.count("leasehold_renewal_calls_total{}") > 0
     });
@@ -204,7 +314,7 @@ fn the_recorder_gets_what_stats_show() {
     until("another renewal", || kept.remaining() > LEASE / 2);
     kept.check().unwrap();
     until("the failure to be recorded", || {
-        recorded.update(&snapshotter);
+        recorded.update(recording.snapshotter);
         recorded.count("leasehold_renewals_total{outcome=failed}") > 0
     });
     assert_eq!(recorded.count("leasehold_lost_total{reason=expired}"), 0);
@@ -224,4 +334,104 @@ fn redis_away(url: &str, act: impl FnOnce()) {
     allow("-pexpire");
     act();
     allow("+pexpire");
+}
+
+#[test]
+fn a_recorder_that_blocks_loses_no_lock_no_wake_up_and_no_count() {
+    let recording = Recording::start(Mode::Block);
+    let server = RedisServer::new();
+    let before = REFUSED.load(Ordering::SeqCst);
+    let (client, other) = (build(&server), build(&server));
+
+    let guard = client.reentrant_lock("kept").acquire().unwrap();
+    until("the recorder blocks", || {
+        REFUSED.load(Ordering::SeqCst) > before
+    });
+    let start = Instant::now();
+    while start.elapsed() < LEASE * 5 / 4 {
+        guard.check().expect("renewed in time");
+        thread::sleep(Duration::from_millis(5));
+    }
+
+    let held = other.reentrant_lock("held");
+    // No end of a lease wakes the waiting thread.
+    held.lock_with(Lease::fixed(SOON * 2)).unwrap();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| client.reentrant_lock("held").acquire()?.unlock());
+        until("the waiter subscribes", || {
+            client.stats().wakeups_by_message > 0
+        });
+        let (start, woken) = (Instant::now(), client.stats().wakeups_by_message);
+        held.unlock().unwrap();
+        waiter.join().unwrap().unwrap();
+        assert!(start.elapsed() < SOON);
+        assert!(client.stats().wakeups_by_message > woken);
+    });
+    guard.unlock().unwrap();
+
+    recording.record();
+    let stats = client.stats();
+    assert_eq!(stats.lost, 0);
+    let mut recorded = Recorded::default();
+    until("all increments are recorded", || {
+        recorded.update(recording.snapshotter);
+        recorded.count("leasehold_renewals_total{outcome=done}") == stats.renewals
+            && recorded.count("leasehold_renewal_calls_total{}") == stats.renewal_calls
+    });
+}
+
+#[test]
+fn a_recorder_that_panics_at_every_call_changes_nothing() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if info.payload_as_str() != Some(MESSAGE) {
+            report(info);
+        }
+    }));
+    let _recording = Recording::start(Mode::Panic);
+    let server = RedisServer::new();
+    let recorded = || REFUSED.load(Ordering::SeqCst);
+    let before = recorded();
+    let client = build(&server);
+    let lock = client.reentrant_lock("order:pay");
+
+    let guard = lock.acquire().unwrap();
+    assert!(recorded() > before, "the recorder is called");
+    lock.lock().unwrap();
+    assert_eq!(lock.hold_count(), 2);
+    lock.unlock().unwrap();
+    assert_eq!(lock.hold_count(), 1);
+    let (start, before) = (Instant::now(), recorded());
+    while start.elapsed() < LEASE * 2 {
+        guard.check().expect("renewed in time");
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert!(recorded() > before, "renewals are recorded");
+    assert_eq!(client.inspect("order:pay").unwrap().hold_count, 1);
+    guard.unlock().unwrap();
+    assert_eq!(lock.hold_count(), 0);
+    assert!(!lock.is_locked().unwrap());
+
+    let lost = lock.acquire().unwrap();
+    client.force_unlock("order:pay").unwrap();
+    assert_eq!(lost.lost().recv_timeout(LEASE), Ok(LostReason::Deleted));
+    assert!(lost.is_lost());
+    assert!(matches!(lost.unlock(), Err(Error::Lost { .. })));
+
+    // Any thread can acquire it again.
+    lock.acquire().unwrap().unlock().unwrap();
+    thread::scope(|scope| {
+        let other = scope.spawn(|| lock.acquire()?.unlock());
+        other.join().expect("no panic").unwrap();
+    });
+    let stats = client.stats();
+    let counts = (
+        stats.acquisitions,
+        stats.reentries,
+        stats.releases,
+        stats.lost,
+    );
+    assert_eq!(counts, (4, 1, 3, 1), "{stats:?}");
+    assert!(stats.renewals >= 2, "{stats:?}");
+    assert_eq!((stats.renewals_failed, stats.renewals_unknown), (0, 0));
 }

@@ -32,17 +32,17 @@ use super::outcome::Result;
 )]
 pub(super) struct Args {
     /// Write only errors to standard error; the exit status alone reports that the lock is held
-    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    #[arg(short, long, conflicts_with = "verbose")]
     pub(super) quiet: bool,
 
     /// Write each step of run and hold to standard error; twice: also the log of the library, for
     /// all commands
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
 
     /// Colors in the lines of doctor and, on a terminal, in the table of list: auto, on a terminal
     /// without NO_COLOR; always; never
-    #[arg(long, global = true, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
+    #[arg(long, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
     pub(super) color: ColorChoice,
 
     #[command(flatten)]
@@ -74,11 +74,11 @@ pub(super) enum Command {
     /// TERM --kill-after before KILL, but only in the last sixth of the lease.
     ///
     /// If the lock was deleted, or another client acquired it, leasehold notices this within a
-    /// second, or a tenth of the lease if that is shorter. It sends TERM at once, and KILL after
-    /// --kill-after, a sixth of the lease, or the rest of the lease, whichever is shortest. Another
-    /// client can acquire the lock before the command has ended. If that does harm, let the store
-    /// that the command writes to refuse old tokens (--fenced), or make --kill-after and --lease
-    /// short.
+    /// second, or a tenth of the lease if that is shorter, but at least 100 ms. It sends TERM at
+    /// once, and KILL after --kill-after, a sixth of the lease, or the rest of the lease, whichever
+    /// is shortest. Another client can acquire the lock before the command has ended. If that does
+    /// harm, let the store that the command writes to refuse old tokens (--fenced), or make
+    /// --kill-after and --lease short.
     ///
     /// If leasehold itself is killed, Linux kills the command, but not the processes that the
     /// command started. While leasehold alone is stopped, it can do nothing of this: it is stopped
@@ -109,7 +109,7 @@ pub(super) enum Command {
     ///
     /// If the lock is lost, leasehold ends at once with status 76. If it was deleted, or another
     /// client acquired it, leasehold notices this within a second, or a tenth of the lease if that
-    /// is shorter. Only its end reports the loss: the program that relies on the lock must check
+    /// is shorter, but at least 100 ms. Only its end reports the loss: the program that relies on the lock must check
     /// for it. run is safer, because it ends the command.
     ///
     /// While leasehold is stopped, by Ctrl-Z or STOP, nothing renews the lease.
@@ -270,10 +270,15 @@ pub(super) struct CompletionsArgs {
 }
 
 impl Args {
+    /// The definition of the arguments. Those of the program itself can follow each command.
+    pub(super) fn definition() -> clap::Command {
+        Self::command().mut_args(|arg| arg.global(true))
+    }
+
     /// The arguments, or one line that says why they are invalid. Prints help, the version, and an
     /// overview if there is no command, and exits.
     pub(super) fn parse_or_explain() -> Result<Self> {
-        Self::parsed().map_err(|error| mistakes::failure(&error, Self::command()))
+        Self::parsed().map_err(|error| mistakes::failure(&error, Self::definition()))
     }
 
     /// The arguments and the variables of the environment. An empty variable counts as unset.
@@ -288,22 +293,15 @@ impl Args {
     /// An empty value on the command line is an error: it may come from an unset variable, and must
     /// not lead to another Redis.
     fn parsed_with(reads: impl Fn(&OsStr) -> bool) -> Result<Self, clap::Error> {
-        let mut command = Self::command().mut_args(|arg| {
-            if arg.get_env().is_none_or(&reads) {
-                arg
-            } else {
-                arg.env(None::<&str>)
-            }
+        let mut command = Self::definition().mut_args(|arg| match arg.get_env() {
+            Some(name) if !reads(name) => arg.env(None::<&str>),
+            _ => arg,
         });
         let matches = command.try_get_matches_from_mut(std::env::args_os())?;
         let is_set = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
-        for (id, option) in [
-            ("url", "--url"),
-            ("sentinel", "--sentinel"),
-            ("user", "--user"),
-        ] {
+        for id in ["url", "sentinel", "user"] {
             if is_set(id) && matches.get_one::<String>(id).is_some_and(String::is_empty) {
-                let message = format!("{option} is empty");
+                let message = format!("--{id} is empty");
                 return Err(command.error(ErrorKind::InvalidValue, message));
             }
         }

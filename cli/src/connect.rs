@@ -9,12 +9,16 @@ use redis::IntoConnectionInfo;
 
 use super::args::RedisArgs;
 use super::outcome::{Failure, Result};
-use leasehold::LockClient;
-use leasehold::LockClientBuilder;
-use leasehold::admin;
+use leasehold::{LockClient, LockClientBuilder, admin};
 
 /// How long a lock waits for the confirmations of replicas.
 const REPLICAS_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// How often Redis is asked whether it still has a lock. A lock that was deleted is noticed within this
+/// time, if the servers reply.
+pub(super) fn confirm_every(lease: Duration) -> Duration {
+    (lease / 10).clamp(Duration::from_millis(100), Duration::from_secs(1))
+}
 
 /// One client, or one for each server of a Redlock.
 pub(super) fn clients(args: &RedisArgs, lease: Option<Duration>) -> Result<Vec<LockClient>> {
@@ -128,6 +132,7 @@ fn build(
         .connect_timeout(args.timeout);
     if let Some(lease) = lease {
         builder = builder.watchdog_lease(lease);
+        builder = builder.confirm_every(confirm_every(lease));
     }
     if let Some(replicas) = args.min_replicas {
         builder = builder.min_replicas(replicas, REPLICAS_TIMEOUT);

@@ -1,12 +1,11 @@
 //! JSON for scripts.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// An object on one line, without characters that could control a terminal.
-pub(super) fn line(object: Map<String, Value>) -> String {
-    let text = Value::Object(object).to_string();
-    let mut line = String::with_capacity(text.len() + 1);
-    for c in text.chars() {
+pub(super) fn line(object: &Value) -> String {
+    let mut line = String::new();
+    for c in object.to_string().chars() {
         // JSON requires this only for control characters below the space.
         if (c.is_control() || c.escape_debug().len() > 1) && !matches!(c, '"' | '\\' | '\'') {
             let mut units = [0; 2];
@@ -35,13 +34,12 @@ mod tests {
             "\u{202e}\"\\'",
             "\u{e0001}ß☃",
         ] {
-            let mut object = Map::new();
-            object.insert("name".into(), json!(name));
-            let line = line(object.clone());
+            let object = json!({"name": name});
+            let line = line(&object);
             let inert = |c: char| !c.is_control() && c != '\u{202e}' && c != '\u{e0001}';
             assert!(line.trim_end().chars().all(inert), "{line:?}");
             let read: Value = serde_json::from_str(&line).unwrap();
-            assert_eq!(read, Value::Object(object));
+            assert_eq!(read, object);
         }
     }
 }

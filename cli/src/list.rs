@@ -23,12 +23,12 @@ pub(super) fn list(
         numbers: list.all,
         holders: list.json || output::is_terminal(),
     };
-    let scan = Scan::run(&clients, wanted, &|| false);
+    let scan = Scan::run(&clients, wanted);
     scan.check_deployment(&clients, redis)?;
     let with_server = scan.names_servers();
     let text = if list.json {
         let objects = scan.rows.iter().map(|row| row.json(with_server));
-        objects.map(json::line).collect()
+        objects.map(|object| json::line(&object)).collect()
     } else if !output::is_terminal() {
         table::plain(&scan.rows, with_server)
     } else if scan.rows.is_empty() {

@@ -3,11 +3,10 @@
 use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
 
 use super::args::RedisArgs;
-use super::details::Share;
 use super::kinds::Kind;
 use super::name::Name;
 use super::outcome::{Failure, NOT_HELD, Result, UNAVAILABLE, settle};
-use super::probe::{Found, Probe, command};
+use super::probe::{Found, Probe, Share, command};
 use super::reporter::Reporter;
 use super::row::Row;
 use leasehold::admin::{self, LockKeys, Server, ServerError};
@@ -77,46 +76,44 @@ fn find_lock(
     redis: &RedisArgs,
     name: &Name,
 ) -> Result<Option<FoundLock>> {
+    let found = |server, asking, (row, shares)| FoundLock {
+        place,
+        server,
+        asking,
+        row,
+        shares,
+        listeners: None,
+    };
     let Some(text) = name.text() else {
-        return find_bytes(place, client, name);
+        // The library computes neither slot nor channels of such a name, so this asks all servers.
+        for server in admin::servers(client)? {
+            match look_at(client, &server, name, false) {
+                Ok(None) => {}
+                Ok(Some(lock)) => return Ok(Some(found(server, false, lock))),
+                Err(Look::Refused(error)) if is(&error, ServerErrorKind::Moved) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        return Ok(None);
     };
     let mut home = admin::server_of(client, text)?;
     let (mut server, mut asking) = (home.clone(), false);
     for _ in 0..SERVERS {
         let error = match look_at(client, &server, name, asking) {
-            Ok((Found::Held(row), shares)) => {
-                let channels = channels(client, text, &row, &shares);
-                let listeners = listeners(client, &home, &channels, redis.cluster);
-                let in_line = in_line(client, &server, text);
-                let listeners = listeners.map(|listeners| listeners + in_line);
-                return Ok(Some(FoundLock {
-                    place,
-                    server,
-                    asking,
-                    row,
-                    shares,
-                    listeners,
-                }));
+            Ok(None) => return Ok(None),
+            Ok(Some(lock)) => {
+                let mut lock = found(server, asking, lock);
+                lock.listeners = lock.count_listeners(client, &home, text, redis.cluster);
+                return Ok(Some(lock));
             }
-            Ok((Found::Nothing, _)) => return Ok(None),
-            Ok((Found::Gone, _)) => return Err(changes_too_quickly(name)),
-            Ok((Found::Other, _)) => match client.inspect(text) {
-                Err(error @ Error::WrongType { .. }) => return Err(error.into()),
-                Ok(status) if is_read_write(&status) => {
-                    return Err(wrong_type(name, &server, "a read-write lock"));
-                }
-                // Meanwhile it became a lock, or was deleted.
-                Ok(_) => continue,
-                // There are no details, for example because the user may not run scripts.
-                Err(_) => return Err(wrong_type(name, &server, "a value that is not a lock")),
-            },
-            Err(error) => error,
+            Err(Look::Refused(error)) => error,
+            Err(error) => return Err(error.into()),
         };
         let Some(next) = server.redirect(client, text, &error) else {
             return Err(error.into());
         };
         server = next;
-        asking = error.cause.kind() == ErrorKind::Server(ServerErrorKind::Ask);
+        asking = is(&error, ServerErrorKind::Ask);
         if !asking {
             home = server.clone();
         }
@@ -124,136 +121,137 @@ fn find_lock(
     Err(Failure::new(UNAVAILABLE, "too many MOVED or ASK redirects"))
 }
 
-/// Finds a lock whose name is not UTF-8. The library computes neither slot nor channels of such a
-/// name, so this asks all servers.
-fn find_bytes(place: usize, client: &LockClient, name: &Name) -> Result<Option<FoundLock>> {
-    for server in admin::servers(client)? {
-        match look_at(client, &server, name, false) {
-            Ok((Found::Held(row), shares)) => {
-                return Ok(Some(FoundLock {
-                    place,
-                    server,
-                    asking: false,
-                    row,
-                    shares,
-                    listeners: None,
-                }));
-            }
-            Ok((Found::Nothing, _)) => {}
-            Ok((Found::Gone, _)) => return Err(changes_too_quickly(name)),
-            Ok((Found::Other, _)) => {
-                return Err(wrong_type(name, &server, "a value that is not a lock"));
-            }
-            Err(error) if error.cause.kind() == ErrorKind::Server(ServerErrorKind::Moved) => {}
-            Err(error) => return Err(error.into()),
+fn is(error: &ServerError, kind: ServerErrorKind) -> bool {
+    error.cause.kind() == ErrorKind::Server(kind)
+}
+
+/// Why a look at a server found no lock.
+enum Look {
+    /// The server refused a command. Another one may have the lock.
+    Refused(ServerError),
+    Failed(Failure),
+}
+
+impl From<ServerError> for Look {
+    fn from(error: ServerError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Look> for Failure {
+    fn from(look: Look) -> Self {
+        match look {
+            Look::Refused(error) => error.into(),
+            Look::Failed(failure) => failure,
         }
     }
-    Ok(None)
 }
 
-fn changes_too_quickly(name: &Name) -> Failure {
-    let message = format!("the owner of {name} changes too quickly; try again");
-    Failure::new(UNAVAILABLE, message)
-}
-
-fn wrong_type(name: &Name, server: &Server, what: &str) -> Failure {
-    Failure::from(Error::WrongType {
-        lock: name.lossy().into(),
-        node: server.name().into(),
-        found: format!("{what} in the key {:?}", name.lossy()),
-    })
-}
-
-impl FoundLock {
-    /// Sends a command to the server of the lock.
-    pub(super) fn run(&self, client: &LockClient, command: Cmd) -> Result<Value, ServerError> {
-        let mut probe = Probe::connect(client, &self.server)?;
-        let mut replies = probe.run_all(vec![command], self.asking)?;
-        replies.pop().unwrap_or(Ok(Value::Nil))
-    }
-}
-
-/// True for the state of a read-write lock, which this program does not show yet.
-fn is_read_write(status: &LockStatus) -> bool {
-    let owner = status.owner.as_deref().unwrap_or_default();
-    status.readers > 0 || owner.ends_with(":write")
-}
-
+/// The lock and its shares at this server.
 fn look_at(
     client: &LockClient,
     server: &Server,
     name: &Name,
     asking: bool,
-) -> Result<(Found, Vec<Share>), ServerError> {
+) -> Result<Option<(Row, Vec<Share>)>, Look> {
     let mut probe = Probe::connect(client, server)?;
     for _ in 0..LOOKS {
         match probe.find(name.bytes(), asking)? {
             Found::Gone => {}
+            Found::Nothing => return Ok(None),
+            Found::Other => not_a_lock(client, server, name).map_err(Look::Failed)?,
             Found::Held(mut row) => {
                 let mut shares = probe.shares(&row, asking)?;
-                let has_owner = matches!(row.kind, Kind::Lock { .. } | Kind::ReadWrite { .. });
-                if has_owner {
+                if matches!(row.kind, Kind::Lock { .. } | Kind::ReadWrite { .. }) {
                     let clients = probe.clients();
                     row.find_holder(&clients);
                     for share in &mut shares {
                         share.holder = clients.holder(&share.who);
                     }
                 }
-                return Ok((Found::Held(row), shares));
+                return Ok(Some((row, shares)));
             }
-            found => return Ok((found, Vec::new())),
         }
     }
-    Ok((Found::Gone, Vec::new()))
+    let message = format!("the owner of {name} changes too quickly; try again");
+    Err(Look::Failed(Failure::new(UNAVAILABLE, message)))
 }
 
-/// The channels on which clients listen for a release. Of a fair lock, each place has its own.
-fn channels(client: &LockClient, name: &str, row: &Row, shares: &[Share]) -> Vec<String> {
-    let keys = LockKeys::new(client, name);
-    match row.kind {
-        Kind::Lock { .. } => {
-            let places = shares
-                .iter()
-                .map(|place| format!("{}:{}", keys.channel, place.who));
-            places.chain([keys.channel.clone()]).collect()
-        }
-        Kind::ReadWrite { .. } => vec![keys.read_write_channel],
-        Kind::Permits { .. } => vec![keys.semaphore_channel],
-        Kind::Number(_) => vec![keys.semaphore_channel, keys.latch_channel],
+/// Fails with what the key is, unless it became a lock meanwhile, or was deleted.
+fn not_a_lock(client: &LockClient, server: &Server, name: &Name) -> Result<()> {
+    let what = match name.text().map(|name| client.inspect(name)) {
+        Some(Err(error @ Error::WrongType { .. })) => return Err(error.into()),
+        // This program does not show those with very many readers.
+        Some(Ok(status)) if is_read_write(&status) => "a read-write lock",
+        Some(Ok(_)) => return Ok(()),
+        // There are no details, for example because the user may not run scripts.
+        Some(Err(_)) | None => "a value that is not a lock",
+    };
+    Err(Failure::from(Error::WrongType {
+        lock: name.lossy().into(),
+        node: server.name().into(),
+        found: format!("{what} in the key {:?}", name.lossy()),
+    }))
+}
+
+fn is_read_write(status: &LockStatus) -> bool {
+    let owner = status.owner.as_deref().unwrap_or_default();
+    status.readers > 0 || owner.ends_with(":write")
+}
+
+impl FoundLock {
+    /// Sends a command to the server of the lock.
+    pub(super) fn run(&self, client: &LockClient, command: Cmd) -> Result<Value, ServerError> {
+        Probe::connect(client, &self.server)?.run_one(command, self.asking)
     }
-}
 
-/// How many clients are in the line of the lock and do not listen to its channel; 0 if the user may
-/// not ask, and while its slot moves to another server.
-fn in_line(client: &LockClient, server: &Server, name: &str) -> u64 {
-    // Places have times as scores. That of the client which also listens to a semaphore is 1, in a
-    // second entry.
-    let count = |least: &str, most: &str| {
-        let line = LockKeys::new(client, name).line;
-        let count = command("ZCOUNT", line).arg(least).arg(most).clone();
-        let mut probe = Probe::connect(client, server).ok()?;
-        let reply = probe.run(&count).ok()?;
-        probe.decode::<u64>(reply).ok()
-    };
-    let (places, listening) = (count("1000000000", "+inf"), count("1", "1"));
-    places.unwrap_or(0).saturating_sub(listening.unwrap_or(0))
-}
+    /// How many connections listen for releases of the lock, and how many clients are in its line
+    /// and do not listen. They listen at its server, `home`, also while its slot moves to another
+    /// one. In a cluster with shard channels they use those.
+    fn count_listeners(
+        &self,
+        client: &LockClient,
+        home: &Server,
+        name: &str,
+        in_cluster: bool,
+    ) -> Option<u64> {
+        let keys = LockKeys::new(client, name);
+        let channels = self.channels(&keys);
+        let mut probe = Probe::connect(client, home).ok()?;
+        let mut count = |command| probe.run(redis::cmd("PUBSUB").arg(command).arg(&channels));
+        let sharded = in_cluster.then(|| count("SHARDNUMSUB").ok()).flatten();
+        let reply = sharded.or_else(|| count("NUMSUB").ok())?;
+        let counts: Vec<(Value, u64)> = probe.decode(reply).ok()?;
+        let listening: u64 = counts.iter().map(|(_, listeners)| listeners).sum();
+        Some(listening + self.count_line(client, &keys).unwrap_or(0))
+    }
 
-/// How many connections listen for releases of the lock. They listen at its server, also while its
-/// slot moves to another one. In a cluster with shard channels they use those.
-fn listeners(
-    client: &LockClient,
-    home: &Server,
-    channels: &[String],
-    in_cluster: bool,
-) -> Option<u64> {
-    let mut probe = Probe::connect(client, home).ok()?;
-    let mut count = |command| probe.run(redis::cmd("PUBSUB").arg(command).arg(channels));
-    let sharded = in_cluster.then(|| count("SHARDNUMSUB")).transpose();
-    let reply = match sharded {
-        Ok(Some(reply)) => reply,
-        _ => count("NUMSUB").ok()?,
-    };
-    let counts: Vec<(Value, u64)> = probe.decode(reply).ok()?;
-    Some(counts.iter().map(|(_, listeners)| listeners).sum())
+    /// How many clients are in the line of the lock and do not listen to its channel; `None` if the
+    /// user may not ask, and while its slot moves to another server.
+    fn count_line(&self, client: &LockClient, keys: &LockKeys) -> Option<u64> {
+        let mut probe = Probe::connect(client, &self.server).ok()?;
+        let mut count = |least: &str, most: &str| {
+            let reply = probe
+                .run(command("ZCOUNT", &keys.line).arg(least).arg(most))
+                .ok()?;
+            probe.decode::<u64>(reply).ok()
+        };
+        // Places have times as scores. That of the client which also listens to a semaphore is 1, in
+        // a second entry.
+        Some(count("1000000000", "+inf")?.saturating_sub(count("1", "1")?))
+    }
+
+    /// The channels on which clients listen for a release. Of a fair lock, each place has its own.
+    fn channels(&self, keys: &LockKeys) -> Vec<String> {
+        match self.row.kind {
+            Kind::Lock { .. } => {
+                let places = self.shares.iter();
+                let places = places.map(|place| format!("{}:{}", keys.channel, place.who));
+                places.chain([keys.channel.clone()]).collect()
+            }
+            Kind::ReadWrite { .. } => vec![keys.read_write_channel.clone()],
+            Kind::Permits { .. } => vec![keys.semaphore_channel.clone()],
+            Kind::Number(_) => vec![keys.semaphore_channel.clone(), keys.latch_channel.clone()],
+        }
+    }
 }

@@ -2,9 +2,7 @@
 
 mod args;
 mod break_lock;
-mod clock;
 mod connect;
-mod details;
 mod doctor;
 mod json;
 mod kinds;
@@ -15,11 +13,8 @@ mod mistakes;
 mod name;
 mod outcome;
 mod output;
-mod pattern;
 mod permits;
 mod probe;
-#[cfg(test)]
-mod replies;
 mod reporter;
 mod row;
 #[cfg(unix)]
@@ -28,8 +23,8 @@ mod scan;
 mod show;
 mod stderr;
 mod table;
-#[cfg(unix)]
-mod wait;
+#[cfg(test)]
+mod tests;
 #[cfg(unix)]
 mod watch;
 
@@ -68,12 +63,8 @@ fn run(args: &Args) -> Result<ExitCode> {
     match &args.command {
         #[cfg(unix)]
         Command::Run(what) => run::run(what, &args.redis, reporter),
-        #[cfg(not(unix))]
-        Command::Run(_) => Err(outcome::Failure::usage("run needs a Unix")),
         #[cfg(unix)]
         Command::Hold(what) => run::hold(what, &args.redis, reporter),
-        #[cfg(not(unix))]
-        Command::Hold(_) => Err(outcome::Failure::usage("hold needs a Unix")),
         Command::List(list) => list::list(&args.redis, list, args.color, reporter),
         Command::Show(show) => show::show(&args.redis, show, reporter),
         Command::Permits(wanted) => permits::permits(&args.redis, wanted, reporter),
@@ -81,7 +72,9 @@ fn run(args: &Args) -> Result<ExitCode> {
         #[cfg(unix)]
         Command::Watch(watch) => watch::watch(&args.redis, watch, reporter),
         #[cfg(not(unix))]
-        Command::Watch(_) => Err(outcome::Failure::usage("watch needs a Unix")),
+        Command::Run(_) | Command::Hold(_) | Command::Watch(_) => {
+            Err(outcome::Failure::usage("run, hold and watch need a Unix"))
+        }
         Command::Doctor(doctor) => doctor::run(args, doctor),
         Command::Completions(wanted) => manual::completions(wanted),
         Command::Man => manual::man(),

@@ -3,69 +3,19 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_mangen::Man;
 
 use super::args::{Args, CompletionsArgs};
-use super::outcome::{Failure, MEANINGS, OUTPUT, Result};
+use super::outcome::{Failure, OUTPUT, Result};
 use super::output;
 
-/// Variables of the environment that belong to no option.
-const ENVIRONMENT: [(&str, &str); 4] = [
-    (
-        "REDIS_URL",
-        "The URL of Redis, if --url and LEASEHOLD_URL are missing.",
-    ),
-    (
-        "LEASEHOLD_PASSWORD",
-        "The password at the servers that have the locks, if the URL has none; behind sentinels \
-         always.",
-    ),
-    (
-        "LEASEHOLD_KEY",
-        "Set for the command of run: the name of the lock.",
-    ),
-    (
-        "LEASEHOLD_TOKEN",
-        "Set for the command of run --fenced: the fencing token.",
-    ),
-];
-
-const EXAMPLES: [(&str, &str); 8] = [
-    (
-        "At most one nightly report on many machines; the others give up at once",
-        "leasehold run --no-wait report:nightly -- /usr/local/bin/report",
-    ),
-    (
-        "One deployment after the other, each for ten minutes at most",
-        "leasehold run --wait 1h --max-hold 10m deploy -- ./deploy.sh production",
-    ),
-    (
-        "Keep the nightly report from running until Ctrl-D is typed",
-        "leasehold hold report:nightly",
-    ),
-    (
-        "The locks of orders, as JSON",
-        "leasehold list 'order:*' --json",
-    ),
-    ("A live view of them", "leasehold watch 'order:*'"),
-    (
-        "Free a lock without asking",
-        "leasehold break --yes order:4711",
-    ),
-    (
-        "Three reports at a time, in place of the number until now",
-        "leasehold permits report 3",
-    ),
-    (
-        "Locks of a cluster",
-        "leasehold --cluster --url redis://n1:6379,redis://n2:6379 list",
-    ),
-];
+/// The exit statuses, the variables of the environment, and examples.
+const REST: &str = include_str!("manual.roff");
 
 pub(super) fn completions(wanted: &CompletionsArgs) -> Result<ExitCode> {
     let mut text = Vec::new();
-    let mut command = Args::command();
+    let mut command = Args::definition();
     let name = command.get_name().to_owned();
     clap_complete::generate(wanted.shell, &mut command, name, &mut text);
     output::print(&text)?;
@@ -79,40 +29,19 @@ pub(super) fn man() -> Result<ExitCode> {
 }
 
 fn page() -> io::Result<Vec<u8>> {
-    let man = Man::new(Args::command()).manual("Locks on Redis");
+    let man = Man::new(Args::definition()).manual("Locks on Redis");
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
-    let usage = usage(Args::command());
+    let usage = usage(Args::definition());
     writeln!(page, ".SH SYNOPSIS\n{usage}")?;
     man.render_description_section(&mut page)?;
     writeln!(page, ".SH COMMANDS")?;
-    for command in Args::command().get_subcommands() {
+    for command in Args::definition().get_subcommands() {
         page.extend(of_command(command.clone())?.into_bytes());
     }
     man.render_options_section(&mut page)?;
-    writeln!(page, ".SH \"EXIT STATUS\"")?;
-    for (status, meaning) in MEANINGS {
-        entry(&mut page, &status.to_string(), meaning)?;
-    }
-    let signalled =
-        "Signal n ended the command of run, or the wait of run; hold: signal n ended it.";
-    entry(&mut page, "128 + n", signalled)?;
-    writeln!(page, ".SH ENVIRONMENT")?;
-    for argument in Args::command().get_arguments() {
-        if let (Some(name), Some(option)) = (argument.get_env(), argument.get_long()) {
-            let meaning = format!("As --{option}.");
-            entry(&mut page, &name.to_string_lossy(), &meaning)?;
-        }
-    }
-    for (name, meaning) in ENVIRONMENT {
-        entry(&mut page, name, meaning)?;
-    }
-    writeln!(page, ".SH EXAMPLES")?;
-    for (what, line) in EXAMPLES {
-        writeln!(page, ".PP\n{}:", escaped(what))?;
-        writeln!(page, ".PP\n.RS 4\n.nf\n{}\n.fi\n.RE", escaped(line))?;
-    }
+    page.extend(REST.bytes());
     Ok(page)
 }
 
@@ -142,20 +71,7 @@ fn usage(mut command: Command) -> String {
     escaped(text.trim_start_matches("Usage: "))
 }
 
-/// A term and its meaning.
-fn entry(page: &mut Vec<u8>, word: &str, meaning: &str) -> io::Result<()> {
-    writeln!(page, ".TP\n\\fB{}\\fR\n{}", escaped(word), escaped(meaning))
-}
-
-/// Escapes a line for `troff`, so that hyphens, quotes and a dot at the start stay what they are.
+/// Escapes a line for `troff`, so that hyphens stay what they are.
 fn escaped(line: &str) -> String {
-    let text = line
-        .replace('\\', "\\e")
-        .replace('-', "\\-")
-        .replace('\'', "\\(aq");
-    if text.starts_with('.') {
-        format!("\\&{text}")
-    } else {
-        text
-    }
+    line.replace('-', "\\-")
 }

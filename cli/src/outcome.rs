@@ -1,4 +1,7 @@
 //! How the program ends: an exit status for scripts, and one line for people.
+//!
+//! The manual (`manual.roff`) and docs/command.md have the meaning of each status. All others come from
+//! the command of `leasehold run`, or from a signal.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -28,38 +31,6 @@ pub(super) const LOST: u8 = 76;
 pub(super) const CANNOT_RUN: u8 = 126;
 /// The command does not exist. Shells use the same status.
 pub(super) const NOT_FOUND: u8 = 127;
-
-/// The meaning of each status, for the manual. All others come from the command of `leasehold run`,
-/// or from a signal.
-pub(super) const MEANINGS: [(u8, &str); 10] = [
-    (
-        0,
-        "Success. hold: standard input ended. run: the command ended with this status.",
-    ),
-    (
-        NOT_HELD,
-        "show, break: no client holds the lock, or nothing was freed. permits: there is no such \
-         semaphore. doctor: a check failed.",
-    ),
-    (NO_COMMAND, "No command was given."),
-    (
-        USAGE,
-        "The arguments are invalid, or the key is not a lock. hold: standard input is /dev/null.",
-    ),
-    (UNAVAILABLE, "Redis gave no clear reply, or refused."),
-    (OUTPUT, "Standard output could not be written."),
-    (
-        HELD,
-        "run, hold: another client holds the lock; -E selects another status.",
-    ),
-    (
-        LOST,
-        "run, hold: the lock was lost, or --max-hold was over, before the command or the input \
-         ended.",
-    ),
-    (CANNOT_RUN, "run: the command exists, but it cannot be run."),
-    (NOT_FOUND, "run: the command does not exist."),
-];
 
 /// Why the program failed.
 #[derive(Debug)]
@@ -153,7 +124,7 @@ const OPTIONS: [(&str, &str); 8] = [
 ];
 
 /// The advice of a hint, for users of the command.
-fn advice(hint: &Hint) -> String {
+pub(super) fn advice(hint: &Hint) -> String {
     let advice = match hint {
         Hint::UseCluster => "it is a server of a cluster; use --cluster",
         Hint::UseSentinel => "it may be a sentinel; if so, use --sentinel MASTER",
@@ -177,6 +148,7 @@ fn advice(hint: &Hint) -> String {
                 None => all.into(),
             };
         }
+        Hint::NotASentinel => "give the URLs of the sentinels, or leave out --sentinel",
         Hint::CheckCertificates => {
             "set the authority to trust by --cacert, or the certificate of the client by --cert"
         }
@@ -194,41 +166,20 @@ pub(super) fn advised(message: impl fmt::Display, hint: Option<&Hint>) -> String
 }
 
 /// The message of an error of the library, with the options and the advice of the command.
-pub(super) fn in_options(error: Error) -> String {
-    match error {
+pub(super) fn in_options(mut error: Error) -> String {
+    match &mut error {
         Error::Config { field, value, rule } => {
-            let option = OPTIONS.iter().find(|(setting, _)| *setting == field);
-            let field = option.map_or(field, |(_, option)| option);
+            let option = OPTIONS.iter().find(|(setting, _)| setting == field);
+            let field = option.map_or(*field, |(_, option)| option);
             format!("{field} is {value}: {rule}")
         }
-        Error::Redis {
-            lock,
-            node,
-            cause,
-            hint,
-        } => {
-            let refusal = Error::Redis {
-                lock,
-                node,
-                cause,
-                hint: None,
-            };
-            advised(refusal, hint.as_deref())
+        Error::Redis { hint, .. } => {
+            let hint = hint.take();
+            advised(error, hint.as_deref())
         }
-        Error::Unavailable {
-            lock,
-            node,
-            waited,
-            cause,
-        } => {
-            let cause = cause_text(cause).into();
-            let unavailable = Error::Unavailable {
-                lock,
-                node,
-                waited,
-                cause,
-            };
-            unavailable.to_string()
+        Error::Unavailable { cause, .. } => {
+            *cause = cause_text(cause).into();
+            error.to_string()
         }
         // The watchdog of the command ends with it.
         Error::NotReleased {
@@ -240,11 +191,11 @@ pub(super) fn in_options(error: Error) -> String {
         ),
         // The advice of the library is for a thread.
         Error::Lost { lock, reason } => format!("{lock:?} was lost ({reason})"),
-        other => other.to_string(),
+        _ => error.to_string(),
     }
 }
 
-fn cause_text(cause: Cause) -> String {
+fn cause_text(cause: &Cause) -> String {
     match cause.downcast_ref() {
         Some(failed) => look_up_failed(failed),
         None => cause.to_string(),
@@ -288,7 +239,7 @@ impl From<RouteError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replies::{refusal, refusing};
+    use crate::tests::{refusal, refusing};
     use leasehold::LockClient;
     use leasehold::Permission;
     use leasehold::admin;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, json};
+use serde_json::{Value, json};
 
 use super::kinds::{Fencing, Kind};
 use super::name::shown;
@@ -71,38 +71,36 @@ impl Row {
     }
 
     /// For scripts. The keys stay; more can be added.
-    pub(super) fn json(&self, with_server: bool) -> Map<String, serde_json::Value> {
-        let mut object = Map::new();
-        object.insert("name".into(), json!(String::from_utf8_lossy(&self.name)));
+    pub(super) fn json(&self, with_server: bool) -> Value {
+        let mut object = json!({
+            "name": String::from_utf8_lossy(&self.name),
+            "kind": self.kind.name(),
+            "owner": self.kind.hold().map(|hold| &hold.owner),
+            "count": self.kind.count(),
+            "ttl_ms": millis(self.time_to_live),
+        });
         if std::str::from_utf8(&self.name).is_err() {
-            object.insert("name_hex".into(), json!(hex(&self.name)));
+            object["name_hex"] = hex(&self.name).into();
         }
-        object.insert("kind".into(), json!(self.kind.name()));
-        let owner = self.kind.hold().map(|hold| &hold.owner);
-        object.insert("owner".into(), json!(owner));
         if let Some(holder) = &self.holder {
-            object.insert("holder".into(), holder_json(holder));
+            object["holder"] = holder_json(holder);
         }
-        object.insert("count".into(), json!(self.kind.count()));
-        object.insert("ttl_ms".into(), json!(millis(self.time_to_live)));
         match &self.kind {
-            Kind::Lock { waiting: 0, .. } => None,
-            Kind::Lock { waiting, .. } => object.insert("waiting".into(), json!(waiting)),
-            Kind::ReadWrite { readers, .. } => {
-                object.insert("readers".into(), json!(readers.len()))
-            }
-            Kind::Permits { available, .. } => object.insert("available".into(), json!(available)),
-            Kind::Number(number) => object.insert("number".into(), json!(number)),
-        };
+            Kind::Lock { waiting: 0, .. } => {}
+            Kind::Lock { waiting, .. } => object["waiting"] = json!(waiting),
+            Kind::ReadWrite { readers, .. } => object["readers"] = json!(readers.len()),
+            Kind::Permits { available, .. } => object["available"] = json!(available),
+            Kind::Number(number) => object["number"] = json!(number),
+        }
         if with_server {
-            object.insert("server".into(), json!(&*self.server));
+            object["server"] = json!(&*self.server);
         }
         object
     }
 }
 
 /// For scripts.
-pub(super) fn holder_json(holder: &Holder) -> serde_json::Value {
+pub(super) fn holder_json(holder: &Holder) -> Value {
     json!({"host": holder.host, "process_id": holder.process_id})
 }
 

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use redis::Cmd;
 
 use super::args::RedisArgs;
-use super::kinds::LEASES;
+use super::kinds::{LEASES, is_beside_a_lock, semaphores_of};
 use super::outcome::{Failure, Result};
-use super::pattern;
 use super::probe::Probe;
 use super::row::Row;
 use leasehold::LockClient;
@@ -15,6 +14,9 @@ use leasehold::admin::{self, Server, ServerError};
 
 /// How many keys Redis looks at for one reply. It serves no other client meanwhile.
 const BATCH: usize = 500;
+
+/// The pattern of all names.
+const ALL: &[u8] = b"*";
 
 /// Which keys are wanted.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +33,9 @@ pub(super) struct Wanted<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
     Hashes,
-    /// The sorted sets of leased permits: semaphores are found by them.
+    /// The sorted sets of leased permits, whose names are made from those of the semaphores: with
+    /// braces around a name without braces.
+    TaggedLeases,
     Leases,
     Numbers,
 }
@@ -46,26 +50,18 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    /// Finds what is wanted. Sends no further request once `stopped` returns true, and returns what
-    /// was found until then.
-    pub(super) fn run(
-        clients: &[LockClient],
-        wanted: Wanted<'_>,
-        stopped: &dyn Fn() -> bool,
-    ) -> Self {
+    /// Finds what is wanted.
+    pub(super) fn run(clients: &[LockClient], wanted: Wanted<'_>) -> Self {
         let mut scan = Self::default();
         for client in clients {
-            if stopped() {
-                break;
-            }
-            scan.client(client, wanted, stopped);
+            scan.client(client, wanted);
         }
         scan.rows
             .sort_by(|a, b| (&a.name, &a.server).cmp(&(&b.name, &b.server)));
         scan
     }
 
-    fn client(&mut self, client: &LockClient, wanted: Wanted<'_>, stopped: &dyn Fn() -> bool) {
+    fn client(&mut self, client: &LockClient, wanted: Wanted<'_>) {
         let servers = match admin::servers(client) {
             Ok(servers) => servers,
             Err(error) => {
@@ -77,11 +73,8 @@ impl Scan {
         // SCAN can return a key twice. Two primaries return a key that moves between them.
         let mut found = BTreeMap::new();
         for server in &servers {
-            if stopped() {
-                break;
-            }
             self.servers += 1;
-            if let Err(failure) = scan_server(client, server, wanted, stopped, &mut found) {
+            if let Err(failure) = scan_server(client, server, wanted, &mut found) {
                 self.failures.push(failure);
             }
         }
@@ -119,14 +112,13 @@ fn scan_server(
     client: &LockClient,
     server: &Server,
     wanted: Wanted<'_>,
-    stopped: &dyn Fn() -> bool,
     found: &mut BTreeMap<Vec<u8>, Row>,
 ) -> Result<()> {
     let mut probe = Probe::connect(client, server)?;
     let mut by_type = true;
     for pass in wanted.passes() {
         let mut cursor = 0;
-        while !stopped() {
+        loop {
             let reply = match probe.run(&pass.next_keys(cursor, wanted.pattern, by_type)) {
                 // SCAN has no TYPE before Redis 6.
                 Err(error) if by_type && error.is_reply() => {
@@ -148,7 +140,7 @@ fn scan_server(
     }
     let own = |row: &&mut Row| &*row.server == server.name() && row.kind.hold().is_some();
     let mut owned = found.values_mut().filter(own).peekable();
-    if wanted.holders && !stopped() && owned.peek().is_some() {
+    if wanted.holders && owned.peek().is_some() {
         let clients = probe.clients();
         owned.for_each(|row| row.find_holder(&clients));
     }
@@ -167,16 +159,22 @@ impl<'a> Wanted<'a> {
 
     fn passes(self) -> impl Iterator<Item = Pass> {
         let numbers = self.numbers.then_some(Pass::Numbers);
-        [Pass::Hashes, Pass::Leases].into_iter().chain(numbers)
+        // The pattern for all names also finds names with braces around them.
+        let tagged = (self.pattern != ALL).then_some(Pass::TaggedLeases);
+        [Pass::Hashes, Pass::Leases]
+            .into_iter()
+            .chain(tagged)
+            .chain(numbers)
     }
 }
 
 impl Pass {
     fn next_keys(self, cursor: u64, pattern: &[u8], by_type: bool) -> Cmd {
         let (pattern, of_type) = match self {
-            Self::Hashes => (pattern, "hash"),
-            Self::Leases => (LEASES.as_bytes(), "zset"),
-            Self::Numbers => (pattern, "string"),
+            Self::Hashes => (pattern.into(), "hash"),
+            Self::TaggedLeases => ([b"{", pattern, b"}", LEASES].concat(), "zset"),
+            Self::Leases => ([pattern, LEASES].concat(), "zset"),
+            Self::Numbers => (pattern.into(), "string"),
         };
         let mut scan = redis::cmd("SCAN");
         scan.arg(cursor).arg("MATCH").arg(pattern);
@@ -193,10 +191,23 @@ impl Pass {
         keys: &[Vec<u8>],
         pattern: &[u8],
     ) -> Result<Vec<Row>, ServerError> {
+        let keys = keys.iter().map(Vec::as_slice);
         match self {
-            Self::Hashes => probe.locks(keys),
-            Self::Leases => probe.semaphores(keys, &|name| pattern::matches(pattern, name)),
-            Self::Numbers => probe.numbers(keys),
+            Self::Hashes => probe.locks(&keys.collect::<Vec<_>>()),
+            Self::TaggedLeases | Self::Leases => {
+                let names = keys.flat_map(|key| {
+                    let [inner, whole] = semaphores_of(key);
+                    let inner = inner.filter(|_| self == Self::TaggedLeases || pattern == ALL);
+                    inner
+                        .into_iter()
+                        .chain(whole.filter(|_| self == Self::Leases))
+                });
+                probe.semaphores(&names.collect::<Vec<_>>())
+            }
+            Self::Numbers => {
+                let own = keys.filter(|key| !is_beside_a_lock(key));
+                probe.numbers(&own.collect::<Vec<_>>())
+            }
         }
     }
 }
@@ -206,26 +217,4 @@ fn is_of_cluster(client: &LockClient, server: &Server) -> Result<bool> {
     let reply = probe.run(redis::cmd("INFO").arg("cluster"))?;
     let info: String = probe.decode(reply)?;
     Ok(info.contains("cluster_enabled:1"))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-    use std::net::TcpListener;
-
-    use super::*;
-
-    #[test]
-    fn a_stopped_scan_sends_no_request() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("redis://{}", listener.local_addr().unwrap());
-        let clients = [LockClient::connect(&url).unwrap()];
-        for checks in 0..2 {
-            let left = Cell::new(checks);
-            let stopped = || left.replace(left.get() - 1) == 0;
-            let scan = Scan::run(&clients, Wanted::locks(b"*"), &stopped);
-            assert!(scan.failures.is_empty(), "{scan:?}");
-            assert_eq!(scan.servers, 0);
-        }
-    }
 }

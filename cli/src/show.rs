@@ -2,15 +2,15 @@
 
 use std::process::ExitCode;
 
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use super::args::{RedisArgs, ShowArgs};
-use super::details::Share;
 use super::kinds::Kind;
 use super::lookup::{FoundLock, find_locks, not_held};
 use super::name::shown;
 use super::outcome::Result;
 use super::permits::remark_on_lost_leases;
+use super::probe::Share;
 use super::reporter::Reporter;
 use super::row::{holder_json, millis, shown_time};
 use super::{connect, json, output};
@@ -22,16 +22,14 @@ pub(super) fn show(redis: &RedisArgs, show: &ShowArgs, reporter: Reporter) -> Re
         return Err(not_held(&show.key, &clients));
     }
     let with_server = clients.len() > 1;
-    let texts: Vec<String> = found
-        .iter()
-        .map(|lock| {
-            if show.json {
-                object(lock, with_server)
-            } else {
-                lines(lock, with_server)
-            }
-        })
-        .collect();
+    let texts = found.iter().map(|lock| {
+        let object = object(lock, with_server);
+        if show.json {
+            return json::line(&object);
+        }
+        lines(lock, &object)
+    });
+    let texts: Vec<String> = texts.collect();
     output::print(texts.join(if show.json { "" } else { "\n" }).as_bytes())?;
     let has_no_permits = |lock: &FoundLock| matches!(lock.row.kind, Kind::Number(..=0));
     if !show.json && found.iter().any(has_no_permits) {
@@ -40,57 +38,46 @@ pub(super) fn show(redis: &RedisArgs, show: &ShowArgs, reporter: Reporter) -> Re
     Ok(ExitCode::SUCCESS)
 }
 
-fn lines(lock: &FoundLock, with_server: bool) -> String {
+/// The lock as text: most of its JSON object, and each of its shares.
+fn lines(lock: &FoundLock, object: &Value) -> String {
     let row = &lock.row;
+    let part = |key: &'static str| match &object[key] {
+        Value::Null => None,
+        Value::String(text) => Some((key, text.clone())),
+        value => Some((key, value.to_string())),
+    };
     let mut lines = vec![
         ("name", row.shown_name()),
         ("kind", row.shown_kind().into()),
     ];
-    if let Some(hold) = row.kind.hold() {
-        lines.push(("owner", hold.owner.clone()));
-    }
+    lines.extend(part("owner"));
     lines.extend(
         row.holder
             .iter()
             .map(|holder| ("holder", holder.to_string())),
     );
-    match &row.kind {
-        Kind::Permits { leased, available } => lines.extend([
-            ("leased", leased.to_string()),
-            ("available", available.to_string()),
-        ]),
-        Kind::Number(number) => lines.push(("number", number.to_string())),
-        Kind::Lock { .. } | Kind::ReadWrite { .. } => lines.push(("count", row.shown_count())),
-    }
+    let count = match row.kind {
+        Kind::Permits { .. } => "leased",
+        _ => "count",
+    };
+    lines.extend(part("count").map(|(_, number)| (count, number)));
+    lines.extend(["available", "number"].into_iter().filter_map(part));
     lines.push(("ttl", row.shown_time()));
-    lines.extend(row.token().map(|token| ("token", token.to_string())));
-    match &row.kind {
-        Kind::Lock { waiting: 0, .. } => {}
-        Kind::Lock { waiting, .. } => lines.push(("waiting", waiting.to_string())),
-        Kind::ReadWrite { readers, .. } => lines.push(("readers", readers.len().to_string())),
-        Kind::Permits { .. } | Kind::Number(_) => {}
-    }
-    let share = |share: &Share| (share_label(&row.kind), shown_share(share));
-    lines.extend(lock.shares.iter().map(share));
-    lines.extend(
-        lock.listeners
-            .map(|listeners| ("listeners", listeners.to_string())),
-    );
-    if with_server {
-        lines.push(("server", row.server.as_ref().into()));
-    }
-    lines
-        .iter()
-        .map(|(name, value)| format!("{name:<9}  {value}\n"))
-        .collect()
+    lines.extend(["token", "waiting", "readers"].into_iter().filter_map(part));
+    let (label, ..) = words_of_shares(&row.kind);
+    lines.extend(lock.shares.iter().map(|share| (label, shown_share(share))));
+    lines.extend(["listeners", "server"].into_iter().filter_map(part));
+    let line = |(name, value): &(&str, String)| format!("{name:<9}  {value}\n");
+    lines.iter().map(line).collect()
 }
 
-/// What one of the shares is.
-fn share_label(kind: &Kind) -> &'static str {
+/// How a share is called in the text, and the keys of the list of shares and of the name of each in
+/// JSON.
+fn words_of_shares(kind: &Kind) -> (&'static str, &'static str, &'static str) {
     match kind {
-        Kind::Lock { .. } => "waits",
-        Kind::ReadWrite { .. } => "reader",
-        Kind::Permits { .. } | Kind::Number(_) => "permit",
+        Kind::Lock { .. } => ("waits", "queue", "place"),
+        Kind::ReadWrite { .. } => ("reader", "read_holds", "owner"),
+        Kind::Permits { .. } | Kind::Number(_) => ("permit", "permits", "id"),
     }
 }
 
@@ -104,38 +91,30 @@ fn shown_share(share: &Share) -> String {
     }
 }
 
-fn object(lock: &FoundLock, with_server: bool) -> String {
+fn object(lock: &FoundLock, with_server: bool) -> Value {
     let mut object = lock.row.json(with_server);
     if let Some(token) = lock.row.token() {
-        object.insert("token".into(), token.into());
+        object["token"] = token.into();
     }
-    if let Some((list, who)) = keys_of_shares(&lock.row.kind) {
-        let share = |share: &Share| {
-            let mut object = Map::new();
-            object.insert(who.into(), share.who.as_str().into());
-            if let Some(holder) = &share.holder {
-                object.insert("holder".into(), holder_json(holder));
-            }
-            if let Some(count) = share.count {
-                object.insert("count".into(), count.into());
-            }
-            object.insert("ttl_ms".into(), millis(share.time_to_live).into());
-            Value::Object(object)
-        };
-        object.insert(list.into(), lock.shares.iter().map(share).collect());
+    let (_, list, who) = words_of_shares(&lock.row.kind);
+    let share = |share: &Share| {
+        let mut object = json!({who: share.who, "ttl_ms": millis(share.time_to_live)});
+        if let Some(holder) = &share.holder {
+            object["holder"] = holder_json(holder);
+        }
+        if let Some(count) = share.count {
+            object["count"] = count.into();
+        }
+        object
+    };
+    if !matches!(
+        lock.row.kind,
+        Kind::Lock { waiting: 0, .. } | Kind::Number(_)
+    ) {
+        object[list] = lock.shares.iter().map(share).collect();
     }
     if let Some(listeners) = lock.listeners {
-        object.insert("listeners".into(), listeners.into());
+        object["listeners"] = listeners.into();
     }
-    json::line(object)
-}
-
-/// The key of the list of shares, and that of the name of each.
-fn keys_of_shares(kind: &Kind) -> Option<(&'static str, &'static str)> {
-    match kind {
-        Kind::Lock { waiting: 0, .. } | Kind::Number(_) => None,
-        Kind::Lock { .. } => Some(("queue", "place")),
-        Kind::ReadWrite { .. } => Some(("read_holds", "owner")),
-        Kind::Permits { .. } => Some(("permits", "id")),
-    }
+    object
 }

@@ -65,11 +65,13 @@ pub(super) fn show(line: String) {
     }
 }
 
-/// Erases the line of [`show`], and waits until that is done, for at most [`ERASE_TIMEOUT`].
+/// Erases the line of [`show`], if there is one, and waits until that is done, for at most
+/// [`ERASE_TIMEOUT`].
 #[cfg(unix)]
 pub(super) fn erase() {
     let (erasing, erased) = bounded(0);
-    if let Some(pieces) = pieces() {
+    let pieces = WRITER.lock().as_ref().map(|writer| writer.pieces.clone());
+    if let Some(pieces) = pieces {
         let _ = pieces.try_send(Piece::Erase(erasing));
         let _ = erased.recv_timeout(ERASE_TIMEOUT);
     }

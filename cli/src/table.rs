@@ -23,26 +23,19 @@ fn cells(row: &Row, owner: String, with_server: bool) -> Vec<String> {
 
 /// For a pipe: one line for each lock, without a header.
 pub(super) fn plain(rows: &[Row], with_server: bool) -> String {
-    let rows: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| cells(row, row.shown_owner().into(), with_server))
-        .collect();
-    let mut widths = [0; HEADER.len()];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
+    if rows.is_empty() {
+        return String::new();
     }
-    let mut text = String::new();
-    for row in &rows {
-        let padded = row.iter().zip(widths);
-        let line: Vec<String> = padded
-            .map(|(cell, width)| format!("{cell:width$}"))
-            .collect();
-        text.push_str(line.join("  ").trim_end());
-        text.push('\n');
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).force_no_tty();
+    table.add_rows(
+        rows.iter()
+            .map(|row| cells(row, row.shown_owner().into(), with_server)),
+    );
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
     }
-    text
+    table.trim_fmt() + "\n"
 }
 
 /// The form of a table for a terminal.
@@ -56,11 +49,7 @@ pub(super) struct Style {
 /// For a terminal of this width. A process that is known replaces its owner id.
 pub(super) fn pretty(rows: &[Row], with_server: bool, width: u16, style: Style) -> String {
     let mut table = Table::new();
-    let columns = if with_server {
-        HEADER.len()
-    } else {
-        HEADER.len() - 1
-    };
+    let columns = HEADER.len() - usize::from(!with_server);
     table
         .load_preset(presets::UTF8_FULL_CONDENSED)
         .set_content_arrangement(ContentArrangement::Dynamic)

@@ -49,21 +49,20 @@ impl Kind {
             Self::Fair => &["fair_acquire", "fair_release", "fair_leave", "renew"],
             Self::ReadWrite => &[
                 "read_acquire",
-                "read_release",
                 "read_renew",
                 "write_acquire",
-                "write_release",
+                "read_write_release",
                 "renew",
             ],
             Self::Permits(_) => &["permit_acquire", "permit_release", "permit_renew"],
         }
     }
 
-    /// The number of threads that can hold a lock exclusively at the same time.
-    pub fn permits(self) -> u32 {
+    /// The number of permits of a semaphore; `None` for a lock.
+    pub fn permits(self) -> Option<u32> {
         match self {
-            Self::Permits(permits) => permits,
-            _ => 1,
+            Self::Permits(permits) => Some(permits),
+            _ => None,
         }
     }
 

@@ -137,7 +137,7 @@ fn conduct(args: &Args, directory: &Path) -> Result<()> {
         let monitored = Arc::downgrade(&log);
         thread::spawn(move || queue_monitor::run(&url, locks, &monitored));
     }
-    if let Some(Kind::Permits(permits)) = args.kind {
+    if let Some(permits) = args.kind.and_then(Kind::permits) {
         permits::set(&server, args.locks, permits)?;
     }
     let workers = Workers::start(args, &server.address(), directory.to_owned(), &log)?;

@@ -233,8 +233,11 @@ impl<'a> WorkerThread<'a> {
             }
             Access::Shared => hold.at,
         };
-        if let Some((_, style)) = self.take(at, Some(hold.call)) {
-            let (call, depth) = (hold.call, hold.depth + 1);
+        if let Some((nested, style)) = self.take(at, Some(hold.call)) {
+            // A read lock within a write lock is a hold of its own: it may outlast the other.
+            let is_own = at.access != hold.at.access;
+            let call = if is_own { nested } else { hold.call };
+            let depth = hold.depth + 1;
             let inner = Hold { at, call, depth };
             self.work(inner, &style);
             self.release(inner, style);

@@ -4,6 +4,9 @@
 -- this server when it sent its last request. If such a client does not listen any more, it is dead,
 -- or it has lost its connection and asks again. It adds BEHIND_REDISSON if a place of Redisson may
 -- be before it.
+
+-- require "now_millis"
+
 local LISTENED, BEHIND_REDISSON = 0.5, 0.25
 
 local function is_behind_redisson(end_ms)

@@ -1,5 +1,8 @@
 -- Returns the owner and the hold count of a lock; nothing if it is free; or nothing and an error
 -- that describes the key. Included in the scripts that read the owner of a lock.
+
+-- require "wrong_type"
+
 local function holder_of(key)
     local fields = redis.pcall('hlen', key)
     local owner, count, what

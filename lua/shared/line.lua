@@ -9,32 +9,11 @@
 -- pcall: the line decides about the order of clients only. If Redis refuses its key, the clients
 -- wait without a line, and all listen to the channel for releases.
 
--- For how long a free lock is reserved for the client that was called, in microseconds. A client
--- that has not answered by then loses its place.
-local RESERVED = 500000
-
--- For how long the line is kept after the last request of a waiting client, in milliseconds. Each
--- of them sends a request at least every 30 s.
-local KEPT = 90000
+-- require "line_of"
+-- require "reserved"
 
 -- What the score of a reader has after the decimal point. Others have a whole number.
 local READER = 0.5
-
-local function now_micros()
-    local now = redis.call('time')
-    return now[1] * 1000000 + now[2]
-end
-
--- The number of keys that exist: the lock, and its line. The second value is true if the line is not
--- to be used: the user may not use it, or a cluster is moving the slot, and one of the two keys is at
--- the other server. A second line there would stop the move.
-local function existing_with_line(lock)
-    local existing = redis.pcall('exists', lock, line_of(lock))
-    if type(existing) == 'table' then
-        return redis.call('exists', lock), true
-    end
-    return existing
-end
 
 -- Returns the first place; when it was called, if it has not answered; and true if it is that of a
 -- reader. Nothing if there is no line.
@@ -45,13 +24,6 @@ local function first_in(line)
         at, called = 3, -found[2]
     end
     return found[at], called, found[at] and found[at + 1] % 1 == READER
-end
-
--- How much is left of the time in which a client that was called has to answer, in microseconds; 0
--- if it is over, or if the clock was set back.
-local function time_left(called)
-    local age = now_micros() - called
-    return age < 0 and 0 or math.max(RESERVED - age, 0)
 end
 
 -- For how many milliseconds the lock, which is free, is still reserved for another client; 0 if it
@@ -68,9 +40,6 @@ local function reserved_for(lock, place)
     end
     return math.ceil(left / 1000)
 end
-
--- The largest number of places that a call of a client removes. It bounds the time of a script.
-local REMOVED = 1000
 
 -- Calls the first client that listens, and removes those before it. True if there is one. With
 -- `only_reader`, calls no client that is no reader.
@@ -148,16 +117,4 @@ local function leave_line(lock, place)
         redis.pcall('zrem', line, place)
     end
     return is_first
-end
-
--- The client does not wait any more. If it had the first place, and the lock is free, a client of
--- Redisson holds it, or it is a read-write lock, the next client is called.
-local function end_wait(lock, place, publish)
-    if leave_line(lock, place) then
-        -- A read-write lock has none: readers may hold it, and the next client may be a reader.
-        local holder = holder_of(lock)
-        if not holder or not is_of_this_library(holder) then
-            call_first(lock, publish)
-        end
-    end
 end

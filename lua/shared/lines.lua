@@ -7,6 +7,8 @@
 -- client had waited before, the client leaves that line, and other clients use the lock. Its next
 -- request enters the line again, with the old score.
 
+-- require "line"
+
 -- For how long a lock is reserved at least, in microseconds.
 local SHORTEST = 20000
 

@@ -1,5 +1,8 @@
 -- Returns the whole number in a key, or false if there is no such key, or else nothing and an error
 -- that describes the key. Included in the scripts of semaphores and latches.
+
+-- require "wrong_type"
+
 local function number_of(key)
     local text = redis.pcall('get', key)
     if type(text) == 'table' then

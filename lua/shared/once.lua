@@ -1,9 +1,11 @@
 -- Executes a request once, although several copies of it may arrive: the reply is recorded.
--- Included in the scripts that change a number.
+-- Included in the scripts of semaphores and latches.
 --
 -- The records of a client are a hash: for each lane, the last recorded request on it, as its number
 -- and its reply. On a lane, a client sends one request after another, with rising numbers. A reply
 -- that changes nothing is recorded only if an earlier copy of its request is lost.
+
+-- require "number_of"
 
 -- For longer than any copy of a request is on its way, in milliseconds: as in
 -- src/engine/number/mod.rs. An undo may be later.
@@ -61,4 +63,15 @@ local function unchanged(records, lane, number, reply, is_repeated)
         return once(records, lane, number, reply)
     end
     return reply
+end
+
+-- The first step of a request that changes the number in `key`. Returns the reply of a request that
+-- was executed, or cannot be; else nothing and the number, or false if there is no such key.
+local function begin(key, records, lane, number)
+    local done = recorded(records, lane, number)
+    if done then
+        return done
+    end
+    local value, failure = number_of(key)
+    return failure, value
 end

@@ -1,6 +1,8 @@
 -- Functions for semaphores whose permits have leases: a number of available permits, and a sorted
 -- set of the ids of leased permits with the ends of their leases, in milliseconds since 1970.
 
+-- require "wrong_type"
+
 -- The number of available permits, nil if the key does not exist; or an error as second value.
 local function available_in(key)
     local value = redis.pcall('get', key)

@@ -1,14 +1,12 @@
 -- Functions of the scripts of the read-write lock. The lock is a hash: the field `mode` is read or
 -- write, each reader has a field with its hold count, and the field of the writer ends in `:write`.
 
+-- require "wrong_type"
+-- require "tagged"
+-- require "timeout_key"
+
 -- The largest number of readers, and of their holds, that a script looks at.
 local MANY = 1000
-
--- The key of one hold of a reader. Its time to live is the lease of that hold. Clients of this
--- library have one for each grant.
-local function timeout_key(lock, reader, hold)
-    return tagged(lock) .. ':' .. reader .. ':rwlock_timeout:' .. (hold or 1)
-end
 
 -- The channel for releases.
 local function read_write_channel(lock)
@@ -79,12 +77,13 @@ end
 --
 -- If there are too many, and none of those that it has looked at lives, removes these and returns
 -- true as second value: the next call looks at others. The third value is one of the readers, if
--- possible one that lives.
+-- possible one that lives. The fourth is one that lives and is of Redisson, if there is one.
 local function readers_left(lock)
     local found = redis.pcall('hscan', lock, 0, 'count', MANY)
     if found.err then
         return nil, false, ''
     end
+    local foreign
     local fields, is_whole = found[2], found[1] == '0'
     local longest, looked_at, seen, one = 0, 0, {}, nil
     for i = 1, #fields, 2 do
@@ -100,6 +99,7 @@ local function readers_left(lock)
                 return nil, false, reader
             elseif left > 0 then
                 one = reader
+                foreign = not is_of_this_library(reader) and reader or foreign
             end
             longest = math.max(longest, left)
             seen[#seen + 1] = reader
@@ -107,7 +107,7 @@ local function readers_left(lock)
     end
     one = one or seen[1] or ''
     if is_whole then
-        return longest, false, one
+        return longest, false, one, foreign
     elseif longest == 0 and #seen > 0 then
         redis.call('hdel', lock, unpack(seen))
         return nil, true, one
@@ -128,27 +128,4 @@ local function end_if_unread(lock)
         redis.call('pexpire', lock, left)
     end
     return false, goes_on, reader
-end
-
--- The reply to a caller that does not acquire the lock: it enters the line if it waits, and leaves it
--- if it does not. A writer of this library calls the next client when it releases the lock.
-local function refuse(lock, left, holder, caller)
-    local rank
-    if caller.waits then
-        rank = enter_line(lock, caller.place, caller.role)
-    elseif caller.place ~= '' and leave_line(lock, caller.place) then
-        if not (is_of_this_library(holder) and string.find(holder, ':write$')) then
-            call_first(lock, caller.publish)
-        end
-    end
-    return { left, 1, holder, rank }
-end
-
--- Sets the lease of a new hash. If Redis refuses, no lock must remain without one.
-local function set_lease(lock, lease)
-    local granted = redis.pcall('pexpire', lock, lease)
-    if granted ~= 1 then
-        redis.call('del', lock)
-        return granted
-    end
 end

@@ -1,11 +1,13 @@
 //! The arguments of `#[locked(...)]`.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use proc_macro2::{Ident, Span};
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
-use syn::{Expr, ExprLit, Lit, Result, Token};
+use syn::{Expr, ExprLit, Lit, LitStr, Result, Token};
 
 use crate::duration;
 use crate::key::Key;
@@ -13,121 +15,76 @@ use crate::key::Key;
 const ALL: &str =
     "`client`, `prefix`, `key`, `lease`, `fixed`, `max_renewals`, `wait`, `kind` and `on_loss`";
 
-const KINDS: &str = "`kind = reentrant`, which is the default, `kind = fenced`, `kind = fair`, \
-                     `kind = read` or `kind = write`";
+/// The kinds of locks. The library knows them by the same names.
+const KINDS: [&str; 5] = ["reentrant", "fenced", "fair", "read", "write"];
 
 /// The arguments, validated.
 pub(crate) struct Arguments {
     pub(crate) client: Option<Expr>,
     pub(crate) prefix: Option<Expr>,
     pub(crate) key: Key,
-    pub(crate) lease: Lease,
-    /// `None`: without a limit.
-    pub(crate) wait: Option<Duration>,
-    pub(crate) kind: Kind,
+    /// An expression of the type `leasehold::Lease`.
+    pub(crate) lease: TokenStream,
+    /// An expression of the type `Option<Duration>`. `None`: without a limit.
+    pub(crate) wait: TokenStream,
+    pub(crate) kind: String,
     pub(crate) ignores_loss: bool,
 }
 
-/// Corresponds to `leasehold::Lease`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Lease {
-    /// `None`: the client's.
-    pub(crate) duration: Option<Duration>,
-    pub(crate) renewals: Renewals,
+/// An argument as it is written. `fixed` has no value.
+struct Written {
+    name: Ident,
+    value: Option<Expr>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Renewals {
-    None,
-    AtMost(u32),
-    Unlimited,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Kind {
-    Reentrant,
-    Fenced,
-    Fair,
-    Read,
-    Write,
-}
-
-/// The arguments as raw, not yet validated.
-#[derive(Default)]
-struct RawArguments {
-    client: Option<Expr>,
-    prefix: Option<Expr>,
-    key: Option<Expr>,
-    lease: Option<Expr>,
-    fixed: Option<Span>,
-    max_renewals: Option<Expr>,
-    wait: Option<Expr>,
-    kind: Option<Expr>,
-    on_loss: Option<Expr>,
-}
-
-impl Parse for RawArguments {
+impl Parse for Written {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let mut raw = Self::default();
-        while !input.is_empty() {
-            let name = input.call(Ident::parse_any).map_err(|error| {
-                syn::Error::new(
-                    error.span(),
-                    format!("expected the name of an argument: {ALL}"),
-                )
-            })?;
-            raw.read(&name, input)?;
-            if !input.is_empty() {
-                input.parse::<Token![,]>()?;
-            }
+        let name = input.call(Ident::parse_any).map_err(|error| {
+            let message = format!("expected the name of an argument: {ALL}");
+            syn::Error::new(error.span(), message)
+        })?;
+        if !ALL.contains(&format!("`{name}`")) {
+            return fail(
+                &name,
+                format!("`#[locked]` has no argument `{name}`; it has {ALL}"),
+            );
         }
-        Ok(raw)
+        let value = match input.parse::<Option<Token![=]>>()? {
+            Some(_) => Some(without_groups(input.parse()?)),
+            None => None,
+        };
+        Ok(Self { name, value })
     }
 }
 
-impl RawArguments {
-    fn read(&mut self, name: &Ident, input: ParseStream<'_>) -> Result<()> {
-        let text = name.to_string();
-        let argument = match text.as_str() {
-            "client" => &mut self.client,
-            "prefix" => &mut self.prefix,
-            "key" => &mut self.key,
-            "lease" => &mut self.lease,
-            "max_renewals" => &mut self.max_renewals,
-            "wait" => &mut self.wait,
-            "kind" => &mut self.kind,
-            "on_loss" => &mut self.on_loss,
-            "fixed" => return self.read_fixed(name, input),
-            _ => {
-                return Err(syn::Error::new(
-                    name.span(),
-                    format!("`#[locked]` has no argument `{text}`; it has {ALL}"),
-                ));
+/// The arguments by their names, not yet validated.
+fn read(input: ParseStream<'_>) -> Result<HashMap<String, Written>> {
+    let mut all = HashMap::new();
+    for written in input.parse_terminated(Written::parse, Token![,])? {
+        let name = &written.name;
+        if all.contains_key(&name.to_string()) {
+            return fail(
+                name,
+                format!("`{name}` is given twice; each of {ALL} can be given only once"),
+            );
+        }
+        match (name == "fixed", &written.value) {
+            (true, Some(_)) => {
+                return fail(
+                    name,
+                    "`fixed` takes no value; write `fixed`, or leave it out",
+                );
             }
+            (false, None) => {
+                return fail(
+                    name,
+                    format!("`{name}` needs a value; write `{name} = ...`"),
+                );
+            }
+            _ => all.insert(name.to_string(), written),
         };
-        check_once(name, argument.is_some())?;
-        if !input.peek(Token![=]) {
-            return Err(syn::Error::new(
-                name.span(),
-                format!("`{text}` needs a value; write `{text} = ...`"),
-            ));
-        }
-        input.parse::<Token![=]>()?;
-        *argument = Some(without_groups(input.parse()?));
-        Ok(())
     }
-
-    fn read_fixed(&mut self, name: &Ident, input: ParseStream<'_>) -> Result<()> {
-        check_once(name, self.fixed.is_some())?;
-        if input.peek(Token![=]) {
-            return Err(syn::Error::new(
-                name.span(),
-                "`fixed` takes no value; write `fixed`, or leave it out",
-            ));
-        }
-        self.fixed = Some(name.span());
-        Ok(())
-    }
+    Ok(all)
 }
 
 /// Removes parentheses, and the invisible groups that `macro_rules!` adds, around a value.
@@ -139,65 +96,70 @@ fn without_groups(value: Expr) -> Expr {
     }
 }
 
-fn check_once(name: &Ident, already: bool) -> Result<()> {
-    if !already {
-        return Ok(());
+/// An error that points to `at`.
+pub(crate) fn fail<T>(at: impl ToTokens, message: impl std::fmt::Display) -> Result<T> {
+    Err(syn::Error::new_spanned(at, message))
+}
+
+/// The string literal that the value is.
+pub(crate) fn literal(value: &Expr) -> Option<&LitStr> {
+    match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(text),
+            ..
+        }) => Some(text),
+        _ => None,
     }
-    Err(syn::Error::new(
-        name.span(),
-        format!("`{name}` is given twice; each of {ALL} can be given only once"),
-    ))
 }
 
 impl Parse for Arguments {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
         let whole = input.span();
-        let raw = RawArguments::parse(input)?;
-        let key = raw.key.ok_or_else(|| {
-            syn::Error::new(
-                whole,
-                "`#[locked]` needs the key of the lock; write `key = \"order:{id}\"`",
-            )
+        let mut written = read(input)?;
+        let fixed = written.remove("fixed").map(|fixed| fixed.name);
+        let mut take = |name| written.remove(name).and_then(|written| written.value);
+        let key = take("key").ok_or_else(|| {
+            let message = "`#[locked]` needs the key of the lock; write `key = \"order:{id}\"`";
+            syn::Error::new(whole, message)
         })?;
-        let lease = lease(raw.lease, raw.fixed, raw.max_renewals)?;
         Ok(Self {
-            client: raw.client,
-            prefix: raw.prefix,
+            client: take("client"),
+            prefix: take("prefix"),
+            lease: lease(take("lease"), fixed, take("max_renewals"))?,
             key: Key::parse(key)?,
-            lease,
-            wait: raw.wait.map_or(Ok(Some(Duration::ZERO)), wait)?,
-            kind: raw.kind.map_or(Ok(Kind::Reentrant), |k| kind(&k))?,
-            ignores_loss: raw.on_loss.map_or(Ok(false), |l| ignores_loss(&l))?,
+            wait: wait(take("wait"))?,
+            kind: take("kind").map_or(Ok(KINDS[0].into()), kind)?,
+            ignores_loss: take("on_loss").map_or(Ok(false), ignores_loss)?,
         })
     }
 }
 
-fn lease(duration: Option<Expr>, fixed: Option<Span>, max_renewals: Option<Expr>) -> Result<Lease> {
-    let renewals = match (fixed, &max_renewals) {
-        (Some(_), Some(count)) => {
-            return Err(syn::Error::new_spanned(
-                count,
-                "a `fixed` lease is never renewed; leave out `fixed` or `max_renewals`",
-            ));
-        }
-        (Some(_), None) => Renewals::None,
-        (None, Some(count)) => Renewals::AtMost(number(count)?),
-        (None, None) => Renewals::Unlimited,
+fn lease(
+    duration: Option<Expr>,
+    fixed: Option<Ident>,
+    max_renewals: Option<Expr>,
+) -> Result<TokenStream> {
+    if let (Some(_), Some(count)) = (&fixed, &max_renewals) {
+        return fail(
+            count,
+            "a `fixed` lease is never renewed; leave out `fixed` or `max_renewals`",
+        );
+    }
+    let renewals = match max_renewals.as_ref().map(number).transpose()? {
+        Some(count) => quote!(renewed_at_most(#count)),
+        None => quote!(RENEWED),
     };
-    let duration = match (duration, fixed) {
-        (Some(value), fixed) => {
-            let text = duration::text("lease", r#""30s""#, &value)?;
-            Some(duration::lease(&text, fixed.is_some())?)
-        }
-        (None, Some(span)) => {
-            return Err(syn::Error::new(
-                span,
-                "a `fixed` lease needs a duration; write `lease = \"30s\", fixed`",
-            ));
-        }
-        (None, None) => None,
-    };
-    Ok(Lease { duration, renewals })
+    let duration = duration.map(|value| duration::lease(&value, fixed.is_some()));
+    let duration = duration.transpose()?.map(duration::tokens);
+    match (fixed, duration) {
+        (Some(_), Some(duration)) => Ok(quote!(::leasehold::Lease::fixed(#duration))),
+        (Some(fixed), None) => fail(
+            fixed,
+            "a `fixed` lease needs a duration; write `lease = \"30s\", fixed`",
+        ),
+        (None, Some(duration)) => Ok(quote!(::leasehold::Lease::#renewals.lasting(#duration))),
+        (None, None) => Ok(quote!(::leasehold::Lease::#renewals)),
+    }
 }
 
 fn number(count: &Expr) -> Result<u32> {
@@ -209,84 +171,72 @@ fn number(count: &Expr) -> Result<u32> {
     {
         return Ok(number);
     }
-    Err(syn::Error::new_spanned(
+    fail(
         count,
         "`max_renewals` is a number from 0 to 4294967295; write `max_renewals = 3`",
+    )
+}
+
+fn wait(value: Option<Expr>) -> Result<TokenStream> {
+    let wait = value.map_or(Ok(Some(Duration::ZERO)), |value| duration::wait(&value))?;
+    Ok(wait.map(duration::tokens).map_or_else(
+        || quote!(::core::option::Option::None),
+        |wait| quote!(::core::option::Option::Some(#wait)),
     ))
 }
 
-fn wait(value: Expr) -> Result<Option<Duration>> {
-    duration::wait(&duration::text(
-        "wait",
-        r#""10s"` or `wait = "forever""#,
-        &value,
-    )?)
-}
-
-fn kind(value: &Expr) -> Result<Kind> {
-    let Expr::Path(path) = value else {
-        return Err(syn::Error::new_spanned(
-            value,
-            format!("`kind` is an identifier; write {KINDS}"),
-        ));
+fn kind(value: Expr) -> Result<String> {
+    const WRITE: &str = "write `kind = reentrant`, which is the default, `kind = fenced`, \
+                         `kind = fair`, `kind = read` or `kind = write`";
+    let Expr::Path(path) = &value else {
+        return fail(value, format!("`kind` is an identifier; {WRITE}"));
     };
     let name = path.path.get_ident().map(Ident::to_string);
-    let message = match name.as_deref() {
-        Some("reentrant") => return Ok(Kind::Reentrant),
-        Some("fenced") => return Ok(Kind::Fenced),
-        Some("fair") => return Ok(Kind::Fair),
-        Some("read") => return Ok(Kind::Read),
-        Some("write") => return Ok(Kind::Write),
-        Some(name @ ("semaphore" | "multi" | "redlock")) => {
-            format!("`{name}` is not supported")
+    match name.unwrap_or_default() {
+        name if KINDS.contains(&&*name) => Ok(name),
+        name if ["semaphore", "multi", "redlock"].contains(&&*name) => {
+            fail(value, format!("`{name}` is not supported; {WRITE}"))
         }
-        _ => "unknown kind of lock".into(),
-    };
-    Err(syn::Error::new_spanned(
-        value,
-        format!("{message}; write {KINDS}"),
-    ))
+        _ => fail(value, format!("unknown kind of lock; {WRITE}")),
+    }
 }
 
-fn ignores_loss(value: &Expr) -> Result<bool> {
-    if let Expr::Lit(ExprLit {
-        lit: Lit::Str(text),
-        ..
-    }) = value
-    {
-        match text.value().as_str() {
-            "error" => return Ok(false),
-            "ignore" => return Ok(true),
-            _ => {}
-        }
+fn ignores_loss(value: Expr) -> Result<bool> {
+    match literal(&value).map(LitStr::value).as_deref() {
+        Some("error") => Ok(false),
+        Some("ignore") => Ok(true),
+        _ => fail(
+            value,
+            "`on_loss` is `\"error\"`, which is the default, or `\"ignore\"`",
+        ),
     }
-    Err(syn::Error::new_spanned(
-        value,
-        "`on_loss` is `\"error\"`, which is the default, or `\"ignore\"`",
-    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proc_macro2::{Delimiter, Group};
-    use quote::quote;
 
     fn parse(arguments: &str) -> Result<Arguments> {
         syn::parse_str(arguments)
+    }
+
+    fn assert_same(found: &TokenStream, expected: TokenStream) {
+        assert_eq!(found.to_string(), expected.to_string());
     }
 
     #[test]
     fn the_defaults_apply_if_only_the_key_is_given() {
         let found = parse(r#"key = "order""#).unwrap();
         assert!(found.client.is_none() && found.prefix.is_none() && !found.ignores_loss);
-        assert_eq!(found.wait, Some(Duration::ZERO));
-        assert_eq!(found.kind, Kind::Reentrant);
-        let unlimited = Lease {
-            duration: None,
-            renewals: Renewals::Unlimited,
-        };
-        assert_eq!(found.lease, unlimited);
+        assert_eq!(found.kind, "reentrant");
+        assert_same(
+            &found.wait,
+            quote!(::core::option::Option::Some(::core::time::Duration::new(
+                0u64, 0u32
+            ))),
+        );
+        assert_same(&found.lease, quote!(::leasehold::Lease::RENEWED));
     }
 
     #[test]
@@ -297,17 +247,17 @@ mod tests {
         )
         .unwrap();
         assert!(found.client.is_some() && found.prefix.is_some() && found.ignores_loss);
-        assert_eq!(found.wait, None);
-        assert_eq!(found.kind, Kind::Fenced);
-        let lease = |seconds, renewals| Lease {
-            duration: Some(Duration::from_secs(seconds)),
-            renewals,
-        };
-        assert_eq!(found.lease, lease(30, Renewals::AtMost(3)));
+        assert_same(&found.wait, quote!(::core::option::Option::None));
+        assert_eq!(found.kind, "fenced");
+        let seconds = |seconds| duration::tokens(Duration::from_secs(seconds));
+        let lease = seconds(30);
+        let lease = quote!(::leasehold::Lease::renewed_at_most(3u32).lasting(#lease));
+        assert_same(&found.lease, lease);
         let found = parse(r#"key = KEY, lease = "5s", fixed"#).unwrap();
-        assert_eq!(found.lease, lease(5, Renewals::None));
+        let lease = seconds(5);
+        assert_same(&found.lease, quote!(::leasehold::Lease::fixed(#lease)));
         let found = parse(r#"key = KEY, on_loss = "error", kind = reentrant"#).unwrap();
-        assert!(!found.ignores_loss && found.kind == Kind::Reentrant);
+        assert!(!found.ignores_loss && found.kind == "reentrant");
     }
 
     /// `macro_rules!` adds invisible groups around its arguments, sometimes nested ones.
@@ -329,9 +279,11 @@ mod tests {
                 panic!("{key} is not a format string");
             };
             assert_eq!(text.value(), "order:{id}");
-            assert_eq!(found.lease.duration, Some(Duration::from_secs(30)));
-            assert_eq!(found.lease.renewals, Renewals::AtMost(3));
-            assert!(found.wait.is_none() && found.ignores_loss && found.kind == Kind::Fenced);
+            let lease = duration::tokens(Duration::from_secs(30));
+            let lease = quote!(::leasehold::Lease::renewed_at_most(3u32).lasting(#lease));
+            assert_same(&found.lease, lease);
+            assert_same(&found.wait, quote!(::core::option::Option::None));
+            assert!(found.ignores_loss && found.kind == "fenced");
         }
     }
 

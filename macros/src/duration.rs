@@ -2,45 +2,20 @@
 
 use std::time::Duration;
 
-use proc_macro2::{Span, TokenStream};
-use quote::quote_spanned;
-use syn::{Expr, ExprLit, Lit, LitStr, Result};
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Expr, LitStr, Result};
+
+use crate::arguments::{fail, literal};
 
 /// The bounds of `leasehold::Lease`.
 const SHORTEST_FIXED: Duration = Duration::from_millis(1);
 const SHORTEST_RENEWED: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(1 << 53);
 
-/// The string literal of a duration.
-pub(crate) fn text(name: &str, example: &str, value: &Expr) -> Result<LitStr> {
-    if let Expr::Lit(ExprLit {
-        lit: Lit::Str(text),
-        ..
-    }) = value
-    {
-        return Ok(text.clone());
-    }
-    Err(syn::Error::new_spanned(
-        value,
-        format!("`{name}` is a string with a duration; write `{name} = {example}`"),
-    ))
-}
-
-fn parse(name: &str, example: &str, text: &LitStr) -> Result<Duration> {
-    humantime::parse_duration(&text.value()).map_err(|error| {
-        let value = text.value();
-        syn::Error::new(
-            text.span(),
-            format!(
-                "`{value}` is not a duration ({error}); \
-                 write a number with a unit, as in `{name} = {example}`"
-            ),
-        )
-    })
-}
-
 /// Parses the duration of a lease and checks its bounds.
-pub(crate) fn lease(text: &LitStr, fixed: bool) -> Result<Duration> {
+pub(crate) fn lease(value: &Expr, fixed: bool) -> Result<Duration> {
+    let text = text("lease", r#""30s""#, value)?;
     let lease = parse("lease", r#""30s""#, text)?;
     let (shortest, lease_kind) = if fixed {
         (SHORTEST_FIXED, "a fixed lease")
@@ -50,34 +25,62 @@ pub(crate) fn lease(text: &LitStr, fixed: bool) -> Result<Duration> {
     if (shortest..=LONGEST).contains(&lease) {
         return Ok(lease);
     }
-    Err(syn::Error::new(
-        text.span(),
+    fail(
+        text,
         format!(
             "{lease_kind} is at least {shortest:?} and at most 2^53 ms; write `lease = \"30s\"`"
         ),
-    ))
+    )
 }
 
 /// Parses a wait; `None`: without a limit.
-pub(crate) fn wait(text: &LitStr) -> Result<Option<Duration>> {
-    if text.value() == "forever" {
-        return Ok(None);
+pub(crate) fn wait(value: &Expr) -> Result<Option<Duration>> {
+    let example = r#""10s"` or `wait = "forever""#;
+    let text = text("wait", example, value)?;
+    match text.value().as_str() {
+        "forever" => Ok(None),
+        _ => parse("wait", example, text).map(Some),
     }
-    parse("wait", r#""10s"` or `wait = "forever""#, text).map(Some)
+}
+
+/// The string literal of a duration.
+fn text<'a>(name: &str, example: &str, value: &'a Expr) -> Result<&'a LitStr> {
+    literal(value).map_or_else(
+        || {
+            fail(
+                value,
+                format!("`{name}` is a string with a duration; write `{name} = {example}`"),
+            )
+        },
+        Ok,
+    )
+}
+
+fn parse(name: &str, example: &str, text: &LitStr) -> Result<Duration> {
+    let value = text.value();
+    humantime::parse_duration(&value).or_else(|error| {
+        fail(
+            text,
+            format!(
+                "`{value}` is not a duration ({error}); \
+                 write a number with a unit, as in `{name} = {example}`"
+            ),
+        )
+    })
 }
 
 /// An expression of the duration for the generated code.
 pub(crate) fn tokens(duration: Duration) -> TokenStream {
     let (seconds, nanos) = (duration.as_secs(), duration.subsec_nanos());
-    quote_spanned!(Span::mixed_site()=> ::core::time::Duration::new(#seconds, #nanos))
+    quote!(::core::time::Duration::new(#seconds, #nanos))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn string(text: &str) -> LitStr {
-        LitStr::new(text, Span::call_site())
+    fn string(text: &str) -> Expr {
+        syn::parse_quote!(#text)
     }
 
     #[test]

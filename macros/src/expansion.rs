@@ -4,8 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 
-use crate::arguments::{Arguments, Kind, Lease, Renewals};
-use crate::duration;
+use crate::arguments::Arguments;
 use crate::function::Function;
 use crate::parameters;
 
@@ -63,53 +62,15 @@ fn call(arguments: &Arguments) -> TokenStream {
         ignores_loss,
     } = arguments;
     let key = reference(key);
-    let mut call = quote_spanned!(Span::mixed_site()=> ::leasehold::__LockedCall::new(#key));
-    let mut append = |tokens: TokenStream| call.extend(tokens);
-    if let Some(prefix) = prefix {
-        let prefix = reference(prefix);
-        append(quote_spanned!(Span::mixed_site()=> .prefix(#prefix)));
+    let (prefix, client) = (prefix.iter().map(reference), client.iter().map(reference));
+    quote_spanned! {Span::mixed_site()=>
+        ::leasehold::__LockedCall::new(#key, #lease, #wait, #kind, #ignores_loss)
+            #(.prefix(#prefix))*
+            #(.client(#client))*
     }
-    if let Some(client) = client {
-        let client = reference(client);
-        append(quote_spanned!(Span::mixed_site()=> .client(#client)));
-    }
-    let lease = lease_tokens(*lease);
-    append(quote_spanned!(Span::mixed_site()=> .lease(#lease)));
-    let wait = wait.map(duration::tokens).map_or_else(
-        || quote_spanned!(Span::mixed_site()=> .wait_forever()),
-        |wait| quote_spanned!(Span::mixed_site()=> .wait(#wait)),
-    );
-    append(wait);
-    match kind {
-        Kind::Reentrant => {}
-        Kind::Fenced => append(quote_spanned!(Span::mixed_site()=> .fenced())),
-        Kind::Fair => append(quote_spanned!(Span::mixed_site()=> .fair())),
-        Kind::Read => append(quote_spanned!(Span::mixed_site()=> .read())),
-        Kind::Write => append(quote_spanned!(Span::mixed_site()=> .write())),
-    }
-    if *ignores_loss {
-        append(quote_spanned!(Span::mixed_site()=> .ignore_loss()));
-    }
-    call
 }
 
 /// A reference to the user's expression, with its span, so that type errors point to it.
 fn reference(value: &(impl ToTokens + Spanned)) -> TokenStream {
     quote_spanned!(Span::mixed_site().located_at(value.span())=> &(#value))
-}
-
-fn lease_tokens(lease: Lease) -> TokenStream {
-    let duration = lease.duration.map(duration::tokens);
-    let lasting = duration
-        .as_ref()
-        .map(|duration| quote_spanned!(Span::mixed_site()=> .lasting(#duration)));
-    match lease.renewals {
-        Renewals::None => quote_spanned!(Span::mixed_site()=> ::leasehold::Lease::fixed(#duration)),
-        Renewals::AtMost(count) => quote_spanned! {Span::mixed_site()=>
-            ::leasehold::Lease::renewed_at_most(#count) #lasting
-        },
-        Renewals::Unlimited => {
-            quote_spanned!(Span::mixed_site()=> ::leasehold::Lease::RENEWED #lasting)
-        }
-    }
 }

@@ -3,6 +3,8 @@
 //! A lease expires on the server while a laptop is closed or a virtual machine is suspended. A
 //! clock that stops meanwhile, as `std::time::Instant` does on Linux, would treat a lost lock as
 //! held.
+//!
+//! The command uses it, too, by a name that is hidden from the documentation.
 
 use std::time::Duration;
 
@@ -10,23 +12,30 @@ use std::time::Duration;
 ///
 /// [`NEVER`]: Self::NEVER
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Moment(u64);
+pub struct Moment(u64);
 
 impl Moment {
-    pub(crate) const NEVER: Self = Self(u64::MAX);
+    /// Later than every other moment.
+    pub const NEVER: Self = Self(u64::MAX);
 
     /// Earlier than every other moment.
-    pub(crate) const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self(0);
 
-    pub(crate) fn now() -> Self {
+    /// The time now.
+    #[must_use]
+    pub fn now() -> Self {
         Self(since_boot())
     }
 
-    pub(crate) fn after(self, duration: Duration) -> Self {
+    /// The moment that is later by this duration.
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(nanos(duration)))
     }
 
-    pub(crate) fn before(self, duration: Duration) -> Self {
+    /// The moment that is earlier by this duration.
+    #[must_use]
+    pub fn before(self, duration: Duration) -> Self {
         if self == Self::NEVER {
             return self;
         }
@@ -34,12 +43,14 @@ impl Moment {
     }
 
     /// The time from `earlier` to this moment; zero if `earlier` is later.
-    pub(crate) fn since(self, earlier: Self) -> Duration {
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
     /// The time from now to this moment; zero if it is past.
-    pub(crate) fn left(self) -> Duration {
+    #[must_use]
+    pub fn left(self) -> Duration {
         // Most waits have no end, and need no clock.
         if self == Self::NEVER {
             return Duration::from_nanos(self.0);
@@ -54,7 +65,9 @@ impl Moment {
         Duration::from_nanos(period - self.0 % period)
     }
 
-    pub(crate) fn is_past(self) -> bool {
+    /// True if this moment has come.
+    #[must_use]
+    pub fn is_past(self) -> bool {
         self != Self::NEVER && Self::now() >= self
     }
 }

@@ -1,5 +1,6 @@
 //! The names of keys and channels. They equal those of Redisson, byte for byte.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -121,6 +122,14 @@ impl LockKey {
     /// The key of the hash in Redis. Two locks of a client are the same if their keys are.
     pub(crate) fn key(&self) -> &Arc<str> {
         &self.0.key
+    }
+
+    /// The key that has the owners of what is held: the lock, or the leases of a semaphore.
+    pub(crate) fn owners(&self) -> Cow<'_, str> {
+        match self.0.family {
+            Family::Semaphore => self.leases().into(),
+            _ => (&*self.0.key).into(),
+        }
     }
 
     /// The key of the lock's last fencing token.

@@ -3,10 +3,46 @@
 use std::sync::Arc;
 
 use super::LockClient;
+use crate::error::{Error, Result};
 use crate::lock::{
-    CountDownLatch, FairLock, FencedLock, LeasedSemaphore, MultiLock, ReadWriteLock, ReentrantLock,
-    Semaphore,
+    CountDownLatch, FairLock, FencedLock, LeasedSemaphore, Lock, MultiLock, ReadWriteLock,
+    ReentrantLock, Semaphore,
 };
+
+/// Makes a handle of the lock with a name.
+pub type MakeLock = fn(&LockClient, &str) -> Box<dyn Lock>;
+
+/// The kinds of locks that are made by the name of the kind, as in `#[locked(kind = fair)]` and in
+/// the command.
+pub const KINDS: [(&str, MakeLock); 5] = [
+    ("reentrant", |client, name| {
+        Box::new(client.reentrant_lock(name))
+    }),
+    ("fenced", |client, name| Box::new(client.fenced_lock(name))),
+    ("fair", |client, name| Box::new(client.fair_lock(name))),
+    ("read", |client, name| {
+        Box::new(client.read_write_lock(name).read())
+    }),
+    ("write", |client, name| {
+        Box::new(client.read_write_lock(name).write())
+    }),
+];
+
+/// Makes a handle of the lock with this name and of this kind, which is one of [`KINDS`].
+///
+/// # Errors
+///
+/// [`Error::Config`] for another kind.
+pub fn lock_of_kind(client: &LockClient, kind: &str, name: &str) -> Result<Box<dyn Lock>> {
+    let found = KINDS.iter().find(|(known, _)| *known == kind);
+    found
+        .map(|(_, make)| make(client, name))
+        .ok_or_else(|| Error::Config {
+            field: "kind",
+            value: format!("{kind:?}"),
+            rule: format!("must be one of {:?}", KINDS.map(|(known, _)| known)),
+        })
+}
 
 impl LockClient {
     /// Makes a handle of the reentrant lock with this name. Never fails and sends nothing: an

@@ -28,7 +28,7 @@ impl Parts {
     pub(crate) fn remaining_lease(&self) -> Result<Option<Duration>> {
         let budget = self.check_open()?.budget_for_a_reply();
         let requests = self.list.iter().map(|part| {
-            let call = part.protocol.inspect(&part.key);
+            let call = part.kind.inspect(&part.key);
             Request::new(&part.core.redis, &part.key, call)
         });
         let requests: List<Request<'_>> = requests.collect();

@@ -2,7 +2,7 @@
 //!
 //! Every public type is a list of parts, of which some number must be held: a plain lock has one
 //! part, a lock of several names one for each name, a Redlock one for each server. So each of these
-//! operations exists once. A kind of lock is a [`Protocol`](crate::protocol::Protocol).
+//! operations exists once. A kind of lock is a [`Kind`](crate::protocol::Kind).
 //!
 //! | file | duty |
 //! |---|---|

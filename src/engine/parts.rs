@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::lease::{Renewals, Terms};
 use crate::local::{Hold, LockId};
 use crate::observe::long_wait;
-use crate::protocol::Protocol;
+use crate::protocol::Kind;
 use crate::watchdog::ActiveCall;
 
 /// A name at one client: a whole lock, or the share of one name or one server in a lock of several.
@@ -24,25 +24,25 @@ use crate::watchdog::ActiveCall;
 pub(crate) struct Part {
     pub(crate) core: Arc<Core>,
     pub(crate) key: LockKey,
-    pub(crate) protocol: &'static dyn Protocol,
+    pub(crate) kind: &'static Kind,
     pub(crate) id: LockId,
 }
 
 impl Part {
-    pub(crate) fn new(core: Arc<Core>, name: &str, protocol: &'static dyn Protocol) -> Self {
-        let key = protocol.names(&core.namespace, name, &core.owner_prefix);
+    pub(crate) fn new(core: Arc<Core>, name: &str, kind: &'static Kind) -> Self {
+        let key = kind.names(&core.namespace, name, &core.owner_prefix);
         let id = LockId::new(core.number, &key);
         Self {
             core,
             key,
-            protocol,
+            kind,
             id,
         }
     }
 
     /// A new owner id for a grant of this part.
     pub(super) fn new_owner(&self) -> OwnerId {
-        self.protocol.owner(&self.core.owner_prefix)
+        self.kind.new_owner(&self.core.owner_prefix)
     }
 
     /// The number of holds that may share a grant, of which this many are expected. A fixed lease is
@@ -57,7 +57,7 @@ impl Part {
     /// The hold of this thread that it has not unlocked yet, lost or not. The caller has checked
     /// the process.
     pub(super) fn hold(&self) -> Option<Arc<Hold>> {
-        let who = (ThreadId::current(), self.protocol.is_shared());
+        let who = (ThreadId::current(), self.kind.is_shared);
         self.core.queue.hold_of(&self.id, who)
     }
 
@@ -164,19 +164,19 @@ impl Parts {
     /// False if several threads of a client can have holds at the same time. Such a lock has one
     /// part.
     pub(super) fn is_exclusive(&self) -> bool {
-        self.list.iter().all(|part| part.protocol.is_exclusive())
+        self.list.iter().all(|part| part.kind.is_exclusive)
     }
 
     /// The kind of lock. It is the same for all parts.
     pub(super) fn kind(&self) -> &'static str {
-        self.list.first().map_or("", |part| part.protocol.kind())
+        self.list.first().map_or("", |part| part.kind.name)
     }
 
     /// The public type of the lock, for spans.
     pub(super) fn type_name(&self) -> &'static str {
         match (self.needed, &*self.list) {
             (Needed::Majority(_), _) => "redlock",
-            (Needed::All, [part]) => part.protocol.kind(),
+            (Needed::All, [part]) => part.kind.name,
             (Needed::All, _) => "multi",
         }
     }
@@ -185,7 +185,7 @@ impl Parts {
     /// parts.
     pub(super) fn is_shared(&self) -> bool {
         let first = self.list.first();
-        first.is_some_and(|part| part.protocol.is_shared())
+        first.is_some_and(|part| part.kind.is_shared)
     }
 
     /// The client whose timeouts set the deadlines of a call. Fails if the lock is invalid, in a

@@ -3,7 +3,9 @@
 use super::inspect::request_once;
 use super::parts::Parts;
 use crate::error::Result;
-use crate::protocol::{Permits, PermitsChange};
+use crate::protocol::{
+    PermitsChange, change_permits, count_permits, permits_changed, permits_counted,
+};
 
 impl Parts {
     /// Changes the number of permits. False if the semaphore exists and was not to be changed.
@@ -11,9 +13,9 @@ impl Parts {
         let core = self.check_open()?;
         let mut is_changed = false;
         for part in self.list.iter() {
-            let call = Permits::change(&part.key, change);
+            let call = change_permits(&part.key, change);
             let reply = request_once(core, &part.key, call, &core.budget_for_a_reply())?;
-            let changed = Permits::changed(&reply);
+            let changed = permits_changed(&reply);
             is_changed = changed.map_err(|error| core.redis.refusal(&part.key, error))?;
         }
         Ok(is_changed)
@@ -24,9 +26,9 @@ impl Parts {
         let core = self.check_open()?;
         let mut counts = (0, 0);
         for part in self.list.iter() {
-            let call = Permits::count(&part.key);
+            let call = count_permits(&part.key);
             let reply = request_once(core, &part.key, call, &core.budget_for_a_reply())?;
-            let counted = Permits::counted(&reply);
+            let counted = permits_counted(&reply);
             counts = counted.map_err(|error| core.redis.refusal(&part.key, error))?;
         }
         Ok(counts)

@@ -254,7 +254,7 @@ fn released(
             is_called,
         } => {
             let own = u32::from(core.subscriber.is_live(hold.key()));
-            let listeners = listeners.saturating_sub(own);
+            let listeners = listeners.map(|listeners| listeners.saturating_sub(own));
             let released = Released {
                 asked: reply.asked,
                 listeners,

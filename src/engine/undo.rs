@@ -24,11 +24,7 @@ pub(super) fn owner_of_next_copy(owner: &OwnerId) -> OwnerId {
 
 /// The call that releases these parts of one group.
 pub(super) fn release_call(parts: &[&Part], owner: &OwnerId) -> Option<Call> {
-    Call::joined(
-        parts
-            .iter()
-            .map(|part| part.protocol.release(&part.key, owner)),
-    )
+    Call::joined(parts.iter().map(|part| part.kind.release(&part.key, owner)))
 }
 
 /// Sends a release after each of these lost copies.
@@ -79,7 +75,7 @@ pub(super) fn undo_unclear_grant(
 /// Releases in the background what `owner` may hold.
 pub(super) fn release_orphans(parts: &[&Part], owner: &OwnerId, until: Moment) {
     for part in parts {
-        let call = part.protocol.release(&part.key, owner);
+        let call = part.kind.release(&part.key, owner);
         part.core
             .watchdog
             .release_orphan(part.key.clone(), call, until);

@@ -12,6 +12,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::wait_queue::{Entrance, Queued, WaitQueue};
+use super::yields::SLICE;
+use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
 
 /// The number of threads with requests under way from which on further threads wait. As many as a
@@ -26,12 +29,14 @@ const LARGEST: u32 = i32::MAX as u32;
 pub(crate) struct Combiner(Mutex<State>);
 
 /// Its mutex protects: threads wait only while the batches have at least [`AT_ONCE`] threads. It is
-/// locked before that of a member.
+/// locked before that of a member, and after that of the queue.
 #[derive(Debug, Default)]
 struct State {
     /// The number of threads of all batches.
     under_way: u32,
     waiting: VecDeque<Arc<Member>>,
+    /// When Redis granted permits last.
+    granted: Option<Moment>,
 }
 
 /// A thread that has waited.
@@ -57,8 +62,8 @@ enum Stage {
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     Done,
-    /// There were not enough permits.
-    Refused,
+    /// There are not enough permits. The thread has this number in the queue.
+    Queued(u64),
     /// Redis has not executed it, and will not. The thread sends a request of its own.
     NotSent,
     /// There is no clear reply, for this reason. The watchdog repeats the request if the second is
@@ -92,6 +97,8 @@ pub(crate) struct Batch<'a> {
     pub(crate) threads: u32,
     /// Those of the others that wait for the outcome.
     others: VecDeque<Arc<Member>>,
+    /// When Redis granted permits.
+    granted: Option<Moment>,
 }
 
 impl Combiner {
@@ -119,21 +126,27 @@ impl Combiner {
         })
     }
 
-    /// Does the change of the first waiting thread, if that is by this many permits.
+    /// Does the change of the first waiting thread, if that is by this many permits, and if a slice
+    /// has not passed since Redis granted permits.
     pub(crate) fn hand_over(&self, permits: u32) -> bool {
         let mut state = self.0.lock();
         let first = state.waiting.front();
         if first.is_none_or(|first| first.permits != permits) {
             return false;
         }
+        let granted = state.granted;
+        if granted.is_none_or(|granted| granted.after(SLICE).is_past()) {
+            return false;
+        }
         // A thread that leaves has removed itself before.
         let first = state.waiting.pop_front();
-        first.is_some_and(|first| first.end(Outcome::Done))
+        first.is_some_and(|first| first.end(|| Outcome::Done))
     }
 
     /// A batch of this many threads has ended. Waiting threads begin the next ones.
-    fn ended(&self, threads: u32) {
+    fn ended(&self, threads: u32, granted: Option<Moment>) {
         let mut state = self.0.lock();
+        state.granted = state.granted.max(granted);
         state.under_way -= threads;
         while state.under_way < AT_ONCE
             && let Some(first) = state.waiting.pop_front()
@@ -197,7 +210,13 @@ impl<'a> Batch<'a> {
             permits,
             threads: threads_with(&others),
             others: others.into(),
+            granted: None,
         }
+    }
+
+    /// Redis has granted permits.
+    pub(crate) fn granted(&mut self) {
+        self.granted = Some(Moment::now());
     }
 
     /// The changes of this many of the other threads are done. Those that have left are passed over.
@@ -206,7 +225,7 @@ impl<'a> Batch<'a> {
         while changes > 0
             && let Some(other) = self.others.pop_front()
         {
-            changes -= u32::from(other.end(Outcome::Done));
+            changes -= u32::from(other.end(|| Outcome::Done));
         }
         changes
     }
@@ -214,7 +233,31 @@ impl<'a> Batch<'a> {
     /// The other threads that are not served have this outcome.
     pub(crate) fn end(mut self, outcome: &Outcome) {
         for other in self.others.drain(..) {
-            other.end(outcome.clone());
+            other.end(|| outcome.clone());
+        }
+    }
+
+    /// There are no permits for the thread of `sender`, which sent the request, and the others. It
+    /// enters this queue, and then the threads of [`refuse_others`](Self::refuse_others).
+    pub(crate) fn refuse<'q>(mut self, sender: &Unparker, queue: &'q WaitQueue) -> Queued<'q> {
+        let mut entrance = queue.entrance();
+        let number = entrance.enter(self.permits, sender);
+        self.enter_others(&mut entrance);
+        queue.queued(number)
+    }
+
+    /// There are no permits for the other threads that are not served. They enter this queue in the
+    /// order in which they came, and then all that wait to send a request.
+    pub(crate) fn refuse_others(mut self, queue: &WaitQueue) {
+        if !self.others.is_empty() {
+            self.enter_others(&mut queue.entrance());
+        }
+    }
+
+    fn enter_others(&mut self, entrance: &mut Entrance<'_>) {
+        let mut state = self.combiner.0.lock();
+        for other in self.others.drain(..).chain(state.waiting.drain(..)) {
+            other.end(|| Outcome::Queued(entrance.enter(other.permits, &other.unparker)));
         }
     }
 }
@@ -223,20 +266,20 @@ impl Drop for Batch<'_> {
     fn drop(&mut self) {
         for other in self.others.drain(..) {
             let cause = "the thread that sent the request has ended";
-            other.end(Outcome::Unclear(cause.into(), false));
+            other.end(|| Outcome::Unclear(cause.into(), false));
         }
-        self.combiner.ended(self.threads);
+        self.combiner.ended(self.threads, self.granted);
     }
 }
 
 impl Member {
     /// False if the thread has left.
-    fn end(&self, outcome: Outcome) -> bool {
+    fn end(&self, outcome: impl FnOnce() -> Outcome) -> bool {
         let mut stage = self.stage.lock();
         if matches!(*stage, Stage::Left) {
             return false;
         }
-        *stage = Stage::Over(outcome);
+        *stage = Stage::Over(outcome());
         self.unparker.unpark();
         true
     }
@@ -251,6 +294,7 @@ fn threads_with(others: &[Arc<Member>]) -> u32 {
 mod tests {
     use super::*;
     use crate::base::parker::{Parker, pair};
+    use crate::local::Position;
     use std::time::Duration;
 
     /// A thread that is not one of the first.
@@ -326,17 +370,68 @@ mod tests {
         drop(under_way);
         let mut batch = sends(first.turn());
         batch.serve(1);
-        batch.end(&Outcome::Refused);
+        batch.end(&Outcome::NotSent);
         assert!(is_done(&second.turn()));
-        assert!(matches!(third.turn(), Turn::Over(Outcome::Refused)));
+        assert!(matches!(third.turn(), Turn::Over(Outcome::NotSent)));
+    }
+
+    /// Those that came after the request, too, so that none of them is passed by a later one.
+    #[test]
+    fn refused_threads_are_queued_in_the_order_in_which_they_came() {
+        let (combiner, queue) = (Combiner::default(), WaitQueue::default());
+        let mut under_way = fill(&combiner);
+        let [first, leaves, second, other] = [1, 1, 1, 2].map(|permits| wait(&combiner, permits));
+        under_way.pop();
+        let batch = sends(first.0.turn());
+        let last = wait(&combiner, 1);
+        let Turn::Waits(leaves) = leaves.0.turn() else {
+            panic!("its change is sent")
+        };
+        leaves.leave(true);
+        let first = batch.refuse(&pair().0, &queue);
+        assert_eq!(first.position(), Position::First);
+        let mut places = Vec::new();
+        for ((waiting, parker), ahead) in [second, other, last].into_iter().zip([1, 2, 4]) {
+            assert!(parker.sleep(Duration::ZERO), "it is woken");
+            let Turn::Over(Outcome::Queued(number)) = waiting.turn() else {
+                panic!("it is queued")
+            };
+            let place = queue.queued(number);
+            let position = place.position();
+            assert!(matches!(position, Position::Behind { ahead: found, .. } if found == ahead));
+            places.push(place);
+        }
+        drop((first, places));
+        assert!(!queue.is_used());
+    }
+
+    #[test]
+    fn threads_that_are_not_served_are_queued_without_the_one_that_sent() {
+        let (combiner, queue) = (Combiner::default(), WaitQueue::default());
+        let under_way = fill(&combiner);
+        let [first, second, third] = [(); 3].map(|()| wait(&combiner, 1).0);
+        drop(under_way);
+        let mut batch = sends(first.turn());
+        batch.serve(1);
+        batch.refuse_others(&queue);
+        assert!(is_done(&second.turn()));
+        let Turn::Over(Outcome::Queued(number)) = third.turn() else {
+            panic!("it is queued")
+        };
+        assert_eq!(queue.queued(number).position(), Position::First);
     }
 
     #[test]
     fn permits_are_handed_over_to_the_first_waiting_thread_if_it_wants_as_many() {
         let combiner = Combiner::default();
         assert!(!combiner.hand_over(1), "no thread waits");
-        let _under_way = fill(&combiner);
+        let mut under_way = fill(&combiner);
         let [first, second] = [1, 2].map(|permits| wait(&combiner, permits));
+        assert!(!combiner.hand_over(1), "Redis has granted no permits");
+        let granted = |moment| combiner.0.lock().granted = Some(moment);
+        granted(Moment::now().before(SLICE));
+        assert!(!combiner.hand_over(1), "a slice has passed");
+        granted(Moment::NEVER.before(SLICE));
         assert!(!combiner.hand_over(2));
         assert!(combiner.hand_over(1) && first.1.sleep(Duration::ZERO));
         assert!(is_done(&first.0.turn()));
@@ -345,6 +440,10 @@ mod tests {
             Turn::Over(Outcome::NotSent)
         ));
         assert!(!combiner.hand_over(2), "it has left");
+        combiner.0.lock().granted = None;
+        under_way[0].granted();
+        drop(under_way);
+        assert!(combiner.0.lock().granted.is_some());
     }
 
     #[test]

@@ -175,7 +175,7 @@ impl Hold {
 
     /// True if it does not exclude the other shared holds on the lock.
     pub(crate) fn is_shared(&self) -> bool {
-        self.grant().protocol().is_shared()
+        self.grant().kind().is_shared
     }
 
     pub(super) fn take(&self) {

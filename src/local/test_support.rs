@@ -12,7 +12,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner::{OwnerId, ThreadId};
 use crate::lease::{Renewals, Terms};
-use crate::protocol::{Fenced, Plain, Protocol, Read, Write};
+use crate::protocol::{FENCED, Kind, PLAIN, READ, WRITE};
 
 pub(super) const LEASE: u64 = 3000;
 
@@ -40,23 +40,23 @@ pub(super) fn grant(
     asked: Moment,
     tokens: Range<u64>,
 ) -> Arc<Grant> {
-    let protocol: &'static dyn Protocol = if tokens.is_empty() { &Plain } else { &Fenced };
-    grant_of(queue, (name, protocol), terms, asked, tokens)
+    let kind: &'static Kind = if tokens.is_empty() { &PLAIN } else { &FENCED };
+    grant_of(queue, (name, kind), terms, asked, tokens)
 }
 
 /// A grant of the read lock `k`.
 pub(super) fn read_grant(queue: &Arc<LocalQueue>, terms: Terms, asked: Moment) -> Arc<Grant> {
-    grant_of(queue, ("k", &Read), terms, asked, 0..0)
+    grant_of(queue, ("k", &READ), terms, asked, 0..0)
 }
 
 /// A grant of the write lock `k`.
 pub(super) fn write_grant(queue: &Arc<LocalQueue>, terms: Terms, asked: Moment) -> Arc<Grant> {
-    grant_of(queue, ("k", &Write), terms, asked, 0..0)
+    grant_of(queue, ("k", &WRITE), terms, asked, 0..0)
 }
 
 fn grant_of(
     queue: &Arc<LocalQueue>,
-    (name, protocol): (&str, &'static dyn Protocol),
+    (name, kind): (&str, &'static Kind),
     terms: Terms,
     asked: Moment,
     tokens: Range<u64>,
@@ -70,7 +70,7 @@ fn grant_of(
         turns: None,
     };
     let keeper: Weak<LocalQueue> = Arc::downgrade(queue);
-    let parts = (lock(name), LockKey::new("", name), protocol);
+    let parts = (lock(name), LockKey::new("", name), kind);
     Grant::new(parts, granted, keeper, Arc::default())
 }
 

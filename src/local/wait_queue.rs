@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
@@ -63,6 +63,12 @@ pub(crate) struct Queued<'a> {
     number: u64,
 }
 
+/// Holds the mutex of a queue while threads enter it.
+pub(super) struct Entrance<'a> {
+    queue: MutexGuard<'a, Queue>,
+    is_used: &'a AtomicBool,
+}
+
 impl WaitQueue {
     /// Whether threads wait.
     pub(crate) fn is_used(&self) -> bool {
@@ -92,19 +98,39 @@ impl WaitQueue {
 
     /// Adds a thread at the end. It is unparked when it becomes the first.
     pub(crate) fn enter(&self, wanted: u32, unparker: &Unparker) -> Queued<'_> {
-        let mut queue = self.queue.lock();
-        let number = queue.next;
-        queue.next += 1;
-        queue.waiting.push_back(Waiting {
+        self.queued(self.entrance().enter(wanted, unparker))
+    }
+
+    /// Lets several threads enter with no other thread between them.
+    pub(super) fn entrance(&self) -> Entrance<'_> {
+        Entrance {
+            queue: self.queue.lock(),
+            is_used: &self.is_used,
+        }
+    }
+
+    /// The thread in the queue that has this number.
+    pub(crate) fn queued(&self, number: u64) -> Queued<'_> {
+        Queued {
+            queue: self,
+            number,
+        }
+    }
+}
+
+impl Entrance<'_> {
+    /// Adds a thread at the end, and returns its number. The thread leaves by means of
+    /// [`queued`](WaitQueue::queued).
+    pub(super) fn enter(&mut self, wanted: u32, unparker: &Unparker) -> u64 {
+        let number = self.queue.next;
+        self.queue.next += 1;
+        self.queue.waiting.push_back(Waiting {
             number,
             wanted,
             unparker: unparker.clone(),
         });
         self.is_used.store(true, Ordering::Relaxed);
-        Queued {
-            queue: self,
-            number,
-        }
+        number
     }
 }
 

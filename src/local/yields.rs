@@ -10,7 +10,10 @@
 //!
 //! Each thread gets the same share, whichever library it uses. If N threads of this client want the
 //! lock, and M threads of Redisson were named by refusals lately, then M holds of others pass for
-//! N holds of this client. Turns are as short as that allows, so that no thread waits for long.
+//! N holds of this client. Turns are as short as that allows, so that no thread waits for long. A
+//! turn can also end earlier, because the next thread wants the other lock of a read-write lock.
+//! Then the holds of several turns count together. Holds of others that pass without a pause count,
+//! too, because others can be faster than the next thread of this client.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -18,7 +21,7 @@ use std::time::Duration;
 use crate::base::clock::Moment;
 
 /// A grant may be handed over for this long.
-const SLICE: Duration = Duration::from_millis(10);
+pub(super) const SLICE: Duration = Duration::from_millis(10);
 
 /// The slice while other clients wait, once the turn has had as many holds as its share.
 const SHORT_SLICE: Duration = Duration::from_millis(2);
@@ -62,8 +65,11 @@ struct History {
     next: Option<Moment>,
     /// Other clients waited at the last release.
     is_contended: bool,
-    /// The number of clients that listened to it.
+    /// The number of clients that listened to the last release that was published.
     listeners: u32,
+    /// The holds of others that the next pause has to let pass. Less than one is left after it.
+    /// Negative if others have had the lock without a pause.
+    owed: f32,
     /// How the next request waits.
     pause: Option<Pause>,
     /// A thread has taken that pause.
@@ -120,8 +126,9 @@ impl Yields {
             let others = history.others();
             // As many holds of others follow as clients listen, so that each of them can have one.
             let next = u64::from(history.listeners).clamp(1, others);
+            let left = (next as f32 - history.owed).max(0.0);
             history.threads = threads as u64;
-            history.turn = (history.threads * next).div_ceil(others);
+            history.turn = (left * threads as f32 / others as f32).ceil() as u64;
         }
     }
 
@@ -133,31 +140,45 @@ impl Yields {
         }
     }
 
-    /// Records a refusal by an owner of another library.
-    pub(super) fn refused_by(&mut self, owner: String) {
-        let owners = &mut self.0.get_or_insert_default().owners;
-        owners.truncate(KNOWN - 1);
-        owners.push_front(owner);
+    /// Records a refusal by an owner of another library. A thread that writes is no other owner
+    /// than the same thread when it reads.
+    pub(super) fn refused_by(&mut self, mut owner: String) {
+        if let Some(thread) = owner.strip_suffix(":write") {
+            owner.truncate(thread.len());
+        }
+        let history = self.0.get_or_insert_default();
+        history.owners.truncate(KNOWN - 1);
+        history.owners.push_front(owner);
+        if !history.is_pausing {
+            // It has passed without a pause.
+            history.owed = (history.owed - 1.0).max(-1.0);
+        }
     }
 
     /// Records a release at `now`, which took `took`, how many other clients listened, and whether
     /// one in the line was called. The lock is reserved for that one, so the next request enters
     /// the line behind it; its pause begins when it is called. The grant had this many `holds`.
+    /// Without `listeners`, the release was not published, because other readers are left.
     pub(super) fn released(
         &mut self,
         (now, took): (Moment, Duration),
-        listeners: u32,
+        listeners: Option<u32>,
         is_called: bool,
         holds: u64,
     ) {
-        if listeners == 0 && !is_called && self.0.is_none() {
+        if listeners.unwrap_or_default() == 0 && !is_called && self.0.is_none() {
             return;
         }
         let history = self.0.get_or_insert_default();
+        let listeners = listeners.unwrap_or(history.listeners);
         history.listeners = listeners;
         history.is_contended = is_called || listeners > 0 && history.unused == 0;
         history.pause = None;
-        if listeners == 0 || history.next.is_some_and(|next| now < next) {
+        if listeners == 0 {
+            return;
+        }
+        history.owe(holds);
+        if history.owed < 1.0 || history.next.is_some_and(|next| now < next) {
             return;
         }
         if history.length.is_zero() {
@@ -171,7 +192,7 @@ impl Yields {
             deaf_until: now.after(took.min(pause / ROUND_TRIPS)),
             until: now.after(pause),
             length: pause,
-            holds: history.holds_of_others(holds),
+            holds: history.holds_of_others(),
             is_used: false,
         });
     }
@@ -228,11 +249,18 @@ impl History {
         known.len().max(1) as u64
     }
 
-    /// How many holds of others follow a turn with this many `holds`.
-    fn holds_of_others(&mut self, holds: u64) -> u32 {
+    /// Counts a turn with this many `holds`. It costs at most one hold of each other thread.
+    fn owe(&mut self, holds: u64) {
+        let (others, threads) = (self.others() as f32, self.threads.max(1));
+        let turn = others * holds.min(threads) as f32 / threads as f32;
+        self.owed = self.owed.min(1.0) + turn;
+    }
+
+    /// How many holds of others follow now.
+    fn holds_of_others(&mut self) -> u32 {
         self.pauses = (self.pauses + 1) % ONE_MORE_AFTER;
-        let threads = self.threads.max(1);
-        let holds = (self.others() * holds.min(threads)).div_ceil(threads) as u32;
+        let holds = self.owed as u32;
+        self.owed = self.owed.fract();
         holds + u32::from(self.pauses == 0)
     }
 }

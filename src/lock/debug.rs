@@ -2,8 +2,8 @@
 //! state.
 
 use std::fmt;
+use std::sync::Arc;
 
-use crate::engine::Part;
 use crate::error::{Error, Result};
 
 /// Longer texts, such as the names of many locks, are cut off.
@@ -36,24 +36,27 @@ impl fmt::Debug for CheckResult<'_> {
     }
 }
 
-/// Writes the `Debug` output of a lock that consists of `parts`.
-pub(super) fn show_lock(
+/// Shows a handle: its type, its name, the servers that have it, and the levels of this thread if
+/// it can have levels.
+pub(super) fn show_handle(
     f: &mut fmt::Formatter<'_>,
-    kind: &str,
+    handle: &str,
     name: &str,
-    parts: &[Part],
-    hold_count: u32,
+    nodes: impl Iterator<Item = Arc<str>>,
+    hold_count: Option<u32>,
 ) -> fmt::Result {
-    let mut nodes = Vec::new();
-    for part in parts {
-        let node = part.node();
-        if !nodes.contains(&node) {
-            nodes.push(node);
+    let mut distinct: Vec<Arc<str>> = Vec::new();
+    for node in nodes {
+        if !distinct.contains(&node) {
+            distinct.push(node);
         }
     }
-    f.debug_struct(kind)
+    let mut shown = f.debug_struct(handle);
+    shown
         .field("name", &Short(name))
-        .field("node", &Short(&nodes.join(", ")))
-        .field("hold_count", &hold_count)
-        .finish()
+        .field("node", &Short(&distinct.join(", ")));
+    if let Some(hold_count) = hold_count {
+        shown.field("hold_count", &hold_count);
+    }
+    shown.finish()
 }

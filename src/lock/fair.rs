@@ -1,17 +1,10 @@
 //! The fair lock, which clients acquire in the order in which they began to wait.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::LockGuard;
-use super::methods::lock_by_handle;
-use crate::base::interrupt::Interrupt;
+use super::methods::*;
 use crate::core::Core;
-use crate::engine::{Part, Parts};
-use crate::error::Result;
-use crate::lease::Lease;
-use crate::local::Hold;
-use crate::protocol::Fair;
+use crate::protocol::FAIR;
 
 /// A reentrant lock that clients acquire first come, first served, whichever process they are in.
 /// Made by [`LockClient::fair_lock`](crate::LockClient::fair_lock).
@@ -90,7 +83,7 @@ pub struct FairLock(Parts);
 
 impl FairLock {
     pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
-        Self(Parts::one(Part::new(core, name, &Fair)))
+        Self(Parts::one(Part::new(core, name, &FAIR)))
     }
 }
 

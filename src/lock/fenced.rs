@@ -3,18 +3,12 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::LockGuard;
-use super::debug::Short;
-use super::methods::lock_by_handle;
-use crate::base::interrupt::Interrupt;
+use super::methods::*;
+use crate::base::list::List;
 use crate::core::Core;
-use crate::engine::{Part, Parts};
-use crate::error::Result;
-use crate::lease::Lease;
-use crate::local::Hold;
-use crate::protocol::Fenced;
+use crate::engine::HeldPart;
+use crate::protocol::FENCED;
 
 /// A reentrant lock that gives each hold a fencing token. Made by
 /// [`LockClient::fenced_lock`](crate::LockClient::fenced_lock).
@@ -88,25 +82,20 @@ pub struct FencedLock(Parts);
 
 impl FencedLock {
     pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
-        Self(Parts::one(Part::new(core, name, &Fenced)))
+        Self(Parts::one(Part::new(core, name, &FENCED)))
     }
 }
 
-lock_by_handle!(FencedLock, FencedGuard, FencedGuard::new);
+lock_by_handle!(FencedLock, FencedGuard);
 
 /// A [`LockGuard`] with the fencing token of its hold. It dereferences to the [`LockGuard`].
 #[must_use = "dropping a guard unlocks: keep it in a variable with a name, such as `_guard`, \
               because `let _ =` drops it at once"]
-pub struct FencedGuard {
-    guard: LockGuard,
-    token: u64,
-}
+pub struct FencedGuard(LockGuard);
 
 impl FencedGuard {
-    fn new(guard: LockGuard) -> Self {
-        // Always set: this kind of lock makes and enters only holds with a token.
-        let token = guard.token().unwrap_or_default();
-        Self { guard, token }
+    fn of(lock: &Parts, parts: List<HeldPart>) -> Self {
+        Self(LockGuard::of(lock, parts).with_token())
     }
 
     /// Returns the fencing token of the hold: greater than the token of every earlier hold of this
@@ -118,7 +107,8 @@ impl FencedGuard {
     /// token is smaller than the greatest one seen.
     #[must_use]
     pub fn fencing_token(&self) -> u64 {
-        self.token
+        // Always set: this kind of lock makes and enters only holds with a token.
+        self.0.fencing_token().unwrap_or_default()
     }
 
     /// Unlocks, and returns the result.
@@ -127,7 +117,7 @@ impl FencedGuard {
     ///
     /// Those of [`Lock::unlock`](crate::Lock::unlock).
     pub fn unlock(self) -> Result<()> {
-        self.guard.unlock()
+        self.0.unlock()
     }
 
     /// Unlocks in this process, and keeps the lock in Redis for `time` from now on. The
@@ -137,7 +127,7 @@ impl FencedGuard {
     ///
     /// Those of [`LockGuard::unlock_after`].
     pub fn unlock_after(self, time: Duration) -> Result<()> {
-        self.guard.unlock_after(time)
+        self.0.unlock_after(time)
     }
 }
 
@@ -145,23 +135,19 @@ impl Deref for FencedGuard {
     type Target = LockGuard;
 
     fn deref(&self) -> &LockGuard {
-        &self.guard
+        &self.0
     }
 }
 
-/// Converts to a guard without the token, for code that accepts the guard of any lock.
+/// Converts to the guard of any lock, which keeps the token.
 impl From<FencedGuard> for LockGuard {
     fn from(fenced: FencedGuard) -> Self {
-        fenced.guard
+        fenced.0
     }
 }
 
 impl fmt::Debug for FencedGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("FencedGuard");
-        shown.field("name", &Short(self.name()));
-        shown.field("token", &self.token);
-        self.show_state(&mut shown);
-        shown.finish()
+        self.0.show(f, "FencedGuard")
     }
 }

@@ -1,25 +1,17 @@
 //! The guard of a held lock, which unlocks it when it is dropped.
 
-use std::cmp::Reverse;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
-use super::debug::{CheckResult, Short};
-use crate::base::call_budget::CallBudget;
+use super::forward::forward;
+use super::guard_core::GuardCore;
 use crate::base::list::List;
-use crate::core::Core;
-use crate::engine::{
-    HeldPart, Needed, Parts, are_of_this_process, combine, confirm_all, extend_all, release_all,
-    slowest,
-};
-use crate::error::{Error, LostReason, Result};
+use crate::engine::{HeldPart, Parts};
+use crate::error::{LostReason, Result};
 use crate::lease::whole_millis;
-use crate::local::Quorum;
-use crate::observe::tell;
 
 /// A lock that this thread holds. Dropping the guard unlocks. The guard of a nested acquire stands
 /// for one level of the lock: dropping it sends nothing.
@@ -41,7 +33,7 @@ use crate::observe::tell;
 /// lease is then renewed until the process ends, unless
 /// [`force_unlock`](crate::LockClient::force_unlock) frees the lock. After such a loss, the thread
 /// that forgot the guard cannot acquire the lock again through this client: it gets
-/// [`Error::Lost`].
+/// [`Error::Lost`](crate::Error::Lost).
 ///
 /// A guard of several locks ([`MultiLock`](crate::MultiLock)) stands for all of them. It is lost as
 /// soon as one of them is lost, its remaining lease is the shortest one, and it extends and unlocks
@@ -80,14 +72,8 @@ use crate::observe::tell;
 #[must_use = "dropping a guard unlocks: keep it in a variable with a name, such as `_guard`, \
               because `let _ =` drops it at once"]
 pub struct LockGuard {
-    name: Arc<str>,
-    /// One part for each name or server.
-    pub(super) parts: List<HeldPart>,
-    /// The lock is held while this many parts are held.
-    pub(super) needed: Needed,
-    /// Made by the first call of `lost` on a guard of several parts.
-    quorum: OnceLock<Arc<Quorum>>,
-    unlocked: bool,
+    core: GuardCore,
+    token: Option<u64>,
     _thread: PhantomData<dyn GuardBelongsToItsThread>,
 }
 
@@ -102,182 +88,147 @@ impl LockGuard {
             part.hold.guard(part.level);
         }
         Self {
-            name: lock.shared_name(),
-            parts,
-            needed: lock.needed(),
-            quorum: OnceLock::new(),
-            unlocked: false,
+            core: GuardCore::new(lock, parts),
+            token: None,
             _thread: PhantomData,
         }
     }
 
-    /// Returns the name of the lock.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
+    forward! { to core:
+        /// Returns the name of the lock.
+        #[must_use]
+        pub fn name(&self) -> &str;
 
-    /// Fails as soon as this process knows that the lock is lost. No I/O.
-    ///
-    /// The process knows of a loss at the latest when the lease may have ended by the local clock,
-    /// which is a little before it ends in Redis (see [`remaining`](Self::remaining)). It knows
-    /// earlier if Redis reports that the lock was deleted or has another owner:
-    ///
-    /// * The watchdog asks Redis about every second: see
-    ///   [`confirm_every`](crate::LockClientBuilder::confirm_every).
-    /// * It also learns that from each renewal, and asks once for a lease that is not renewed. So a
-    ///   deleted lock is noticed within two thirds of its lease in any case.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Lost`], and [`Error::Forked`] in a process that was forked from the client's.
-    pub fn check(&self) -> Result<()> {
-        let checks = self.parts.iter().map(HeldPart::check);
-        combine(checks, self.needed())
-    }
+        /// Fails as soon as this process knows that the lock is lost. No I/O.
+        ///
+        /// The process knows of a loss at the latest when the lease may have ended by the local
+        /// clock, which is a little before it ends in Redis (see [`remaining`](Self::remaining)).
+        /// It knows earlier if Redis reports that the lock was deleted or has another owner:
+        ///
+        /// * The watchdog asks Redis about every second: see
+        ///   [`confirm_every`](crate::LockClientBuilder::confirm_every).
+        /// * It also learns that from each renewal, and asks once for a lease that is not renewed.
+        ///   So a deleted lock is noticed within two thirds of its lease in any case.
+        ///
+        /// # Errors
+        ///
+        /// [`Error::Lost`](crate::Error::Lost), and [`Error::Forked`](crate::Error::Forked) in a
+        /// process that was forked from the client's.
+        pub fn check(&self) -> Result<()>;
 
-    /// Returns true if [`check`](Self::check) fails because the lock is lost. No I/O.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        matches!(self.check(), Err(Error::Lost { .. }))
-    }
+        /// Returns true if [`check`](Self::check) fails because the lock is lost. No I/O.
+        #[must_use]
+        pub fn is_lost(&self) -> bool;
 
-    /// Returns a channel that gets one message when the lock is lost, for `recv_timeout` or
-    /// `select!`.
-    ///
-    /// Other threads may receive from clones of the channel. Only one of the receivers gets the
-    /// message, the others see that the channel is disconnected. The channel is also disconnected
-    /// when the lock was unlocked and its last guard is dropped. It belongs to the hold of this
-    /// thread: a thread to which the lock is handed over has a channel of its own.
-    ///
-    /// The watchdog sends the message at once when it notices the loss. While Redis hangs, the
-    /// message is at most a quarter of a command timeout late; it is at most one command timeout
-    /// late if the lock was acquired while the watchdog waited for a reply. [`check`](Self::check)
-    /// does not depend on the watchdog.
-    ///
-    /// ```
-    /// # fn main() -> leasehold::Result<()> {
-    /// # let server = redis_test::server::RedisServer::new();
-    /// # let url = &format!("redis://{}", server.addr);
-    /// use leasehold::LockClient;
-    /// use leasehold::crossbeam_channel::{bounded, select};
-    ///
-    /// let guard = LockClient::connect(url)?.reentrant_lock("order:pay").acquire()?;
-    /// let (sender, jobs) = bounded(1);
-    /// # sender.send("job").unwrap();
-    /// select! {
-    ///     recv(guard.lost()) -> reason => println!("stop: {reason:?}"),
-    ///     recv(jobs) -> job => println!("work on {job:?}"),
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn lost(&self) -> &Receiver<LostReason> {
-        let is_same_process = self.is_same_process();
-        if let [first, others @ ..] = &self.parts[..]
-            && (others.is_empty() || !is_same_process)
-        {
-            return first.hold.loss_receiver(is_same_process);
-        }
-        let holds = || self.parts.iter().map(|part| &part.hold);
-        let quorum = self
-            .quorum
-            .get_or_init(|| Quorum::observe(holds(), self.needed()));
-        quorum.loss_receiver()
-    }
+        /// Returns a channel that gets one message when the lock is lost, for `recv_timeout` or
+        /// `select!`.
+        ///
+        /// Other threads may receive from clones of the channel. Only one of the receivers gets the
+        /// message, the others see that the channel is disconnected. The channel is also
+        /// disconnected when the lock was unlocked and its last guard is dropped. It belongs to the
+        /// hold of this thread: a thread to which the lock is handed over has a channel of its own.
+        ///
+        /// The watchdog sends the message at once when it notices the loss. While Redis hangs, the
+        /// message is at most a quarter of a command timeout late; it is at most one command
+        /// timeout late if the lock was acquired while the watchdog waited for a reply.
+        /// [`check`](Self::check) does not depend on the watchdog.
+        ///
+        /// ```
+        /// # fn main() -> leasehold::Result<()> {
+        /// # let server = redis_test::server::RedisServer::new();
+        /// # let url = &format!("redis://{}", server.addr);
+        /// use leasehold::LockClient;
+        /// use leasehold::crossbeam_channel::{bounded, select};
+        ///
+        /// let guard = LockClient::connect(url)?.reentrant_lock("order:pay").acquire()?;
+        /// let (sender, jobs) = bounded(1);
+        /// # sender.send("job").unwrap();
+        /// select! {
+        ///     recv(guard.lost()) -> reason => println!("stop: {reason:?}"),
+        ///     recv(jobs) -> job => println!("work on {job:?}"),
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        #[must_use]
+        pub fn lost(&self) -> &Receiver<LostReason>;
 
-    /// Returns what is left of the lease by the local clock; zero once the lock is lost. No I/O.
-    ///
-    /// If Redis keeps the key ([limits](crate#limits)), no other client can acquire the lock within
-    /// this time, even if no renewal succeeds.
-    ///
-    /// This is less than what is left in Redis, by a hundredth of the lease and 2 ms (by half of a
-    /// lease below 4 ms), in case the server's clock runs faster.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        // A lease that has run out ends the hold.
-        let _ = self.check();
-        self.left()
-    }
+        /// Returns what is left of the lease by the local clock; zero once the lock is lost. No
+        /// I/O.
+        ///
+        /// If Redis keeps the key ([limits](crate#limits)), no other client can acquire the lock
+        /// within this time, even if no renewal succeeds.
+        ///
+        /// This is less than what is left in Redis, by a hundredth of the lease and 2 ms (by half
+        /// of a lease below 4 ms), in case the server's clock runs faster.
+        #[must_use]
+        pub fn remaining(&self) -> Duration;
 
-    /// What is left of the lease. Does not end a hold whose lease has run out.
-    fn left(&self) -> Duration {
-        let left = |part: &HeldPart| part.left().unwrap_or_default();
-        let mut lefts: Vec<Duration> = self.parts.iter().map(left).collect();
-        lefts.sort_unstable_by_key(|&left| Reverse(left));
-        let last_needed = lefts.get(self.needed().saturating_sub(1));
-        last_needed.copied().unwrap_or_default()
-    }
+        /// Extends the lease once, so that at least `duration` of it is left from now on. Never
+        /// shortens the lease. The renewals by the watchdog do not change.
+        ///
+        /// Bounds: 1 ms to 2^53 ms.
+        ///
+        /// ```
+        /// # fn main() -> leasehold::Result<()> {
+        /// # let server = redis_test::server::RedisServer::new();
+        /// # let url = &format!("redis://{}", server.addr);
+        /// use std::time::Duration;
+        /// use leasehold::{Lease, LockClient};
+        ///
+        /// let lock = LockClient::connect(url)?.reentrant_lock("order:pay");
+        /// let guard = lock.acquire_with(Lease::fixed(Duration::from_secs(10)))?;
+        /// guard.extend(Duration::from_secs(60))?;
+        /// assert!(guard.remaining() > Duration::from_secs(50));
+        /// # Ok(())
+        /// # }
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// * [`Error::Lost`](crate::Error::Lost) if the lock is lost.
+        /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout without a
+        ///   reply, [`Error::Redis`](crate::Error::Redis) if Redis refused. This process then
+        ///   assumes that the lease was not extended.
+        /// * [`Error::Config`](crate::Error::Config) for a `duration` outside its bounds.
+        /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the
+        ///   client's.
+        pub fn extend(&self, duration: Duration) -> Result<()>;
 
-    /// Extends the lease once, so that at least `duration` of it is left from now on. Never
-    /// shortens the lease. The renewals by the watchdog do not change.
-    ///
-    /// Bounds: 1 ms to 2^53 ms.
-    ///
-    /// ```
-    /// # fn main() -> leasehold::Result<()> {
-    /// # let server = redis_test::server::RedisServer::new();
-    /// # let url = &format!("redis://{}", server.addr);
-    /// use std::time::Duration;
-    /// use leasehold::{Lease, LockClient};
-    ///
-    /// let lock = LockClient::connect(url)?.reentrant_lock("order:pay");
-    /// let guard = lock.acquire_with(Lease::fixed(Duration::from_secs(10)))?;
-    /// guard.extend(Duration::from_secs(60))?;
-    /// assert!(guard.remaining() > Duration::from_secs(50));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// * [`Error::Lost`] if the lock is lost.
-    /// * [`Error::Unavailable`] after one command timeout without a reply, [`Error::Redis`] if
-    ///   Redis refused. This process then assumes that the lease was not extended.
-    /// * [`Error::Config`] for a `duration` outside its bounds.
-    /// * [`Error::Forked`] in a process that was forked from the client's.
-    pub fn extend(&self, duration: Duration) -> Result<()> {
-        let budget = self.budget(Core::budget_for_a_reply);
-        let millis = whole_millis("lease", duration)?;
-        let parts: List<_> = self.parts.iter().map(|part| (part, millis)).collect();
-        extend_all(&parts, self.needed, &budget)
-    }
-
-    /// Asks Redis whether this thread still holds the lock. [`check`](Self::check) only knows the
-    /// result of the last renewal.
-    ///
-    /// `Ok` means that Redis has confirmed the lock since this call began. A guard of several locks
-    /// needs the confirmation of all of them, a guard of a [`RedLock`](crate::RedLock) that of a
-    /// majority of the servers. The lease does not change.
-    ///
-    /// ```
-    /// # fn main() -> leasehold::Result<()> {
-    /// # let server = redis_test::server::RedisServer::new();
-    /// # let url = &format!("redis://{}", server.addr);
-    /// use leasehold::{Error, LockClient};
-    ///
-    /// let client = LockClient::connect(url)?;
-    /// let guard = client.reentrant_lock("order:pay").acquire()?;
-    /// match guard.confirm() {
-    ///     Ok(()) => println!("held: write"),
-    ///     Err(Error::Lost { reason, .. }) => println!("{reason}: do not write"),
-    ///     Err(error) => println!("held for {:?} more, unless {error}", guard.remaining()),
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// * [`Error::Lost`] if the lock is lost: stop the work, as after a failed `check`.
-    /// * [`Error::Unavailable`] after one command timeout without a reply, [`Error::Redis`] if
-    ///   Redis refused. If Redis keeps the key, the lock is still held for
-    ///   [`remaining`](Self::remaining).
-    /// * [`Error::Forked`] in a process that was forked from the client's.
-    pub fn confirm(&self) -> Result<()> {
-        let budget = self.budget(Core::budget_for_a_reply);
-        confirm_all(&self.parts, self.needed, &budget)
+        /// Asks Redis whether this thread still holds the lock. [`check`](Self::check) only knows
+        /// the result of the last renewal.
+        ///
+        /// `Ok` means that Redis has confirmed the lock since this call began. A guard of several
+        /// locks needs the confirmation of all of them, a guard of a [`RedLock`](crate::RedLock)
+        /// that of a majority of the servers. The lease does not change.
+        ///
+        /// ```
+        /// # fn main() -> leasehold::Result<()> {
+        /// # let server = redis_test::server::RedisServer::new();
+        /// # let url = &format!("redis://{}", server.addr);
+        /// use leasehold::{Error, LockClient};
+        ///
+        /// let client = LockClient::connect(url)?;
+        /// let guard = client.reentrant_lock("order:pay").acquire()?;
+        /// match guard.confirm() {
+        ///     Ok(()) => println!("held: write"),
+        ///     Err(Error::Lost { reason, .. }) => println!("{reason}: do not write"),
+        ///     Err(error) => println!("held for {:?} more, unless {error}", guard.remaining()),
+        /// }
+        /// # Ok(())
+        /// # }
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// * [`Error::Lost`](crate::Error::Lost) if the lock is lost: stop the work, as after a
+        ///   failed `check`.
+        /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout without a
+        ///   reply, [`Error::Redis`](crate::Error::Redis) if Redis refused. If Redis keeps the key,
+        ///   the lock is still held for [`remaining`](Self::remaining).
+        /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the
+        ///   client's.
+        pub fn confirm(&self) -> Result<()>;
     }
 
     /// Unlocks, and returns the result.
@@ -286,7 +237,7 @@ impl LockGuard {
     ///
     /// Those of [`Lock::unlock`](crate::Lock::unlock).
     pub fn unlock(mut self) -> Result<()> {
-        self.finish(Core::budget_to_unlock)
+        self.core.release()
     }
 
     /// Unlocks in this process, and keeps the lock in Redis for `time` from now on, regardless of
@@ -323,78 +274,50 @@ impl LockGuard {
     /// # Errors
     ///
     /// * Those of [`Lock::unlock`](crate::Lock::unlock).
-    /// * [`Error::Config`] for a `time` outside its bounds, and for a write lock whose thread also
-    ///   holds the read lock. The guard then unlocks at once, as if it were dropped.
-    /// * [`Error::NotReleased`]: nothing is repeated in the background.
+    /// * [`Error::Config`](crate::Error::Config) for a `time` outside its bounds, and for a write
+    ///   lock whose thread also holds the read lock. The guard then unlocks at once, as if it were
+    ///   dropped.
+    /// * [`Error::NotReleased`](crate::Error::NotReleased): nothing is repeated in the background.
     pub fn unlock_after(mut self, time: Duration) -> Result<()> {
         if time.is_zero() {
             return self.unlock();
         }
         let millis = whole_millis("time", time)?;
-        for part in &self.parts {
+        for part in &self.core.parts {
             part.check_process()?;
             part.check_reads_not()?;
         }
-        for part in &self.parts {
+        for part in &self.core.parts {
             part.hold.keep_in_redis(millis);
         }
-        self.finish(Core::budget_to_unlock)
+        self.core.release()
     }
 
-    pub(super) fn finish(&mut self, budget: fn(&Core) -> CallBudget<'static>) -> Result<()> {
-        self.unlocked = true;
-        release_all(&self.parts, self.needed, || self.budget(budget))
+    /// Returns the fencing token of the hold; `None` if the lock is not a
+    /// [`FencedLock`](crate::FencedLock). No I/O.
+    ///
+    /// [`FencedGuard::fencing_token`](crate::FencedGuard::fencing_token) has the details.
+    #[must_use]
+    pub fn fencing_token(&self) -> Option<u64> {
+        self.token
     }
 
-    /// The fencing token of the hold, if the lock is a fenced one.
-    pub(crate) fn token(&self) -> Option<u64> {
-        self.parts.first().and_then(|part| part.hold.token())
+    /// Adds the fencing token of the hold.
+    pub(super) fn with_token(mut self) -> Self {
+        let first = self.core.parts.first();
+        self.token = first.and_then(|part| part.hold.token());
+        self
     }
 
-    /// False in a process that was forked from the clients'.
-    fn is_same_process(&self) -> bool {
-        are_of_this_process(self.parts.iter().map(|part| &part.core))
-    }
-
-    /// The number of parts that must be held.
-    fn needed(&self) -> usize {
-        self.needed.of(self.parts.len())
-    }
-
-    /// Adds the state of the lock and its remaining lease to the `Debug` output.
-    pub(crate) fn show_state(&self, shown: &mut fmt::DebugStruct<'_, '_>) {
-        let check = |part: &HeldPart| part.left().map(drop);
-        let state = combine(self.parts.iter().map(check), self.needed());
-        shown
-            .field("state", &CheckResult(&state))
-            .field("remaining", &format_args!("{:.1?}", self.left()));
-    }
-
-    /// The budget of a call, by the longest command timeout of the clients.
-    pub(super) fn budget(&self, of: fn(&Core) -> CallBudget<'static>) -> CallBudget<'static> {
-        let core = slowest(self.parts.iter().map(|part| &part.core));
-        core.map_or_else(|| CallBudget::for_reply(Duration::ZERO), |core| of(core))
+    /// The `Debug` output of this guard as a value of the type `shown_as`.
+    pub(crate) fn show(&self, f: &mut fmt::Formatter<'_>, shown_as: &str) -> fmt::Result {
+        let token = self.token.as_ref().map(|token| ("token", token as _));
+        self.core.show(f, shown_as, token)
     }
 }
 
 impl fmt::Debug for LockGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("LockGuard");
-        shown.field("name", &Short(&self.name));
-        self.show_state(&mut shown);
-        shown.finish()
-    }
-}
-
-impl Drop for LockGuard {
-    fn drop(&mut self) {
-        if self.unlocked || !self.is_same_process() {
-            return;
-        }
-        if let Err(error) = self.finish(Core::budget_for_a_reply) {
-            tell(move || {
-                tracing::warn!(%error, "a guard was dropped, but its lock could not be released");
-            });
-        }
+        self.show(f, "LockGuard")
     }
 }

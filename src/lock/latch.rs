@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::debug::Short;
+use super::debug::show_handle;
+use super::forward::forward;
 use crate::base::interrupt::Interrupt;
 use crate::base::key::Family;
 use crate::core::Core;
@@ -83,47 +84,42 @@ impl CountDownLatch {
         Self(Number::new(core, Family::CountDownLatch, name))
     }
 
-    /// Returns the name of the latch, without the client's namespace.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.0.name()
-    }
+    forward! { to 0:
+        /// Returns the name of the latch, without the client's namespace.
+        #[must_use]
+        pub fn name(&self) -> &str;
 
-    /// Sets the count, if the latch has none. Returns true if this call set it; false if the latch
-    /// has a count.
-    ///
-    /// `count`: 1 to 2^53 - 1. Redisson also sets a count of 0, whose key stays until someone
-    /// counts down; this crate refuses it.
-    ///
-    /// # Errors
-    ///
-    /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), without a
-    /// request, if `count` is out of bounds. [`Error::Unavailable`](crate::Error::Unavailable)
-    /// after three command timeouts: the count may have been set, and a retry then returns false.
-    pub fn try_set_count(&self, count: u64) -> Result<bool> {
-        self.0.try_set_count(count)
-    }
+        /// Sets the count, if the latch has none. Returns true if this call set it; false if the
+        /// latch has a count.
+        ///
+        /// `count`: 1 to 2^53 - 1. Redisson also sets a count of 0, whose key stays until someone
+        /// counts down; this crate refuses it.
+        ///
+        /// # Errors
+        ///
+        /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), without a
+        /// request, if `count` is out of bounds. [`Error::Unavailable`](crate::Error::Unavailable)
+        /// after three command timeouts: the count may have been set, and a retry then returns
+        /// false.
+        pub fn try_set_count(&self, count: u64) -> Result<bool>;
 
-    /// Decreases the count by one, and returns what is left. The call that reaches zero wakes all
-    /// waiting threads. Does nothing and returns 0 if the count is zero.
-    ///
-    /// # Errors
-    ///
-    /// [Those of every method](Self#errors). [`Error::NotReleased`](crate::Error::NotReleased)
-    /// after three command timeouts; the client repeats the call in the background
-    /// ([lost replies](Self#lost-replies)).
-    pub fn count_down(&self) -> Result<u64> {
-        self.0.count_down()
-    }
+        /// Decreases the count by one, and returns what is left. The call that reaches zero wakes
+        /// all waiting threads. Does nothing and returns 0 if the count is zero.
+        ///
+        /// # Errors
+        ///
+        /// [Those of every method](Self#errors). [`Error::NotReleased`](crate::Error::NotReleased)
+        /// after three command timeouts; the client repeats the call in the background
+        /// ([lost replies](Self#lost-replies)).
+        pub fn count_down(&self) -> Result<u64>;
 
-    /// Asks Redis for the count; 0 if none is set.
-    ///
-    /// # Errors
-    ///
-    /// [Those of every method](Self#errors). [`Error::Unavailable`](crate::Error::Unavailable)
-    /// after one command timeout.
-    pub fn count(&self) -> Result<u64> {
-        self.0.count()
+        /// Asks Redis for the count; 0 if none is set.
+        ///
+        /// # Errors
+        ///
+        /// [Those of every method](Self#errors). [`Error::Unavailable`](crate::Error::Unavailable)
+        /// after one command timeout.
+        pub fn count(&self) -> Result<u64>;
     }
 
     /// Waits until the count is zero. Returns at once if no count is set.
@@ -175,9 +171,7 @@ impl CountDownLatch {
 
 impl fmt::Debug for CountDownLatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CountDownLatch")
-            .field("name", &Short(self.name()))
-            .field("node", &Short(&self.0.node()))
-            .finish()
+        let nodes = [self.0.node()].into_iter();
+        show_handle(f, "CountDownLatch", self.name(), nodes, None)
     }
 }

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::PermitGuard;
-use super::debug::Short;
+use super::debug::show_handle;
 use crate::base::interrupt::Interrupt;
-use crate::base::list::List;
 use crate::core::Core;
-use crate::engine::{HeldPart, Part, Parts};
+use crate::engine::{Part, Parts};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
-use crate::protocol::{Permits, PermitsChange};
+use crate::protocol::{PERMITS, PermitsChange};
 
 /// A number of permits, each with an id and a lease. Made by
 /// [`LockClient::leased_semaphore`](crate::LockClient::leased_semaphore).
@@ -100,7 +99,7 @@ pub struct LeasedSemaphore(Parts);
 
 impl LeasedSemaphore {
     pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
-        Self(Parts::one(Part::new(core, name, &Permits)))
+        Self(Parts::one(Part::new(core, name, &PERMITS)))
     }
 
     /// Returns the name of the semaphore, without the client's namespace.
@@ -126,9 +125,8 @@ impl LeasedSemaphore {
     ///
     /// Those of [`acquire`](Self::acquire), and [`Error::Config`] for a lease outside its bounds.
     pub fn acquire_with(&self, lease: Lease) -> Result<PermitGuard> {
-        self.0
-            .lock_with(lease, None)
-            .and_then(|held| self.guard(held))
+        let held = self.0.lock_with(lease, None)?;
+        Ok(PermitGuard::of(&self.0, held))
     }
 
     /// Acquires a permit with `lease` if one becomes available within `wait`; `None` if not.
@@ -142,7 +140,7 @@ impl LeasedSemaphore {
     #[must_use = "None means that no permit was acquired"]
     pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<PermitGuard>> {
         let held = self.0.try_lock(wait, lease, None)?;
-        held.map(|held| self.guard(held)).transpose()
+        Ok(held.map(|held| PermitGuard::of(&self.0, held)))
     }
 
     /// Acquires a permit with [`Lease::RENEWED`] if one is available; `None` if not.
@@ -167,7 +165,7 @@ impl LeasedSemaphore {
         interrupt: &Interrupt,
     ) -> Result<PermitGuard> {
         let held = self.0.lock_with(lease, Some(interrupt))?;
-        self.guard(held)
+        Ok(PermitGuard::of(&self.0, held))
     }
 
     /// Acquires a permit with `lease` if one becomes available within `wait`; `None` if not. The
@@ -185,7 +183,7 @@ impl LeasedSemaphore {
         interrupt: &Interrupt,
     ) -> Result<Option<PermitGuard>> {
         let held = self.0.try_lock(wait, lease, Some(interrupt))?;
-        held.map(|held| self.guard(held)).transpose()
+        Ok(held.map(|held| PermitGuard::of(&self.0, held)))
     }
 
     /// Sets the number of permits if the semaphore does not exist yet. Returns false, and changes
@@ -254,15 +252,6 @@ impl LeasedSemaphore {
         let (available, leased) = self.0.count_permits()?;
         Ok(available + leased)
     }
-
-    /// The guard of what one call has acquired, which is one permit.
-    fn guard(&self, held: List<HeldPart>) -> Result<PermitGuard> {
-        let permit = held.into_iter().next().map(PermitGuard::new);
-        permit.ok_or_else(|| Error::NotHeld {
-            lock: self.name().into(),
-            by_guard: false,
-        })
-    }
 }
 
 fn total(permits: u32) -> Result<i64> {
@@ -278,11 +267,7 @@ fn total(permits: u32) -> Result<i64> {
 
 impl fmt::Debug for LeasedSemaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("LeasedSemaphore");
-        shown.field("name", &Short(self.name()));
-        for part in self.0.list() {
-            shown.field("node", &Short(&part.node()));
-        }
-        shown.finish()
+        let nodes = self.0.list().iter().map(Part::node);
+        show_handle(f, "LeasedSemaphore", self.name(), nodes, None)
     }
 }

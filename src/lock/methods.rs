@@ -1,16 +1,26 @@
-//! The public methods of every lock type, as a macro.
+//! The public methods of every lock type, as a macro, and the names that it uses. The file of a
+//! lock type imports all of them.
 
-/// Implements for a lock type the methods of [`Lock`](super::Lock), the trait itself, which
-/// forwards to these methods, and `Debug`. The type has one field, its
-/// [`Parts`](crate::engine::Parts). `$guard` is the type of its guards,
-/// which `$wrap` makes from a `LockGuard`.
+pub(super) use std::time::Duration;
+
+pub(super) use super::LockGuard;
+pub(super) use super::debug::show_handle;
+pub(super) use super::forward::forward;
+pub(super) use crate::base::interrupt::Interrupt;
+pub(super) use crate::engine::{Part, Parts};
+pub(super) use crate::error::Result;
+pub(super) use crate::lease::Lease;
+pub(super) use crate::local::Hold;
+
+/// Implements for a lock type the methods of [`Lock`](super::Lock), the trait itself, and `Debug`.
+/// The type has one field, its [`Parts`](crate::engine::Parts). Its guards have the type `$guard`.
 macro_rules! lock_by_handle {
     ($lock:ident) => {
-        lock_by_handle!($lock, LockGuard, std::convert::identity);
+        lock_by_handle!($lock, LockGuard);
     };
-    ($lock:ident, $guard:ident, $wrap:path) => {
-        /// The methods of the trait [`Lock`](crate::Lock), callable without an import of the trait.
-        /// The documentation of the trait has the details and all errors.
+    ($lock:ident, $guard:ident) => {
+        /// The methods of the trait [`Lock`](crate::Lock), callable without an import of the
+        /// trait. The documentation of the trait has the details and all errors.
         impl $lock {
             /// Returns the name of the lock, without the client's namespace.
             #[must_use]
@@ -18,8 +28,9 @@ macro_rules! lock_by_handle {
                 self.0.name()
             }
 
-            /// Acquires the lock with [`Lease::RENEWED`] and waits while another owner holds it. A
-            /// thread that holds the lock already gets a further level, which it must unlock, too.
+            /// Acquires the lock with [`Lease::RENEWED`](crate::Lease::RENEWED) and waits while
+            /// another owner holds it. A thread that holds the lock already gets a further
+            /// level, which it must unlock, too.
             ///
             /// # Errors
             ///
@@ -37,9 +48,10 @@ macro_rules! lock_by_handle {
                 self.0.lock_with(lease, None).map(drop)
             }
 
-            /// Acquires the lock with `lease` if it becomes free within `wait`; false if another
-            /// owner holds it then. [`Duration::ZERO`] means: do not wait for other owners.
-            /// [`Duration::MAX`] means: wait indefinitely.
+            /// Acquires the lock with `lease` if it becomes free within `wait`; false if
+            /// another owner holds it then. [`Duration::ZERO`](std::time::Duration::ZERO)
+            /// means: do not wait for other owners. [`Duration::MAX`](std::time::Duration::MAX)
+            /// means: wait indefinitely.
             ///
             /// # Errors
             ///
@@ -59,10 +71,11 @@ macro_rules! lock_by_handle {
                 self.0.lock_with(lease, Some(interrupt)).map(drop)
             }
 
-            /// Acquires the lock with `lease` if it becomes free within `wait`; false if another
-            /// owner holds it then. The wait ends with an error as soon as `interrupt` is raised.
-            /// [`Duration::ZERO`] means: do not wait for other owners. [`Duration::MAX`] means:
-            /// wait indefinitely.
+            /// Acquires the lock with `lease` if it becomes free within `wait`; false if
+            /// another owner holds it then. The wait ends with an error as soon as `interrupt`
+            /// is raised. [`Duration::ZERO`](std::time::Duration::ZERO) means: do not wait for
+            /// other owners. [`Duration::MAX`](std::time::Duration::MAX) means: wait
+            /// indefinitely.
             ///
             /// # Errors
             ///
@@ -78,9 +91,9 @@ macro_rules! lock_by_handle {
                 Ok(held.is_some())
             }
 
-            /// Unlocks the newest level of this thread that has no guard. The lock is free after
-            /// the last level, or another thread of this client gets it. A level with a guard is
-            /// unlocked only by that guard.
+            /// Unlocks the newest level of this thread that has no guard. The lock is free
+            /// after the last level, or another thread of this client gets it. A level with a
+            /// guard is unlocked only by that guard.
             ///
             /// # Errors
             ///
@@ -89,8 +102,8 @@ macro_rules! lock_by_handle {
                 self.0.unlock()
             }
 
-            /// Acquires the lock with [`Lease::RENEWED`] and waits while another owner holds it.
-            /// The guard unlocks when it is dropped.
+            /// Acquires the lock with [`Lease::RENEWED`](crate::Lease::RENEWED) and waits while
+            /// another owner holds it. The guard unlocks when it is dropped.
             ///
             /// # Errors
             ///
@@ -106,14 +119,12 @@ macro_rules! lock_by_handle {
             ///
             /// Those of [`Lock::lock`](crate::Lock::lock).
             pub fn acquire_with(&self, lease: Lease) -> Result<$guard> {
-                Ok($wrap(LockGuard::of(
-                    &self.0,
-                    self.0.lock_with(lease, None)?,
-                )))
+                let held = self.0.lock_with(lease, None)?;
+                Ok($guard::of(&self.0, held))
             }
 
-            /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if another
-            /// owner holds it then. The guard unlocks when it is dropped.
+            /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if
+            /// another owner holds it then. The guard unlocks when it is dropped.
             ///
             /// # Errors
             ///
@@ -121,11 +132,11 @@ macro_rules! lock_by_handle {
             #[must_use = "None means that the lock is not held"]
             pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<$guard>> {
                 let held = self.0.try_lock(wait, lease, None)?;
-                Ok(held.map(|held| $wrap(LockGuard::of(&self.0, held))))
+                Ok(held.map(|held| $guard::of(&self.0, held)))
             }
 
-            /// Acquires the lock with [`Lease::RENEWED`] if it is free; `None` if another owner
-            /// holds it. The guard unlocks when it is dropped.
+            /// Acquires the lock with [`Lease::RENEWED`](crate::Lease::RENEWED) if it is free;
+            /// `None` if another owner holds it. The guard unlocks when it is dropped.
             ///
             /// # Errors
             ///
@@ -147,12 +158,12 @@ macro_rules! lock_by_handle {
                 interrupt: &Interrupt,
             ) -> Result<$guard> {
                 let held = self.0.lock_with(lease, Some(interrupt))?;
-                Ok($wrap(LockGuard::of(&self.0, held)))
+                Ok($guard::of(&self.0, held))
             }
 
-            /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if another
-            /// owner holds it then. The wait ends with an error as soon as `interrupt` is raised.
-            /// The guard unlocks when it is dropped.
+            /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if
+            /// another owner holds it then. The wait ends with an error as soon as `interrupt`
+            /// is raised. The guard unlocks when it is dropped.
             ///
             /// # Errors
             ///
@@ -165,11 +176,11 @@ macro_rules! lock_by_handle {
                 interrupt: &Interrupt,
             ) -> Result<Option<$guard>> {
                 let held = self.0.try_lock(wait, lease, Some(interrupt))?;
-                Ok(held.map(|held| $wrap(LockGuard::of(&self.0, held))))
+                Ok(held.map(|held| $guard::of(&self.0, held)))
             }
 
-            /// Acquires the lock with `lease` and waits while another owner holds it, runs `work`
-            /// with the guard, and unlocks.
+            /// Acquires the lock with `lease` and waits while another owner holds it, runs
+            /// `work` with the guard, and unlocks.
             ///
             /// The outer result says whether `work` has run, the inner one whether the lock was
             /// held until its end:
@@ -182,12 +193,12 @@ macro_rules! lock_by_handle {
             /// | was held, no reply to the unlock | has run | `Ok((value, Err(..)))` (1) |
             /// | is unlocked, as by dropping the guard | panicked | the panic continues |
             ///
-            /// 1. [`Error::NotReleased`](crate::Error::NotReleased): the lock is released in the
-            ///    background.
+            /// 1. [`Error::NotReleased`](crate::Error::NotReleased): the lock is released in
+            ///    the background.
             ///
-            /// So the call can be repeated after an outer error, without doing the work twice. The
-            /// compiler warns if the inner result is not used. Work that takes long checks its
-            /// guard.
+            /// So the call can be repeated after an outer error, without doing the work twice.
+            /// The compiler warns if the inner result is not used. Work that takes long checks
+            /// its guard.
             ///
             /// ```
             /// # fn main() -> leasehold::Result<()> {
@@ -219,14 +230,15 @@ macro_rules! lock_by_handle {
                 Ok((value, guard.unlock()))
             }
 
-            /// Returns true if this thread holds the lock, as far as this process knows. No I/O.
+            /// Returns true if this thread holds the lock, as far as this process knows. No
+            /// I/O.
             #[must_use]
             pub fn is_held_by_current_thread(&self) -> bool {
                 self.hold_count() > 0
             }
 
-            /// Returns the number of levels that this thread holds, as far as this process knows;
-            /// 0 once the lock is lost. No I/O.
+            /// Returns the number of levels that this thread holds, as far as this process
+            /// knows; 0 once the lock is lost. No I/O.
             #[must_use]
             pub fn hold_count(&self) -> u32 {
                 self.0.hold_count(Hold::count)
@@ -241,8 +253,8 @@ macro_rules! lock_by_handle {
                 self.0.is_locked()
             }
 
-            /// Asks Redis how much of the lease is left, whichever owner holds the lock; `None` if
-            /// it is free.
+            /// Asks Redis how much of the lease is left, whichever owner holds the lock; `None`
+            /// if it is free.
             ///
             /// # Errors
             ///
@@ -254,45 +266,29 @@ macro_rules! lock_by_handle {
 
         /// Forwards to the type's own methods.
         impl super::Lock for $lock {
-            fn name(&self) -> &str {
-                self.name()
-            }
-
-            fn lock_with(&self, lease: Lease) -> Result<()> {
-                self.lock_with(lease)
-            }
-
-            fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool> {
-                self.try_lock(wait, lease)
-            }
-
-            fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<()> {
-                self.lock_interruptibly(lease, interrupt)
-            }
-
-            fn try_lock_interruptibly(
-                &self,
-                wait: Duration,
-                lease: Lease,
-                interrupt: &Interrupt,
-            ) -> Result<bool> {
-                self.try_lock_interruptibly(wait, lease, interrupt)
-            }
-
-            fn unlock(&self) -> Result<()> {
-                self.unlock()
+            forward! {
+                fn name(&self) -> &str;
+                fn lock_with(&self, lease: Lease) -> Result<()>;
+                fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool>;
+                fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<()>;
+                fn try_lock_interruptibly(
+                    &self,
+                    wait: Duration,
+                    lease: Lease,
+                    interrupt: &Interrupt
+                ) -> Result<bool>;
+                fn unlock(&self) -> Result<()>;
+                fn hold_count(&self) -> u32;
+                fn is_locked(&self) -> Result<bool>;
+                fn remaining_lease(&self) -> Result<Option<Duration>>;
             }
 
             fn acquire(&self) -> Result<LockGuard> {
-                Ok(self.acquire()?.into())
+                self.acquire().map(Into::into)
             }
 
             fn acquire_with(&self, lease: Lease) -> Result<LockGuard> {
-                Ok(self.acquire_with(lease)?.into())
-            }
-
-            fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<LockGuard>> {
-                Ok(self.try_acquire(wait, lease)?.map(Into::into))
+                self.acquire_with(lease).map(Into::into)
             }
 
             fn acquire_interruptibly(
@@ -300,7 +296,11 @@ macro_rules! lock_by_handle {
                 lease: Lease,
                 interrupt: &Interrupt,
             ) -> Result<LockGuard> {
-                Ok(self.acquire_interruptibly(lease, interrupt)?.into())
+                self.acquire_interruptibly(lease, interrupt).map(Into::into)
+            }
+
+            fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<LockGuard>> {
+                Ok(self.try_acquire(wait, lease)?.map(Into::into))
             }
 
             fn try_acquire_interruptibly(
@@ -312,24 +312,13 @@ macro_rules! lock_by_handle {
                 let guard = self.try_acquire_interruptibly(wait, lease, interrupt)?;
                 Ok(guard.map(Into::into))
             }
-
-            fn hold_count(&self) -> u32 {
-                self.hold_count()
-            }
-
-            fn is_locked(&self) -> Result<bool> {
-                self.is_locked()
-            }
-
-            fn remaining_lease(&self) -> Result<Option<Duration>> {
-                self.remaining_lease()
-            }
         }
 
         impl std::fmt::Debug for $lock {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 let count = self.0.hold_count(Hold::count_unchanged);
-                super::debug::show_lock(f, stringify!($lock), self.name(), self.0.list(), count)
+                let nodes = self.0.list().iter().map(Part::node);
+                show_handle(f, stringify!($lock), self.name(), nodes, Some(count))
             }
         }
     };

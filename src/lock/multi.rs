@@ -2,17 +2,11 @@
 
 use std::borrow::Borrow;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::methods::lock_by_handle;
-use super::{LockGuard, ReentrantLock};
-use crate::base::interrupt::Interrupt;
+use super::ReentrantLock;
+use super::methods::*;
 use crate::core::Core;
-use crate::engine::{Part, Parts};
-use crate::error::Result;
-use crate::lease::Lease;
-use crate::local::Hold;
-use crate::protocol::Plain;
+use crate::protocol::PLAIN;
 
 /// Several reentrant locks that are acquired together: all of them or none. Made by
 /// [`LockClient::multi_lock`](crate::LockClient::multi_lock) for several names of one client, and
@@ -55,9 +49,9 @@ use crate::protocol::Plain;
 ///
 /// # No deadlock
 ///
-/// Calls cannot wait for each other in a circle, in whatever order the names are given: while a call
-/// waits for a name, it keeps others only for a short time. So programs in other languages may use
-/// any order, too.
+/// Calls cannot wait for each other in a circle, in whatever order the names are given: while a
+/// call waits for a name, it keeps others only for a short time. So programs in other languages may
+/// use any order, too.
 ///
 /// Threads of one client wait in one queue. A thread that wants one of the names passes a thread
 /// that waits for all of them, as long as another of these names is not free. The longer that
@@ -107,7 +101,7 @@ pub struct MultiLock(Parts);
 
 impl MultiLock {
     pub(crate) fn new<N: AsRef<str>>(core: &Arc<Core>, names: impl IntoIterator<Item = N>) -> Self {
-        let part = |name: N| Part::new(Arc::clone(core), name.as_ref(), &Plain);
+        let part = |name: N| Part::new(Arc::clone(core), name.as_ref(), &PLAIN);
         Self(Parts::all(names.into_iter().map(part).collect()))
     }
 

@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
-use super::debug::{CheckResult, Short};
-use crate::base::call_budget::CallBudget;
+use super::forward::forward;
+use super::guard_core::GuardCore;
+use crate::base::list::List;
 use crate::base::owner::OwnerId;
-use crate::core::Core;
-use crate::engine::{HeldPart, Needed, confirm_all, extend_all, release_all};
-use crate::error::{Error, LostReason, Result};
-use crate::lease::whole_millis;
-use crate::observe::tell;
+use crate::engine::{HeldPart, Parts};
+use crate::error::{LostReason, Result};
 
 /// A permit of a [`LeasedSemaphore`](crate::LeasedSemaphore). Dropping the guard releases it.
 ///
@@ -54,153 +52,117 @@ use crate::observe::tell;
 #[must_use = "dropping a guard releases the permit: keep it in a variable with a name, such as \
               `_permit`, because `let _ =` drops it at once"]
 pub struct PermitGuard {
-    part: HeldPart,
-    id: OwnerId,
-    is_released: bool,
+    core: GuardCore,
+    id: Option<OwnerId>,
 }
 
 impl PermitGuard {
-    pub(super) fn new(part: HeldPart) -> Self {
-        Self {
-            id: part.hold.grant().owner().clone(),
-            part,
-            is_released: false,
-        }
+    /// The guard of a permit, which has one part.
+    pub(super) fn of(semaphore: &Parts, parts: List<HeldPart>) -> Self {
+        let id = parts.first().map(|part| part.hold.grant().owner().clone());
+        let core = GuardCore::new(semaphore, parts);
+        Self { core, id }
     }
 
-    /// Returns the name of the semaphore.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.part.hold.key().name()
+    forward! { to core:
+        /// Returns the name of the semaphore.
+        #[must_use]
+        pub fn name(&self) -> &str;
     }
 
     /// Returns the id of the permit: 32 hexadecimal characters in lower case, the form in which
     /// Redisson's `RPermitExpirableSemaphore` returns ids. No other permit ever has this id.
     #[must_use]
     pub fn id(&self) -> &str {
-        self.id.as_str()
+        self.id.as_ref().map_or("", OwnerId::as_str)
     }
 
-    /// Fails as soon as this process knows that the permit is lost. No I/O.
-    ///
-    /// The process knows of a loss at the latest when the lease may have ended by the local clock,
-    /// which is a little before it ends in Redis (see [`remaining`](Self::remaining)). It knows
-    /// earlier if the watchdog finds that the permit is gone, which it does in the same time as for
-    /// a lock: see [`LockGuard::check`](crate::LockGuard::check).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Lost`], and [`Error::Forked`] in a process that was forked from the client's.
-    pub fn check(&self) -> Result<()> {
-        self.part.check()
-    }
+    forward! { to core:
+        /// Fails as soon as this process knows that the permit is lost. No I/O.
+        ///
+        /// The process knows of a loss at the latest when the lease may have ended by the local
+        /// clock, which is a little before it ends in Redis (see [`remaining`](Self::remaining)).
+        /// It knows earlier if the watchdog finds that the permit is gone, which it does in the
+        /// same time as for a lock: see [`LockGuard::check`](crate::LockGuard::check).
+        ///
+        /// # Errors
+        ///
+        /// [`Error::Lost`](crate::Error::Lost), and [`Error::Forked`](crate::Error::Forked) in a
+        /// process that was forked from the client's.
+        pub fn check(&self) -> Result<()>;
 
-    /// Returns true if [`check`](Self::check) fails because the permit is lost. No I/O.
-    #[must_use]
-    pub fn is_lost(&self) -> bool {
-        matches!(self.check(), Err(Error::Lost { .. }))
-    }
+        /// Returns true if [`check`](Self::check) fails because the permit is lost. No I/O.
+        #[must_use]
+        pub fn is_lost(&self) -> bool;
 
-    /// Returns a channel that gets one message when the permit is lost, for `recv_timeout` or
-    /// `select!`. It is disconnected when the guard is dropped.
-    ///
-    /// Only one of several receivers gets the message; the others see that the channel is
-    /// disconnected. [`LockGuard::lost`](crate::LockGuard::lost) has the details and an example.
-    #[must_use]
-    pub fn lost(&self) -> &Receiver<LostReason> {
-        let is_same_process = self.part.core.is_same_process();
-        self.part.hold.loss_receiver(is_same_process)
-    }
+        /// Returns a channel that gets one message when the permit is lost, for `recv_timeout` or
+        /// `select!`. It is disconnected when the guard is dropped.
+        ///
+        /// Only one of several receivers gets the message; the others see that the channel is
+        /// disconnected. [`LockGuard::lost`](crate::LockGuard::lost) has the details and an
+        /// example.
+        #[must_use]
+        pub fn lost(&self) -> &Receiver<LostReason>;
 
-    /// Returns what is left of the lease by the local clock; zero once the permit is lost. No I/O.
-    ///
-    /// If Redis keeps the keys ([limits](crate#limits)), no other client can get this permit within
-    /// this time, even if no renewal succeeds.
-    ///
-    /// This is less than what is left in Redis, by a hundredth of the lease and 2 ms (by half of a
-    /// lease below 4 ms), in case the server's clock runs faster.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        // A lease that has run out ends the hold.
-        let _ = self.check();
-        self.part.left().unwrap_or_default()
-    }
+        /// Returns what is left of the lease by the local clock; zero once the permit is lost. No
+        /// I/O.
+        ///
+        /// If Redis keeps the keys ([limits](crate#limits)), no other client can get this permit
+        /// within this time, even if no renewal succeeds.
+        ///
+        /// This is less than what is left in Redis, by a hundredth of the lease and 2 ms (by half
+        /// of a lease below 4 ms), in case the server's clock runs faster.
+        #[must_use]
+        pub fn remaining(&self) -> Duration;
 
-    /// Extends the lease once, so that at least `duration` of it is left from now on. Never
-    /// shortens the lease. The renewals by the watchdog do not change.
-    ///
-    /// Bounds: 1 ms to 2^53 ms.
-    ///
-    /// # Errors
-    ///
-    /// * [`Error::Lost`] if the permit is lost.
-    /// * [`Error::Unavailable`] after one command timeout without a reply, [`Error::Redis`] if
-    ///   Redis refused. This process then assumes that the lease was not extended.
-    /// * [`Error::Config`] for a `duration` outside its bounds.
-    /// * [`Error::Forked`] in a process that was forked from the client's.
-    pub fn extend(&self, duration: Duration) -> Result<()> {
-        let millis = whole_millis("lease", duration)?;
-        let budget = self.part.core.budget_for_a_reply();
-        extend_all(&[(&self.part, millis)], Needed::All, &budget)
-    }
+        /// Extends the lease once, so that at least `duration` of it is left from now on. Never
+        /// shortens the lease. The renewals by the watchdog do not change.
+        ///
+        /// Bounds: 1 ms to 2^53 ms.
+        ///
+        /// # Errors
+        ///
+        /// * [`Error::Lost`](crate::Error::Lost) if the permit is lost.
+        /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout without a
+        ///   reply, [`Error::Redis`](crate::Error::Redis) if Redis refused. This process then
+        ///   assumes that the lease was not extended.
+        /// * [`Error::Config`](crate::Error::Config) for a `duration` outside its bounds.
+        /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the
+        ///   client's.
+        pub fn extend(&self, duration: Duration) -> Result<()>;
 
-    /// Asks Redis whether the permit is still leased to this guard. [`check`](Self::check) only
-    /// knows the result of the last renewal. The lease does not change.
-    ///
-    /// # Errors
-    ///
-    /// * [`Error::Lost`] if the permit is lost.
-    /// * [`Error::Unavailable`] after one command timeout without a reply, [`Error::Redis`] if
-    ///   Redis refused. If Redis keeps the keys, the permit is still leased for
-    ///   [`remaining`](Self::remaining).
-    /// * [`Error::Forked`] in a process that was forked from the client's.
-    pub fn confirm(&self) -> Result<()> {
-        let budget = self.part.core.budget_for_a_reply();
-        confirm_all(std::slice::from_ref(&self.part), Needed::All, &budget)
+        /// Asks Redis whether the permit is still leased to this guard. [`check`](Self::check) only
+        /// knows the result of the last renewal. The lease does not change.
+        ///
+        /// # Errors
+        ///
+        /// * [`Error::Lost`](crate::Error::Lost) if the permit is lost.
+        /// * [`Error::Unavailable`](crate::Error::Unavailable) after one command timeout without a
+        ///   reply, [`Error::Redis`](crate::Error::Redis) if Redis refused. If Redis keeps the
+        ///   keys, the permit is still leased for [`remaining`](Self::remaining).
+        /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the
+        ///   client's.
+        pub fn confirm(&self) -> Result<()>;
     }
 
     /// Releases the permit, and returns the result.
     ///
     /// # Errors
     ///
-    /// * [`Error::Lost`] if the permit was lost before.
-    /// * [`Error::NotReleased`] after three command timeouts without a reply. The watchdog repeats
-    ///   the release until there is a reply, or until the lease has ended.
-    /// * [`Error::Redis`] if Redis refused. The permit is available when its lease ends.
-    /// * [`Error::Forked`] in a process that was forked from the client's.
+    /// * [`Error::Lost`](crate::Error::Lost) if the permit was lost before.
+    /// * [`Error::NotReleased`](crate::Error::NotReleased) after three command timeouts without a
+    ///   reply. The watchdog repeats the release until there is a reply, or until the lease has
+    ///   ended.
+    /// * [`Error::Redis`](crate::Error::Redis) if Redis refused. The permit is available when its
+    ///   lease ends.
+    /// * [`Error::Forked`](crate::Error::Forked) in a process that was forked from the client's.
     pub fn release(mut self) -> Result<()> {
-        self.finish(Core::budget_to_unlock)
-    }
-
-    fn finish(&mut self, budget: fn(&Core) -> CallBudget<'static>) -> Result<()> {
-        self.is_released = true;
-        let part = std::slice::from_ref(&self.part);
-        release_all(part, Needed::All, || budget(&self.part.core))
+        self.core.release()
     }
 }
 
 impl fmt::Debug for PermitGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let left = self.part.left();
-        let remaining = *left.as_ref().unwrap_or(&Duration::ZERO);
-        f.debug_struct("PermitGuard")
-            .field("name", &Short(self.name()))
-            .field("id", &self.id())
-            .field("state", &CheckResult(&left.map(drop)))
-            .field("remaining", &format_args!("{remaining:.1?}"))
-            .finish()
-    }
-}
-
-impl Drop for PermitGuard {
-    fn drop(&mut self) {
-        if self.is_released || !self.part.core.is_same_process() {
-            return;
-        }
-        if let Err(error) = self.finish(Core::budget_for_a_reply) {
-            tell(move || {
-                tracing::warn!(%error, "a guard was dropped, but its permit was not released");
-            });
-        }
+        self.core.show(f, "PermitGuard", Some(("id", &self.id())))
     }
 }

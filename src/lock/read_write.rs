@@ -2,18 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::LockGuard;
 use super::debug::Short;
-use super::methods::lock_by_handle;
-use crate::base::interrupt::Interrupt;
+use super::methods::*;
 use crate::core::Core;
-use crate::engine::{Part, Parts};
-use crate::error::Result;
-use crate::lease::Lease;
-use crate::local::Hold;
-use crate::protocol::{Read, Write};
+use crate::protocol::{READ, WRITE};
 
 /// A pair of locks: any number of threads hold the read lock at the same time, or one thread holds
 /// the write lock. Made by [`LockClient::read_write_lock`](crate::LockClient::read_write_lock).
@@ -117,10 +110,10 @@ pub struct ReadWriteLock {
 
 impl ReadWriteLock {
     pub(crate) fn new(core: &Arc<Core>, name: &str) -> Self {
-        let part = |protocol| Parts::one(Part::new(Arc::clone(core), name, protocol));
+        let part = |kind| Parts::one(Part::new(Arc::clone(core), name, kind));
         Self {
-            read: ReadLock(part(&Read)),
-            write: WriteLock(part(&Write)),
+            read: ReadLock(part(&READ)),
+            write: WriteLock(part(&WRITE)),
         }
     }
 

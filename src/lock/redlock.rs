@@ -1,17 +1,10 @@
 //! Redlock: one lock on several independent servers.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::LockGuard;
-use super::methods::lock_by_handle;
-use crate::base::interrupt::Interrupt;
+use super::methods::*;
 use crate::core::Core;
-use crate::engine::{Part, Parts};
-use crate::error::Result;
-use crate::lease::Lease;
-use crate::local::Hold;
-use crate::protocol::Plain;
+use crate::protocol::PLAIN;
 
 /// A reentrant lock that a majority of several independent servers must grant, so that it survives
 /// the failure of the other servers. Made by [`RedLock::new`]. The algorithm is
@@ -90,7 +83,7 @@ pub struct RedLock(Parts);
 
 impl RedLock {
     pub(crate) fn over<'a>(cores: impl Iterator<Item = &'a Arc<Core>>, name: &str) -> Self {
-        let part = |core| Part::new(Arc::clone(core), name, &Plain);
+        let part = |core| Part::new(Arc::clone(core), name, &PLAIN);
         Self(Parts::majority(name, cores.map(part).collect()))
     }
 }

@@ -1,17 +1,11 @@
 //! The plain lock.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::methods::lock_by_handle;
-use super::{Condition, LockGuard};
-use crate::base::interrupt::Interrupt;
+use super::Condition;
+use super::methods::*;
 use crate::core::Core;
-use crate::engine::{Part, Parts};
-use crate::error::Result;
-use crate::lease::Lease;
-use crate::local::Hold;
-use crate::protocol::Plain;
+use crate::protocol::PLAIN;
 
 /// A reentrant lock: a thread that holds it can acquire it again, and frees it with the last
 /// unlock. Made by [`LockClient::reentrant_lock`](crate::LockClient::reentrant_lock).
@@ -65,7 +59,7 @@ pub struct ReentrantLock(Parts);
 
 impl ReentrantLock {
     pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
-        Self(Parts::one(Part::new(core, name, &Plain)))
+        Self(Parts::one(Part::new(core, name, &PLAIN)))
     }
 
     /// Returns the condition of this lock with this name. Clients that use the same names use the

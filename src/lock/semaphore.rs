@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::debug::Short;
+use super::debug::show_handle;
+use super::forward::forward;
 use crate::base::interrupt::Interrupt;
 use crate::base::key::Family;
 use crate::core::Core;
@@ -109,24 +110,22 @@ impl Semaphore {
         Self(Number::new(core, Family::Semaphore, name))
     }
 
-    /// Returns the name of the semaphore, without the client's namespace.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.0.name()
-    }
+    forward! { to 0:
+        /// Returns the name of the semaphore, without the client's namespace.
+        #[must_use]
+        pub fn name(&self) -> &str;
 
-    /// Sets the number of free permits, if the semaphore does not exist yet. Returns true if this
-    /// call set it; false if the semaphore exists, with any number of permits.
-    ///
-    /// `permits`: 0 to 2,147,483,647.
-    ///
-    /// # Errors
-    ///
-    /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), without a
-    /// request, if `permits` is too large. [`Error::Unavailable`](crate::Error::Unavailable) after
-    /// three command timeouts.
-    pub fn try_set_permits(&self, permits: u32) -> Result<bool> {
-        self.0.try_set_permits(permits)
+        /// Sets the number of free permits, if the semaphore does not exist yet. Returns true if
+        /// this call set it; false if the semaphore exists, with any number of permits.
+        ///
+        /// `permits`: 0 to 2,147,483,647.
+        ///
+        /// # Errors
+        ///
+        /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), without a
+        /// request, if `permits` is too large. [`Error::Unavailable`](crate::Error::Unavailable)
+        /// after three command timeouts.
+        pub fn try_set_permits(&self, permits: u32) -> Result<bool>;
     }
 
     /// Takes `permits` permits, all of them or none, and waits until that many are free.
@@ -192,63 +191,55 @@ impl Semaphore {
         self.0.acquire(permits, Some(wait), Some(interrupt))
     }
 
-    /// Returns `permits` permits, and wakes threads that wait for some. Does not check who took
-    /// them: a release without an acquire adds permits. A semaphore without a key is created, as by
-    /// Redisson.
-    ///
-    /// `permits`: 0 to 2,147,483,647. With 0, it returns at once and sends nothing.
-    ///
-    /// # Errors
-    ///
-    /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), and nothing
-    /// is changed, if `permits` is too large or more than 2,147,483,647 permits would be free.
-    /// [`Error::NotReleased`](crate::Error::NotReleased) after three command timeouts; the client
-    /// repeats the release in the background ([lost replies](Self#lost-replies)).
-    pub fn release(&self, permits: u32) -> Result<()> {
-        self.0.release(permits)
-    }
+    forward! { to 0:
+        /// Returns `permits` permits, and wakes threads that wait for some. Does not check who took
+        /// them: a release without an acquire adds permits. A semaphore without a key is created,
+        /// as by Redisson.
+        ///
+        /// `permits`: 0 to 2,147,483,647. With 0, it returns at once and sends nothing.
+        ///
+        /// # Errors
+        ///
+        /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), and
+        /// nothing is changed, if `permits` is too large or more than 2,147,483,647 permits would
+        /// be free. [`Error::NotReleased`](crate::Error::NotReleased) after three command timeouts;
+        /// the client repeats the release in the background ([lost replies](Self#lost-replies)).
+        pub fn release(&self, permits: u32) -> Result<()>;
 
-    /// Asks Redis how many permits are free; 0 for a semaphore without a key. The number is
-    /// negative if [`add_permits`](Self::add_permits) has removed more than were free.
-    ///
-    /// # Errors
-    ///
-    /// [Those of every method](Self#errors). [`Error::Unavailable`](crate::Error::Unavailable)
-    /// after one command timeout.
-    pub fn available(&self) -> Result<i32> {
-        self.0.available()
-    }
+        /// Asks Redis how many permits are free; 0 for a semaphore without a key. The number is
+        /// negative if [`add_permits`](Self::add_permits) has removed more than were free.
+        ///
+        /// # Errors
+        ///
+        /// [Those of every method](Self#errors). [`Error::Unavailable`](crate::Error::Unavailable)
+        /// after one command timeout.
+        pub fn available(&self) -> Result<i32>;
 
-    /// Takes all free permits, and returns how many these were. If the number is negative, it is
-    /// set to zero and returned.
-    ///
-    /// # Errors
-    ///
-    /// [Those of every method](Self#errors). [`Error::Unavailable`](crate::Error::Unavailable)
-    /// after three command timeouts.
-    pub fn drain(&self) -> Result<i32> {
-        self.0.drain()
-    }
+        /// Takes all free permits, and returns how many these were. If the number is negative, it
+        /// is set to zero and returned.
+        ///
+        /// # Errors
+        ///
+        /// [Those of every method](Self#errors). [`Error::Unavailable`](crate::Error::Unavailable)
+        /// after three command timeouts.
+        pub fn drain(&self) -> Result<i32>;
 
-    /// Adds `permits` free permits. A negative number removes permits: the number of free ones can
-    /// become negative, and then acquires wait until enough were returned. A semaphore without a
-    /// key is created.
-    ///
-    /// With 0, it returns at once and sends nothing.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`release`](Self::release).
-    pub fn add_permits(&self, permits: i32) -> Result<()> {
-        self.0.add_permits(permits)
+        /// Adds `permits` free permits. A negative number removes permits: the number of free ones
+        /// can become negative, and then acquires wait until enough were returned. A semaphore
+        /// without a key is created.
+        ///
+        /// With 0, it returns at once and sends nothing.
+        ///
+        /// # Errors
+        ///
+        /// Those of [`release`](Self::release).
+        pub fn add_permits(&self, permits: i32) -> Result<()>;
     }
 }
 
 impl fmt::Debug for Semaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Semaphore")
-            .field("name", &Short(self.name()))
-            .field("node", &Short(&self.0.node()))
-            .finish()
+        let nodes = [self.0.node()].into_iter();
+        show_handle(f, "Semaphore", self.name(), nodes, None)
     }
 }

@@ -7,21 +7,20 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
 
-use super::AnyGuard;
 use crate::error::{Error, LostReason, Result};
-use crate::lock::Short;
+use crate::lock::{LockGuard, Short};
 
 thread_local! {
     /// The guards of the locked functions on this thread's stack, the innermost last. The
     /// references are weak, so no destructor of a guard runs while the vector is borrowed.
-    static ENTERED: RefCell<Vec<Weak<AnyGuard>>> = const { RefCell::new(Vec::new()) };
+    static ENTERED: RefCell<Vec<Weak<LockGuard>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Makes a lock the current one of this thread until this value is dropped.
 pub(super) struct Entered;
 
 impl Entered {
-    pub(super) fn new(guard: &Rc<AnyGuard>) -> Self {
+    pub(super) fn new(guard: &Rc<LockGuard>) -> Self {
         // `try_with`: destructors of an ending thread may call locked functions after this
         // thread-local is destroyed.
         let _ = ENTERED.try_with(|entered| entered.borrow_mut().push(Rc::downgrade(guard)));
@@ -67,7 +66,7 @@ pub fn current_lock() -> CurrentLock {
     let held = innermost.ok().flatten().unwrap_or_default();
     let name = held
         .upgrade()
-        .map_or_else(String::new, |guard| guard.lock().name().to_owned());
+        .map_or_else(String::new, |guard| guard.name().to_owned());
     CurrentLock { held, name }
 }
 
@@ -81,7 +80,7 @@ pub fn current_lock() -> CurrentLock {
 /// It is not `Send`, because the lock belongs to the thread of the call.
 #[derive(Clone)]
 pub struct CurrentLock {
-    held: Weak<AnyGuard>,
+    held: Weak<LockGuard>,
     name: String,
 }
 
@@ -105,15 +104,13 @@ impl CurrentLock {
             lock: self.name.clone(),
             by_guard: false,
         };
-        self.held.upgrade().ok_or_else(not_held)?.lock().check()
+        self.held.upgrade().ok_or_else(not_held)?.check()
     }
 
     /// True if [`check`](Self::check) returns [`Error::Lost`].
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.held
-            .upgrade()
-            .is_some_and(|guard| guard.lock().is_lost())
+        self.held.upgrade().is_some_and(|guard| guard.is_lost())
     }
 
     /// The remaining lease by the local clock, like
@@ -121,14 +118,14 @@ impl CurrentLock {
     #[must_use]
     pub fn remaining(&self) -> Duration {
         let held = self.held.upgrade();
-        held.map_or(Duration::ZERO, |guard| guard.lock().remaining())
+        held.map_or(Duration::ZERO, |guard| guard.remaining())
     }
 
     /// The [fencing token](crate::FencedGuard::fencing_token) of a lock with `kind = fenced`.
     /// `None` for other locks, and if the lock is not held.
     #[must_use]
     pub fn fencing_token(&self) -> Option<u64> {
-        self.held.upgrade()?.token()
+        self.held.upgrade()?.fencing_token()
     }
 
     /// A channel that receives one message when the lock is lost, like
@@ -141,25 +138,18 @@ impl CurrentLock {
     #[must_use]
     pub fn lost(&self) -> Receiver<LostReason> {
         let held = self.held.upgrade();
-        held.map_or_else(|| bounded(0).1, |guard| guard.lock().lost().clone())
+        held.map_or_else(|| bounded(0).1, |guard| guard.lost().clone())
     }
 }
 
 impl fmt::Debug for CurrentLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut output = f.debug_struct("CurrentLock");
-        output.field("name", &Short(&self.name));
-        match self.held.upgrade() {
-            Some(guard) => {
-                if let Some(token) = guard.token() {
-                    output.field("token", &token);
-                }
-                guard.lock().show_state(&mut output);
-            }
-            None => {
-                output.field("state", &format_args!("NotHeld"));
-            }
+        if let Some(guard) = self.held.upgrade() {
+            return guard.show(f, "CurrentLock");
         }
-        output.finish()
+        f.debug_struct("CurrentLock")
+            .field("name", &Short(&self.name))
+            .field("state", &format_args!("NotHeld"))
+            .finish()
     }
 }

@@ -12,10 +12,10 @@ pub use current::{CurrentLock, current_lock};
 pub use default::set_default_client;
 
 use crate::base::clock::Moment;
-use crate::client::LockClient;
+use crate::client::{LockClient, lock_of_kind};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
-use crate::lock::{FencedGuard, Lock, LockGuard};
+use crate::lock::LockGuard;
 use crate::observe::tell;
 use current::Entered;
 use result::LockedResult;
@@ -30,21 +30,30 @@ pub struct Call {
     lease: Lease,
     /// `None`: without a limit.
     wait: Option<Duration>,
-    kind: Kind,
+    /// One of [`KINDS`](crate::admin::KINDS).
+    kind: &'static str,
     ignores_loss: bool,
 }
 
 impl Call {
-    /// A call with this key: default client, the client's lease, one attempt, a reentrant lock.
+    /// A call with this key and the default client. `kind` is one of
+    /// [`KINDS`](crate::admin::KINDS). If it `ignores_loss`, it only logs the loss of the lock and
+    /// errors of its release.
     #[must_use]
-    pub fn new(key: &dyn Display) -> Self {
+    pub fn new(
+        key: &dyn Display,
+        lease: Lease,
+        wait: Option<Duration>,
+        kind: &'static str,
+        ignores_loss: bool,
+    ) -> Self {
         Self {
             client: None,
             name: key.to_string(),
-            lease: Lease::RENEWED,
-            wait: Some(Duration::ZERO),
-            kind: Kind::Reentrant,
-            ignores_loss: false,
+            lease,
+            wait,
+            kind,
+            ignores_loss,
         }
     }
 
@@ -59,62 +68,6 @@ impl Call {
     #[must_use]
     pub fn client(mut self, client: &LockClient) -> Self {
         self.client = Some(client.clone());
-        self
-    }
-
-    /// Uses this lease.
-    #[must_use]
-    pub fn lease(mut self, lease: Lease) -> Self {
-        self.lease = lease;
-        self
-    }
-
-    /// Waits up to `wait` for the lock.
-    #[must_use]
-    pub fn wait(mut self, wait: Duration) -> Self {
-        self.wait = Some(wait);
-        self
-    }
-
-    /// Waits for the lock without a limit.
-    #[must_use]
-    pub fn wait_forever(mut self) -> Self {
-        self.wait = None;
-        self
-    }
-
-    /// Uses a fenced lock.
-    #[must_use]
-    pub fn fenced(mut self) -> Self {
-        self.kind = Kind::Fenced;
-        self
-    }
-
-    /// Uses a fair lock.
-    #[must_use]
-    pub fn fair(mut self) -> Self {
-        self.kind = Kind::Fair;
-        self
-    }
-
-    /// Uses the read lock of a read-write lock.
-    #[must_use]
-    pub fn read(mut self) -> Self {
-        self.kind = Kind::Read;
-        self
-    }
-
-    /// Uses the write lock of a read-write lock.
-    #[must_use]
-    pub fn write(mut self) -> Self {
-        self.kind = Kind::Write;
-        self
-    }
-
-    /// Only logs the loss of the lock and errors of its release.
-    #[must_use]
-    pub fn ignore_loss(mut self) -> Self {
-        self.ignores_loss = true;
         self
     }
 
@@ -144,82 +97,31 @@ impl Call {
         }
     }
 
-    fn acquire(self) -> Result<AnyGuard> {
+    fn acquire(self) -> Result<LockGuard> {
         let client = match &self.client {
             Some(client) => client,
             None => default::default_client(&self.name)?,
         };
         let start = Moment::now();
-        let lock: Box<dyn Lock> = match self.kind {
-            Kind::Reentrant => Box::new(client.reentrant_lock(&self.name)),
-            Kind::Fair => Box::new(client.fair_lock(&self.name)),
-            Kind::Read => Box::new(client.read_write_lock(&self.name).read()),
-            Kind::Write => Box::new(client.read_write_lock(&self.name).write()),
-            Kind::Fenced => {
-                let lock = client.fenced_lock(&self.name);
-                let guard = match self.wait {
-                    Some(wait) => lock.try_acquire(wait, self.lease)?,
-                    None => Some(lock.acquire_with(self.lease)?),
-                };
-                return self.acquired(start, guard.map(AnyGuard::Fenced));
-            }
-        };
+        let lock = lock_of_kind(client, self.kind, &self.name)?;
         let guard = match self.wait {
             Some(wait) => lock.try_acquire(wait, self.lease)?,
             None => Some(lock.acquire_with(self.lease)?),
         };
-        self.acquired(start, guard.map(AnyGuard::Plain))
-    }
-
-    fn acquired(self, start: Moment, acquired: Option<AnyGuard>) -> Result<AnyGuard> {
-        acquired.ok_or_else(|| Error::HeldByAnother {
+        guard.ok_or_else(|| Error::HeldByAnother {
             lock: self.name,
             waited: Moment::now().since(start),
         })
     }
 }
 
-/// The kind of lock of one call.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Reentrant,
-    Fenced,
-    Fair,
-    Read,
-    Write,
-}
-
-/// The guard of one call.
-#[derive(Debug)]
-enum AnyGuard {
-    Plain(LockGuard),
-    Fenced(FencedGuard),
-}
-
-impl AnyGuard {
-    fn lock(&self) -> &LockGuard {
-        match self {
-            Self::Plain(guard) => guard,
-            Self::Fenced(guard) => guard,
-        }
-    }
-
-    fn token(&self) -> Option<u64> {
-        match self {
-            Self::Plain(_) => None,
-            Self::Fenced(guard) => Some(guard.fencing_token()),
-        }
-    }
-}
-
 /// Unlocks, and fails if the lock was lost before.
-fn release(guard: Rc<AnyGuard>) -> Result<()> {
+fn release(guard: Rc<LockGuard>) -> Result<()> {
     // This is the only strong reference: `CurrentLock` has weak ones, and upgrades them on this
     // thread only within its methods.
     match Rc::try_unwrap(guard) {
-        Ok(AnyGuard::Plain(guard)) => guard.unlock(),
-        Ok(AnyGuard::Fenced(guard)) => guard.unlock(),
+        Ok(guard) => guard.unlock(),
         // The last reference unlocks, and logs an error of the unlock.
-        Err(guard) => guard.lock().check(),
+        Err(guard) => guard.check(),
     }
 }

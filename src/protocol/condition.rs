@@ -128,7 +128,7 @@ impl ConditionKeys {
         self.keys(Call::new(&script::CONDITION_RENEW))
             .arg(waiter.as_str())
             .arg(place.as_millis().to_string())
-            .arg(if waits { "1" } else { "0" })
+            .flag(waits)
             .arg(&**self.lock.channel())
             .publishing_if(NO_RELEASE)
     }

@@ -10,15 +10,41 @@
 //! client that dies loses its place before that, when it is the next one: the scripts see that it
 //! does not listen any more.
 
-use redis::{RedisResult, Value};
+use redis::Value;
 
-use super::{AcquireReply, Protocol, Wish};
+use super::{Kind, PLAIN};
 use crate::base::key::{Family, LockKey};
 use crate::base::owner::OwnerId;
-use crate::script::{self, Call, Script};
+use crate::script::{self, Call};
 
-#[derive(Debug)]
-pub(crate) struct Fair;
+pub(crate) static FAIR: Kind = Kind {
+    name: "fair",
+    family: Family::FairLock,
+    is_joinable: false,
+    has_line: false,
+    to_acquire: &script::FAIR_ACQUIRE,
+    to_release: &script::FAIR_RELEASE,
+    to_leave: &script::FAIR_KEEP,
+    names: |key, client| key.with_channel(channels(&key) + &place(client)),
+    new_owner: OwnerId::of_fair_lock,
+    keys,
+    channel: |key| channels(key).into(),
+    wish: |call, keys, owner, wish| {
+        let call = call.arg(place(owner.client())).flag(wish.waits);
+        keys.iter().fold(call, |call, key| call.arg(channels(key)))
+    },
+    give_up: |key, client, _place| {
+        let call = keys(Call::new(&script::FAIR_LEAVE), key);
+        Some(call.arg(place(client)).arg(channels(key)).publishing())
+    },
+    grants: |reply| matches!(reply, Value::Int(0..)),
+    // A grant that was waited for is for the threads that waited when the client took its place.
+    turns: |reply, waiting| {
+        let others_wait = matches!(reply, Value::Int(1..));
+        waiting.or(others_wait.then_some(1))
+    },
+    ..PLAIN
+};
 
 /// The place of a client in the queues of all fair locks.
 fn place(client: &str) -> String {
@@ -30,105 +56,34 @@ fn channels(key: &LockKey) -> String {
     key.prefixed("redisson_lock__channel") + ":"
 }
 
-fn call(script: &'static std::sync::LazyLock<Script>, key: &LockKey) -> Call {
-    Call::new(script)
-        .key(key.key())
+fn keys(call: Call, key: &LockKey) -> Call {
+    call.key(key.key())
         .key(&key.prefixed("redisson_lock_queue"))
         .key(&key.prefixed("redisson_lock_timeout"))
-}
-
-impl Protocol for Fair {
-    fn names(&self, namespace: &str, name: &str, client: &str) -> LockKey {
-        let key = LockKey::of(Family::FairLock, namespace, name);
-        key.with_channel(channels(&key) + &place(client))
-    }
-
-    fn kind(&self) -> &'static str {
-        "fair"
-    }
-
-    fn grants(&self) -> fn(&Value) -> bool {
-        |reply| matches!(reply, Value::Int(0..))
-    }
-
-    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call {
-        // The call has one key, because this kind is not joinable.
-        let call = call(&script::FAIR_ACQUIRE, keys[0]).acquiring(self.grants());
-        call.arg(owner.as_str())
-            .arg(millis.to_string())
-            .arg(place(owner.client()))
-            .arg(if wish.waits { "1" } else { "0" })
-            .arg(channels(keys[0]))
-            // It releases nothing.
-            .publishing_if(|_| false)
-    }
-
-    fn owner(&self, client: &str) -> OwnerId {
-        OwnerId::of_fair_lock(client)
-    }
-
-    fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply> {
-        match reply {
-            Value::Int(0..) => Ok(AcquireReply::Granted(0..0)),
-            other => AcquireReply::held(other),
-        }
-    }
-
-    /// A grant that was waited for is for the threads that waited when the client took its place.
-    fn turns(&self, reply: &Value, waiting: Option<usize>) -> Option<usize> {
-        let others_wait = matches!(reply, Value::Int(1..));
-        waiting.or(others_wait.then_some(1))
-    }
-
-    fn release(&self, key: &LockKey, owner: &OwnerId) -> Call {
-        call(&script::FAIR_RELEASE, key)
-            .arg(owner.as_str())
-            .arg(channels(key))
-            .publishing()
-    }
-
-    fn leave(&self, key: &LockKey, owner: &OwnerId, millis: u64, name: &OwnerId) -> Call {
-        call(&script::FAIR_KEEP, key)
-            .arg(owner.as_str())
-            .arg(millis.to_string())
-            .arg(name.as_str())
-            .arg(channels(key))
-            .publishing()
-    }
-
-    fn give_up(&self, key: &LockKey, client: &str, _: Option<&str>) -> Option<Call> {
-        let call = call(&script::FAIR_LEAVE, key)
-            .arg(place(client))
-            .arg(channels(key));
-        Some(call.publishing())
-    }
-
-    fn is_joinable(&self) -> bool {
-        false
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::AcquireReply;
 
     #[test]
     fn replies_are_decoded() {
         let granted = AcquireReply::Granted(0..0);
         for others in [0, 3] {
             let reply = Value::Int(others);
-            assert_eq!(Fair.acquired(&reply).unwrap(), granted);
-            assert!(Fair.grants()(&reply));
-            assert_eq!(Fair.turns(&reply, None), (others > 0).then_some(1));
-            assert_eq!(Fair.turns(&reply, Some(4)), Some(4));
+            assert_eq!(FAIR.acquired(&reply).unwrap(), granted);
+            assert!((FAIR.grants)(&reply));
+            assert_eq!((FAIR.turns)(&reply, None), (others > 0).then_some(1));
+            assert_eq!((FAIR.turns)(&reply, Some(4)), Some(4));
         }
-        assert!(Fair.acquired(&Value::Nil).is_err());
-        assert!(!Fair.grants()(&Value::Nil));
+        assert!(FAIR.acquired(&Value::Nil).is_err());
+        assert!(!(FAIR.grants)(&Value::Nil));
     }
 
     #[test]
     fn a_client_listens_where_redisson_notifies_its_place() {
-        let key = Fair.names("", "a", "uuid");
+        let key = FAIR.names("", "a", "uuid");
         assert_eq!(&**key.channel(), "redisson_lock__channel:{a}:uuid:0");
         assert_eq!(channels(&key), "redisson_lock__channel:{a}:");
     }

@@ -1,70 +1,53 @@
 //! The fenced lock: a plain lock whose holds have tokens.
 
-use redis::{RedisResult, Value};
+use std::ops::Range;
 
-use super::{AcquireReply, Protocol, Wish, plain, unexpected};
-use crate::base::key::LockKey;
-use crate::base::owner::OwnerId;
-use crate::script::Call;
+use redis::Value;
+
+use super::Kind;
+use super::plain::{PLAIN, in_line};
 
 /// The largest number of tokens for a grant that other threads of the client wait for: enough for
 /// many hand-overs. The script reserves one token only while the tokens are ahead of the server's
 /// clock in microseconds.
-const BLOCK: u64 = 256;
+const BLOCK: &str = "256";
 
-#[derive(Debug)]
-pub(crate) struct Fenced;
+pub(crate) static FENCED: Kind = Kind {
+    name: "fenced",
+    is_joinable: false,
+    has_tokens: true,
+    wish: |call, keys, _owner, wish| {
+        let call = keys
+            .iter()
+            .fold(call, |call, key| call.key(&key.last_token()));
+        in_line(call, wish).arg(if wish.holds > 1 { BLOCK } else { "1" })
+    },
+    grants: |reply| tokens(reply).is_some(),
+    tokens: |reply| tokens(reply).unwrap_or_default(),
+    ..PLAIN
+};
 
-impl Protocol for Fenced {
-    fn kind(&self) -> &'static str {
-        "fenced"
+/// The reply that grants: the first token, and their number.
+fn tokens(reply: &Value) -> Option<Range<u64>> {
+    if let Value::Array(parts) = reply
+        && let [Value::Int(first @ 1..), Value::Int(count @ 1..)] = parts[..]
+    {
+        let first = first.unsigned_abs();
+        return Some(first..first + count.unsigned_abs());
     }
-
-    fn grants(&self) -> fn(&Value) -> bool {
-        |reply| matches!(reply, Value::Array(parts) if parts.len() == 2)
-    }
-
-    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call {
-        // The call has one key, because this kind is not joinable.
-        let tokens = if wish.holds > 1 { BLOCK } else { 1 };
-        plain::acquire(keys, (owner, millis), wish, Some(tokens), self.grants())
-    }
-
-    fn has_line(&self) -> bool {
-        true
-    }
-
-    fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply> {
-        match reply {
-            Value::Array(parts) if parts.len() == 2 => match parts[..] {
-                [Value::Int(first @ 1..), Value::Int(count @ 1..)] => {
-                    let first = first.unsigned_abs();
-                    Ok(AcquireReply::Granted(first..first + count.unsigned_abs()))
-                }
-                _ => Err(unexpected(reply)),
-            },
-            other => AcquireReply::held(other),
-        }
-    }
-
-    fn has_tokens(&self) -> bool {
-        true
-    }
-
-    fn is_joinable(&self) -> bool {
-        false
-    }
+    None
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::AcquireReply;
 
     #[test]
     fn replies_are_decoded() {
         let tokens = Value::Array(vec![Value::Int(7), Value::Int(3)]);
         assert_eq!(
-            Fenced.acquired(&tokens).unwrap(),
+            FENCED.acquired(&tokens).unwrap(),
             AcquireReply::Granted(7..10)
         );
         let owner = Value::BulkString("a:1".into());
@@ -75,14 +58,14 @@ mod tests {
             owner: "a:1".into(),
             rank: None,
         };
-        assert_eq!(Fenced.acquired(&held).unwrap(), expected);
-        assert!(!Fenced.grants()(&held) && Fenced.grants()(&tokens));
+        assert_eq!(FENCED.acquired(&held).unwrap(), expected);
+        assert!(!(FENCED.grants)(&held) && (FENCED.grants)(&tokens));
         for odd in [
             Value::Nil,
             Value::Array(vec![]),
             Value::Array(vec![Value::Int(0), Value::Int(1)]),
         ] {
-            assert!(Fenced.acquired(&odd).is_err(), "no token: {odd:?}");
+            assert!(FENCED.acquired(&odd).is_err(), "no token: {odd:?}");
         }
     }
 }

@@ -117,7 +117,7 @@ impl NumberKey<'_> {
             .arg(ask.left_over.to_string());
         once(call, copy)
             .arg(ask.place.unwrap_or_default())
-            .arg(if ask.waits { "1" } else { "0" })
+            .flag(ask.waits)
             .arg(ask.others.to_string())
             .acquiring(|reply| matches!(reply, Value::Int(1..)))
             // It releases nothing.
@@ -161,7 +161,7 @@ fn identified(call: Call, id: &RequestId<'_>) -> Call {
 }
 
 fn once(call: Call, copy: RequestCopy<'_>) -> Call {
-    identified(call, copy.id).arg(if copy.is_repeated { "1" } else { "0" })
+    identified(call, copy.id).flag(copy.is_repeated)
 }
 
 /// The reply to [`take`](NumberKey::take).

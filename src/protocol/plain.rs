@@ -1,62 +1,46 @@
 //! The plain lock: a hash of owner to hold count.
 
-use redis::{RedisResult, Value};
+use redis::Value;
 
-use super::{AcquireReply, Protocol, Wish};
-use crate::base::key::LockKey;
+use super::{AcquireReply, Kind, Wish};
+use crate::base::key::Family;
 use crate::base::owner::OwnerId;
 use crate::script::{self, Call};
 
-#[derive(Debug)]
-pub(crate) struct Plain;
+pub(crate) static PLAIN: Kind = Kind {
+    name: "reentrant",
+    family: Family::Lock,
+    is_shared: false,
+    is_exclusive: true,
+    is_joinable: true,
+    has_tokens: false,
+    has_line: true,
+    to_acquire: &script::ACQUIRE,
+    to_release: &script::RELEASE,
+    to_leave: &script::LEAVE,
+    to_renew: &script::RENEW,
+    to_inspect: (&script::INSPECT, ""),
+    names: |names, _client| names,
+    new_owner: OwnerId::new,
+    keys: |call, key| call.key(key.key()),
+    written: |owner| owner.as_str().as_bytes().into(),
+    channel: |key| (&**key.channel()).into(),
+    wish: |call, _keys, _owner, wish| in_line(call, wish).arg(""),
+    largest_count: Some(u32::MAX),
+    give_up: |key, _client, place| place.map(|place| script::leave_line(key, place, false)),
+    grants: |reply| *reply == Value::Nil,
+    tokens: |_| 0..0,
+    refused: AcquireReply::held,
+    turns: |_, _| None,
+    has_no_owner: |_| false,
+    listens: |_| false,
+};
 
-/// An acquire of these locks, or of one lock with at most `tokens` tokens.
-pub(super) fn acquire(
-    keys: &[&LockKey],
-    (owner, millis): (&OwnerId, u64),
-    wish: &Wish,
-    tokens: Option<u64>,
-    grants: fn(&Value) -> bool,
-) -> Call {
-    let call = Call::new(&script::ACQUIRE).acquiring(grants);
-    let call = keys.iter().fold(call, |call, key| call.key(key.key()));
-    let call = match (tokens, keys) {
-        (Some(_), [key, ..]) => call.key(&key.last_token()),
-        _ => call,
-    };
-    let (place, waits) = wish.in_line();
-    call.arg(owner.as_str())
-        .arg(itoa::Buffer::new().format(millis))
-        .arg(place)
-        .arg(waits)
-        .arg(tokens.map(|tokens| tokens.to_string()).unwrap_or_default())
-        // It releases nothing.
-        .publishing_if(|_| false)
-}
-
-impl Protocol for Plain {
-    fn kind(&self) -> &'static str {
-        "reentrant"
-    }
-
-    fn grants(&self) -> fn(&Value) -> bool {
-        |reply| *reply == Value::Nil
-    }
-
-    fn acquire(&self, keys: &[&LockKey], owner: &OwnerId, millis: u64, wish: &Wish) -> Call {
-        acquire(keys, (owner, millis), wish, None, self.grants())
-    }
-
-    fn has_line(&self) -> bool {
-        true
-    }
-
-    fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply> {
-        match reply {
-            Value::Nil => Ok(AcquireReply::Granted(0..0)),
-            other => AcquireReply::held(other),
-        }
-    }
+/// Two arguments: the place in the line, or an empty string; and 1 if the caller waits there.
+pub(super) fn in_line(call: Call, wish: &Wish) -> Call {
+    let place = wish.place.as_deref();
+    call.arg(place.unwrap_or_default())
+        .flag(place.is_some() && wish.waits)
 }
 
 #[cfg(test)]
@@ -82,13 +66,13 @@ mod tests {
                 owner,
                 rank,
             };
-            assert_eq!(Plain.acquired(&reply).unwrap(), expected);
+            assert_eq!(PLAIN.acquired(&reply).unwrap(), expected);
         }
         let granted = AcquireReply::Granted(0..0);
-        assert_eq!(Plain.acquired(&Value::Nil).unwrap(), granted);
+        assert_eq!(PLAIN.acquired(&Value::Nil).unwrap(), granted);
         let short = Value::Array(vec![Value::Int(7), Value::Int(1)]);
         for odd in [Value::Okay, short, Value::Array(held(7, 0))] {
-            assert!(Plain.acquired(&odd).is_err(), "{odd:?}");
+            assert!(PLAIN.acquired(&odd).is_err(), "{odd:?}");
         }
     }
 }

@@ -14,8 +14,8 @@ pub(crate) enum Verdict {
     /// Redis had the lock for this client, and executed the request.
     Done {
         /// After a release: the number of clients that received the message on the channel for
-        /// releases.
-        listeners: u32,
+        /// releases; `None` if there was no message, because readers are left.
+        listeners: Option<u32>,
         /// After a release: a client that waits in the line of the lock was called.
         is_called: bool,
     },
@@ -33,8 +33,12 @@ pub(crate) fn verdict(reply: &Value) -> RedisResult<Verdict> {
         Value::Int(0) => Ok(Verdict::Lost(LostReason::Deleted)),
         Value::Int(-1) => Ok(Verdict::Lost(LostReason::Taken)),
         Value::Int(done @ 1..) => Ok(Verdict::Done {
-            listeners: u32::try_from((done - 1) / 2).unwrap_or(u32::MAX),
+            listeners: Some(u32::try_from((done - 1) / 2).unwrap_or(u32::MAX)),
             is_called: done % 2 == 0,
+        }),
+        Value::Int(unpublished @ (-2 | -3)) => Ok(Verdict::Done {
+            listeners: None,
+            is_called: *unpublished == -3,
         }),
         other => Err(unexpected(other)),
     }
@@ -69,7 +73,7 @@ impl Inspected {
     }
 }
 
-/// The reply to [`inspect`](crate::script::inspect).
+/// The reply to [`inspect`](super::Kind::inspect).
 pub(crate) fn inspected(reply: Value) -> RedisResult<Option<Inspected>> {
     let found: Option<(i64, String, u32, u32)> = redis::from_redis_value(reply)?;
     Ok(found.map(|(pttl, owner, hold_count, readers)| Inspected {
@@ -92,26 +96,20 @@ pub(crate) fn found<'k>(
     error: &RedisError,
 ) -> Option<(&'k LockKey, String)> {
     let first = locks.clone().next()?;
-    let Some((subject, what)) = error.detail().and_then(|detail| detail.split_once(": ")) else {
-        let found = format!("a value that is not a hash in the key {:?}", first.key());
-        return Some((first, found));
+    let detail = error.detail().and_then(|detail| detail.split_once(": "));
+    let (subject, what) = detail.unwrap_or(("lock", "a value that is not a hash"));
+    let (lock, key) = match subject {
+        "condition" => return Some((first, what.into())),
+        "token" => (first, format!("token key {:?}", first.last_token())),
+        "leases" => (first, format!("key {:?}", first.leases())),
+        lock => {
+            let number = lock.strip_prefix("lock ");
+            let number = number.and_then(|number| number.parse().ok()).unwrap_or(1);
+            let lock = locks.nth(usize::max(number, 1) - 1).unwrap_or(first);
+            (lock, format!("key {:?}", lock.key()))
+        }
     };
-    if subject == "token" {
-        let found = format!("{what} in the token key {:?}", first.last_token());
-        return Some((first, found));
-    }
-    if subject == "leases" {
-        let found = format!("{what} in the key {:?}", first.leases());
-        return Some((first, found));
-    }
-    if subject == "condition" {
-        return Some((first, what.into()));
-    }
-    let number = subject
-        .strip_prefix("lock ")
-        .and_then(|number| number.parse().ok());
-    let lock = locks.nth(number.unwrap_or(1).max(1) - 1).unwrap_or(first);
-    Some((lock, format!("{what} in the key {:?}", lock.key())))
+    Some((lock, format!("{what} in the {key}")))
 }
 
 /// Tells from the error of a script (`WRONGTYPE kind 2: it is in use as a fair lock, ...`) which of
@@ -140,12 +138,19 @@ mod tests {
     #[test]
     fn verdicts_are_decoded() {
         let done = |listeners, is_called| Verdict::Done {
-            listeners,
+            listeners: Some(listeners),
             is_called,
         };
         assert_eq!(verdict(&Value::Int(1)).unwrap(), done(0, false));
         assert_eq!(verdict(&Value::Int(2)).unwrap(), done(0, true));
         assert_eq!(verdict(&Value::Int(7)).unwrap(), done(3, false));
+        for (reply, is_called) in [(-2, false), (-3, true)] {
+            let unpublished = Verdict::Done {
+                listeners: None,
+                is_called,
+            };
+            assert_eq!(verdict(&Value::Int(reply)).unwrap(), unpublished);
+        }
         for (reply, reason) in [(0, LostReason::Deleted), (-1, LostReason::Taken)] {
             let lost = Verdict::Lost(reason);
             assert_eq!(verdict(&Value::Int(reply)).unwrap(), lost);
@@ -153,7 +158,7 @@ mod tests {
         let two = Value::Array(vec![Value::Int(1), Value::Int(0)]);
         let lost = Verdict::Lost(LostReason::Deleted);
         assert_eq!(verdicts(&two, 2).unwrap()[..], [done(0, false), lost]);
-        for odd in [Value::Okay, Value::Int(-2), Value::Array(vec![])] {
+        for odd in [Value::Okay, Value::Int(-4), Value::Array(vec![])] {
             assert!(verdict(&odd).is_err(), "{odd:?}");
             assert!(verdicts(&odd, 1).is_err(), "{odd:?}");
         }

@@ -227,7 +227,8 @@ impl<'r, 'q> Attempt<'r, 'q> {
         server.failed(&error, true, exchange.sent.sent_at);
         let state = &mut self.requests[place];
         if action == RetryAction::SendSource && !state.by_source {
-            (state.by_source, state.needs_source) = (true, true);
+            state.by_source = true;
+            state.again = Some(Arc::clone(server));
             // Not the error of the call, if there is no time to send the source.
             let error = io::Error::from(io::ErrorKind::TimedOut);
             state.outcome = Some(Err(Failure::Redis(error.into())));
@@ -275,8 +276,16 @@ impl<'r, 'q> Attempt<'r, 'q> {
         let call = request.call().clone();
         let copy = copy.map(|copy| (copy, &call));
         request.lost_copies.lost(&exchange.server, copy);
-        request.is_stale = !error.is_timeout() && exchange.sent.is_stale();
+        let is_stale = !error.is_timeout() && exchange.sent.is_stale();
         self.fail(place, Failure::Redis(error));
+        // The watchdog repeats its requests itself, soon.
+        if is_stale && self.purpose == Purpose::Caller {
+            let request = &mut self.requests[place];
+            let is_first = !std::mem::replace(&mut request.is_resent, true);
+            if is_first && request.is_repeatable() {
+                request.again = Some(Arc::clone(&exchange.server));
+            }
+        }
     }
 
     /// Waits until enough replicas have the locks that were taken on this connection.
@@ -322,15 +331,9 @@ impl<'r, 'q> Attempt<'r, 'q> {
         if !matches!(request.outcome, Some(Err(_))) || self.until.is_past() {
             return None;
         }
-        if std::mem::take(&mut request.needs_source) {
-            return request.server.clone();
-        }
-        // The watchdog repeats its requests itself, soon.
-        let is_stale = std::mem::take(&mut request.is_stale) && self.purpose == Purpose::Caller;
-        if is_stale && !request.is_resent && request.is_repeatable() {
-            request.is_resent = true;
+        if let Some(server) = request.again.take() {
             request.replace_call(|| (self.next_call)(place));
-            return request.server.clone();
+            return Some(server);
         }
         let server = Arc::clone(&request.redirect.as_ref()?.server);
         // Its requests follow when the exchange that is under way is over.
@@ -351,7 +354,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
 
     pub(super) fn fail(&mut self, place: usize, failure: Failure) {
         let request = &mut self.requests[place];
-        request.redirect = None;
+        (request.redirect, request.again) = (None, None);
         request.outcome = Some(Err(failure));
     }
 }

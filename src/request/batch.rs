@@ -155,7 +155,10 @@ fn straight(request: &Request<'_>, until: Moment) -> Result<Reply, Option<Box<Ex
                 return Err(None);
             }
             let server = client.topology.known(lock).ok_or(None)?;
-            let link = server.links.open_link(1, now).ok_or(None)?;
+            let link = server
+                .links(Purpose::Caller)
+                .open_link(1, now)
+                .ok_or(None)?;
             let sent = link.send(1, now, |out| out.call(call, false));
             Exchange::of_one(server, sent)
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redis::{ErrorKind, RedisError, RedisResult, Value};
+use redis::{RedisResult, Value};
 
 use super::attempt::Attempt;
 use super::client::RedisClient;
@@ -74,15 +74,7 @@ impl BatchClient {
                 _ => {}
             }
         }
-        let cause = match state.outcome {
-            Some(Ok((reply, asked))) => return (Ok(reply), asked),
-            Some(Err(Failure::Redis(error))) => return (Err(error), Moment::NEVER),
-            Some(Err(Failure::NoServer(cause))) => cause.to_string(),
-            Some(Err(Failure::Final(error))) => error.to_string(),
-            Some(Err(Failure::NoSlot)) | None => "it was not sent in time".into(),
-        };
-        let error = RedisError::from((ErrorKind::Io, "no server replied", cause));
-        (Err(error), Moment::NEVER)
+        state.into_replied()
     }
 
     /// Whether the server that has the lock, as far as is known, did not reply to the last request.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{RedisError, RedisResult, Value};
+use redis::{RedisError, RedisResult};
 
 use crate::base::call_budget::{CallBudget, GRACE};
 use crate::base::clock::Moment;
@@ -15,13 +15,9 @@ use crate::error::{Cause, Error};
 use crate::protocol;
 use crate::topology::Topology;
 use crate::transport::health::Health;
-use crate::transport::link::{Link, Outcome};
-use crate::transport::links::Purpose;
+use crate::transport::link::Link;
 use crate::transport::retry_action::RetryAction;
-use crate::transport::server::{Server, report};
-
-/// The longest time for a message that only saves other threads time.
-const HINT_TIMEOUT: Duration = Duration::from_millis(250);
+use crate::transport::server::report;
 
 /// The way to Redis for the threads that call the client.
 #[derive(Debug)]
@@ -89,42 +85,10 @@ impl RedisClient {
         let for_reply = self.command_timeout.min((left - time).max(GRACE));
         // Redis counts for each connection separately. Zero would mean no timeout.
         let millis = time.as_millis().max(1).to_string();
-        let wait = redis::cmd("WAIT")
-            .arg(wanted)
-            .arg(millis)
-            .get_packed_command();
         let end = Moment::now().after(time.saturating_add(for_reply));
-        let confirmed: u32 = redis::from_redis_value(reply_of(link.ask(&wait, end))?)?;
+        let reply = link.ask_one(redis::cmd("WAIT").arg(wanted).arg(millis), end)?;
+        let confirmed: u32 = redis::from_redis_value(reply)?;
         Ok((confirmed < wanted).then_some(confirmed))
-    }
-
-    /// Announces a release at the server from which the lock is migrating, because waiting threads
-    /// may still listen there.
-    pub(super) fn announce_at(&self, from: &Server, lock: &LockKey, reply_by: Moment) {
-        let time = HINT_TIMEOUT.min(reply_by.left());
-        let command = from.node.publish().command();
-        let _ = self.publish(from, command, lock.channel(), "0", time);
-    }
-
-    /// Publishes a message by this command at the server, once and within `time`.
-    pub(crate) fn publish(
-        &self,
-        server: &Server,
-        command: &str,
-        channel: &str,
-        text: &str,
-        time: Duration,
-    ) -> RedisResult<()> {
-        let deadline = Moment::now().after(time);
-        let time = || self.connect_timeout.min(time);
-        let link = server.links.link(&server.node, Purpose::Caller, 1, time)?;
-        let message = redis::cmd(command)
-            .arg(channel)
-            .arg(text)
-            .get_packed_command();
-        let until = deadline.min(Moment::now().after(self.command_timeout));
-        let mut sent = link.send(1, Moment::now(), |out| out.command(&message));
-        reply_of(sent.only_outcome(until, Duration::MAX)).map(drop)
     }
 
     /// The error of a call that got no reply in its time.
@@ -184,14 +148,5 @@ impl RedisClient {
                 cause: error.into(),
             },
         }
-    }
-}
-
-/// The reply, or the error of a request without one.
-pub(super) fn reply_of(outcome: Option<Outcome>) -> RedisResult<Value> {
-    match outcome {
-        Some(Outcome::Replied(reply, _)) => reply,
-        Some(Outcome::Broken(error)) => Err(error),
-        None => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
     }
 }

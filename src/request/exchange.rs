@@ -1,4 +1,4 @@
-//! Requests that were sent together to one server, and how one is sent.
+//! Requests that were sent together to one server.
 
 use std::sync::Arc;
 
@@ -6,7 +6,6 @@ use redis::RedisError;
 
 use crate::base::clock::Moment;
 use crate::base::list::List;
-use crate::script::Call;
 use crate::transport::exclusive::Checkout;
 use crate::transport::link::Sent;
 use crate::transport::server::Server;
@@ -23,15 +22,6 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Appends one call to a link that is open, for another thread, which waits for the reply. `None`
-    /// if a link has to be opened: a busy one may be slow.
-    pub(super) fn append_for_other(server: Arc<Server>, call: &Call) -> Option<Self> {
-        let now = Moment::now();
-        let link = server.links.open_link(1, now)?;
-        let sent = link.append(1, now, |out| out.call(call, false));
-        Some(Self::of_one(server, sent))
-    }
-
     /// One request to this server.
     pub(super) fn of_one(server: Arc<Server>, sent: Sent) -> Self {
         Self {

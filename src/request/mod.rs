@@ -1,6 +1,10 @@
 //! Requests about locks: sent to the server that has the lock, redirected, and repeated until there
 //! is a clear reply or no time left.
 //!
+//! A request of one call can be one of many: to the servers of a majority, of which the slow ones
+//! delay no other, or to the servers of a cluster. What became of each copy is followed, because a
+//! copy without a reply may still be executed. So this room is larger than sending and receiving.
+//!
 //! | file | duty |
 //! |---|---|
 //! | `client` | settings and errors of the calls of one client |
@@ -11,15 +15,15 @@
 //! | `batch` | repeats attempts: for one request, for several, for a majority |
 //! | `prepared` | a request that the subscriber thread sends for a waiting thread |
 //! | `batch_client` | the requests of the watchdog |
-//! | `ping` | the health check |
+//! | `command` | commands about no lock: the health check, and messages |
 //! | `reply` | what a call returns, and the copies that may still be executed |
 
 mod attempt;
 mod batch;
 mod batch_client;
 mod client;
+mod command;
 mod exchange;
-mod ping;
 mod prepared;
 mod reply;
 mod route;

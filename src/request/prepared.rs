@@ -16,10 +16,13 @@ use parking_lot::Mutex;
 use super::client::RedisClient;
 use super::exchange::Exchange;
 use super::reply::LostCopies;
+use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::test_clock::{ClientClock, Entered};
 use crate::script::Call;
 use crate::topology::Topology;
+use crate::transport::links::Purpose;
+use crate::transport::server::Server;
 
 /// A request that is sent at most once: by the subscriber thread, or by the waiting thread itself.
 #[derive(Debug)]
@@ -58,32 +61,28 @@ impl Prepared {
         &self.call
     }
 
-    /// After a message: sends the request if a link is open. Does not wait for one. The caller
-    /// drops the result when it has woken the thread.
+    /// After a message: sends the request if a link is open. Does not wait for one: a busy one may
+    /// be slow. The caller drops the result when it has woken the thread.
     pub(crate) fn send(&self) -> Entered {
         let entered = Entered::by_own_thread(&self.clock);
         let mut state = self.state.lock();
-        let link = match *state {
+        match *state {
             State::Unsent => {
                 *state = State::Over;
+                let now = Moment::now();
                 let server = self.topology.known(&self.lock);
-                let appended =
-                    server.and_then(|server| Exchange::append_for_other(server, &self.call));
-                appended.map(|exchange| {
-                    let link = Arc::clone(&exchange.sent.link);
-                    *state = State::Sent(exchange);
-                    link
-                })
+                let open = |server: &Arc<Server>| server.links(Purpose::Caller).open_link(1, now);
+                if let Some(server) = server
+                    && let Some(link) = open(&server)
+                {
+                    let sent = link.append(1, now, |out| out.call(&self.call, false));
+                    *state = State::Sent(Exchange::of_one(server, sent));
+                    drop(state);
+                    link.flush();
+                }
             }
-            State::Sent(_) => {
-                self.is_outdated.store(true, Ordering::Relaxed);
-                None
-            }
-            State::Over => None,
-        };
-        drop(state);
-        if let Some(link) = link {
-            link.flush();
+            State::Sent(_) => self.is_outdated.store(true, Ordering::Relaxed),
+            State::Over => {}
         }
         entered
     }

@@ -97,8 +97,7 @@ impl LostCopies {
     pub(crate) fn compensate(mut self, call: &Call) {
         self.settle();
         for lost in self.followed {
-            lost.copy
-                .follow(|publish, packed| call.pack_by_source(publish, packed));
+            lost.copy.follow(call);
         }
     }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::attempt::Attempt;
-use super::client::RedisClient;
 use super::state::{Failure, Request};
 use crate::base::list::List;
 use crate::transport::server::Server;
@@ -14,7 +13,7 @@ pub(super) struct Group {
     pub(super) server: Arc<Server>,
 }
 
-impl<'q> Attempt<'_, 'q> {
+impl Attempt<'_, '_> {
     /// Groups the requests by server; those of unknown servers are separate. A request that cannot
     /// be sent gets its outcome here.
     pub(super) fn groups(&mut self) -> (List<Group>, List<usize>) {
@@ -32,15 +31,16 @@ impl<'q> Attempt<'_, 'q> {
                 self.fail(place, Failure::NoServer(cause.into()));
                 continue;
             }
+            if let Some(to) = &state.redirect {
+                let server = Arc::clone(&to.server);
+                self.add(&mut groups, place, server);
+                continue;
+            }
             if let Err(error) = client.topology.check(lock) {
                 self.fail(place, Failure::Final(error));
                 continue;
             }
-            let server = match &state.redirect {
-                Some(to) => Some(Arc::clone(&to.server)),
-                None => client.topology.known(lock),
-            };
-            match server {
+            match client.topology.known(lock) {
                 Some(server) => self.add(&mut groups, place, server),
                 None => unknown.push(place),
             }
@@ -85,27 +85,23 @@ impl<'q> Attempt<'_, 'q> {
     /// Looks up unknown servers. One look-up covers all locks of a client, and a failed one is not
     /// repeated.
     pub(super) fn look_up(&mut self, unknown: &[usize], groups: &mut List<Group>) {
-        let mut clients: Vec<&'q RedisClient> = Vec::new();
-        for client in unknown.iter().map(|&place| self.client(place)) {
-            if clients.iter().all(|known| !std::ptr::eq(*known, client)) {
-                clients.push(client);
-            }
-        }
-        for (tried, client) in clients.iter().enumerate() {
+        let mut unknown = unknown.to_vec();
+        unknown.sort_by_key(|&place| std::ptr::from_ref(self.client(place)));
+        let is_of_one =
+            |&one: &usize, &other: &usize| std::ptr::eq(self.client(one), self.client(other));
+        let by_client: Vec<&[usize]> = unknown.chunk_by(is_of_one).collect();
+        for (tried, places) in by_client.iter().enumerate() {
             let mut failed: Option<String> = None;
-            for &place in unknown {
-                if !std::ptr::eq(self.client(place), *client) {
-                    continue;
-                }
+            for &place in *places {
                 if let Some(cause) = &failed {
                     let cause = cause.clone().into();
                     self.fail(place, Failure::NoServer(cause));
                     continue;
                 }
-                let lock = self.requests[place].request.lock;
+                let Request { client, lock, .. } = self.requests[place].request;
                 let at_hand = groups.iter().map(|group| group.places.len()).sum();
-                let longest = client.connect_timeout;
-                let time = self.share(place, longest, clients.len() - tried, at_hand);
+                let untried = by_client.len() - tried;
+                let time = self.share(place, client.connect_timeout, untried, at_hand);
                 match client.topology.server(lock, time) {
                     Ok(server) => self.add(groups, place, server),
                     Err(error) => {

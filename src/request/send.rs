@@ -66,7 +66,7 @@ impl Attempt<'_, '_> {
     /// leave it unknown whether a request was executed that must not be repeated, so it is checked
     /// before.
     fn open_link(&self, group: &Group) -> Option<Arc<Link>> {
-        if self.purpose == Purpose::Watchdog || self.is_exclusive(group) {
+        if self.is_exclusive(group) {
             return None;
         }
         let requests = group.places.len();
@@ -75,7 +75,7 @@ impl Attempt<'_, '_> {
         let timeout = self.client(group.places[0]).command_timeout;
         loop {
             let now = Moment::now();
-            let link = group.server.links.open_link(requests, now)?;
+            let link = group.server.links(self.purpose).open_link(requests, now)?;
             let until = self.until.min(now.after(timeout));
             if is_repeatable || link.is_alive(until) {
                 return Some(link);
@@ -103,8 +103,8 @@ impl Attempt<'_, '_> {
             (chosen.map(|own| (Arc::clone(&own), Some(own))), time)
         } else {
             let time = time(client.connect_timeout);
-            let (node, purpose) = (&server.node, self.purpose);
-            let link = server.links.link(node, purpose, requests, || time);
+            let links = server.links(self.purpose);
+            let link = links.link(&server.node, requests, || time);
             (link.map(|link| (link, None)).map_err(Some), time)
         };
         carrier.inspect_err(|error| {
@@ -129,7 +129,8 @@ impl Attempt<'_, '_> {
         }
         for &place in &group.places {
             self.requests[place].server = Some(Arc::clone(&group.server));
-            let failure = error.clone().map_or(Failure::NoSlot, Failure::Redis);
+            let in_use = || Failure::NoServer("all connections of the pool are in use".into());
+            let failure = error.clone().map_or_else(in_use, Failure::Redis);
             self.fail(place, failure);
         }
     }

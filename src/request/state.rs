@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redis::{RedisError, Value};
+use redis::{ErrorKind, RedisError, RedisResult, Value};
 
 use super::client::RedisClient;
 use super::exchange::Exchange;
@@ -66,7 +66,7 @@ pub(crate) struct Enough {
 /// Why one attempt brought no reply.
 #[derive(Debug)]
 pub(super) enum Failure {
-    NoSlot,
+    /// It was not sent.
     NoServer(Cause),
     Redis(RedisError),
     /// Another attempt would fail, too.
@@ -100,8 +100,6 @@ pub(super) struct RequestState<'q> {
     pub(super) under_way: Option<Exchange>,
     /// Sends the source of the script, and not its hash.
     pub(super) by_source: bool,
-    /// It is sent again at once, by the source: the server did not know the script.
-    pub(super) needs_source: bool,
     /// Replaces the request's own call after a copy of that got no reply.
     newer: Option<Call>,
     /// The server that it was sent to last.
@@ -114,10 +112,11 @@ pub(super) struct RequestState<'q> {
     pub(super) lost_copies: LostCopies,
     /// Too few replicas have the lock: this many.
     pub(super) unreplicated: Option<u32>,
-    /// The connection of the last copy had been idle, and was cut then or with that copy on it, or
-    /// it was cut before the reply to its name.
-    pub(super) is_stale: bool,
-    /// It was sent again because of that, since the last pause.
+    /// The server that gets another copy at once. It did not know the script, or the connection of
+    /// the last copy had been idle and was cut then or with that copy on it, or it was cut before
+    /// the reply to its name.
+    pub(super) again: Option<Arc<Server>>,
+    /// It was sent again because of a cut connection, since the last pause.
     pub(super) is_resent: bool,
     /// The number of lost copies when the call was replaced last.
     replaced_after: u32,
@@ -134,7 +133,6 @@ impl<'q> RequestState<'q> {
             request,
             under_way: request.prepared.and_then(Prepared::take),
             by_source: false,
-            needs_source: false,
             newer: None,
             server: None,
             redirect: None,
@@ -142,11 +140,23 @@ impl<'q> RequestState<'q> {
             redirections: 0,
             lost_copies: LostCopies::default(),
             unreplicated: None,
-            is_stale: false,
+            again: None,
             is_resent: false,
             replaced_after: 0,
             outcome: None,
             cause: None,
+        }
+    }
+
+    /// A request to this server, whether or not that has the lock.
+    pub(super) fn to(request: &'q Request<'q>, server: &Arc<Server>) -> Self {
+        let redirect = Redirect {
+            server: Arc::clone(server),
+            asking: false,
+        };
+        Self {
+            redirect: Some(redirect),
+            ..Self::new(request)
         }
     }
 
@@ -192,10 +202,6 @@ impl<'q> RequestState<'q> {
         };
         match failure {
             Failure::NoServer(cause) => self.cause = Some(cause),
-            Failure::NoSlot => {
-                let cause = || "all connections of the pool are in use".into();
-                self.cause.get_or_insert_with(cause);
-            }
             // An earlier error reply says more than a timeout.
             Failure::Redis(error) if error.is_timeout() => {
                 self.cause
@@ -228,7 +234,8 @@ impl<'q> RequestState<'q> {
             && self.call().has_released(reply)
         {
             let Request { client, lock, .. } = self.request;
-            client.announce_at(from, lock, reply_by);
+            let release = (from.node.publish().command(), &**lock.channel(), "0");
+            let _ = client.publish(from, release, reply_by.left());
         }
     }
 
@@ -237,6 +244,19 @@ impl<'q> RequestState<'q> {
         let cause = cause.unwrap_or_else(|| "no reply in time".into());
         let Request { client, lock, .. } = self.request;
         client.unavailable(lock, budget, cause)
+    }
+
+    /// The reply or why there is none, and the moment before the request was sent.
+    pub(super) fn into_replied(self) -> (RedisResult<Value>, Moment) {
+        let cause = match self.outcome {
+            Some(Ok((reply, asked))) => return (Ok(reply), asked),
+            Some(Err(Failure::Redis(error))) => return (Err(error), Moment::NEVER),
+            Some(Err(Failure::NoServer(cause))) => cause.to_string(),
+            Some(Err(Failure::Final(error))) => error.to_string(),
+            None => "it was not sent in time".into(),
+        };
+        let error = RedisError::from((ErrorKind::Io, "no server replied", cause));
+        (Err(error), Moment::NEVER)
     }
 
     pub(super) fn finish(&mut self, budget: &CallBudget) -> Result<Reply, NoReply> {

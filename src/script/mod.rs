@@ -4,9 +4,12 @@ use std::sync::LazyLock;
 
 use redis::Value;
 
+mod source;
+
 use crate::base::key::LockKey;
 
-/// A script in `lua/`. Its header documents its keys, arguments and replies.
+/// A script in `lua/`. Its header documents its keys, arguments and replies. `source` adds the
+/// shared files that it requires.
 #[derive(Debug)]
 pub(crate) struct Script {
     /// The first arguments of a call by the hash, in the bytes of the protocol of Redis.
@@ -16,7 +19,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    fn new(source: &str) -> Self {
+    pub(crate) fn new(source: &str) -> Self {
         let packed = |arguments: [&str; 2]| {
             let mut packed = Vec::new();
             for argument in arguments {
@@ -36,58 +39,54 @@ pub(crate) fn hash_of(source: &[u8]) -> String {
     sha1_smol::Sha1::from(source).digest().to_string()
 }
 
-/// Each script is its file, after the files with functions that it shares with other scripts.
 macro_rules! scripts {
-    ($($name:ident = $($file:literal)+),+ $(,)?) => {
+    ($($name:ident = $file:literal),+ $(,)?) => {
         $(pub(crate) static $name: LazyLock<Script> = LazyLock::new(|| {
-            Script::new(concat!($(include_str!(concat!("../../lua/", $file))),+))
+            Script::new(&source::joined(include_str!(concat!("../../lua/", $file, ".lua"))))
         });)+
 
-        /// The files and sources of all scripts. The last file gives a script its name.
-        #[cfg(feature = "testing")]
-        const FILES: &[(&[&str], &str)] = &[
-            $((&[$($file),+], concat!($(include_str!(concat!("../../lua/", $file))),+))),+
-        ];
+        /// The names and texts of all scripts, without the shared files.
+        #[cfg(any(test, feature = "testing"))]
+        const SCRIPTS: &[(&str, &str)] = &[$(
+            ($file, include_str!(concat!("../../lua/", $file, ".lua")))
+        ),+];
     };
 }
 
 scripts! {
-    ACQUIRE = "shared/line_of.lua" "shared/acquire_free.lua" "shared/tagged.lua" "shared/wrong_type.lua" "shared/holder_of.lua" "shared/kinds.lua" "shared/line.lua" "shared/lines.lua" "acquire.lua",
-    RELEASE = "shared/line_of.lua" "shared/release_alone.lua" "shared/line.lua" "release.lua",
-    LEAVE = "shared/line_of.lua" "shared/line.lua" "leave.lua",
-    LINE_LEAVE = "shared/wrong_type.lua" "shared/holder_of.lua" "shared/kinds.lua" "shared/line_of.lua" "shared/line.lua" "shared/permit_line.lua" "line_leave.lua",
-    RENEW = "renew.lua",
-    FAIR_ACQUIRE = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/holder_of.lua" "shared/kinds.lua" "shared/fair_head.lua" "fair_acquire.lua",
-    FAIR_RELEASE = "shared/now_millis.lua" "shared/fair_head.lua" "fair_release.lua",
-    FAIR_KEEP = "shared/now_millis.lua" "shared/fair_head.lua" "fair_keep.lua",
-    FAIR_LEAVE = "shared/now_millis.lua" "shared/fair_head.lua" "fair_leave.lua",
-    INSPECT = "shared/wrong_type.lua" "shared/holder_of.lua" "shared/tagged.lua" "shared/read_write.lua" "inspect.lua",
-    FORCE_UNLOCK = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/holder_of.lua" "shared/fair_head.lua" "shared/tagged.lua" "shared/line_of.lua" "shared/line.lua" "shared/read_write.lua" "force_unlock.lua",
-    READ_ACQUIRE = "shared/wrong_type.lua" "shared/tagged.lua" "shared/kinds.lua" "shared/line_of.lua" "shared/line.lua" "shared/read_write.lua" "read_acquire.lua",
-    READ_RELEASE = "shared/wrong_type.lua" "shared/tagged.lua" "shared/kinds.lua" "shared/line_of.lua" "shared/line.lua" "shared/read_write.lua" "read_release.lua",
-    READ_LEAVE = "shared/wrong_type.lua" "shared/tagged.lua" "shared/kinds.lua" "shared/line_of.lua" "shared/line.lua" "shared/read_write.lua" "read_leave.lua",
-    READ_RENEW = "shared/wrong_type.lua" "shared/tagged.lua" "shared/read_write.lua" "read_renew.lua",
-    WRITE_ACQUIRE = "shared/wrong_type.lua" "shared/tagged.lua" "shared/kinds.lua" "shared/line_of.lua" "shared/line.lua" "shared/read_write.lua" "write_acquire.lua",
-    WRITE_RELEASE = "shared/wrong_type.lua" "shared/tagged.lua" "shared/kinds.lua" "shared/line_of.lua" "shared/line.lua" "shared/read_write.lua" "write_release.lua",
-    WRITE_LEAVE = "shared/wrong_type.lua" "shared/tagged.lua" "shared/kinds.lua" "shared/line_of.lua" "shared/line.lua" "shared/read_write.lua" "write_leave.lua",
-    READ_WRITE_INSPECT = "shared/wrong_type.lua" "shared/tagged.lua" "shared/read_write.lua" "read_write_inspect.lua",
-    TAKE_PERMITS = "shared/wrong_type.lua" "shared/number_of.lua" "shared/once.lua" "shared/line_of.lua" "shared/take_free.lua" "shared/line.lua" "shared/permit_line.lua" "take_permits.lua",
-    DRAIN_PERMITS = "shared/wrong_type.lua" "shared/number_of.lua" "shared/once.lua" "drain_permits.lua",
-    ADD_PERMITS = "shared/wrong_type.lua" "shared/number_of.lua" "shared/once.lua" "shared/line_of.lua" "shared/add_alone.lua" "shared/line.lua" "shared/permit_line.lua" "add_permits.lua",
-    GIVE_BACK_PERMITS = "shared/wrong_type.lua" "shared/number_of.lua" "shared/once.lua" "shared/line_of.lua" "shared/line.lua" "shared/permit_line.lua" "give_back_permits.lua",
-    CANCEL_REQUEST = "shared/once.lua" "cancel_request.lua",
-    COUNT_DOWN = "shared/wrong_type.lua" "shared/number_of.lua" "shared/once.lua" "count_down.lua",
-    SET_NUMBER = "shared/wrong_type.lua" "shared/number_of.lua" "shared/once.lua" "shared/line_of.lua" "shared/line.lua" "shared/permit_line.lua" "set_number.lua",
-    READ_NUMBER = "shared/wrong_type.lua" "shared/number_of.lua" "read_number.lua",
-    CONDITION_WAIT = "shared/now_millis.lua" "shared/waiters.lua" "condition_wait.lua",
-    CONDITION_RENEW = "shared/now_millis.lua" "shared/waiters.lua" "condition_renew.lua",
-    CONDITION_NOTIFY = "shared/now_millis.lua" "shared/waiters.lua" "condition_notify.lua",
-    CONDITION_END = "shared/now_millis.lua" "shared/waiters.lua" "condition_end.lua",
-    PERMIT_ACQUIRE = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/permits.lua" "shared/line_of.lua" "shared/permit_free.lua" "shared/line.lua" "shared/permit_line.lua" "permit_acquire.lua",
-    PERMIT_RELEASE = "shared/wrong_type.lua" "shared/permits.lua" "shared/line_of.lua" "shared/permit_alone.lua" "shared/line.lua" "shared/permit_line.lua" "permit_release.lua",
-    PERMIT_RENEW = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/permits.lua" "permit_renew.lua",
-    PERMIT_TOTAL = "shared/wrong_type.lua" "shared/permits.lua" "shared/line_of.lua" "shared/line.lua" "shared/permit_line.lua" "permit_total.lua",
-    PERMIT_COUNT = "shared/now_millis.lua" "shared/wrong_type.lua" "shared/permits.lua" "permit_count.lua",
+    ACQUIRE = "acquire",
+    RELEASE = "release",
+    LEAVE = "leave",
+    LINE_LEAVE = "line_leave",
+    RENEW = "renew",
+    FAIR_ACQUIRE = "fair_acquire",
+    FAIR_RELEASE = "fair_release",
+    FAIR_KEEP = "fair_keep",
+    FAIR_LEAVE = "fair_leave",
+    INSPECT = "inspect",
+    FORCE_UNLOCK = "force_unlock",
+    READ_ACQUIRE = "read_acquire",
+    READ_WRITE_RELEASE = "read_write_release",
+    READ_RENEW = "read_renew",
+    WRITE_ACQUIRE = "write_acquire",
+    READ_WRITE_INSPECT = "read_write_inspect",
+    TAKE_PERMITS = "take_permits",
+    DRAIN_PERMITS = "drain_permits",
+    ADD_PERMITS = "add_permits",
+    GIVE_BACK_PERMITS = "give_back_permits",
+    CANCEL_REQUEST = "cancel_request",
+    COUNT_DOWN = "count_down",
+    SET_NUMBER = "set_number",
+    READ_NUMBER = "read_number",
+    CONDITION_WAIT = "condition_wait",
+    CONDITION_RENEW = "condition_renew",
+    CONDITION_NOTIFY = "condition_notify",
+    CONDITION_END = "condition_end",
+    PERMIT_ACQUIRE = "permit_acquire",
+    PERMIT_RELEASE = "permit_release",
+    PERMIT_RENEW = "permit_renew",
+    PERMIT_TOTAL = "permit_total",
+    PERMIT_COUNT = "permit_count",
 }
 
 /// How a release is published.
@@ -99,13 +98,11 @@ pub(crate) enum Publish {
     ToShard,
 }
 
-/// The names and sources of all scripts: `acquire` is that of the file `acquire.lua`.
+/// The names and sources of all scripts.
 #[cfg(feature = "testing")]
-pub(crate) fn named_sources() -> impl Iterator<Item = (&'static str, &'static str)> {
-    FILES.iter().map(|&(files, source)| {
-        let file = files.last().copied().unwrap_or_default();
-        (file.trim_end_matches(".lua"), source)
-    })
+pub(crate) fn named_sources() -> impl Iterator<Item = (&'static str, String)> {
+    let named = SCRIPTS.iter();
+    named.map(|&(name, text)| (name, source::joined(text)))
 }
 
 impl Publish {
@@ -125,10 +122,11 @@ impl Publish {
     }
 }
 
-/// One call of a script.
+/// One call of a script, or another command.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    script: &'static Script,
+    /// `None` for a command that calls no script. Then `packed` is the command.
+    script: Option<&'static Script>,
     /// A second copy of the call has no further effect.
     repeatable: bool,
     /// Set if the call acquires locks, which replicas may have to confirm: true for a reply after
@@ -170,7 +168,7 @@ fn pack_number(packed: &mut Vec<u8>, mark: u8, number: usize) {
 impl Call {
     pub(crate) fn new(script: &'static Script) -> Self {
         Self {
-            script,
+            script: Some(script),
             repeatable: true,
             grants: None,
             publishes: None,
@@ -178,6 +176,20 @@ impl Call {
             args: 0,
             // Enough for one lock with a name of usual length.
             packed: Vec::with_capacity(256),
+            args_at: 0,
+        }
+    }
+
+    /// A command that calls no script, and whose second copy has no further effect.
+    pub(crate) fn of_command(command: &redis::Cmd) -> Self {
+        Self {
+            script: None,
+            repeatable: true,
+            grants: None,
+            publishes: None,
+            keys: 0,
+            args: 0,
+            packed: command.get_packed_command(),
             args_at: 0,
         }
     }
@@ -201,6 +213,11 @@ impl Call {
         self.args += 1;
         pack(&mut self.packed, arg.as_ref());
         self
+    }
+
+    /// Adds 1 as an argument, or 0.
+    pub(crate) fn flag(self, is_set: bool) -> Self {
+        self.arg(if is_set { "1" } else { "0" })
     }
 
     /// Marks a call that acquires locks. `grants` is true for the reply that grants them.
@@ -261,12 +278,13 @@ impl Call {
 
     /// True if this call and `other` can be one call, with the keys and arguments of both.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        std::ptr::eq(self.script, other.script)
+        self.order() == other.order()
     }
 
     /// Sorts calls so that those that are alike are neighbours.
     pub(crate) fn order(&self) -> usize {
-        std::ptr::from_ref(self.script).addr()
+        let script = self.script.map(std::ptr::from_ref);
+        script.map_or(0, <*const Script>::addr)
     }
 
     /// One call with the keys and arguments of all of these, which are alike; `None` without one.
@@ -289,15 +307,19 @@ impl Call {
 
     /// Appends the command that calls the script by its hash. The server must know the script.
     pub(crate) fn pack_by_hash(&self, publish: Publish, packed: &mut Vec<u8>) {
-        self.pack(&self.script.by_hash, publish, packed);
+        self.pack(|script| &script.by_hash, publish, packed);
     }
 
     /// Appends the command that calls the script by its source. The server then knows the script.
     pub(crate) fn pack_by_source(&self, publish: Publish, packed: &mut Vec<u8>) {
-        self.pack(&self.script.by_source, publish, packed);
+        self.pack(|script| &script.by_source, publish, packed);
     }
 
-    fn pack(&self, script: &[u8], publish: Publish, packed: &mut Vec<u8>) {
+    fn pack(&self, form: fn(&Script) -> &[u8], publish: Publish, packed: &mut Vec<u8>) {
+        let Some(script) = self.script.map(form) else {
+            packed.extend_from_slice(&self.packed);
+            return;
+        };
         let count = 3 + self.keys + self.args + usize::from(self.publishes.is_some());
         packed.reserve(self.packed.len() + script.len() + 64);
         pack_number(packed, b'*', count);
@@ -314,11 +336,6 @@ impl Call {
     }
 }
 
-/// Reads the owner of a lock that is no read-write lock.
-pub(crate) fn inspect(key: &LockKey) -> Call {
-    Call::new(&INSPECT).key(key.key()).arg("")
-}
-
 /// Reads the owner of a lock of any kind.
 pub(crate) fn inspect_any(key: &LockKey) -> Call {
     Call::new(&INSPECT).key(key.key()).arg("any")
@@ -330,7 +347,7 @@ pub(crate) fn leave_line(key: &LockKey, place: &str, only_if_called: bool) -> Ca
     Call::new(&LINE_LEAVE)
         .key(key.key())
         .arg(place)
-        .arg(if only_if_called { "1" } else { "0" })
+        .flag(only_if_called)
         // It releases nothing.
         .publishing_if(|_| false)
 }

@@ -9,7 +9,7 @@ fn a_call_is_packed_as_a_command() {
         .arg([0xff_u8; 1000])
         .publishing();
     let call = call.clone().join(&call);
-    let source = include_str!("../../lua/renew.lua");
+    let source = &*source::joined(include_str!("../../lua/renew.lua"));
     let sha = sha1_smol::Sha1::from(source).digest().to_string();
     let expected = |command: &str, script: &str| {
         let mut expected = redis::cmd(command);
@@ -25,4 +25,34 @@ fn a_call_is_packed_as_a_command() {
     packed.clear();
     call.pack_by_source(Publish::ToShard, &mut packed);
     assert!(packed == expected("EVAL", source));
+}
+
+/// Redis reports an unknown function only when a script calls it.
+#[test]
+fn a_script_requires_the_shared_functions_that_it_calls() {
+    let texts = source::SHARED.iter().map(|(_, text)| text);
+    let functions: Vec<&str> = texts
+        .flat_map(|text| text.lines())
+        .filter_map(|line| line.strip_prefix("local function ")?.split('(').next())
+        .collect();
+    for (script, text) in SCRIPTS {
+        let source = source::joined(text);
+        for (line, code) in source.lines().enumerate() {
+            let code = code.split("--").next().unwrap_or_default();
+            let before_call = code.split('(').map(|words| {
+                let is_in_name = |byte: char| byte.is_ascii_alphanumeric() || "_.".contains(byte);
+                words.rsplit(|byte| !is_in_name(byte)).next()
+            });
+            for called in before_call
+                .flatten()
+                .filter(|name| functions.contains(name))
+            {
+                let mut until_here = source.lines().take(line + 1);
+                assert!(
+                    until_here.any(|line| line.contains(&format!("function {called}("))),
+                    "{script} does not require the file of {called}"
+                );
+            }
+        }
+    }
 }

@@ -15,9 +15,6 @@ use crate::observe::{Observer, tell};
 use crate::request::RedisClient;
 use crate::transport::server::Server;
 
-/// The longest time that a thread that begins to wait spends on interrupting the subscriber's read.
-const HINT_TIMEOUT: Duration = Duration::from_millis(250);
-
 /// What all subscriber connections of a client use.
 #[derive(Debug)]
 pub(super) struct Context {
@@ -27,8 +24,6 @@ pub(super) struct Context {
     /// client, or tell of a lock of it that `force_unlock` has freed.
     pub(super) control: Arc<str>,
     pub(super) on: Handlers,
-    pub(super) connect_timeout: Duration,
-    pub(super) command_timeout: Duration,
 }
 
 type OnUnanswered = Box<dyn Fn(&str, &str) + Send + Sync>;
@@ -54,10 +49,8 @@ pub(super) struct SubscriberConnection {
     pub(super) server: Arc<Server>,
     pub(super) context: Arc<Context>,
     pub(super) state: Mutex<ThreadState>,
-    /// Ends the pause before the next attempt to connect.
+    /// The thread is to end, or has ended.
     pub(super) stopped: Condvar,
-    /// The thread has ended.
-    pub(super) ended: Condvar,
     /// Its mutex protects: at most one thread runs.
     pub(super) thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -84,7 +77,6 @@ impl SubscriberConnection {
             context,
             state: Mutex::default(),
             stopped: Condvar::new(),
-            ended: Condvar::new(),
             thread: Mutex::default(),
         }
     }
@@ -118,7 +110,7 @@ impl SubscriberConnection {
             self.start();
         }
         if interrupt {
-            self.interrupt_read(time.min(HINT_TIMEOUT));
+            self.interrupt_read(time);
         }
     }
 
@@ -126,7 +118,7 @@ impl SubscriberConnection {
     /// when its read times out.
     fn interrupt_read(&self, time: Duration) {
         let Context { redis, control, .. } = &*self.context;
-        if let Err(error) = redis.publish(&self.server, "PUBLISH", control, "", time) {
+        if let Err(error) = redis.publish(&self.server, ("PUBLISH", control, ""), time) {
             tell(move || {
                 tracing::debug!(?error, "could not interrupt the subscriber's read");
             });
@@ -140,17 +132,17 @@ impl SubscriberConnection {
             state.stop = true;
             std::mem::take(&mut state.reading)
         };
-        self.stopped.notify_one();
+        self.stopped.notify_all();
         if interrupt {
-            self.interrupt_read(time.min(HINT_TIMEOUT));
+            self.interrupt_read(time);
         }
     }
 
     /// Waits until the thread has ended, after [`stop`](Self::stop), at most until this moment.
     /// True if it has.
     pub(super) fn join_until(&self, until: Moment) -> bool {
-        let Self { state, ended, .. } = self;
-        let has_ended = wait_until(ended, &mut state.lock(), until, |state| !state.running);
+        let Self { state, stopped, .. } = self;
+        let has_ended = wait_until(stopped, &mut state.lock(), until, |state| !state.running);
         if has_ended {
             self.join();
         }

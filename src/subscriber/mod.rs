@@ -32,7 +32,6 @@ use connection::{Context, SubscriberConnection};
 /// has waited.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
-    topology: Arc<Topology>,
     context: Arc<Context>,
     /// Its mutex protects: a server has at most one connection, and no thread starts after the
     /// client is shut down.
@@ -67,12 +66,10 @@ pub(crate) struct Listener {
 
 impl Subscriber {
     pub(crate) fn new(
-        topology: Arc<Topology>,
         redis: Arc<RedisClient>,
         observer: Arc<Observer>,
-        (control, on): (Arc<str>, Handlers),
-        connect_timeout: Duration,
-        command_timeout: Duration,
+        control: Arc<str>,
+        on: Handlers,
     ) -> Self {
         Self {
             context: Arc::new(Context {
@@ -80,10 +77,7 @@ impl Subscriber {
                 observer,
                 control,
                 on,
-                connect_timeout,
-                command_timeout,
             }),
-            topology,
             connections: Mutex::default(),
             started: AtomicBool::new(false),
             process: Process::current(),
@@ -93,7 +87,7 @@ impl Subscriber {
     /// The place in the line of a lock of the client whose owner ids begin with `client`: the
     /// channel on which it is called. In a cluster, the channel has to be in the slot of the lock.
     pub(crate) fn place(&self, key: &LockKey, client: &str) -> Arc<str> {
-        match self.topology.has_slots() {
+        match self.topology().has_slots() {
             true => format!("{}:{client}", key.channel()).into(),
             false => Arc::clone(&self.context.control),
         }
@@ -137,10 +131,8 @@ impl Subscriber {
         unparker: &Unparker,
         (since, time): (Option<Moment>, Duration),
     ) -> Listener {
-        let connection = self
-            .topology
-            .known(key)
-            .map(|server| self.connection_to(server));
+        let server = self.topology().known(key);
+        let connection = server.map(|server| self.connection_to(server));
         if let Some(connection) = &connection {
             connection.add(name, word, unparker, (since, time));
         }
@@ -150,7 +142,7 @@ impl Subscriber {
     /// True if the listener is registered at the server that has the lock, or if that server is not
     /// known.
     pub(crate) fn is_in_place(&self, listener: &Listener, key: &LockKey) -> bool {
-        match (self.topology.known(key), &listener.connection) {
+        match (self.topology().known(key), &listener.connection) {
             (Some(server), Some(connection)) => {
                 connection.is_on(&server)
                     && connection
@@ -168,12 +160,16 @@ impl Subscriber {
         connection.is_some_and(|connection| connection.channels().is_live(key.channel()))
     }
 
+    fn topology(&self) -> &Topology {
+        &self.context.redis.topology
+    }
+
     /// The connection to the server that has the lock, if there is one.
     fn connection(&self, key: &LockKey) -> Option<Arc<SubscriberConnection>> {
         if !self.started.load(Ordering::Acquire) {
             return None;
         }
-        let server = self.topology.known(key)?;
+        let server = self.topology().known(key)?;
         self.connections.lock().to(&server)
     }
 

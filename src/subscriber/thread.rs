@@ -14,9 +14,10 @@ use super::push::{is_reply_to, parts_of, unexpected_reply};
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
+use crate::base::wait::wait_until;
 use crate::observe::tell;
 use crate::script::Publish;
-use crate::transport::connection::Connection;
+use crate::transport::link::Link;
 use crate::transport::retry_action::RetryAction;
 
 /// The longest read, and the time from one search for unused channels to the next. It bounds how
@@ -108,28 +109,26 @@ impl SubscriberThread {
         let is_unused = self.failures > 0 && !self.refused && state.channels.is_empty();
         state.running = !(state.stop || is_unused);
         if !state.running {
-            self.shared.ended.notify_all();
+            self.shared.stopped.notify_all();
         }
         !state.running
     }
 
     fn pause(&self, pause: Duration) {
         let end = Moment::now().after(pause);
-        let mut state = self.shared.state.lock();
-        while !state.stop && !end.is_past() {
-            self.shared.stopped.wait_for(&mut state, end.left());
-        }
+        let SubscriberConnection { state, stopped, .. } = &*self.shared;
+        wait_until(stopped, &mut state.lock(), end, |state| state.stop);
     }
 
     /// Opens a connection and reads from it. Returns `Ok` when the client is dropped.
     fn serve(&mut self) -> RedisResult<()> {
-        let result = self.connect().and_then(|mut connection| {
+        let result = self.connect().and_then(|link| {
             self.pauses.reset();
             if std::mem::take(&mut self.failures) > 0 {
                 let context = &self.shared.context;
                 context.observer.reconnected(self.shared.server.name());
             }
-            self.listen(&mut connection)
+            self.listen(&link)
         });
         if let Err(error) = &result {
             self.failures = self.failures.saturating_add(1);
@@ -143,16 +142,16 @@ impl SubscriberThread {
         result
     }
 
-    fn connect(&self) -> RedisResult<Connection> {
+    fn connect(&self) -> RedisResult<Arc<Link>> {
         let node = &self.shared.server.node;
-        let mut connection = node.open(self.shared.context.connect_timeout)?;
-        self.exchange(&mut connection, "SUBSCRIBE", &self.shared.context.control)?;
+        let link = node.open(self.shared.context.redis.connect_timeout)?;
+        self.exchange(&link, "SUBSCRIBE", &self.shared.context.control)?;
         self.wake(|channels| channels.connected(Moment::now()));
-        Ok(connection)
+        Ok(link)
     }
 
     /// Reads from a connection until it fails. Returns `Ok` when the client is dropped.
-    fn listen(&mut self, connection: &mut Connection) -> RedisResult<()> {
+    fn listen(&mut self, link: &Arc<Link>) -> RedisResult<()> {
         let mut received_at = Moment::now();
         let mut next_search = received_at.after(TICK);
         loop {
@@ -176,17 +175,16 @@ impl SubscriberThread {
                 let key = call.strip_prefix(CALLED).unwrap_or_default();
                 (self.shared.context.on.unanswered)(key, place);
             }
-            self.unsubscribe(connection, &expired)?;
-            self.subscribe(connection, &wanted)?;
+            self.unsubscribe(link, &expired)?;
+            self.subscribe(link, &wanted)?;
             if received_at.after(PING_AFTER).is_past() {
-                self.exchange(connection, "PING", &self.shared.context.control)?;
+                self.exchange(link, "PING", &self.shared.context.control)?;
                 received_at = Moment::now();
             }
             if !self.about_to_read() {
                 continue;
             }
-            connection.set_deadline(Moment::now().after(TICK));
-            let message = connection.receive();
+            let message = link.next_push(Moment::now().after(TICK));
             self.shared.state.lock().reading = false;
             match message {
                 Ok(message) => {
@@ -210,34 +208,32 @@ impl SubscriberThread {
 
     /// Subscribes these channels, which are at most [`BATCH`], in one round trip. If the user may
     /// not subscribe to all of them, it takes a second one.
-    fn subscribe(&mut self, connection: &mut Connection, channels: &[Arc<str>]) -> RedisResult<()> {
-        match connection.publish() {
-            Publish::ToAll => self.subscribe_by(connection, "SUBSCRIBE", channels, BATCH),
+    fn subscribe(&mut self, link: &Arc<Link>, channels: &[Arc<str>]) -> RedisResult<()> {
+        match link.publish() {
+            Publish::ToAll => self.subscribe_by(link, "SUBSCRIBE", channels, BATCH),
             // In a cluster, the shard channels of a command have to be of one slot.
-            Publish::ToShard => self.subscribe_by(connection, "SSUBSCRIBE", channels, 1),
+            Publish::ToShard => self.subscribe_by(link, "SSUBSCRIBE", channels, 1),
         }
     }
 
     /// Sends commands that subscribe `together` channels each, and receives their replies.
     fn subscribe_by(
         &mut self,
-        connection: &mut Connection,
+        link: &Arc<Link>,
         command: &str,
         channels: &[Arc<str>],
         together: usize,
     ) -> RedisResult<()> {
-        self.send(connection, command, channels, together)?;
+        let until = self.send(link, command, channels, together);
         for (at, channel) in channels.iter().enumerate() {
-            match self.receive(connection, command, channel) {
-                Ok(()) => {
-                    self.wake(|channels| channels.confirmed(channel, Moment::now()));
-                }
+            match self.receive(link, command, channel, until) {
+                Ok(()) => self.wake(|channels| channels.confirmed(channel, Moment::now())),
                 Err(error) if at % together > 0 => return Err(error),
                 Err(error) => match RetryAction::on(&error) {
                     RetryAction::Redirect => self.moved(channel),
                     // One refusal is the reply to the whole command.
                     RetryAction::Fail if together > 1 && channels.len() > 1 => {
-                        return self.subscribe_by(connection, command, channels, 1);
+                        return self.subscribe_by(link, command, channels, 1);
                     }
                     RetryAction::Fail => self.refused(channel, error),
                     _ => return Err(error),
@@ -262,14 +258,14 @@ impl SubscriberThread {
         }
     }
 
-    fn unsubscribe(&self, connection: &mut Connection, channels: &[Arc<str>]) -> RedisResult<()> {
-        let (command, together) = match connection.publish() {
+    fn unsubscribe(&self, link: &Arc<Link>, channels: &[Arc<str>]) -> RedisResult<()> {
+        let (command, together) = match link.publish() {
             Publish::ToAll => ("UNSUBSCRIBE", BATCH),
             Publish::ToShard => ("SUNSUBSCRIBE", 1),
         };
-        self.send(connection, command, channels, together)?;
+        let until = self.send(link, command, channels, together);
         for channel in channels {
-            match self.receive(connection, command, channel) {
+            match self.receive(link, command, channel, until) {
                 // The channel has moved to another server, which ended the subscription.
                 Err(error) if RetryAction::on(&error) == RetryAction::Redirect => {}
                 result => result?,
@@ -279,53 +275,46 @@ impl SubscriberThread {
     }
 
     /// Sends a command that has one reply.
-    fn exchange(
-        &self,
-        connection: &mut Connection,
-        command: &str,
-        argument: &Arc<str>,
-    ) -> RedisResult<()> {
-        self.send(connection, command, std::slice::from_ref(argument), 1)?;
-        self.receive(connection, command, argument)
+    fn exchange(&self, link: &Arc<Link>, command: &str, argument: &Arc<str>) -> RedisResult<()> {
+        let until = self.send(link, command, std::slice::from_ref(argument), 1);
+        self.receive(link, command, argument, until)
     }
 
-    /// Sends a command for each `together` channels. Their replies have to arrive in the command
-    /// timeout.
+    /// Sends a command for each `together` channels. Returns until when the replies have to arrive.
     fn send(
         &self,
-        connection: &mut Connection,
+        link: &Arc<Link>,
         command: &str,
         channels: &[Arc<str>],
         together: usize,
-    ) -> RedisResult<()> {
-        if channels.is_empty() {
-            return Ok(());
+    ) -> Moment {
+        let now = Moment::now();
+        if !channels.is_empty() {
+            let mut commands = redis::pipe();
+            for channels in channels.chunks(together) {
+                let channels: Vec<&str> = channels.iter().map(|channel| &**channel).collect();
+                commands.cmd(command).arg(channels);
+            }
+            let packed = commands.get_packed_pipeline();
+            link.send(0, now, |out| out.commands(0, &packed));
         }
-        let mut packed = Vec::new();
-        for channels in channels.chunks(together) {
-            let mut request = redis::cmd(command);
-            channels.iter().for_each(|channel| {
-                request.arg(&**channel);
-            });
-            packed.extend(request.get_packed_command());
-        }
-        connection.set_deadline(Moment::now().after(self.shared.context.command_timeout));
-        connection.send(&packed)
+        now.after(self.shared.context.redis.command_timeout)
     }
 
-    /// Receives the reply to a command for one channel, or for several, which has a reply for each
-    /// of them. Messages that arrive before it are delivered.
+    /// Receives the reply to a command for one channel. Messages that arrive before it are
+    /// delivered.
     ///
     /// The connection must not be used after a timeout, because the late reply could be taken for
     /// the reply to a later command.
     fn receive(
         &self,
-        connection: &mut Connection,
+        link: &Arc<Link>,
         command: &str,
         channel: &str,
+        until: Moment,
     ) -> RedisResult<()> {
         loop {
-            let reply = connection.receive()?;
+            let reply = link.next_push(until)?;
             if is_reply_to(&reply, command, channel) {
                 return Ok(());
             }

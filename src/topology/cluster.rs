@@ -168,17 +168,10 @@ impl Cluster {
 /// Asks a server for the slots, and whether it supports shard channels.
 fn ask(node: &Node, time: Duration) -> RedisResult<Option<(Vec<Range>, Publish)>> {
     let deadline = Moment::now().after(time);
-    let mut connection = node.open(time)?;
-    let questions = redis::pipe()
-        .cmd("CLUSTER")
-        .arg("SLOTS")
-        .cmd("PUBSUB")
-        .arg("SHARDNUMSUB")
-        .get_packed_pipeline();
-    connection.set_deadline(deadline);
-    connection.send(&questions)?;
-    let ranges = slots::ranges(connection.receive()?)?;
-    let publish = match connection.receive() {
+    let link = node.open(time)?;
+    let ranges = link.ask_one(redis::cmd("CLUSTER").arg("SLOTS"), deadline)?;
+    let ranges = slots::ranges(ranges)?;
+    let publish = match link.ask_one(redis::cmd("PUBSUB").arg("SHARDNUMSUB"), deadline) {
         Ok(_) => Publish::ToShard,
         Err(error) if RetryAction::is_reply(&error) => Publish::ToAll,
         Err(error) => return Err(error),

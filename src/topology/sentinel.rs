@@ -95,14 +95,10 @@ impl Sentinel {
 
     fn ask(&self, sentinel: &Node, time: Duration) -> RedisResult<Option<ConnectionAddr>> {
         let deadline = Moment::now().after(time);
-        let mut connection = sentinel.open(time)?;
-        let request = redis::cmd("SENTINEL")
-            .arg("GET-MASTER-ADDR-BY-NAME")
-            .arg(&*self.service)
-            .get_packed_command();
-        connection.set_deadline(deadline);
-        connection.send(&request)?;
-        let found: Option<(String, u16)> = redis::from_redis_value(connection.receive()?)?;
+        let mut question = redis::cmd("SENTINEL");
+        question.arg("GET-MASTER-ADDR-BY-NAME").arg(&*self.service);
+        let reply = sentinel.open(time)?.ask_one(&question, deadline)?;
+        let found: Option<(String, u16)> = redis::from_redis_value(reply)?;
         Ok(found.map(|(host, port)| ConnectionAddr::Tcp(host, port)))
     }
 

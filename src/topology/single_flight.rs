@@ -7,6 +7,7 @@ use redis::RedisResult;
 
 use super::route_error::{LookUpFailed, RouteError};
 use crate::base::clock::Moment;
+use crate::base::wait::wait_until;
 use crate::transport::hint::Role;
 use crate::transport::node::Node;
 use crate::transport::retry_action::RetryAction;
@@ -57,7 +58,7 @@ pub(super) fn ask_one_after_another<T>(
     }
     let refusals = failures
         .iter()
-        .filter(|failure| RetryAction::on(&failure.cause).is_final());
+        .filter(|failure| !RetryAction::on(&failure.cause).is_retryable());
     if refusals.count() == candidates.len() {
         return Err(RouteError::Refused(failures.swap_remove(0)));
     }
@@ -76,9 +77,7 @@ impl SingleFlight {
     pub(super) fn acquire(&self, deadline: Moment) -> Option<Permit<'_>> {
         let mut looking = self.looking.lock();
         if *looking {
-            while *looking && !deadline.is_past() {
-                self.done.wait_for(&mut looking, deadline.left());
-            }
+            wait_until(&self.done, &mut looking, deadline, |looking| !looking);
             return None;
         }
         *looking = true;

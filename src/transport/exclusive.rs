@@ -127,17 +127,17 @@ impl ManageConnection for Opener {
 
     fn connect(&self) -> RedisResult<Arc<Link>> {
         let opened = self.node.open(self.limits.connect_timeout);
-        let opened = opened.inspect_err(|error| {
+        opened.inspect_err(|error| {
             self.known.lock().failed = Some((Moment::now(), error.clone()));
-        });
-        Ok(Arc::new(opened?.into_link()))
+        })
     }
 
     /// Checks without a request, which `r2d2` would not limit in time: the connection is not known
     /// to be of no use, and the server has not closed it.
     fn is_valid(&self, link: &mut Arc<Link>) -> RedisResult<()> {
         let is_old = link.opened_at() <= self.known.lock().retired_at;
-        if is_old || !link.is_fresh(Moment::now()) || link.has_arrived() {
+        let is_of_use = link.is_of_use(Moment::now(), self.limits.command_timeout);
+        if is_old || !is_of_use || link.has_arrived() {
             return Err((ErrorKind::Io, "an idle connection is of no use").into());
         }
         Ok(())

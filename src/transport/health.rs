@@ -5,7 +5,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redis::RedisError;
 
-use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::transport::retry_action::RetryAction;
 
@@ -24,14 +23,12 @@ pub(crate) struct Health(Mutex<State>);
 
 /// Its mutex protects this invariant: of all threads that come after a pause of the circuit
 /// breaker, one sends a request.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     trust: Trust,
     /// When the topology said last that the locks are on this server.
     confirmed_at: Moment,
-    /// The pauses of the circuit breaker.
-    backoff: Backoff,
-    /// The current pause. Zero: the last request had a reply.
+    /// The current pause of the circuit breaker. Zero: the last request had a reply.
     pause: Duration,
     /// When the pause ends.
     until: Moment,
@@ -48,8 +45,9 @@ struct State {
 }
 
 /// Whether another server may have its locks by now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Trust {
+    #[default]
     Full,
     /// A connection could not be opened. Those that are open may be as good as before.
     Unreached,
@@ -57,28 +55,11 @@ enum Trust {
     Broken,
 }
 
-impl Default for State {
-    fn default() -> Self {
-        Self {
-            trust: Trust::Full,
-            confirmed_at: Moment::ZERO,
-            backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
-            pause: Duration::ZERO,
-            until: Moment::ZERO,
-            probing: false,
-            last_reply: Moment::ZERO,
-            silent_since: None,
-            is_reported: false,
-            usual: None,
-        }
-    }
-}
-
 impl State {
     /// Begins a pause of the circuit breaker. A request that fails during one does not prolong it.
     fn pause_again(&mut self, now: Moment) {
         if std::mem::take(&mut self.probing) || now >= self.until {
-            self.pause = self.backoff.next();
+            self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
             self.until = now.after(self.pause);
         }
     }
@@ -126,7 +107,6 @@ impl Health {
     /// outage lasted that was reported and has ended now.
     pub(crate) fn replied(&self, at: Moment, took: Duration) -> Option<Duration> {
         let mut state = self.0.lock();
-        state.backoff.reset();
         state.probing = false;
         state.pause = Duration::ZERO;
         let usual = state.usual.unwrap_or_default();
@@ -141,7 +121,7 @@ impl Health {
     /// about one that could not be opened. What failed began at `since`: a server that was
     /// confirmed later is trusted.
     pub(crate) fn failed(&self, error: &RedisError, all: bool, since: Moment) {
-        if RetryAction::on(error).invalidates_route(error) {
+        if RetryAction::on(error).invalidates_route() {
             let trust = if all { Trust::Broken } else { Trust::Unreached };
             let mut state = self.0.lock();
             if since >= state.confirmed_at {

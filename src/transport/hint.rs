@@ -55,7 +55,6 @@ impl Role {
 /// True if the user or the password is missing or wrong.
 fn is_log_in(error: &RedisError) -> bool {
     matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
-        || error.kind() == ErrorKind::AuthenticationFailed
 }
 
 /// True if a server without a password got one.

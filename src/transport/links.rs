@@ -1,4 +1,4 @@
-//! The links to one server: a few that all callers share, and one of the watchdog.
+//! The links to one server: a few that all callers share, or one of the watchdog.
 //!
 //! A caller takes an idle link and has it for itself. If all are busy, and there may be more, it
 //! opens another one. Otherwise it shares the one with the fewest requests. So a few threads do not
@@ -27,6 +27,7 @@ pub(crate) enum Purpose {
 #[derive(Debug)]
 pub(crate) struct Links {
     limits: Limits,
+    whose: Purpose,
     /// Its mutex protects: there are never more usable links than the limit, those that are being
     /// opened included; two callers do not take the same idle link.
     state: Mutex<State>,
@@ -38,38 +39,37 @@ pub(crate) struct Links {
 struct State {
     links: Vec<Arc<Link>>,
     opening: usize,
-    watchdog: Option<Arc<Link>>,
 }
 
-impl State {
+impl Links {
+    pub(crate) fn new(limits: Limits, whose: Purpose) -> Self {
+        Self {
+            limits,
+            whose,
+            state: Mutex::default(),
+            opened: Condvar::new(),
+        }
+    }
+
     /// The link to use, without opening one: an idle one, or else the one with the fewest requests
-    /// if no further one may be opened or if the caller `shares`. The links that are not used any
-    /// more are `closed` by the caller, without the mutex.
+    /// if no further one may be opened or if the caller `shares`.
     fn choose(
-        &mut self,
+        &self,
+        state: &mut State,
         requests: usize,
         now: Moment,
-        limits: &Limits,
         shares: bool,
-        closed: &mut Vec<Arc<Link>>,
     ) -> Option<Arc<Link>> {
-        if !self.links.iter().all(|link| link.is_usable()) {
-            closed.extend(self.links.extract_if(.., |link| !link.is_usable()));
-        }
         loop {
-            let (at, load) = self.least_loaded()?;
-            let link = &self.links[at];
-            let is_dead = match load {
-                0 => !link.is_fresh(now),
-                _ => link.is_unanswered_for(limits.command_timeout, now),
-            };
-            if is_dead {
-                let link = self.links.remove(at);
+            state.links.retain(|link| link.is_usable());
+            let link = state.links.iter().min_by_key(|link| link.load())?;
+            // A request without a reply is one that the watchdog does not wait for any longer.
+            let is_in_time = self.whose == Purpose::Caller || link.load() == 0;
+            if !is_in_time || !link.is_of_use(now, self.limits.command_timeout) {
                 link.retire();
-                closed.push(link);
                 continue;
             }
-            if load > 0 && self.may_open(limits) && !shares {
+            if link.load() > 0 && self.may_open(state) && !shares {
                 return None;
             }
             link.choose(requests);
@@ -77,41 +77,19 @@ impl State {
         }
     }
 
-    fn may_open(&self, limits: &Limits) -> bool {
-        self.links.len() + self.opening < limits.connections
-    }
-
-    /// The first idle link, or else the one with the fewest requests.
-    fn least_loaded(&self) -> Option<(usize, usize)> {
-        let mut least: Option<(usize, usize)> = None;
-        for (at, link) in self.links.iter().enumerate() {
-            let load = link.load();
-            if least.is_none_or(|(_, least)| load < least) {
-                least = Some((at, load));
-            }
-            if load == 0 {
-                break;
-            }
-        }
-        least
-    }
-}
-
-impl Links {
-    pub(crate) fn new(limits: Limits) -> Self {
-        Self {
-            limits,
-            state: Mutex::default(),
-            opened: Condvar::new(),
-        }
+    fn may_open(&self, state: &State) -> bool {
+        let most = match self.whose {
+            Purpose::Caller => self.limits.connections,
+            Purpose::Watchdog => 1,
+        };
+        state.links.len() + state.opening < most
     }
 
     /// A link on which the caller sends `requests` requests `now`, without opening one. `None` if
     /// one has to be opened.
     pub(crate) fn open_link(&self, requests: usize, now: Moment) -> Option<Arc<Link>> {
-        let mut closed = Vec::new();
         let mut state = self.state.lock();
-        state.choose(requests, now, &self.limits, false, &mut closed)
+        self.choose(&mut state, requests, now, false)
     }
 
     /// Reads late replies that no thread waits for, so that their links are idle again.
@@ -125,27 +103,22 @@ impl Links {
     pub(crate) fn link(
         &self,
         node: &Node,
-        purpose: Purpose,
         requests: usize,
         time: impl FnOnce() -> Duration,
     ) -> RedisResult<Arc<Link>> {
-        if purpose == Purpose::Watchdog {
-            return self.watchdog_link(node, requests, time);
-        }
         let now = Moment::now();
         if let Some(link) = self.open_link(requests, now) {
             return Ok(link);
         }
         self.read_late_replies();
         let until = now.after(time());
-        let mut closed = Vec::new();
         loop {
             let mut state = self.state.lock();
             let now = Moment::now();
-            if let Some(link) = state.choose(requests, now, &self.limits, false, &mut closed) {
+            if let Some(link) = self.choose(&mut state, requests, now, false) {
                 return Ok(link);
             }
-            if state.may_open(&self.limits) {
+            if self.may_open(&state) {
                 state.opening += 1;
                 drop(state);
                 return self.open(node, requests, until);
@@ -160,8 +133,7 @@ impl Links {
     }
 
     fn open(&self, node: &Node, requests: usize, until: Moment) -> RedisResult<Arc<Link>> {
-        let opened = node.open(until.left()).map(|new| Arc::new(new.into_link()));
-        let mut closed = Vec::new();
+        let opened = node.open(until.left());
         let mut state = self.state.lock();
         state.opening -= 1;
         let link = match opened {
@@ -173,7 +145,7 @@ impl Links {
             // The server may accept no more clients, and serve the open links.
             Err(error) => {
                 let now = Moment::now();
-                let shared = state.choose(requests, now, &self.limits, true, &mut closed);
+                let shared = self.choose(&mut state, requests, now, true);
                 shared.ok_or(error)
             }
         };
@@ -182,33 +154,7 @@ impl Links {
         link
     }
 
-    /// The link of the watchdog, which no other thread uses.
-    fn watchdog_link(
-        &self,
-        node: &Node,
-        requests: usize,
-        time: impl FnOnce() -> Duration,
-    ) -> RedisResult<Arc<Link>> {
-        let idle = self.state.lock().watchdog.clone();
-        // A request on it without a reply is one that the watchdog does not wait for any longer.
-        let is_idle =
-            |link: &Arc<Link>| link.is_usable() && link.load() == 0 && link.is_fresh(Moment::now());
-        let usable = idle.filter(is_idle);
-        let link = match usable {
-            Some(link) => link,
-            None => {
-                let new = Arc::new(node.open(time())?.into_link());
-                let outdated = self.state.lock().watchdog.replace(Arc::clone(&new));
-                drop(outdated);
-                new
-            }
-        };
-        link.choose(requests);
-        Ok(link)
-    }
-
-    /// Uses no link of a caller that was opened before this moment for another request. That of the
-    /// watchdog is used until it fails: a server that has changed its password still serves it.
+    /// Uses no link that was opened before this moment for another request.
     pub(crate) fn retire_all(&self, before: Moment) {
         let mut state = self.state.lock();
         let is_old = |link: &mut Arc<Link>| link.opened_at() <= before;

@@ -1,6 +1,22 @@
 //! One server: the connections to it, what is sent and received on them, and what a failure means.
+//!
+//! This is more code than a wrapper of `redis` would be. A connection of `redis` serves one thread at
+//! a time, sets no deadline for a whole exchange or a TLS handshake, and does not read again after a
+//! timeout. Here many threads share a [link](link), each with its own deadline, and a late reply
+//! still says what became of its request. The rest tells apart what a failure means: for the
+//! connection, for the server, for the route to it, and for the user.
+//!
+//! | modules | duty |
+//! |---|---|
+//! | `socket`, `tls` | bytes within a deadline |
+//! | `link`, `links` | requests of many threads on one connection; which connection |
+//! | `exclusive` | connections for requests that block theirs |
+//! | `node`, `connection_name` | log-in and name |
+//! | `resp`, `script_error` | decoding |
+//! | `retry_action`, `permission` | what an error reply means |
+//! | `server_error`, `hint` | what the user is told |
+//! | `health`, `server` | what is known of the server |
 
-pub(crate) mod connection;
 mod connection_name;
 pub(crate) mod exclusive;
 pub(crate) mod health;
@@ -10,7 +26,6 @@ pub(crate) mod link;
 pub(crate) mod links;
 pub(crate) mod node;
 pub(crate) mod permission;
-mod received;
 mod resp;
 pub(crate) mod retry_action;
 mod script_error;

@@ -2,15 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, Value};
 
 use crate::base::clock::Moment;
 use crate::script::Publish;
-use crate::transport::connection::Connection;
 use crate::transport::connection_name::ConnectionName;
+use crate::transport::link::Link;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::socket::Socket;
 use crate::transport::tls::Tls;
@@ -49,8 +49,8 @@ pub(crate) struct Login {
     replies: usize,
     /// The server must be a master. A replica grants no lock, and publishes releases late.
     master_only: bool,
-    /// The servers support shard channels.
-    sharded: AtomicBool,
+    /// How releases are published on the connections that are opened from now on.
+    publish: Mutex<Publish>,
     /// The name of the connections.
     connection_name: Option<Arc<ConnectionName>>,
 }
@@ -73,7 +73,7 @@ impl Login {
             replies: log_in.len(),
             log_in: log_in.get_packed_pipeline(),
             master_only: false,
-            sharded: AtomicBool::new(false),
+            publish: Mutex::new(Publish::ToAll),
             connection_name: None,
         }
     }
@@ -87,22 +87,14 @@ impl Login {
     /// Also requires that the server is a master, by its own reply.
     pub(crate) fn masters_only(mut self) -> Self {
         self.log_in.extend(redis::cmd("ROLE").get_packed_command());
+        self.replies += 1;
         self.master_only = true;
         self
     }
 
     /// Sets how releases are published on the connections that are opened from now on.
     pub(crate) fn set_publish(&self, publish: Publish) {
-        self.sharded
-            .store(publish == Publish::ToShard, Ordering::Relaxed);
-    }
-
-    fn publish(&self) -> Publish {
-        if self.sharded.load(Ordering::Relaxed) {
-            Publish::ToShard
-        } else {
-            Publish::ToAll
-        }
+        *self.publish.lock() = publish;
     }
 }
 
@@ -129,7 +121,7 @@ impl Node {
 
     /// How releases are published on this server.
     pub(crate) fn publish(&self) -> Publish {
-        self.login.publish()
+        *self.login.publish.lock()
     }
 
     /// The host, or an empty text for a Unix socket.
@@ -141,26 +133,24 @@ impl Node {
     }
 
     /// Opens a connection and logs in, within `time`.
-    pub(crate) fn open(&self, time: Duration) -> RedisResult<Connection> {
+    pub(crate) fn open(&self, time: Duration) -> RedisResult<Arc<Link>> {
         let deadline = Moment::now().after(time);
-        let socket = Socket::connect(&self.address, self.login.tls.as_ref(), time)?;
-        let mut connection = Connection::new(socket, self.login.publish());
-        if !self.login.log_in.is_empty() {
-            connection.set_deadline(deadline);
-            connection.send(&self.login.log_in)?;
+        let login = &*self.login;
+        let socket = Socket::connect(&self.address, login.tls.as_ref(), time)?;
+        let link = Arc::new(Link::new(socket, *login.publish.lock()));
+        let mut replies = link.ask((login.replies, &login.log_in), deadline, Duration::MAX);
+        let role = if login.master_only {
+            replies.pop()
+        } else {
+            None
+        };
+        for reply in replies {
+            reply.map_err(without_arguments)?;
         }
-        for _ in 0..self.login.replies {
-            connection.receive().map_err(without_arguments)?;
-        }
-        if self.login.master_only {
-            check_role(connection.receive())?;
-        }
-        if let Some(name) = &self.login.connection_name
-            && !name.is_paused()
-        {
-            connection.set_name(Arc::clone(name));
-        }
-        Ok(connection)
+        role.map_or(Ok(()), check_role)?;
+        let name = login.connection_name.clone();
+        link.logged_in(name.filter(|name| !name.is_paused()));
+        Ok(link)
     }
 }
 

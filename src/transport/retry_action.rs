@@ -1,6 +1,6 @@
 //! What to do after a failure: one rule for each kind of failure.
 
-use redis::{ErrorKind, RedisError, ServerErrorKind};
+use redis::{ErrorKind, RedisError};
 
 use crate::transport::tls::{CertificateRefused, is_caused_by};
 
@@ -12,6 +12,9 @@ pub(crate) enum RetryAction {
     Reconnect,
     /// Retry a little later: the server is not ready.
     Retry,
+    /// Retry a little later, after a look-up: the server is not ready, and another one may have its
+    /// locks by then.
+    LookUp,
     /// Retry a little later on another connection: the server has too many clients, and closes
     /// this one.
     TooManyClients,
@@ -27,56 +30,47 @@ pub(crate) enum RetryAction {
     Fail,
 }
 
+/// The code of an error reply, words in it, and the action.
+const REPLIES: [(&str, &str, RetryAction); 17] = [
+    ("NOSCRIPT", "", RetryAction::SendSource),
+    ("MOVED", "", RetryAction::Redirect),
+    ("ASK", "", RetryAction::Redirect),
+    ("READONLY", "", RetryAction::Reconnect),
+    // The server ended a blocked command because it became a replica.
+    ("UNBLOCKED", "", RetryAction::Reconnect),
+    ("ERR", "replica instances", RetryAction::Reconnect),
+    ("LOADING", "", RetryAction::LookUp),
+    ("MASTERDOWN", "", RetryAction::LookUp),
+    ("CLUSTERDOWN", "", RetryAction::LookUp),
+    ("TRYAGAIN", "", RetryAction::Retry),
+    // A script of another client runs too long.
+    ("BUSY", "", RetryAction::Retry),
+    ("NOREPLICAS", "", RetryAction::Retry),
+    // A script needs a second key of a slot that is being moved to another server.
+    (
+        "ERR",
+        "a non local key in a cluster node",
+        RetryAction::Retry,
+    ),
+    ("ERR", "max number of clients", RetryAction::TooManyClients),
+    ("WRONGTYPE", "", RetryAction::WrongType),
+    ("NOAUTH", "", RetryAction::FailAndDrop),
+    ("WRONGPASS", "", RetryAction::FailAndDrop),
+];
+
 impl RetryAction {
     pub(crate) fn on(error: &RedisError) -> Self {
         match error.kind() {
             ErrorKind::Io if is_caused_by::<CertificateRefused>(error) => Self::FailAndDrop,
             ErrorKind::Io | ErrorKind::Parse => Self::Reconnect,
-            ErrorKind::AuthenticationFailed => Self::FailAndDrop,
-            ErrorKind::Server(kind) => Self::on_server_error(kind, error),
-            ErrorKind::Extension => Self::on_code(error.code()),
-            _ => Self::Fail,
-        }
-    }
-
-    fn on_server_error(kind: ServerErrorKind, error: &RedisError) -> Self {
-        match kind {
-            ServerErrorKind::NoScript => Self::SendSource,
-            ServerErrorKind::Moved | ServerErrorKind::Ask => Self::Redirect,
-            ServerErrorKind::ReadOnly => Self::Reconnect,
-            ServerErrorKind::BusyLoading
-            | ServerErrorKind::MasterDown
-            | ServerErrorKind::ClusterDown
-            | ServerErrorKind::TryAgain => Self::Retry,
-            _ => error.detail().map_or(Self::Fail, Self::on_text),
-        }
-    }
-
-    /// For replies without a code.
-    fn on_text(text: &str) -> Self {
-        if text.contains("max number of clients") {
-            return Self::TooManyClients;
-        }
-        if text.contains("replica instances") {
-            return Self::Reconnect;
-        }
-        // A script needs a second key of a slot that is being moved to another server.
-        if text.contains("a non local key in a cluster node") {
-            return Self::Retry;
-        }
-        Self::Fail
-    }
-
-    /// For codes that `redis` has no kind for.
-    fn on_code(code: Option<&str>) -> Self {
-        match code {
-            Some("WRONGTYPE") => Self::WrongType,
-            // BUSY: a script of another client runs too long.
-            Some("BUSY" | "NOREPLICAS") => Self::Retry,
-            // The server ended a blocked command because it became a replica.
-            Some("UNBLOCKED") => Self::Reconnect,
-            Some("NOAUTH" | "WRONGPASS") => Self::FailAndDrop,
-            _ => Self::Fail,
+            _ => {
+                let text = error.detail().unwrap_or_default();
+                let mut replies = REPLIES.iter();
+                let is_this = |(code, words, _): &&(&str, &str, _)| {
+                    error.code() == Some(code) && text.contains(words)
+                };
+                replies.find(is_this).map_or(Self::Fail, |reply| reply.2)
+            }
         }
     }
 
@@ -84,13 +78,8 @@ impl RetryAction {
     pub(crate) fn is_retryable(self) -> bool {
         matches!(
             self,
-            Self::Reconnect | Self::Retry | Self::TooManyClients | Self::Redirect
+            Self::Reconnect | Self::Retry | Self::LookUp | Self::TooManyClients | Self::Redirect
         )
-    }
-
-    /// Whether a retry of the same request would fail, too.
-    pub(crate) fn is_final(self) -> bool {
-        matches!(self, Self::WrongType | Self::FailAndDrop | Self::Fail)
     }
 
     /// Whether the error is a reply. Then the request is not under way any more.
@@ -100,10 +89,7 @@ impl RetryAction {
 
     /// Whether the connection can be used for the next request.
     pub(crate) fn keeps_connection(self) -> bool {
-        !matches!(
-            self,
-            Self::Reconnect | Self::TooManyClients | Self::FailAndDrop
-        )
+        !self.drops_all_connections() && self != Self::TooManyClients
     }
 
     /// Whether the other connections to the server must be dropped, too.
@@ -113,20 +99,8 @@ impl RetryAction {
 
     /// Whether another server may have the locks of this one by now. The route to it is then looked
     /// up again.
-    pub(crate) fn invalidates_route(self, error: &RedisError) -> bool {
-        let kind = match error.kind() {
-            ErrorKind::Server(kind) => Some(kind),
-            _ => None,
-        };
-        matches!(self, Self::Reconnect | Self::FailAndDrop)
-            || matches!(
-                kind,
-                Some(
-                    ServerErrorKind::ClusterDown
-                        | ServerErrorKind::MasterDown
-                        | ServerErrorKind::BusyLoading
-                )
-            )
+    pub(crate) fn invalidates_route(self) -> bool {
+        self.drops_all_connections() || self == Self::LookUp
     }
 }
 
@@ -147,10 +121,10 @@ mod tests {
             ("MOVED 7 127.0.0.1:7001", RetryAction::Redirect),
             ("ASK 7 127.0.0.1:7001", RetryAction::Redirect),
             ("READONLY", RetryAction::Reconnect),
-            ("LOADING", RetryAction::Retry),
+            ("LOADING", RetryAction::LookUp),
             ("BUSY", RetryAction::Retry),
-            ("MASTERDOWN", RetryAction::Retry),
-            ("CLUSTERDOWN", RetryAction::Retry),
+            ("MASTERDOWN", RetryAction::LookUp),
+            ("CLUSTERDOWN", RetryAction::LookUp),
             ("TRYAGAIN", RetryAction::Retry),
             ("WRONGTYPE", RetryAction::WrongType),
             ("NOAUTH", RetryAction::FailAndDrop),

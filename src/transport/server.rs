@@ -10,14 +10,15 @@ use crate::observe::tell;
 use crate::transport::exclusive::Exclusive;
 use crate::transport::health::Health;
 use crate::transport::limits::Limits;
-use crate::transport::links::Links;
+use crate::transport::links::{Links, Purpose};
 use crate::transport::node::{Login, Node};
 use crate::transport::retry_action::RetryAction;
 
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) node: Arc<Node>,
-    pub(crate) links: Links,
+    links: Links,
+    watchdog_links: Links,
     /// Connections for one request at a time.
     pub(crate) exclusive: Exclusive,
     pub(crate) health: Health,
@@ -26,6 +27,13 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn name(&self) -> &Arc<str> {
         self.node.name()
+    }
+
+    pub(crate) fn links(&self, purpose: Purpose) -> &Links {
+        match purpose {
+            Purpose::Caller => &self.links,
+            Purpose::Watchdog => &self.watchdog_links,
+        }
     }
 
     /// Records a reply that arrived `at` this moment, and how long it took.
@@ -46,7 +54,8 @@ impl Server {
     /// The links of the callers are retired if an established one broke, or if the reply
     /// says why none is of use (READONLY, NOAUTH, WRONGPASS). A connection that could not be
     /// opened says nothing of those that are open: the system may have no file descriptor left,
-    /// and the server may accept no more clients.
+    /// and the server may accept no more clients. That of the watchdog is used until it fails: a
+    /// server that has changed its password still serves it.
     ///
     /// What failed began at `since`. Of many threads that notice one failure, the first one retires
     /// the links; those that were opened meanwhile are kept.
@@ -80,7 +89,8 @@ impl Servers {
     pub(crate) fn server(&self, address: ConnectionAddr) -> Arc<Server> {
         let node = Arc::new(Node::new(address, Arc::clone(&self.login)));
         Arc::new(Server {
-            links: Links::new(self.limits),
+            links: Links::new(self.limits, Purpose::Caller),
+            watchdog_links: Links::new(self.limits, Purpose::Watchdog),
             exclusive: Exclusive::new(Arc::clone(&node), self.limits),
             node,
             health: Health::default(),

@@ -98,26 +98,7 @@ impl Socket {
         }
     }
 
-    /// Writes all of `plain` by the deadline. A server that refuses the client's certificate may
-    /// send an alert while the client is already writing: that is the error then.
-    pub(crate) fn write_all(
-        &self,
-        reading: &mut Reading,
-        plain: Vec<u8>,
-        deadline: Moment,
-    ) -> io::Result<()> {
-        let written = self.write_bytes(&self.encrypt(plain)?, deadline);
-        written.map_err(|error| {
-            if self.tls.is_none() || error.kind() == ErrorKind::TimedOut {
-                return error;
-            }
-            match self.read(reading, &mut [0], deadline) {
-                Err(alert) if alert.kind() == ErrorKind::InvalidData => alert,
-                _ => error,
-            }
-        })
-    }
-
+    /// Writes all of these bytes by the deadline.
     fn write_bytes(&self, mut bytes: &[u8], deadline: Moment) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.try_write(bytes) {

@@ -7,7 +7,7 @@ use crate::base::owner::OwnerId;
 use crate::config::LockClientBuilder;
 use crate::deployment::Urls;
 use crate::error::LostReason;
-use crate::protocol::{Plain, Protocol, Read, Verdict};
+use crate::protocol::{Kind, PLAIN, READ, Verdict};
 use crate::request::RedisClient;
 use crate::topology::Topology;
 
@@ -92,14 +92,14 @@ fn thread_of(shared: &Arc<Shared>, urls: Urls) -> thread::WatchdogThread {
 }
 
 fn renewal() -> Renewal {
-    renewal_of("lock", &Plain)
+    renewal_of("lock", &PLAIN)
 }
 
-fn renewal_of(name: &str, protocol: &dyn Protocol) -> Renewal {
+fn renewal_of(name: &str, kind: &Kind) -> Renewal {
     let key = LockKey::new("", name);
     let owner = OwnerId::new("client");
     Renewal {
-        call: protocol.renew(&key, &owner, 64, None),
+        call: kind.renew(&key, &owner, 64, None),
         key,
         millis: 64,
         count: None,
@@ -121,7 +121,7 @@ fn a_schedule_that_changes_during_a_renewal_is_kept() {
             thread.apply_verdicts(
                 asked,
                 &[Verdict::Done {
-                    listeners: 0,
+                    listeners: Some(0),
                     is_called: false,
                 }],
                 Moment::now(),
@@ -204,21 +204,21 @@ fn held() -> Held {
 fn a_confirmation_is_for_locks_of_one_kind_and_one_slot() {
     let urls = Urls::Cluster(vec!["redis://127.0.0.1:1".into()]);
     let thread = thread_of(&Arc::default(), urls);
-    let first = renewal_of("{slot}:1", &Plain);
+    let first = renewal_of("{slot}:1", &PLAIN);
     let mut call: Vec<thread::RenewalRequest> = vec![(ID, Arc::new(held()), first)];
-    let others: [(&str, &dyn Protocol, bool); 3] = [
-        ("{slot}:2", &Plain, true),
-        ("{slot}:2", &Read, false),
-        ("another slot", &Plain, false),
+    let others: [(&str, &Kind, bool); 3] = [
+        ("{slot}:2", &PLAIN, true),
+        ("{slot}:2", &READ, false),
+        ("another slot", &PLAIN, false),
     ];
-    for (name, protocol, has_place) in others {
-        let other = renewal_of(name, protocol);
+    for (name, kind, has_place) in others {
+        let other = renewal_of(name, kind);
         assert_eq!(thread.has_place(&call, &other), has_place, "{name}");
         assert!(thread.has_place(&[], &other));
     }
     call.resize(thread::BATCH, call[0].clone());
     assert!(
-        !thread.has_place(&call, &renewal_of("{slot}:2", &Plain)),
+        !thread.has_place(&call, &renewal_of("{slot}:2", &PLAIN)),
         "full"
     );
 }

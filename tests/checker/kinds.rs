@@ -69,6 +69,15 @@ fn a_client_that_may_have_left_the_queue_is_not_overtaken() {
     assert_found(&other, &["overtaken"]);
 }
 
+/// The last holds of a rush are not in the log of a killed process.
+#[test]
+fn a_client_that_was_killed_in_a_rush_may_have_left_the_queue() {
+    let rush = OVERTAKES.replace("190 1 1 asks 1 0 0 lock", "190 1 1 asks 1 0 0 rush");
+    assert_found(&rush, &[]);
+    let returned = format!("{rush}\n 300 1 1 answered 1 rushed");
+    assert_found(&returned, &["overtaken"]);
+}
+
 #[test]
 fn the_order_is_not_known_while_faults_interfere() {
     assert_found(&OVERTAKES.replace("0 0 0 calm", "0 0 0 storm"), &[]);
@@ -140,8 +149,30 @@ fn a_writer_can_become_a_reader() {
     assert_found(&meanwhile, &["reader beside a writer"]);
 }
 
+#[test]
+fn a_read_lock_within_a_write_lock_is_a_hold_of_its_own() {
+    let log = "
+        10 1 1 asks 1 0 0 lock
+        12 1 1 has 1 0
+        14 1 1 reads 2
+        14 1 1 asks 2 0 0 lock
+        16 1 1 has-again 2 1 0
+        20 1 1 vouches 1
+        60 1 1 vouches 2
+        25 1 2 reads 1
+        25 1 2 asks 1 0 0 lock
+        30 1 2 has 1 0
+        50 1 2 vouches 1";
+    // The write lock was lost at 20, and the read lock was not.
+    assert_found(log, &[]);
+    let writes = log.replace("60 1 1 vouches 2", "60 1 1 vouches 1");
+    assert_found(&writes, &["reader beside a writer"]);
+    let other_writes = log.replace("25 1 2 reads 1", "");
+    assert_found(&other_writes, &["reader beside a writer"]);
+}
+
 const TWO_PERMITS: Bounds = Bounds {
-    permits: 2,
+    permits: Some(2),
     ..BOUNDS
 };
 
@@ -156,6 +187,22 @@ fn more_holders_than_permits_are_found() {
     assert_eq!(found_with(&TWO_PERMITS, &third), ["too many permits"]);
     let deleted = format!("{third}\n 19 0 0 deleted 0 18000000 0").replace("18000000", "18");
     assert_eq!(found_with(&TWO_PERMITS, &deleted), [""; 0]);
+}
+
+/// A semaphore of one permit is no lock: its process does not count the permits of its threads.
+#[test]
+fn a_process_takes_a_single_permit_again_after_its_deletion() {
+    let one = Bounds {
+        permits: Some(1),
+        ..BOUNDS
+    };
+    let log = "
+        12 1 1 held 1 0 10000000 0 30000000
+        25 1 2 held 1 0 22000000 0 40000000";
+    assert_eq!(found_with(&one, log), ["too many permits"]);
+    let deleted = format!("{log}\n 20 0 0 deleted 0 18 0");
+    assert_eq!(found_with(&one, &deleted), [""; 0]);
+    assert_found(&deleted, &["two holders"]);
 }
 
 #[test]

@@ -58,6 +58,7 @@ impl Permits {
         let threads: Vec<_> = threads.collect();
         threads.into_iter().for_each(|one| one.join().unwrap());
         assert_eq!(*world.redis.lock().unwrap(), self.free);
+        assert!(!world.shared.waiting.is_used());
     }
 }
 
@@ -84,10 +85,16 @@ impl World {
             return false;
         }
         let taken = self.take(batch.threads);
-        let unused = batch.serve(taken.saturating_sub(1));
+        if taken == 0 {
+            let (unparker, _) = parker::pair();
+            drop(batch.refuse(&unparker, &self.shared.waiting));
+            return false;
+        }
+        batch.granted();
+        let unused = batch.serve(taken - 1);
         self.add(unused);
-        batch.end(&Outcome::Refused);
-        taken > 0
+        batch.refuse_others(&self.shared.waiting);
+        true
     }
 }
 
@@ -104,6 +111,11 @@ impl Worker {
                     waiting.turn()
                 }
                 Turn::Over(Outcome::NotSent) => return world.take(1) > 0,
+                Turn::Over(Outcome::Queued(number)) => {
+                    // It leaves the queue at once.
+                    drop(world.shared.waiting.queued(number));
+                    return false;
+                }
                 Turn::Over(outcome) => return matches!(outcome, Outcome::Done),
             }
         }

@@ -17,7 +17,7 @@ use crate::lease::{Renewals, Terms};
 use crate::local::{
     CameWith, Claim, Grant, Granted, Hold, LocalQueue, LockId, Unlocked, Unlocks, Waiter, Wanted,
 };
-use crate::protocol::{Protocol, Read, Write};
+use crate::protocol::{Kind, READ, WRITE};
 use crate::watchdog::{Renew, Step};
 
 const THREADS: u64 = 3;
@@ -53,8 +53,8 @@ struct Redis {
     grants: Vec<Arc<Grant>>,
 }
 
-fn protocol(is_shared: bool) -> &'static dyn Protocol {
-    if is_shared { &Read } else { &Write }
+fn kind_of(is_shared: bool) -> &'static Kind {
+    if is_shared { &READ } else { &WRITE }
 }
 
 impl Readers {
@@ -118,7 +118,7 @@ impl World {
                 Some(claim) => claim,
                 None => self.wait(thread, is_shared)?,
             };
-            match claim.take(&[TERMS], 1, protocol(is_shared).kind()) {
+            match claim.take(&[TERMS], 1, kind_of(is_shared).name) {
                 CameWith::HandedOver(holds) | CameWith::Idle(holds) => {
                     return holds.first().cloned();
                 }
@@ -138,7 +138,7 @@ impl World {
             locks: [self.lock.clone()].into_iter().collect(),
             terms: [TERMS].into_iter().collect(),
             needed: 1,
-            kind: protocol(is_shared).kind(),
+            kind: kind_of(is_shared).name,
             is_shared,
         };
         let waiter = Waiter::new(wanted, thread, &unparker);
@@ -200,7 +200,7 @@ impl World {
             tokens: 0..0,
             turns: None,
         };
-        let place = (self.lock.clone(), self.key.clone(), protocol(is_shared));
+        let place = (self.lock.clone(), self.key.clone(), kind_of(is_shared));
         let hold = self
             .queue
             .begin_hold_of(place, granted, &Arc::default(), thread);

@@ -18,7 +18,7 @@ use crate::lease::{Renewals, Terms};
 use crate::local::{
     CameWith, Claim, Grant, Granted, Hold, LocalQueue, LockId, Unlocked, Unlocks, Waiter, Wanted,
 };
-use crate::protocol::Fenced;
+use crate::protocol::FENCED;
 use crate::watchdog::{Renew, Step};
 
 const THREADS: u64 = 3;
@@ -233,7 +233,7 @@ impl World {
             thread::yield_now();
         };
         let begin = |lock: &LockId| {
-            let parts = (lock.clone(), LockKey::new("", &lock.key), &Fenced as _);
+            let parts = (lock.clone(), LockKey::new("", &lock.key), &FENCED as _);
             let queue = &self.queue;
             queue.begin_hold_of(parts, granted.clone(), &Arc::default(), thread)
         };

@@ -61,6 +61,7 @@ const ADMIN: &[&str] = &[
     "pub struct Connection",
     "pub struct LockKeys",
     "pub struct Server",
+    "pub use crate::client::{KINDS, MakeLock, lock_of_kind}",
     "pub use crate::topology::{LookUpFailed, RouteError}",
     "pub use crate::transport::server_error::ServerError",
     "pub use holder::ConnectedClients",
@@ -124,50 +125,19 @@ fn the_public_names_are_as_listed() {
 fn public_types_are_send_and_sync() {
     fn shared<T: Send + Sync + 'static>() {}
     fn cloned<T: Clone + std::fmt::Debug>() {}
-    shared::<LockClient>();
-    shared::<LockClientBuilder>();
-    shared::<ReentrantLock>();
-    shared::<FencedLock>();
-    shared::<MultiLock>();
-    shared::<RedLock>();
-    shared::<FairLock>();
-    shared::<ReadWriteLock>();
-    shared::<ReadLock>();
-    shared::<WriteLock>();
-    shared::<Semaphore>();
-    shared::<LeasedSemaphore>();
-    shared::<CountDownLatch>();
-    shared::<Condition>();
-    shared::<PermitGuard>();
-    shared::<Box<dyn Lock>>();
-    shared::<Interrupt>();
-    shared::<Error>();
-    shared::<LockEvent>();
-    shared::<FaultProxy>();
-    shared::<Gate>();
-    shared::<InMemoryRedis>();
-    cloned::<Fault>();
-    cloned::<Gate>();
-    cloned::<InMemoryRedis>();
-    cloned::<LockClient>();
-    cloned::<LockClientBuilder>();
-    cloned::<ReentrantLock>();
-    cloned::<FencedLock>();
-    cloned::<MultiLock>();
-    cloned::<RedLock>();
-    cloned::<FairLock>();
-    cloned::<ReadWriteLock>();
-    cloned::<ReadLock>();
-    cloned::<WriteLock>();
-    cloned::<Semaphore>();
-    cloned::<LeasedSemaphore>();
-    cloned::<CountDownLatch>();
-    cloned::<Condition>();
-    cloned::<Interrupt>();
-    cloned::<Lease>();
-    cloned::<LockEvent>();
-    cloned::<LockStatus>();
-    cloned::<Stats>();
+    macro_rules! all {
+        ($check:ident: $($type:ty),+) => { $($check::<$type>();)+ };
+    }
+    all! { shared:
+        LockClient, LockClientBuilder, ReentrantLock, FencedLock, MultiLock, RedLock, FairLock,
+        ReadWriteLock, ReadLock, WriteLock, Semaphore, LeasedSemaphore, CountDownLatch, Condition,
+        PermitGuard, Box<dyn Lock>, Interrupt, Error, LockEvent, FaultProxy, Gate, InMemoryRedis
+    }
+    all! { cloned:
+        Fault, Gate, InMemoryRedis, LockClient, LockClientBuilder, ReentrantLock, FencedLock,
+        MultiLock, RedLock, FairLock, ReadWriteLock, ReadLock, WriteLock, Semaphore,
+        LeasedSemaphore, CountDownLatch, Condition, Interrupt, Lease, LockEvent, LockStatus, Stats
+    }
 }
 
 /// Whether `T` is `Send`. The constant of the inherent `impl`, where its bound holds, takes

@@ -56,16 +56,13 @@ fn use_all_connections(builder: &LockClientBuilder, server: &Server) {
     });
 }
 
+/// The name follows the log-in and the choice of the database.
 #[test]
 fn each_connection_of_a_client_tells_its_host_and_process() {
-    let server = Server::start();
-    use_all_connections(&builder(&server.url()), &server);
-}
-
-#[test]
-fn the_name_follows_the_log_in_and_the_choice_of_the_database() {
     let server = Server::options().password("secret").start();
-    use_all_connections(&builder(&format!("{}/3", server.url())), &server);
+    for url in [server.url(), format!("{}/3", server.url())] {
+        use_all_connections(&builder(&url), &server);
+    }
 }
 
 #[test]
@@ -109,10 +106,7 @@ fn the_names_can_be_turned_off() {
 #[test]
 fn a_user_who_may_name_nothing_has_the_same_locks() {
     let server = Server::start();
-    let mut acl = redis::cmd("ACL");
-    acl.arg(&["SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all"]);
-    server.ask::<()>(acl.arg("-client|setname"));
-    let url = format!("redis://worker:secret@{}", server.address());
+    let url = server.with_user(&["~*", "&*", "+@all", "-client|setname"]);
     let client = client(&url);
     let guard = client.reentrant_lock("k").acquire().unwrap();
     // On the connection of the watchdog.
@@ -229,10 +223,7 @@ fn an_owner_without_a_named_connection_is_unknown() {
 #[test]
 fn a_user_who_may_not_list_the_connections_gets_an_error_with_the_rule() {
     let server = Server::start();
-    let mut acl = redis::cmd("ACL");
-    acl.arg(&["SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all"]);
-    server.ask::<()>(acl.arg("-client|list"));
-    let client = client(&format!("redis://worker:secret@{}", server.address()));
+    let client = client(&server.with_user(&["~*", "&*", "+@all", "-client|list"]));
     let guard = client.reentrant_lock("k").acquire().unwrap();
     let error = client.holder("k").unwrap_err();
     let Error::Redis {

@@ -7,19 +7,20 @@ mod late;
 mod levels;
 pub mod processes;
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::unbounded;
-use leasehold::{Condition, Error, Interrupt, LockClient, ReentrantLock};
+use leasehold::{Condition, Interrupt, LockClient, ReentrantLock};
 
+use crate::support::outcome::{assert_error, stay_waiting};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::{client, unique};
 
-/// A lock and a condition of it.
+/// A lock and a condition of it, of one client.
 pub struct Place {
+    pub client: LockClient,
     pub lock: ReentrantLock,
     pub condition: Condition,
 }
@@ -27,8 +28,11 @@ pub struct Place {
 impl Place {
     pub fn of(client: &LockClient, name: &str) -> Self {
         let lock = client.reentrant_lock(name);
-        let condition = lock.condition("ready");
-        Self { lock, condition }
+        Self {
+            client: client.clone(),
+            condition: lock.condition("ready"),
+            lock,
+        }
     }
 
     /// Waits once, with a limit so that no failed test hangs.
@@ -40,10 +44,17 @@ impl Place {
         guard.unlock().expect("held after the wait");
     }
 
-    pub fn notify_one(&self) {
+    /// Notifies this number of threads within one hold.
+    pub fn notify(&self, count: u32) {
         let guard = self.lock.acquire().expect("Redis replies");
-        self.condition.notify_one().expect("it is held");
+        for _ in 0..count {
+            self.condition.notify_one().expect("it is held");
+        }
         guard.unlock().expect("it is held");
+    }
+
+    pub fn notify_one(&self) {
+        self.notify(1);
     }
 
     pub fn notify_all(&self) {
@@ -77,133 +88,116 @@ pub fn await_waiting(server: &Server, name: &str, count: u32) {
     eventually("the waiters", || waiting(server, name) == count);
 }
 
+/// A server, and the same lock of several clients.
+pub struct Stage<const N: usize> {
+    pub server: Server,
+    pub name: String,
+    pub places: [Place; N],
+}
+
+impl<const N: usize> Stage<N> {
+    pub fn new() -> Self {
+        let (server, name) = (Server::start(), unique("condition"));
+        Self {
+            places: [(); N].map(|()| Place::of(&client(&server.url()), &name)),
+            server,
+            name,
+        }
+    }
+
+    /// The numbers of waiters that are not notified, and of all.
+    pub fn waiters(&self) -> (u32, u32) {
+        (
+            waiting(&self.server, &self.name),
+            places(&self.server, &self.name),
+        )
+    }
+
+    #[track_caller]
+    pub fn await_waiting(&self, count: u32) {
+        await_waiting(&self.server, &self.name, count);
+    }
+}
+
 #[test]
 fn a_notification_wakes_a_waiter_of_another_client_and_of_the_same() {
-    let server = Server::start();
-    let clients = [client(&server.url()), client(&server.url())];
-    for waiter in &clients {
-        let name = unique("condition");
-        let [there, here] = [waiter, &clients[0]].map(|client| Place::of(client, &name));
+    let stage = Stage::<2>::new();
+    let here = &stage.places[0];
+    for there in &stage.places {
         thread::scope(|scope| {
             let waits = scope.spawn(|| there.wait());
-            await_waiting(&server, &name, 1);
+            stage.await_waiting(1);
             eventually("a wait releases the lock", || {
                 !here.lock.is_locked().unwrap()
             });
-            throughout(A_WHILE.get(), "it waits", || !waits.is_finished());
+            stay_waiting([&waits]);
             within(SLIP.get() * 2, "the notification", || {
                 here.notify_one();
                 waits.join().unwrap();
             });
         });
         assert!(!here.lock.is_locked().unwrap());
-        assert_eq!((waiting(&server, &name), places(&server, &name)), (0, 0));
+        assert_eq!(stage.waiters(), (0, 0));
     }
-}
-
-#[test]
-fn a_wait_without_a_limit_ends_with_a_notification() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let name = unique("condition");
-    let place = Place::of(&client, &name);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let guard = place.lock.acquire().unwrap();
-            place.condition.wait().unwrap();
-            guard.unlock().unwrap();
-        });
-        await_waiting(&server, &name, 1);
-        place.notify_one();
-    });
 }
 
 /// It keeps its place for as long as another thread holds the lock.
 #[test]
 fn a_notified_thread_keeps_its_notification_until_it_has_the_lock() {
-    let server = Server::start();
-    let clients = [client(&server.url()), client(&server.url())];
-    let name = unique("condition");
-    let [there, here] = clients.each_ref().map(|client| Place::of(client, &name));
+    let stage = Stage::<2>::new();
+    let [there, here] = &stage.places;
     thread::scope(|scope| {
         let waiters = [scope.spawn(|| there.wait()), scope.spawn(|| there.wait())];
-        await_waiting(&server, &name, 2);
+        stage.await_waiting(2);
         let guard = here.lock.acquire().unwrap();
         here.condition.notify_one().unwrap();
         throughout(LEASE.get() * 3, "one is notified, and one waits", || {
-            (waiting(&server, &name), places(&server, &name)) == (1, 2)
+            stage.waiters() == (1, 2)
         });
         guard.unlock().unwrap();
         eventually("one wakes", || {
-            waiters.iter().any(thread::ScopedJoinHandle::is_finished)
+            waiters.iter().any(ScopedJoinHandle::is_finished)
         });
-        assert_eq!(waiting(&server, &name), 1);
+        assert_eq!(stage.waiters().0, 1);
         here.notify_one();
     });
 }
 
-/// Of several clients and of several threads of one client, in the order in which they wait.
+/// Of several clients and of several threads of one client, in the order in which they wait. Several
+/// notifications by one holder wake as many threads.
 #[test]
-fn notify_one_wakes_exactly_one_in_the_order_of_waiting() {
-    let server = Server::start();
-    let clients = [client(&server.url()), client(&server.url())];
-    let name = unique("condition");
-    let notifier = Place::of(&clients[0], &name);
+fn as_many_threads_wake_as_were_notified_in_the_order_of_waiting() {
+    let stage = Stage::<2>::new();
+    let notifier = &stage.places[0];
     thread::scope(|scope| {
         let (woken, order) = unbounded();
-        for number in 0..6 {
-            let woken = woken.clone();
-            let place = Place::of(&clients[number % 2], &name);
+        for number in 0..8_usize {
+            let (woken, place) = (woken.clone(), &stage.places[number % 2]);
             scope.spawn(move || {
                 place.wait();
                 woken.send(number).unwrap();
             });
-            await_waiting(&server, &name, number as u32 + 1);
+            stage.await_waiting(number as u32 + 1);
         }
-        for expected in 0..6 {
+        for expected in 0..5 {
             notifier.notify_one();
             assert_eq!(order.recv_timeout(SOON.get()), Ok(expected));
             throughout(millis(50), "the others wait", || order.is_empty());
         }
-    });
-}
-
-/// Several notifications by one holder wake as many threads.
-#[test]
-fn as_many_threads_wake_as_were_notified() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let name = unique("condition");
-    let place = Place::of(&client, &name);
-    let woken = AtomicU32::new(0);
-    thread::scope(|scope| {
-        for _ in 0..5 {
-            scope.spawn(|| {
-                place.wait();
-                woken.fetch_add(1, Ordering::SeqCst);
-            });
-        }
-        await_waiting(&server, &name, 5);
-        let guard = place.lock.acquire().unwrap();
-        for _ in 0..3 {
-            place.condition.notify_one().unwrap();
-        }
-        assert_eq!((waiting(&server, &name), places(&server, &name)), (2, 5));
-        guard.unlock().unwrap();
-        eventually("three wake", || woken.load(Ordering::SeqCst) == 3);
-        throughout(A_WHILE.get(), "two wait", || {
-            woken.load(Ordering::SeqCst) == 3
-        });
-        place.notify_all();
+        notifier.notify(2);
+        let mut both = [(); 2].map(|()| order.recv_timeout(SOON.get()).unwrap());
+        both.sort_unstable();
+        assert_eq!(both, [5, 6]);
+        throughout(A_WHILE.get(), "one waits", || order.is_empty());
+        notifier.notify_all();
+        assert_eq!(order.recv_timeout(SOON.get()), Ok(7));
     });
 }
 
 #[test]
 fn notify_all_wakes_all_of_this_condition_and_of_no_other() {
-    let server = Server::start();
-    let clients = [client(&server.url()), client(&server.url())];
-    let name = unique("condition");
-    let place = Place::of(&clients[0], &name);
+    let stage = Stage::<2>::new();
+    let place = &stage.places[0];
     let other = place.lock.condition("other");
     thread::scope(|scope| {
         let one = scope.spawn(|| {
@@ -211,21 +205,20 @@ fn notify_all_wakes_all_of_this_condition_and_of_no_other() {
             other.wait().unwrap();
             guard.unlock().unwrap();
         });
-        let all: Vec<_> = (0..6)
-            .map(|number| {
-                let place = Place::of(&clients[number % 2], &name);
-                scope.spawn(move || place.wait())
-            })
-            .collect();
-        await_waiting(&server, &name, 6);
+        let all = [0, 1, 0, 1, 0, 1].map(|at: usize| {
+            let place = &stage.places[at];
+            scope.spawn(|| place.wait())
+        });
+        stage.await_waiting(6);
         place.notify_all();
         all.into_iter().for_each(|waiter| waiter.join().unwrap());
-        throughout(A_WHILE.get(), "the other waits", || !one.is_finished());
+        stay_waiting([&one]);
         let guard = place.lock.acquire().unwrap();
         other.notify_one().unwrap();
         guard.unlock().unwrap();
     });
-    let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg(format!("{{{name}}}*")));
+    let server = &stage.server;
+    let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg(format!("{{{}}}*", stage.name)));
     for key in keys {
         let left: i64 = server.ask(redis::cmd("PTTL").arg(&key));
         assert!(left >= 0, "{key} has no time to live");
@@ -234,119 +227,96 @@ fn notify_all_wakes_all_of_this_condition_and_of_no_other() {
 
 #[test]
 fn a_notification_without_a_waiter_has_no_effect() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let name = unique("condition");
-    let place = Place::of(&client, &name);
+    let stage = Stage::<1>::new();
+    let place = &stage.places[0];
     let guard = place.lock.acquire().unwrap();
     place.condition.notify_one().unwrap();
     place.condition.notify_all().unwrap();
     assert!(!place.condition.wait_for(A_WHILE.get()).unwrap());
     guard.unlock().unwrap();
-    let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
-    assert!(keys.is_empty(), "{keys:?}");
+    assert_eq!(stage.server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
 }
 
 #[test]
 fn a_wait_for_a_time_ends_with_the_lock() {
-    let server = Server::start();
-    let clients = [client(&server.url()), client(&server.url())];
-    let name = unique("condition");
-    let [one, two] = clients.each_ref().map(|client| Place::of(client, &name));
+    let stage = Stage::<2>::new();
+    let [one, two] = &stage.places;
     let guard = one.lock.acquire().unwrap();
     let bound = A_WHILE.get() + SLIP.get();
     within(bound, "the wait", || {
         assert!(!one.condition.wait_for(A_WHILE.get()).unwrap());
     });
     guard.check().unwrap();
-    assert_eq!((one.lock.hold_count(), places(&server, &name)), (1, 0));
-    // At the end of the time another client holds the lock.
-    thread::scope(|scope| {
-        let holder = scope.spawn(|| {
-            await_waiting(&server, &name, 1);
-            let guard = two.lock.acquire().unwrap();
-            thread::sleep(A_WHILE.get() * 3);
-            guard.unlock().unwrap();
+    assert_eq!((one.lock.hold_count(), stage.waiters()), (1, (0, 0)));
+    // At the end of the time another client holds the lock, and notifies the thread or not.
+    for is_notified in [false, true] {
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                stage.await_waiting(1);
+                let guard = two.lock.acquire().unwrap();
+                thread::sleep(A_WHILE.get() * 3);
+                if is_notified {
+                    two.condition.notify_one().unwrap();
+                }
+                guard.unlock().unwrap();
+            });
+            let woken = one.condition.wait_for(A_WHILE.get());
+            assert_eq!(woken.unwrap(), is_notified);
+            guard.check().unwrap();
         });
-        assert!(!one.condition.wait_for(A_WHILE.get()).unwrap());
-        guard.check().unwrap();
-        holder.join().unwrap();
-    });
-    // It is notified after the end of its time, before it has the lock.
-    thread::scope(|scope| {
-        let notifier = scope.spawn(|| {
-            await_waiting(&server, &name, 1);
-            let guard = two.lock.acquire().unwrap();
-            thread::sleep(A_WHILE.get() * 3);
-            two.condition.notify_one().unwrap();
-            guard.unlock().unwrap();
-        });
-        assert!(one.condition.wait_for(A_WHILE.get()).unwrap());
-        notifier.join().unwrap();
-    });
+    }
     assert!(!one.condition.wait_for(Duration::ZERO).unwrap());
     guard.unlock().unwrap();
 }
 
 #[test]
 fn a_thread_that_does_not_hold_the_lock_can_neither_wait_nor_notify() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let place = Place::of(&client, &unique("condition"));
-    let condition = &place.condition;
+    let stage = Stage::<1>::new();
+    let Place {
+        client,
+        lock,
+        condition,
+    } = &stage.places[0];
     let refused = |what: &str| {
-        let calls = [
+        for result in [
             condition.wait(),
             condition.wait_for(A_WHILE.get()).map(drop),
             condition.notify_one(),
             condition.notify_all(),
-        ];
-        for result in calls {
-            assert!(
-                matches!(result, Err(Error::NotHeld { .. })),
-                "{what}: {result:?}"
-            );
+        ] {
+            assert_error!(result, NotHeld, "{what}");
         }
     };
     refused("free");
-    let guard = place.lock.acquire().unwrap();
+    let guard = lock.acquire().unwrap();
     thread::scope(|scope| {
         scope.spawn(|| refused("held by another thread"));
     });
-    guard.unlock().unwrap();
     for name in ["", &"x".repeat(513)] {
-        let guard = place.lock.acquire().unwrap();
-        let result = place.lock.condition(name).notify_one();
-        assert!(matches!(result, Err(Error::Config { field: "name", .. })));
-        guard.unlock().unwrap();
+        assert_error!(lock.condition(name).notify_one(), Config);
     }
-    let guard = client.fenced_lock(place.lock.name()).acquire().unwrap();
-    let result = condition.notify_one();
-    assert!(matches!(result, Err(Error::Config { field: "name", .. })));
+    guard.unlock().unwrap();
+    let guard = client.fenced_lock(lock.name()).acquire().unwrap();
+    assert_error!(condition.notify_one(), Config);
     guard.unlock().unwrap();
 }
 
 #[test]
 fn keys_of_another_type_are_refused_and_stay_as_they_are() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let name = unique("condition");
-    let place = Place::of(&client, &name);
+    let stage = Stage::<1>::new();
+    let place = &stage.places[0];
     let guard = place.lock.acquire().unwrap();
-    for key in &keys(&name)[..2] {
-        server.ask::<()>(redis::cmd("SET").arg(key).arg("text"));
+    for key in &keys(&stage.name)[..2] {
+        stage.server.run(&format!("SET {key} text"));
         for result in [place.condition.wait(), place.condition.notify_one()] {
-            let Err(Error::WrongType { found, .. }) = result else {
-                panic!("{result:?}");
-            };
-            assert!(
-                found.contains(key) && found.contains("sorted set"),
-                "{found}"
-            );
+            assert_error!(result, WrongType);
+            let text = result.unwrap_err().to_string();
+            assert!(text.contains(key) && text.contains("sorted set"), "{text}");
         }
         guard.check().unwrap();
-        assert_eq!(server.ask::<String>(redis::cmd("GET").arg(key)), "text");
-        server.ask::<()>(redis::cmd("DEL").arg(key));
+        let kept: String = stage.server.ask(redis::cmd("GET").arg(key));
+        assert_eq!(kept, "text");
+        stage.server.run(&format!("DEL {key}"));
     }
     assert!(!place.condition.wait_for(Duration::ZERO).unwrap());
     guard.unlock().unwrap();
@@ -354,35 +324,25 @@ fn keys_of_another_type_are_refused_and_stay_as_they_are() {
 
 #[test]
 fn an_interrupt_ends_a_wait_with_the_lock() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let name = unique("condition");
-    let place = Place::of(&client, &name);
+    let stage = Stage::<1>::new();
+    let place = &stage.places[0];
     let interrupt = Interrupt::new();
     thread::scope(|scope| {
-        let waiter = scope.spawn(|| {
+        scope.spawn(|| {
             let guard = place.lock.acquire().unwrap();
             let result = place.condition.wait_interruptibly(&interrupt);
-            assert!(
-                matches!(result, Err(Error::Interrupted { .. })),
-                "{result:?}"
-            );
+            assert_error!(result, Interrupted);
             guard.check().unwrap();
             // Raised before: the lock is not released.
-            let result = place
-                .condition
-                .wait_for_interruptibly(SOON.get(), &interrupt);
-            assert!(
-                matches!(result, Err(Error::Interrupted { .. })),
-                "{result:?}"
-            );
+            let condition = &place.condition;
+            let result = condition.wait_for_interruptibly(SOON.get(), &interrupt);
+            assert_error!(result, Interrupted);
             guard.unlock().unwrap();
         });
-        await_waiting(&server, &name, 1);
+        stage.await_waiting(1);
         interrupt.interrupt();
-        waiter.join().unwrap();
     });
-    assert_eq!(places(&server, &name), 0);
+    assert_eq!(stage.waiters(), (0, 0));
     // Notified before the interrupt: the notification counts.
     let interrupt = Interrupt::new();
     thread::scope(|scope| {
@@ -392,7 +352,7 @@ fn an_interrupt_ends_a_wait_with_the_lock() {
             guard.unlock().unwrap();
             result
         });
-        await_waiting(&server, &name, 1);
+        stage.await_waiting(1);
         let guard = place.lock.acquire().unwrap();
         place.condition.notify_one().unwrap();
         interrupt.interrupt();

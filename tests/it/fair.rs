@@ -11,16 +11,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, unbounded};
-use leasehold::{Error, Interrupt, Lease, LockClient};
+use leasehold::{Lease, LockClient};
 
 use crate::faults::proxied_server::{ProxiedServer, load_scripts};
-use crate::support::child::{self, Process};
 use crate::support::process::Task;
 use crate::support::proxy::Fault;
 use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis};
+use crate::support::timing::{LEASE, SLIP, SOON, eventually};
 use crate::support::traffic;
-use crate::support::{builder, client};
+use crate::support::{builder, client, long, pair};
 
 const QUEUE: &str = "redisson_lock_queue:{lock}";
 const ENDS: &str = "redisson_lock_timeout:{lock}";
@@ -56,12 +55,6 @@ fn place_of(client: &LockClient) -> String {
     let owner = client.inspect("another").unwrap().owner.unwrap();
     guard.unlock().unwrap();
     format!("{}:0", owner.split_once(':').unwrap().0)
-}
-
-/// The role: waits for the lock until the process is killed.
-pub fn wait_in_queue(arguments: &[&str]) {
-    client(arguments[0]).fair_lock("lock").lock().unwrap();
-    child::send_line("acquired");
 }
 
 #[test]
@@ -153,7 +146,7 @@ fn a_place_is_for_the_threads_that_waited_when_it_was_taken() {
     let (says, tasks) = unbounded();
     // It is not handed over.
     let guard = ours.fair_lock("lock");
-    let guard = guard.acquire_with(Lease::fixed(SOON.get() * 6)).unwrap();
+    let guard = guard.acquire_with(long()).unwrap();
     let wait = |client: &LockClient, name: &'static str, goes: Option<&Receiver<()>>| {
         says.send(Task::current()).unwrap();
         let guard = client.fair_lock("lock").acquire().unwrap();
@@ -187,53 +180,6 @@ fn a_place_is_for_the_threads_that_waited_when_it_was_taken() {
     assert_eq!(ours.stats().hand_overs, 2);
 }
 
-#[test]
-fn threads_of_one_client_hand_the_lock_over_while_no_other_client_waits() {
-    let server = Server::start();
-    let client = client(&server.url());
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                for _ in 0..50 {
-                    client
-                        .fair_lock("lock")
-                        .acquire()
-                        .unwrap()
-                        .unlock()
-                        .unwrap();
-                }
-            });
-        }
-    });
-    let stats = client.stats();
-    assert_eq!(stats.acquisitions + stats.hand_overs, 200);
-    assert!(stats.hand_overs > 20, "{stats:?}");
-    assert_eq!(keys(&server), [""; 0]);
-}
-
-#[test]
-fn giving_up_leaves_the_queue() {
-    let server = Server::start();
-    let (holder, other) = (client(&server.url()), client(&server.url()));
-    let guard = holder.fair_lock("lock").acquire().unwrap();
-    let lock = other.fair_lock("lock");
-    assert!(!lock.try_lock(millis(50), Lease::RENEWED).unwrap());
-    assert_eq!(places(&server), [""; 0]);
-    let interrupt = Interrupt::new();
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| lock.lock_interruptibly(Lease::RENEWED, &interrupt));
-        await_places(&server, 1);
-        interrupt.interrupt();
-        let result = waiting.join().unwrap();
-        assert!(
-            matches!(result, Err(Error::Interrupted { .. })),
-            "{result:?}"
-        );
-    });
-    assert_eq!(keys(&server), ["lock"]);
-    guard.unlock().unwrap();
-}
-
 /// A thread of Redisson sleeps until the time to live that it has read is over.
 #[test]
 fn a_lock_that_is_kept_in_redis_notifies_the_first_place() {
@@ -251,7 +197,7 @@ fn a_lock_that_is_kept_in_redis_notifies_the_first_place() {
     let message = messages.get_message().expect("a message");
     assert_eq!(message.get_payload::<String>().unwrap(), "0");
     assert!(lock.is_locked().unwrap() && !lock.is_held_by_current_thread());
-    let left: i64 = server.ask(redis::cmd("PTTL").arg("lock"));
+    let left = server.time_to_live("lock");
     assert!(left > 0 && left <= i64::try_from(LEASE.get().as_millis()).unwrap());
     assert_eq!(places(&server), ["java:1"]);
 }
@@ -267,38 +213,6 @@ fn giving_up_the_first_place_of_a_free_lock_notifies_the_next_client() {
         await_places(&server, 2);
         server.ask::<()>(redis::cmd("LREM").arg(QUEUE).arg(0).arg("java:1"));
         waiting.join().unwrap().unwrap();
-    });
-}
-
-#[test]
-fn a_call_that_does_not_wait_neither_overtakes_nor_queues_up() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.fair_lock("lock");
-    queue_up(&server, "java:1", SOON.get());
-    assert!(lock.try_acquire_now().unwrap().is_none());
-    assert_eq!(places(&server), ["java:1"]);
-    assert!(!lock.is_locked().unwrap());
-}
-
-#[test]
-fn a_process_that_dies_while_it_waits_loses_its_place_within_seconds() {
-    let server = Server::start();
-    let (holder, next) = (client(&server.url()), client(&server.url()));
-    let guard = holder.fair_lock("lock").acquire().unwrap();
-    let process = Process::start("wait_in_queue", &[&server.url()]);
-    await_places(&server, 1);
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| {
-            next.fair_lock("lock").lock().unwrap();
-            Instant::now()
-        });
-        await_places(&server, 2);
-        drop(process);
-        let died = Instant::now();
-        guard.unlock().unwrap();
-        let waited = waiting.join().unwrap() - died;
-        assert!(waited < PLACE + REFRESH + SLIP.get(), "{waited:?}");
     });
 }
 
@@ -327,7 +241,7 @@ fn a_place_is_kept_for_as_long_as_its_client_waits() {
     let unconfirmed = || builder(&server.url()).confirm_every(Duration::ZERO).build();
     let clients = [(); 3].map(|()| unconfirmed().unwrap());
     // Not renewed during the test, and a waiting client looks again only when the lease ends.
-    let lease = Lease::fixed(SOON.get() * 6);
+    let lease = long();
     let guard = clients[0].fair_lock("lock").acquire_with(lease).unwrap();
     thread::scope(|scope| {
         let mut waiting = Vec::new();
@@ -371,7 +285,7 @@ fn the_bytes_are_those_of_redisson() {
         let left = end - seconds * 1000.0;
         assert!((1_000.0..8_000.0).contains(&left), "{left} ms");
         for key in [QUEUE, ENDS] {
-            let left: i64 = server.ask(redis::cmd("PTTL").arg(key));
+            let left = server.time_to_live(key);
             assert!(
                 left > 3_600_000,
                 "{key} must outlast the places of Java: {left}"
@@ -384,7 +298,7 @@ fn the_bytes_are_those_of_redisson() {
             counts.1 == 1
         });
         // As Redisson's unlock: the hash is deleted, and the first place is notified.
-        server.ask::<()>(redis::cmd("DEL").arg("lock"));
+        server.delete("lock");
         server.ask::<()>(redis::cmd("PUBLISH").arg(&channel).arg("0"));
         waiting.join().unwrap().unwrap();
     });
@@ -401,7 +315,7 @@ fn lost_replies_leave_no_place_and_no_lock() {
             let rival = proxied.rival();
             let lock = client.fair_lock("lock");
             proxied.fault_once(script, &fault);
-            lock.acquire().unwrap().unlock().unwrap();
+            pair(&lock);
             let held = rival.fair_lock("lock").acquire().unwrap();
             assert!(!lock.try_lock(LEASE.get() / 10, Lease::RENEWED).unwrap());
             held.unlock().unwrap();

@@ -3,10 +3,9 @@
 use leasehold::{Error, FencedLock, Lease};
 use redis::Connection;
 
-use crate::support::child::{self, Process};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SOON};
-use crate::support::{builder, client, on_another_thread, unique};
+use crate::support::{assert_matches, builder, client, on_another_thread, unique};
 
 /// Acquires and releases the lock, and returns its token.
 fn token(lock: &FencedLock) -> u64 {
@@ -43,29 +42,25 @@ fn server_micros(server: &Server) -> u64 {
     seconds * 1_000_000 + micros
 }
 
-/// In a child process: one hold for each line.
-pub fn take_tokens(arguments: &[&str]) {
-    let lock = client(arguments[0]).fenced_lock(arguments[1]);
-    while child::read_line() == "take" {
-        child::send_line(token(&lock));
-    }
-}
-
+/// Also after a forced release, and after a hold of Redisson, which counts from 1.
 #[test]
 fn tokens_rise_from_hold_to_hold() {
     let server = Server::start();
     let name = unique("rising");
     let clients = [client(&server.url()), client(&server.url())];
-    let mut process = Process::start("take_tokens", &[&server.url(), &name]);
-    let mut last = 0;
-    for turn in 0..12 {
-        let next = match turn % 4 {
-            0 => token(&clients[0].fenced_lock(&name)),
-            1 => token(&clients[1].fenced_lock(&name)),
-            2 => on_another_thread(|| token(&clients[0].fenced_lock(&name))),
+    let mut redis = server.connection();
+    let mut last = java_token(&mut redis, &name);
+    assert_eq!(last, 1);
+    for turn in 0..15 {
+        let lock = clients[turn % 2].fenced_lock(&name);
+        let next = match turn % 5 {
+            0 | 1 => token(&lock),
+            2 => on_another_thread(|| token(&lock)),
+            3 => java_token(&mut redis, &name),
             _ => {
-                process.send_line("take");
-                process.read_line().parse().unwrap()
+                let guard = lock.acquire().unwrap();
+                clients[0].force_unlock(&name).unwrap();
+                guard.fencing_token()
             }
         };
         assert!(next > last, "{next} after {last}");
@@ -93,19 +88,6 @@ fn every_level_of_a_hold_has_its_token() {
 }
 
 #[test]
-fn a_fenced_guard_has_the_methods_of_every_guard() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let guard = client.fenced_lock(&unique("guard")).acquire().unwrap();
-    guard.check().unwrap();
-    guard.extend(LEASE.get() * 3).unwrap();
-    assert!(guard.remaining() > LEASE.get());
-    client.force_unlock(guard.name()).unwrap();
-    assert!(guard.is_lost());
-    assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
-}
-
-#[test]
 fn tokens_rise_after_redis_has_lost_the_last_one() {
     let server = Server::start();
     let lock = client(&server.url()).fenced_lock(&unique("flushed"));
@@ -114,7 +96,7 @@ fn tokens_rise_after_redis_has_lost_the_last_one() {
         let next = token(&lock);
         assert!(next > last, "{next} after {last}");
         last = next;
-        server.ask::<()>(&redis::cmd("FLUSHALL"));
+        server.run::<()>("FLUSHALL");
     }
 }
 
@@ -156,32 +138,12 @@ fn reserved_tokens_stay_near_the_clock() {
         assert!((before..=server_micros(&server)).contains(&token));
         assert_eq!(last, token + BLOCK - 1);
         greatest = last;
-        server.ask::<()>(&redis::cmd("FLUSHALL"));
+        server.run::<()>("FLUSHALL");
     }
     let ahead = server_micros(&server) + 3_600_000_000;
     set(&mut server.connection(), &name, ahead);
     for next in 1..=3 {
         assert_eq!(granted(), (ahead + next, ahead + next));
-    }
-}
-
-#[test]
-fn java_and_rust_holders_share_one_rising_sequence() {
-    let server = Server::start();
-    let name = unique("java");
-    let lock = client(&server.url()).fenced_lock(&name);
-    let mut redis = server.connection();
-    // Redisson acquires first, and counts from 1.
-    let mut last = java_token(&mut redis, &name);
-    assert_eq!(last, 1);
-    for turn in 0..10 {
-        let next = if turn % 2 == 0 {
-            token(&lock)
-        } else {
-            java_token(&mut redis, &name)
-        };
-        assert!(next > last, "{next} after {last}");
-        last = next;
     }
 }
 
@@ -201,20 +163,8 @@ fn the_last_token_does_not_expire() {
     let next = token(&lock);
     assert_eq!(left(), -1);
     assert!(first < next && java_token(&mut server.connection(), "shop:pay") == next + 1);
-    let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
+    let keys = server.keys();
     assert_eq!(keys, [key]);
-}
-
-#[test]
-fn tokens_rise_after_a_force_unlock() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.fenced_lock(&unique("broken"));
-    let guard = lock.acquire().unwrap();
-    let first = guard.fencing_token();
-    client.force_unlock(lock.name()).unwrap();
-    let second = on_another_thread(|| token(&lock));
-    assert!(second > first);
 }
 
 #[test]
@@ -224,10 +174,7 @@ fn a_hold_without_a_token_is_not_given_one() {
     let name = unique("mixed");
     let (plain, fenced) = (client.reentrant_lock(&name), client.fenced_lock(&name));
     plain.lock().unwrap();
-    assert!(matches!(
-        fenced.acquire(),
-        Err(Error::Config { field: "name", .. })
-    ));
+    assert_matches!(fenced.acquire(), Err(Error::Config { field: "name", .. }));
     assert_eq!(plain.hold_count(), 1);
     assert_eq!(client.inspect(&name).unwrap().hold_count, 1);
     plain.unlock().unwrap();
@@ -252,11 +199,8 @@ fn without_a_token_no_lock_is_acquired() {
     ] {
         set(&mut redis, &name, value);
         let refused = lock.acquire();
-        assert!(
-            matches!(refused, Err(Error::Redis { .. })),
-            "{value:?}: {refused:?}"
-        );
-        let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
+        assert_matches!(refused, Err(Error::Redis { .. }), "{value:?}");
+        let keys = server.keys();
         assert_eq!(keys, [token_key(&name)], "{value:?}");
         let kept: String = server.ask(redis::cmd("GET").arg(token_key(&name)));
         assert_eq!(kept, value);
@@ -272,7 +216,7 @@ fn a_token_key_of_another_type_is_reported() {
     let key = token_key(&name);
     server.ask::<()>(redis::cmd("LPUSH").arg(&key).arg(7));
     let error = lock.acquire().unwrap_err();
-    assert!(matches!(error, Error::WrongType { .. }), "{error:?}");
+    assert_matches!(error, Error::WrongType { .. });
     let text = error.to_string();
     assert!(text.contains(&key) && text.contains("a list"), "{text}");
     assert_eq!(lock.hold_count(), 0);
@@ -293,10 +237,7 @@ fn a_counter_beyond_exact_numbers_is_refused_and_not_changed() {
     for counter in [END - 1, END, END + 1, last - 1, last] {
         set(&mut redis, &name, counter);
         let refused = lock.acquire();
-        assert!(
-            matches!(refused, Err(Error::Redis { .. })),
-            "{counter}: {refused:?}"
-        );
+        assert_matches!(refused, Err(Error::Redis { .. }), "{counter}");
         assert_eq!(lock.hold_count(), 0, "{counter}");
         assert!(!lock.is_locked().unwrap(), "{counter}");
         assert_eq!(last_token(&server, &name), Some(counter));

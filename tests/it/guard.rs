@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Error, Lease, Lock, LockClient, LockGuard, LostReason, RedLock, Result};
 
-use crate::support::builder;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, within};
+use crate::support::{assert_matches, builder};
 
 const OTHER_OWNER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
 const NAME: &str = "lock";
@@ -45,15 +45,6 @@ fn acquire(lock: &dyn Lock) -> LockGuard {
     guard.expect("a free lock")
 }
 
-fn run_command(server: &Server, command: &str) {
-    let mut words = command.split(' ');
-    let mut request = redis::cmd(words.next().unwrap());
-    for word in words {
-        request.arg(word);
-    }
-    server.ask::<()>(&request);
-}
-
 fn is_lost(result: Result<()>, expected: LostReason) -> bool {
     matches!(result, Err(Error::Lost { reason, .. }) if reason == expected)
 }
@@ -67,7 +58,7 @@ fn a_held_lock_is_confirmed_by_a_majority_of_its_servers() {
         guard.confirm().unwrap();
         assert!(guard.remaining() <= left, "the lease does not change");
         if lock.name() == NAME {
-            run_command(&servers[2], &format!("DEL {NAME}"));
+            servers[2].delete(NAME);
             guard.confirm().unwrap();
         }
         guard.unlock().unwrap();
@@ -82,7 +73,7 @@ fn a_deleted_lock_is_reported_before_the_watchdog_detects_it() {
     for lock in locks(&servers) {
         let guard = acquire(&*lock);
         for server in &servers[..2] {
-            run_command(server, &format!("DEL {NAME}"));
+            server.delete(NAME);
         }
         guard.check().unwrap();
         let result = guard.confirm();
@@ -99,14 +90,14 @@ fn a_lock_that_another_client_has_is_reported() {
     for lock in locks(&servers) {
         let guard = acquire(&*lock);
         for server in &servers[..2] {
-            run_command(server, &format!("DEL {NAME}"));
-            run_command(server, &format!("HSET {NAME} {OTHER_OWNER} 1"));
+            server.delete(NAME);
+            server.run::<()>(&format!("HSET {NAME} {OTHER_OWNER} 1"));
         }
         assert!(is_lost(guard.confirm(), LostReason::Taken), "{lock:?}");
         drop(guard);
         servers
             .iter()
-            .for_each(|server| run_command(server, "FLUSHALL"));
+            .for_each(|server| server.run::<()>("FLUSHALL"));
     }
 }
 
@@ -118,10 +109,7 @@ fn without_a_reply_the_hold_remains_valid() {
         servers[..2].iter().for_each(Server::pause);
         let bound = millis(COMMAND) + SLIP.get() * 4;
         let result = within(bound, "confirm", || guard.confirm());
-        assert!(
-            matches!(result, Err(Error::Unavailable { .. })),
-            "{lock:?}: {result:?}"
-        );
+        assert_matches!(result, Err(Error::Unavailable { .. }), "{lock:?}");
         guard.check().unwrap();
         servers[..2].iter().for_each(Server::resume);
         eventually("a confirmation", || guard.confirm().is_ok());
@@ -177,36 +165,19 @@ fn the_time_begins_when_the_last_level_is_unlocked() {
 }
 
 #[test]
-fn a_time_that_is_out_of_bounds_unlocks_at_once() {
+fn a_lock_that_cannot_be_kept_is_unlocked_at_once() {
     let servers = servers(1);
     let lock = client(&servers[0]).reentrant_lock(NAME);
     for time in [Duration::from_micros(999), Duration::MAX] {
         let result = lock.acquire().unwrap().unlock_after(time);
-        assert!(
-            matches!(result, Err(Error::Config { field: "time", .. })),
-            "{result:?}"
-        );
+        assert_matches!(result, Err(Error::Config { field: "time", .. }));
         assert!(!lock.is_locked().unwrap());
     }
-}
-
-#[test]
-fn no_time_at_all_is_an_unlock() {
-    let servers = servers(1);
-    let lock = client(&servers[0]).reentrant_lock(NAME);
-    lock.acquire()
-        .unwrap()
-        .unlock_after(Duration::ZERO)
-        .unwrap();
-    assert!(!lock.is_locked().unwrap());
-}
-
-#[test]
-fn a_lock_that_was_lost_is_not_kept() {
-    let servers = servers(1);
-    let lock = client(&servers[0]).reentrant_lock(NAME);
     let guard = lock.acquire().unwrap();
-    run_command(&servers[0], &format!("DEL {NAME}"));
+    guard.unlock_after(Duration::ZERO).unwrap();
+    assert!(!lock.is_locked().unwrap());
+    let guard = lock.acquire().unwrap();
+    servers[0].delete(NAME);
     assert!(is_lost(guard.unlock_after(SOON.get()), LostReason::Deleted));
     assert!(!lock.is_locked().unwrap());
 }
@@ -262,26 +233,4 @@ fn a_loss_is_returned_beside_the_value_of_the_closure() {
     // The thread has unlocked it, so it can acquire it again.
     let ((), unlocked) = lock.with(long(), |_| ()).unwrap();
     unlocked.unwrap();
-}
-
-#[test]
-fn a_closure_does_not_run_without_the_lock() {
-    let server = Server::start();
-    let lock = client(&server).fenced_lock("");
-    let result = lock.with(long(), |guard| panic!("{guard:?}"));
-    assert!(matches!(result, Err(Error::Config { .. })));
-}
-
-#[test]
-fn a_closure_that_panics_unlocks() {
-    let server = Server::start();
-    let lock = client(&server).reentrant_lock(NAME);
-    thread::scope(|scope| {
-        let panicking = scope.spawn(|| {
-            let result = lock.with(long(), |_| panic!("expected by this test"));
-            drop(result.map(|((), unlocked)| unlocked));
-        });
-        panicking.join().unwrap_err();
-    });
-    assert!(!lock.is_locked().unwrap());
 }

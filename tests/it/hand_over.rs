@@ -1,23 +1,20 @@
 //! Locks that pass from thread to thread of one client without a request.
 
 mod idle;
-pub mod linger;
+mod linger;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use leasehold::{Lease, LockClient, ReentrantLock};
-use parking_lot::Mutex;
 
 use crate::faults::proxied_server::ProxiedServer;
-use crate::support::child::{self, Process};
-use crate::support::process::Task;
 use crate::support::proxy::Fault;
 use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, within};
+use crate::support::timing::{SOON, eventually, millis};
 use crate::support::traffic;
-use crate::support::{Stop, builder, client};
+use crate::support::{Stop, client};
 
 const THREADS: usize = 8;
 
@@ -65,16 +62,6 @@ fn await_hand_overs(client: &LockClient) {
     eventually("some hand-overs", || client.stats().hand_overs > before + 5);
 }
 
-/// The role: threads that hand the lock over until the process is killed.
-pub fn keep_busy(arguments: &[&str]) {
-    let client = client(arguments[0]);
-    keep_busy_during(&client, THREADS, Duration::from_micros(100), || {
-        await_hand_overs(&client);
-        child::send_line("busy");
-        child::read_line();
-    });
-}
-
 #[test]
 fn eight_threads_send_far_fewer_commands_than_they_acquire() {
     const EACH: usize = 500;
@@ -97,7 +84,7 @@ fn eight_threads_send_far_fewer_commands_than_they_acquire() {
     assert_eq!(holds, (THREADS * EACH) as u64);
     let sent = traffic::sent(&server, stats.releases);
     assert!(sent * 5 < holds, "{sent} commands for {holds} holds");
-    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+    assert_eq!(server.size(), 0);
 }
 
 /// The slice begins with the reply of Redis, so a round trip may be longer than a slice.
@@ -112,61 +99,7 @@ fn threads_hand_a_lock_over_however_far_redis_is() {
     keep_busy_during(&client, THREADS, Duration::ZERO, || {
         await_hand_overs(&client);
     });
-    assert_eq!(proxied.server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
-}
-
-#[test]
-fn waiting_threads_get_the_lock_in_their_order() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.reentrant_lock("lock");
-    let (got, (says, tasks)) = (Mutex::new(Vec::new()), crossbeam_channel::bounded(1));
-    thread::scope(|scope| {
-        let guard = lock.acquire().unwrap();
-        for place in 0..THREADS {
-            let (lock, got, says) = (&lock, &got, &says);
-            scope.spawn(move || {
-                says.send(Task::current()).unwrap();
-                let guard = lock.acquire().unwrap();
-                got.lock().push(place);
-                guard.unlock().unwrap();
-            });
-            let task = tasks.recv().unwrap();
-            eventually("it to wait", || task.is_asleep());
-        }
-        guard.unlock().unwrap();
-    });
-    assert!(got.lock().iter().copied().eq(0..THREADS), "{got:?}");
-    assert!(client.stats().hand_overs > 0);
-}
-
-/// Two clients, with threads that hand their grants over.
-#[test]
-fn every_hold_of_a_fenced_lock_has_a_greater_token() {
-    const EACH: usize = 300;
-    let server = Server::start();
-    let clients = [(); 2].map(|()| client(&server.url()));
-    let tokens = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let lock = clients[thread % 2].fenced_lock("lock");
-            let tokens = &tokens;
-            scope.spawn(move || {
-                for _ in 0..EACH {
-                    let guard = lock.acquire().unwrap();
-                    tokens.lock().push(guard.fencing_token());
-                    guard.unlock().unwrap();
-                }
-            });
-        }
-    });
-    let tokens = tokens.into_inner();
-    assert_eq!(tokens.len(), THREADS * EACH);
-    let not_above = tokens.windows(2).find(|pair| pair[1] <= pair[0]);
-    assert_eq!(not_above, None);
-    for client in clients {
-        assert!(client.stats().hand_overs > 0);
-    }
+    assert_eq!(proxied.server.size(), 0);
 }
 
 /// The other client gets its turn again and again, though not before the busy threads.
@@ -180,46 +113,4 @@ fn another_client_gets_a_lock_that_eight_threads_keep_busy() {
     });
     assert!(waits[10] < millis(50), "{waits:?}");
     assert!(waits[20] < millis(500), "{waits:?}");
-}
-
-#[test]
-fn a_killed_process_that_hands_a_lock_over_frees_it_within_a_lease() {
-    let server = Server::start();
-    let lock = client(&server.url()).reentrant_lock("lock");
-    for _ in 0..5 {
-        let mut process = Process::start("keep_busy", &[&server.url()]);
-        assert_eq!(process.read_line(), "busy");
-        process.kill();
-        within(LEASE.get() + SLIP.get(), "the end of the lease", || {
-            lock.lock().unwrap();
-        });
-        lock.unlock().unwrap();
-    }
-}
-
-/// Long before the next renewal.
-#[test]
-fn a_nested_hold_is_in_redis_within_a_second() {
-    let server = Server::start();
-    let client = builder(&server.url()).watchdog_lease(SOON.get() * 6);
-    let lock = client.build().unwrap().reentrant_lock("lock");
-    lock.lock().unwrap();
-    let counted = |count: u32| {
-        let bound = Duration::from_secs(1) + SLIP.get();
-        within(bound, "the count", || {
-            eventually("the count", || {
-                server.ask::<Vec<u32>>(redis::cmd("HVALS").arg("lock")) == [count]
-            });
-        });
-    };
-    for count in [2, 3] {
-        lock.lock().unwrap();
-        counted(count);
-    }
-    for count in [2, 1] {
-        lock.unlock().unwrap();
-        counted(count);
-    }
-    lock.unlock().unwrap();
-    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
 }

@@ -24,6 +24,7 @@ mod line;
 mod multi;
 mod mutual_exclusion;
 mod permit_line;
+mod permits;
 mod read_write;
 mod redlock;
 mod replicas;

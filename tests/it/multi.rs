@@ -1,6 +1,5 @@
 //! Multi-locks: several locks are acquired as one, all of them or none.
 
-mod cleanup;
 mod cluster;
 mod line;
 mod lost_replies;
@@ -14,18 +13,9 @@ use std::time::Duration;
 
 use leasehold::{Error, Interrupt, Lease, LostReason, MultiLock, Result};
 
-use crate::support::client;
 use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SOON, millis};
-
-/// Longer than a test.
-fn long() -> Lease {
-    Lease::fixed(SOON.get() * 6)
-}
-
-fn is_held(server: &Server, key: &str) -> bool {
-    server.ask(redis::cmd("EXISTS").arg(key))
-}
+use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, millis};
+use crate::support::{assert_matches, client, long};
 
 #[test]
 fn it_is_held_only_if_all_parts_are_held() {
@@ -38,7 +28,7 @@ fn it_is_held_only_if_all_parts_are_held() {
         obstacle.lock_with(long()).unwrap();
         for wait in [Duration::ZERO, A_WHILE.get()] {
             assert!(!lock.try_lock(wait, Lease::RENEWED).unwrap());
-            assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 1, "only {taken}");
+            assert_eq!(server.size(), 1, "only {taken}");
         }
         assert!(lock.is_locked().unwrap() && lock.hold_count() == 0);
         obstacle.unlock().unwrap();
@@ -48,7 +38,7 @@ fn it_is_held_only_if_all_parts_are_held() {
         assert!(ours.reentrant_lock(taken).is_held_by_current_thread());
         assert!(!obstacle.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
         lock.unlock().unwrap();
-        assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+        assert_eq!(server.size(), 0);
     }
 }
 
@@ -60,7 +50,7 @@ fn the_loss_of_any_part_is_reported() {
     for lost in ["a", "b", "c"] {
         let guard = lock.acquire().unwrap();
         assert!(guard.lost().is_empty());
-        server.ask::<()>(redis::cmd("DEL").arg(lost));
+        server.delete(lost);
         let loss = guard.lost().recv_timeout(SOON.get());
         assert_eq!(loss, Ok(LostReason::Deleted));
         assert!(guard.lost().recv().is_err(), "once");
@@ -71,7 +61,7 @@ fn the_loss_of_any_part_is_reported() {
         assert!(is_named(guard.check()));
         assert!(is_named(guard.extend(LEASE.get())));
         assert!(is_named(guard.unlock()));
-        assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0, "the others");
+        assert_eq!(server.size(), 0, "the others");
     }
 }
 
@@ -83,7 +73,7 @@ fn levels_are_those_of_the_parts() {
     let (both, only) = (client.multi_lock(["a", "b"]), client.reentrant_lock("b"));
     only.lock().unwrap();
     assert_eq!((both.hold_count(), only.hold_count()), (0, 1));
-    assert!(matches!(both.unlock(), Err(Error::NotHeld { lock, .. }) if lock == "a, b"));
+    assert_matches!(both.unlock(), Err(Error::NotHeld { lock, .. }) if lock == "a, b");
     assert_eq!(only.hold_count(), 1, "it was not this lock that took it");
 
     both.lock().unwrap();
@@ -93,9 +83,9 @@ fn levels_are_those_of_the_parts() {
     guard.check().unwrap();
     guard.unlock().unwrap();
     assert_eq!((both.hold_count(), only.hold_count()), (0, 1));
-    assert!(!is_held(&server, "a") && is_held(&server, "b"));
+    assert!(!server.has("a") && server.has("b"));
     only.unlock().unwrap();
-    assert!(!is_held(&server, "b"));
+    assert!(!server.has("b"));
 }
 
 #[test]
@@ -134,7 +124,7 @@ fn invalid_names_are_refused_by_the_first_call() {
     }
     let error = of(&["a", "b", "a"]).lock().unwrap_err().to_string();
     assert!(error.contains("\"a\""), "{error}");
-    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+    assert_eq!(server.size(), 0);
 }
 
 /// The result is the time until the last of the locks is free.
@@ -162,12 +152,40 @@ fn an_unlock_releases_nothing_if_a_part_is_held_only_by_a_guard() {
     let (both, first) = (client.multi_lock(["a", "b"]), client.reentrant_lock("a"));
     let guard = client.reentrant_lock("b").acquire().unwrap();
     first.lock().unwrap();
-    assert!(matches!(both.unlock(), Err(Error::NotHeld { lock, .. }) if lock == "a, b"));
+    assert_matches!(both.unlock(), Err(Error::NotHeld { lock, .. }) if lock == "a, b");
     assert!(first.is_held_by_current_thread() && guard.check().is_ok());
     both.lock().unwrap();
     both.unlock().unwrap();
     assert_eq!((first.hold_count(), both.hold_count()), (1, 1));
     first.unlock().unwrap();
     guard.unlock().unwrap();
-    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+    assert_eq!(server.size(), 0);
+}
+
+/// A level of a part that this thread held before remains.
+#[test]
+fn an_earlier_level_remains() {
+    let server = Server::start();
+    let (ours, theirs) = (client(&server.url()), client(&server.url()));
+    theirs.reentrant_lock("c").lock_with(long()).unwrap();
+    let outer = ours.reentrant_lock("b").acquire().unwrap();
+    let lock = ours.multi_lock(["a", "b", "c"]);
+    assert!(!lock.try_lock(A_WHILE.get(), Lease::RENEWED).unwrap());
+    outer.check().unwrap();
+    assert_eq!(server.keys(), ["b", "c"]);
+}
+
+/// A thread that knows of the loss of one part gets an error before anything is acquired.
+#[test]
+fn nothing_is_acquired_if_a_part_was_lost() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let outer = client.reentrant_lock("b").acquire().unwrap();
+    server.delete("b");
+    eventually("the loss", || outer.is_lost());
+    for _ in 0..2 {
+        let result = client.multi_lock(["a", "b"]).lock();
+        assert_matches!(result, Err(Error::Lost { lock, .. }) if lock == "b");
+    }
+    assert_eq!(server.size(), 0);
 }

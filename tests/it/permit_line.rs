@@ -4,8 +4,13 @@ use std::sync::{Mutex, mpsc};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Interrupt, Lease, LockClient, Result};
+use leasehold::{Interrupt, LockClient};
 
+use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
+use crate::permits::{Kind, Permit, SEMAPHORES};
+use crate::support::logs;
+use crate::support::outcome::assert_error;
+use crate::support::proxy::Fault;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, Millis, SLIP, SOON, eventually, millis, throughout};
 use crate::support::traffic::scripts;
@@ -14,61 +19,13 @@ use crate::support::{client, unique};
 /// The longest time from a release until a waiting client has the permit.
 const WAKE_UP: Millis = Millis(100);
 
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Semaphore,
-    Leased,
-}
-
 /// The scores of places are larger: microseconds since 1970.
 const WAITING: u64 = 1_700_000_000_000_000;
 
-const KINDS: [Kind; 2] = [Kind::Semaphore, Kind::Leased];
-
-impl Kind {
-    /// Adds permits, which may be the first.
-    fn add(self, client: &LockClient, name: &str, permits: i32) {
-        match self {
-            Self::Semaphore => client.semaphore(name).add_permits(permits),
-            Self::Leased => client.leased_semaphore(name).add_permits(permits),
-        }
-        .unwrap();
-    }
-
-    /// Takes a permit, which stays taken.
-    fn take(self, client: &LockClient, name: &str, wait: Duration) -> bool {
-        match self {
-            Self::Semaphore => client.semaphore(name).try_acquire(1, wait).unwrap(),
-            Self::Leased => {
-                let permit = client
-                    .leased_semaphore(name)
-                    .try_acquire(wait, Lease::RENEWED)
-                    .unwrap();
-                permit.map(std::mem::forget).is_some()
-            }
-        }
-    }
-
-    fn wait_interruptibly(
-        self,
-        client: &LockClient,
-        name: &str,
-        interrupt: &Interrupt,
-    ) -> Result<()> {
-        match self {
-            Self::Semaphore => {
-                let semaphore = client.semaphore(name);
-                let taken = semaphore.try_acquire_interruptibly(1, SOON.get(), interrupt);
-                taken.map(drop)
-            }
-            Self::Leased => {
-                let semaphore = client.leased_semaphore(name);
-                let lease = Lease::RENEWED;
-                let permit = semaphore.try_acquire_interruptibly(SOON.get(), lease, interrupt);
-                permit.map(drop)
-            }
-        }
-    }
+/// Takes a permit, which stays taken.
+fn take(kind: Kind, client: &LockClient, name: &str, wait: Duration) -> bool {
+    let permit = kind.of(client, name).wait_for(wait).unwrap();
+    permit.map(Permit::keep).is_some()
 }
 
 /// A name of which clients wait for permits.
@@ -102,10 +59,8 @@ impl Line {
 
     /// A client that does not answer, at the head of the line.
     fn add_place(&self, channel: &str) {
-        let mut enter = redis::cmd("ZADD");
-        let () = self
-            .server
-            .ask(enter.arg(self.key()).arg(WAITING).arg(channel));
+        self.server
+            .run(&format!("ZADD {} {WAITING} {channel}", self.key()));
     }
 
     /// Starts a client that waits for a permit. Returns when it is in the line.
@@ -114,7 +69,7 @@ impl Line {
         let granted = self.granted.clone();
         scope.spawn(move || {
             let client = client(&self.server.url());
-            if kind.take(&client, &self.name, SOON.get()) {
+            if take(kind, &client, &self.name, SOON.get()) {
                 granted.send(number).unwrap();
             }
         });
@@ -135,11 +90,11 @@ impl Line {
 #[test]
 fn a_release_calls_as_many_clients_as_permits_are_free_in_their_order() {
     const CLIENTS: usize = 8;
-    for kind in KINDS {
+    for kind in SEMAPHORES {
         let line = Line::new();
         let ours = client(&line.server.url());
-        kind.add(&ours, &line.name, 1);
-        assert!(kind.take(&ours, &line.name, Duration::ZERO));
+        kind.of(&ours, &line.name).add(1).unwrap();
+        assert!(take(kind, &ours, &line.name, Duration::ZERO));
         thread::scope(|scope| {
             for number in 0..CLIENTS {
                 line.wait(scope, kind, number);
@@ -149,7 +104,7 @@ fn a_release_calls_as_many_clients_as_permits_are_free_in_their_order() {
             let before = scripts(&line.server);
             let mut expected = 0..CLIENTS;
             for permits in [1, 1, 3, 1, 2] {
-                kind.add(&ours, &line.name, permits);
+                kind.of(&ours, &line.name).add(permits).unwrap();
                 let mut granted: Vec<_> = (0..permits).map(|_| line.next()).collect();
                 granted.sort_unstable();
                 let first: Vec<_> = expected.by_ref().take(granted.len()).collect();
@@ -165,17 +120,17 @@ fn a_release_calls_as_many_clients_as_permits_are_free_in_their_order() {
 
 #[test]
 fn clients_that_are_gone_are_passed_at_once_and_those_that_do_not_answer_soon() {
-    for kind in KINDS {
+    for kind in SEMAPHORES {
         let line = Line::new();
         let ours = client(&line.server.url());
-        kind.add(&ours, &line.name, 0);
+        kind.of(&ours, &line.name).add(0).unwrap();
         for gone in 0..10 {
             line.add_place(&format!("gone-{gone}"));
         }
         thread::scope(|scope| {
             line.wait(scope, kind, 1);
             let released = Instant::now();
-            kind.add(&ours, &line.name, 1);
+            kind.of(&ours, &line.name).add(1).unwrap();
             line.next();
             let took = released.elapsed();
             assert!(took < WAKE_UP.get(), "{kind:?}: {took:?}");
@@ -187,7 +142,7 @@ fn clients_that_are_gone_are_passed_at_once_and_those_that_do_not_answer_soon() 
             line.add_place("stopped");
             line.wait(scope, kind, 2);
             let released = Instant::now();
-            kind.add(&ours, &line.name, 1);
+            kind.of(&ours, &line.name).add(1).unwrap();
             stopped.get_message().unwrap();
             line.next();
             let took = released.elapsed();
@@ -200,21 +155,18 @@ fn clients_that_are_gone_are_passed_at_once_and_those_that_do_not_answer_soon() 
 #[test]
 fn releases_by_clients_of_redisson_wake_the_clients_in_their_order() {
     const CLIENTS: usize = 6;
-    for kind in KINDS {
+    for kind in SEMAPHORES {
         let line = Line::new();
         let ours = client(&line.server.url());
-        kind.add(&ours, &line.name, 0);
+        kind.of(&ours, &line.name).add(0).unwrap();
         let channel = format!("redisson_sc:{{{}}}", line.name);
         let listen = || -> u32 {
             let numsub = redis::cmd("PUBSUB").arg("NUMSUB").arg(&channel).clone();
             line.server.ask::<(String, u32)>(&numsub).1
         };
         let java = |permits: i64| {
-            let _: i64 = line
-                .server
-                .ask(redis::cmd("INCRBY").arg(&line.name).arg(permits));
-            let mut publish = redis::cmd("PUBLISH");
-            let _: i64 = line.server.ask(publish.arg(&channel).arg(permits));
+            line.server.run(&format!("INCRBY {} {permits}", line.name));
+            line.server.run(&format!("PUBLISH {channel} {permits}"));
         };
         thread::scope(|scope| {
             for number in 0..CLIENTS {
@@ -222,7 +174,7 @@ fn releases_by_clients_of_redisson_wake_the_clients_in_their_order() {
             }
             eventually("one listens", || listen() == 1);
             throughout(A_WHILE.get(), "one listens", || listen() == 1);
-            kind.add(&ours, &line.name, 1);
+            kind.of(&ours, &line.name).add(1).unwrap();
             assert_eq!(line.next(), 0, "{kind:?}");
             for number in 1..3 {
                 let released = Instant::now();
@@ -241,25 +193,27 @@ fn releases_by_clients_of_redisson_wake_the_clients_in_their_order() {
 
 #[test]
 fn a_client_that_gives_up_leaves_the_line_and_the_next_one_is_called() {
-    for kind in KINDS {
+    for kind in SEMAPHORES {
         let line = Line::new();
         let ours = client(&line.server.url());
-        kind.add(&ours, &line.name, 0);
-        assert!(!kind.take(&ours, &line.name, A_WHILE.get()));
+        kind.of(&ours, &line.name).add(0).unwrap();
+        assert!(!take(kind, &ours, &line.name, A_WHILE.get()));
         assert_eq!(line.places(), 0, "{kind:?}");
         let interrupt = Interrupt::new();
         thread::scope(|scope| {
-            let first = scope.spawn(|| kind.wait_interruptibly(&ours, &line.name, &interrupt));
+            let steps = kind.of(&ours, &line.name);
+            let interrupted = &interrupt;
+            let first = scope.spawn(move || {
+                let limit = Some(SOON.get());
+                steps.wait_interruptibly(limit, interrupted)
+            });
             eventually("it is in the line", || line.places() == 1);
             line.wait(scope, kind, 1);
             // Without a message.
-            let _: i64 = line.server.ask(redis::cmd("INCR").arg(&line.name));
+            line.server.run(&format!("INCR {}", line.name));
             let interrupted = Instant::now();
             interrupt.interrupt();
-            assert!(matches!(
-                first.join().unwrap(),
-                Err(Error::Interrupted { .. })
-            ));
+            assert_error!(first.join().unwrap(), Interrupted, "{kind:?}");
             line.next();
             assert!(interrupted.elapsed() < WAKE_UP.get(), "{kind:?}");
         });
@@ -295,4 +249,89 @@ fn a_client_that_needs_several_permits_is_not_overtaken_by_those_behind_it() {
         line.next();
     });
     assert_eq!((line.places(), permits.available().unwrap()), (0, 0));
+}
+
+/// A client listens for all in the line. It does not ask itself whether it is still there.
+#[test]
+fn a_client_that_listens_does_not_wake_itself() {
+    for kind in KINDS {
+        let line = Line::new();
+        let ours = client(&line.server.url());
+        kind.add(&ours, &line.name, 0);
+        thread::scope(|scope| {
+            line.wait(scope, kind, 1);
+            let mut places = redis::cmd("ZRANGEBYSCORE");
+            let places = places.arg(line.key()).arg(WAITING).arg("inf");
+            let places: Vec<String> = line.server.ask(places);
+            let mut connection = line.server.connection();
+            let mut called = connection.as_pubsub();
+            called.subscribe(&places[0]).unwrap();
+            // Each has asked again after its subscription.
+            thread::sleep(SLIP.get());
+            let before = scripts(&line.server);
+            let mut publish = redis::cmd("PUBLISH");
+            publish.arg(format!("redisson_sc:{{{}}}", line.name));
+            let _: u32 = line.server.ask(publish.arg(1));
+            eventually("it to ask", || scripts(&line.server) > before);
+            called.set_read_timeout(Some(A_WHILE.get())).unwrap();
+            let message = called.get_message();
+            assert!(message.is_err(), "{kind:?}: {message:?}");
+            drop(called);
+            kind.add(&ours, &line.name, 1);
+            line.next();
+        });
+    }
+}
+
+/// Otherwise no client of the line would hear of permits that a client of Redisson gives back.
+#[test]
+fn a_wait_that_ends_without_a_reply_leaves_no_client_that_listens() {
+    for (kind, script) in [
+        (Kind::Semaphore, "take_permits"),
+        (Kind::Leased, "permit_acquire"),
+    ] {
+        let proxied = ProxiedServer::new();
+        let name = unique("silent");
+        let waiter = proxied.builder(SLIP.get()).build().unwrap();
+        kind.add(&proxied.rival(), &name, 0);
+        let in_line = || -> u32 {
+            let mut members = redis::cmd("ZCARD");
+            let line = format!("leasehold_line:{{{name}}}");
+            proxied.server.ask(members.arg(line))
+        };
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| match kind {
+                Kind::Semaphore => waiter.semaphore(&name).try_acquire(1, SLIP.get() * 2),
+                Kind::Leased => {
+                    let semaphore = waiter.leased_semaphore(&name);
+                    let permit = semaphore.try_acquire(SLIP.get() * 2, Lease::RENEWED);
+                    permit.map(|permit| permit.is_some())
+                }
+            });
+            eventually("a place, and a client that listens", || in_line() == 2);
+            proxied.fault_always(script, &Fault::SwallowRequest);
+            is_unavailable(&waiting.join().unwrap());
+        });
+        eventually("an empty line", || in_line() == 0);
+    }
+}
+
+/// They are reserved for a client that does not answer.
+#[test]
+fn a_semaphore_whose_permits_are_reserved_is_not_said_to_have_none() {
+    logs::keep();
+    let line = Line::new();
+    let ours = client(&line.server.url());
+    Kind::Leased.add(&ours, &line.name, 0);
+    let mut called = line.server.connection();
+    let mut called = called.as_pubsub();
+    called.subscribe("called").unwrap();
+    line.add_place("called");
+    Kind::Leased.add(&ours, &line.name, 1);
+    called.get_message().unwrap();
+    thread::scope(|scope| {
+        line.wait(scope, Kind::Leased, 1);
+        assert_eq!(logs::warnings_about(&line.name), [""; 0]);
+        line.next();
+    });
 }

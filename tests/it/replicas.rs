@@ -9,9 +9,9 @@ use leasehold::{Error, Interrupt, Lease, LockClient, LockClientBuilder};
 
 use crate::support::deployment::Replicated;
 use crate::support::server::Server;
-use crate::support::timing::{SLIP, SOON, eventually, millis, within};
+use crate::support::timing::{SLIP, SOON, eventually, millis};
 use crate::support::traffic::Monitor;
-use crate::support::{builder, client, on_another_thread};
+use crate::support::{assert_matches, builder, client, pair};
 
 /// The command timeout.
 const TIMEOUT: u64 = 600;
@@ -54,40 +54,24 @@ fn confirmed<T: std::fmt::Debug>(result: leasehold::Result<T>, of: u32, master: 
     confirmed
 }
 
+/// An acquire is a script and a confirmation, a release is a script, and a nested pair is nothing.
 #[test]
 fn a_lock_that_is_granted_is_on_the_replica() {
     let deployment = Replicated::start(1);
     let client = requiring(1, &deployment.url()).min_replicas(1, SOON.get());
     let client = client.command_timeout(SOON.get()).build().unwrap();
+    let lock = client.reentrant_lock("lock");
+    pair(&lock);
+    let mut monitor = Monitor::of(deployment.master());
     for round in 0..20 {
-        let lock = client.reentrant_lock(&format!("lock {round}"));
         let guard = lock.acquire().unwrap();
-        assert!(has(deployment.replica(0), lock.name()), "{round}");
+        assert!(has(deployment.replica(0), "lock"), "{round}");
+        assert_eq!(monitor.commands(), ["EVALSHA", "WAIT"]);
+        pair(&lock);
         guard.unlock().unwrap();
+        assert_eq!(monitor.commands(), ["EVALSHA"]);
     }
     assert_eq!(client.stats().unreplicated, 0);
-}
-
-#[test]
-fn a_pair_is_three_commands_and_a_nested_one_is_none() {
-    let deployment = Replicated::start(1);
-    let client = requiring(1, &deployment.url()).min_replicas(1, SOON.get());
-    let lock = client.build().unwrap().reentrant_lock("lock");
-    lock.acquire().unwrap().unlock().unwrap();
-    let mut monitor = Monitor::of(deployment.master());
-    let guard = lock.acquire().unwrap();
-    assert_eq!(monitor.commands(), ["EVALSHA", "WAIT"]);
-    lock.acquire().unwrap().unlock().unwrap();
-    assert_eq!(monitor.commands(), [""; 0]);
-    guard.unlock().unwrap();
-    assert_eq!(monitor.commands(), ["EVALSHA"]);
-}
-
-#[test]
-#[ignore = "soak"]
-fn without_replicas_every_call_fails_in_time() {
-    let server = Server::start();
-    too_few(&server);
 }
 
 #[test]
@@ -132,25 +116,6 @@ fn too_few(master: &Server) {
     guard.unlock().unwrap();
 }
 
-/// All threads wait for the same missing reply, and none waits longer.
-#[test]
-#[ignore = "soak"]
-fn threads_behind_an_unconfirmed_request_get_the_same_error_in_time() {
-    let server = Server::start();
-    let client = requiring(1, &server.url()).build().unwrap();
-    let lock = client.reentrant_lock("lock");
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                let bound = millis(TIMEOUT) * 10 + SLIP.get() * 2;
-                let result = within(bound, "lock", || lock.lock());
-                assert_eq!(confirmed(result, 1, &server), 0);
-            });
-        }
-    });
-    assert!(!has(&server, "lock"));
-}
-
 /// However short the timeout for the replicas is, each attempt is followed by a pause.
 #[test]
 fn a_short_timeout_for_replicas_does_not_flood_the_server() {
@@ -163,6 +128,7 @@ fn a_short_timeout_for_replicas_does_not_flood_the_server() {
     assert!((2..20).contains(&attempts), "{attempts}");
 }
 
+/// A lock that another client holds needs no confirmation.
 #[test]
 fn a_lock_that_is_granted_after_a_message_is_confirmed_too() {
     let server = Server::start();
@@ -170,6 +136,8 @@ fn a_lock_that_is_granted_after_a_message_is_confirmed_too() {
     let guard = holder.acquire().unwrap();
     let client = requiring(1, &server.url()).build().unwrap();
     let lock = client.reentrant_lock("lock");
+    assert!(!lock.try_lock(millis(50), Lease::RENEWED).unwrap());
+    assert_eq!(client.stats().unreplicated, 0);
     thread::scope(|scope| {
         let waiter = scope.spawn(|| lock.try_lock(millis(2_000), Lease::RENEWED));
         eventually("it to listen", || {
@@ -220,7 +188,7 @@ fn of_two_replicas_one_may_hang_if_one_is_required() {
     deployment.pause_replica(1);
     let one = requiring(1, &deployment.url()).command_timeout(SOON.get());
     let one = one.build().unwrap().reentrant_lock("lock");
-    one.acquire().unwrap().unlock().unwrap();
+    pair(&one);
     // Long enough for the confirmation of the other one on a busy machine.
     let two = requiring(2, &deployment.url()).min_replicas(2, millis(1_500));
     let two = two.command_timeout(SOON.get()).build().unwrap();
@@ -273,10 +241,7 @@ fn an_interrupt_ends_the_wait_for_replicas() {
         eventually("some attempts", || client.stats().unreplicated > 1);
         interrupt.interrupt();
         let result = waiting.join().unwrap();
-        assert!(
-            matches!(result, Err(Error::Interrupted { .. })),
-            "{result:?}"
-        );
+        assert_matches!(result, Err(Error::Interrupted { .. }));
     });
     eventually("nothing is left", || !has(&server, "lock"));
 }
@@ -301,15 +266,6 @@ fn tokens_rise_after_unconfirmed_grants() {
     guard.unlock().unwrap();
 }
 
-#[test]
-fn of_several_unconfirmed_names_none_is_kept() {
-    let server = Server::start();
-    let client = requiring(1, &server.url()).build().unwrap();
-    let both = client.multi_lock(["lock", "other"]);
-    confirmed(both.try_lock(Duration::ZERO, Lease::RENEWED), 1, &server);
-    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
-}
-
 /// Also if another client holds one of them, and if the replica resumes later.
 #[test]
 fn several_names_are_on_the_replica_after_one_wait() {
@@ -318,7 +274,7 @@ fn several_names_are_on_the_replica_after_one_wait() {
     let client = client.command_timeout(SOON.get()).build().unwrap();
     let names = ["a", "b", "c", "d"];
     let lock = client.multi_lock(names);
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
     let mut monitor = Monitor::of(deployment.master());
     let guard = lock.acquire().unwrap();
     let has_all = |server: &Server| names.iter().all(|name| has(server, name));
@@ -346,40 +302,21 @@ fn several_names_are_on_the_replica_after_one_wait() {
 
 #[test]
 fn the_bounds_of_the_setting_are_checked() {
-    let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
-    let with = |replicas, timeout| {
-        let builder = LockClient::builder("redis://127.0.0.1:1");
-        builder.min_replicas(replicas, timeout).build()
-    };
-    for (replicas, timeout) in [(1, Duration::from_millis(1)), (100, hour)] {
-        with(replicas, timeout).unwrap();
-    }
-    for (replicas, timeout, named) in [
-        (0, second, "min_replicas"),
-        (101, second, "min_replicas"),
-        (1, Duration::ZERO, "min_replicas' timeout"),
-        (1, Duration::from_micros(999), "min_replicas' timeout"),
-        (1, hour + Duration::from_millis(1), "min_replicas' timeout"),
+    let (least, most) = (Duration::from_millis(1), Duration::from_secs(3600));
+    for (replicas, timeout, refused) in [
+        (1, least, None),
+        (100, most, None),
+        (0, most, Some("min_replicas")),
+        (101, most, Some("min_replicas")),
+        (1, least / 2, Some("min_replicas' timeout")),
+        (1, most + least, Some("min_replicas' timeout")),
     ] {
-        match with(replicas, timeout) {
-            Err(Error::Config { field, .. }) => assert_eq!(field, named),
-            other => panic!("{replicas}, {timeout:?}: {other:?}"),
-        }
+        let builder = LockClient::builder("redis://127.0.0.1:1");
+        let field = match builder.min_replicas(replicas, timeout).build() {
+            Ok(_) => None,
+            Err(Error::Config { field, .. }) => Some(field),
+            Err(other) => panic!("{other:?}"),
+        };
+        assert_eq!(field, refused, "{replicas}, {timeout:?}");
     }
-}
-
-/// Replicas confirm only granted locks: a lock that another client holds is waited for as usual.
-#[test]
-fn a_held_lock_needs_no_confirmation_of_replicas() {
-    let server = Server::start();
-    let guard = client(&server.url())
-        .reentrant_lock("lock")
-        .acquire()
-        .unwrap();
-    let client = requiring(1, &server.url()).build().unwrap();
-    let lock = client.reentrant_lock("lock");
-    let taken = on_another_thread(|| lock.try_lock(millis(50), Lease::RENEWED));
-    assert!(!taken.unwrap());
-    assert_eq!(client.stats().unreplicated, 0);
-    guard.unlock().unwrap();
 }

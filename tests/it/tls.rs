@@ -13,7 +13,7 @@ use leasehold::{Error, Lease, LockClientBuilder};
 use crate::support::certificates::{Authority, Identity, TRUSTED};
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, eventually, millis, within};
-use crate::support::{builder, unique};
+use crate::support::{assert_matches, builder, pair, unique};
 
 /// The command timeout of every call here that fails. Long enough for a handshake on a busy
 /// machine.
@@ -99,36 +99,43 @@ fn a_password_and_a_database_come_after_the_handshake() {
     works(trusting(&format!(":right@{}/1", server.tls_address())));
     let wrong = trusting(&format!(":hunter2@{}", server.tls_address())).build();
     let error = wrong.unwrap().reentrant_lock("lock").lock().unwrap_err();
-    assert!(matches!(error, Error::Redis { .. }), "{error:?}");
+    assert_matches!(error, Error::Redis { .. });
     assert!(!format!("{error} {error:?}").contains("hunter2"));
 }
 
 #[test]
-fn a_certificate_of_another_authority_is_refused() {
-    let server = server();
-    let other = Authority::new();
-    let text = certificate_error(trusting(&server.tls_address()).ca_certificates(other.pem));
-    assert!(
-        text.contains("certificate") && text.contains("UnknownIssuer"),
-        "{text}"
-    );
-}
-
-#[test]
-fn a_certificate_for_another_host_is_refused() {
-    for (issued, host) in [("redis.example", "127.0.0.1"), ("127.0.0.1", "localhost")] {
-        let server = Server::options().tls(&TRUSTED.issue(issued)).start();
-        let text = certificate_error(trusting(&address_by_host(host, &server)));
-        assert!(text.contains("not valid for name"), "{text}");
-    }
-}
-
-#[test]
-fn an_expired_certificate_is_refused() {
+fn an_invalid_certificate_is_refused() {
+    let other = Authority::new().pem;
     let expired = TRUSTED.issue_expired("127.0.0.1");
-    let server = Server::options().tls(&expired).start();
-    let text = certificate_error(trusting(&server.tls_address()));
-    assert!(text.contains("expired"), "{text}");
+    for (identity, host, trusted, words) in [
+        (
+            TRUSTED.issue("127.0.0.1"),
+            "127.0.0.1",
+            &other,
+            "UnknownIssuer",
+        ),
+        (
+            TRUSTED.issue("redis.example"),
+            "127.0.0.1",
+            &TRUSTED.pem,
+            "not valid for name",
+        ),
+        (
+            TRUSTED.issue("127.0.0.1"),
+            "localhost",
+            &TRUSTED.pem,
+            "not valid for name",
+        ),
+        (expired, "127.0.0.1", &TRUSTED.pem, "expired"),
+    ] {
+        let server = Server::options().tls(&identity).start();
+        let client = trusting(&address_by_host(host, &server));
+        let text = certificate_error(client.ca_certificates(trusted.as_str()));
+        assert!(
+            text.contains("certificate") && text.contains(words),
+            "{text}"
+        );
+    }
 }
 
 #[test]
@@ -170,33 +177,32 @@ fn fake_server(greet: fn(TcpStream)) -> String {
     address
 }
 
+/// A server that does not reply, one whose bytes come slowly, and one that closes the connection.
 #[test]
-fn a_handshake_without_a_reply_ends_in_time() {
-    let unanswering = fake_server(|mut stream| {
-        let _ = stream.read_to_end(&mut Vec::new());
-    });
-    let text = connection_error(trusting(&unanswering));
-    assert!(text.contains("no reply to the TLS handshake"), "{text}");
-}
-
-#[test]
-fn a_slow_handshake_ends_in_time() {
-    let dripping = fake_server(|mut stream| {
-        // The header of a record of 16,384 bytes, whose bytes come slowly.
-        let mut next: &[u8] = &[0x16, 0x03, 0x03, 0x40, 0x00, 0x02];
-        while stream.write_all(next).is_ok() {
-            next = &[0];
-            thread::sleep(Duration::from_millis(10));
-        }
-    });
-    let text = connection_error(trusting(&dripping));
-    assert!(text.contains("no reply to the TLS handshake"), "{text}");
-}
-
-#[test]
-fn a_connection_that_closes_during_the_handshake_is_reported() {
-    let text = connection_error(trusting(&fake_server(drop)));
-    assert!(text.contains("TLS handshake"), "{text}");
+fn a_failed_handshake_ends_in_time() {
+    type Greet = fn(TcpStream);
+    let greetings: [(Greet, &str); 3] = [
+        (
+            |mut stream| drop(stream.read_to_end(&mut Vec::new())),
+            "no reply to the TLS handshake",
+        ),
+        (
+            |mut stream| {
+                // The header of a record of 16,384 bytes.
+                let mut next: &[u8] = &[0x16, 0x03, 0x03, 0x40, 0x00, 0x02];
+                while stream.write_all(next).is_ok() {
+                    next = &[0];
+                    thread::sleep(Duration::from_millis(10));
+                }
+            },
+            "no reply to the TLS handshake",
+        ),
+        (drop, "TLS handshake"),
+    ];
+    for (greet, words) in greetings {
+        let text = connection_error(trusting(&fake_server(greet)));
+        assert!(text.contains(words), "{text}");
+    }
 }
 
 #[test]
@@ -205,14 +211,14 @@ fn a_call_to_a_server_that_hangs_ends_in_time() {
     let client = trusting(&server.tls_address()).build().unwrap();
     let lock = client.reentrant_lock(&unique("tls"));
     // With an open connection, and with one that must be opened.
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
     server.pause();
     for _ in 0..2 {
         let bound = millis(TIMEOUT) + SLIP.get() * 2;
         let error = within(bound, "try_lock", || {
             lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap_err()
         });
-        assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+        assert_matches!(error, Error::Unavailable { .. });
     }
     server.resume();
     eventually("the lock", || {

@@ -138,17 +138,6 @@ fn the_end_of_the_last_renewal_is_reported_while_the_last_lease_runs() {
     assert_lost(limited(&Shop::with_leases(LEASE)), LostReason::RenewalLimit);
 }
 
-#[locked(client = shop.locks, key = "order", lease = "600ms", fixed)]
-fn too_short(shop: &Shop) -> Result<u32, WorkError> {
-    eventually("the end of the lease", || !shop.has("order"));
-    Ok(7)
-}
-
-#[test]
-fn a_lease_that_is_too_short_for_the_body_is_a_loss() {
-    assert_lost(too_short(&Shop::with_leases(LEASE)), LostReason::Expired);
-}
-
 #[locked(client = shop.locks, key = "order")]
 fn without_redis(shop: &Shop) -> Result<u32, WorkError> {
     shop.server.kill();

@@ -10,7 +10,12 @@ mod processes;
 mod shapes;
 mod shop;
 
+#[allow(dead_code, reason = "a part is used")]
+#[path = "../it/support/child_process.rs"]
+mod child_process;
 #[path = "../it/support/logs.rs"]
 mod logs;
 #[path = "../it/support/servers.rs"]
 mod servers;
+
+use servers::{process, timing};

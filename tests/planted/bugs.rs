@@ -33,7 +33,7 @@ impl Edit {
 pub fn release_by_any_client() -> Vec<Edit> {
     vec![
         Edit::new(
-            "lua/shared/release_alone.lua",
+            "lua/release.lua",
             "redis.pcall('hdel', KEYS[1], ARGV[1])",
             "redis.pcall('del', KEYS[1])",
         ),

@@ -17,7 +17,6 @@ pub(crate) struct RedisArgs {
     /// password into the environment, where other users cannot read it
     #[arg(
         long,
-        global = true,
         env = "LEASEHOLD_URL",
         hide_env_values = true,
         value_name = "URL[,URL..]"
@@ -25,39 +24,24 @@ pub(crate) struct RedisArgs {
     pub(crate) url: Option<String>,
 
     /// The URLs are sentinels, and they monitor the master under this name
-    #[arg(long, global = true, env = "LEASEHOLD_SENTINEL", value_name = "MASTER")]
+    #[arg(long, env = "LEASEHOLD_SENTINEL", value_name = "MASTER")]
     pub(crate) sentinel: Option<String>,
 
     /// The URLs are servers of one cluster
-    #[arg(
-        long,
-        global = true,
-        env = "LEASEHOLD_CLUSTER",
-        value_parser = FalseyValueParser::new()
-    )]
+    #[arg(long, env = "LEASEHOLD_CLUSTER", value_parser = FalseyValueParser::new())]
     pub(crate) cluster: bool,
 
     /// The URLs are independent servers, three, five or more; a majority must grant a lock
-    #[arg(
-        long,
-        global = true,
-        env = "LEASEHOLD_REDLOCK",
-        value_parser = FalseyValueParser::new()
-    )]
+    #[arg(long, env = "LEASEHOLD_REDLOCK", value_parser = FalseyValueParser::new())]
     pub(crate) redlock: bool,
 
     /// A lock counts as acquired only if this many replicas confirm it within 100 ms
-    #[arg(
-        long,
-        global = true,
-        env = "LEASEHOLD_MIN_REPLICAS",
-        value_name = "NUMBER"
-    )]
+    #[arg(long, env = "LEASEHOLD_MIN_REPLICAS", value_name = "NUMBER")]
     pub(crate) min_replicas: Option<u32>,
 
     /// The user at the servers that have the locks; the password is LEASEHOLD_PASSWORD in the
     /// environment. A URL with a password overrides both variables, unless it is a sentinel's
-    #[arg(long, global = true, env = "LEASEHOLD_USER", value_name = "NAME")]
+    #[arg(long, env = "LEASEHOLD_USER", value_name = "NAME")]
     pub(crate) user: Option<String>,
 
     /// True if the command line names the user, and not the environment.
@@ -65,13 +49,12 @@ pub(crate) struct RedisArgs {
     pub(crate) names_user: bool,
 
     /// PEM file with the authorities to trust for rediss://, instead of those of the system
-    #[arg(long, global = true, env = "LEASEHOLD_CACERT", value_name = "FILE")]
+    #[arg(long, env = "LEASEHOLD_CACERT", value_name = "FILE")]
     pub(crate) cacert: Option<PathBuf>,
 
     /// PEM file with the certificate of the client, for a server that asks for one
     #[arg(
         long,
-        global = true,
         env = "LEASEHOLD_CERT",
         value_name = "FILE",
         requires = "cert_key"
@@ -81,7 +64,6 @@ pub(crate) struct RedisArgs {
     /// PEM file with the private key of --cert
     #[arg(
         long,
-        global = true,
         env = "LEASEHOLD_CERT_KEY",
         value_name = "FILE",
         requires = "cert"
@@ -89,7 +71,7 @@ pub(crate) struct RedisArgs {
     pub(crate) cert_key: Option<PathBuf>,
 
     /// The longest time for one reply of Redis, and for opening a connection
-    #[arg(long, global = true, env = "LEASEHOLD_TIMEOUT", default_value = "1s",
-          value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "LEASEHOLD_TIMEOUT", default_value = "1s")]
+    #[arg(value_parser = duration, value_name = "DURATION")]
     pub(crate) timeout: Duration,
 }

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use redis::{Cmd, Pipeline, Value};
 
-use super::access;
 use super::clock::{self, Reading};
 use super::facts::Facts;
-use super::finding::Finding;
-use super::rights::{self, Answer, Names, RIGHTS, Right, When};
-use super::{role, storage};
+use super::finding::{Finding, Line, Verdict};
+use super::rights::{self, Names, RIGHTS};
+use super::{reach, server, storage};
 use crate::args::RedisArgs;
-use crate::clock::Moment;
+use leasehold::__Moment as Moment;
 use leasehold::admin::{Connection, Server, ServerError};
 
 /// How many round trips are measured, and how often the clock is read. The quickest reading counts.
@@ -29,11 +28,16 @@ const SETTINGS: [&str; 4] = [
 const CLOCK_PERIOD: Duration = Duration::from_secs(1);
 const LONGEST_CLOCK_PERIOD: Duration = Duration::from_secs(5);
 
+/// The checks of the login, of the role, and of the speed of the clock.
+pub(super) const REACHABLE: &str = "reachable";
+const ROLE: &str = "role";
+const CLOCK_RATE: &str = "clock-rate";
+
 /// The findings about one server.
 pub(super) struct Checks<'a> {
     server: Server,
     redis: &'a RedisArgs,
-    findings: Vec<Finding>,
+    lines: Vec<Line>,
     /// For the second reading of its clock.
     clock: Option<(Connection, Reading)>,
 }
@@ -44,29 +48,45 @@ impl<'a> Checks<'a> {
         let mut checks = Self {
             server,
             redis,
-            findings: Vec::new(),
+            lines: Vec::new(),
             clock: None,
         };
         if let Err(error) = checks.check(names) {
             // It may have replied until then.
-            checks
-                .findings
-                .retain(|known| known.check != access::REACHABLE);
-            checks.findings.insert(0, access::out_of_reach(&error));
+            checks.lines.retain(|line| line.check != REACHABLE);
+            checks.add(REACHABLE, reach::out_of_reach(&error));
+            checks.lines.rotate_right(1);
         }
         checks
     }
 
-    pub(super) fn name(&self) -> &str {
-        self.server.name()
-    }
-
     /// True if no finding prevents locks.
     pub(super) fn grants_locks(&self) -> bool {
-        let hinder = |finding: &Finding| {
-            finding.is_failure() && [access::REACHABLE, "role", "rights"].contains(&finding.check)
-        };
-        !self.findings.iter().any(hinder)
+        let hinders = |line: &Line| [REACHABLE, ROLE, RIGHTS].contains(&line.check);
+        !self
+            .lines
+            .iter()
+            .any(|line| line.is_failure() && hinders(line))
+    }
+
+    fn add(&mut self, check: &'static str, finding: Finding) {
+        self.lines.push(Line {
+            server: self.server.name().into(),
+            check,
+            finding,
+        });
+    }
+
+    /// Adds what checks found in these facts.
+    fn judge<const N: usize>(
+        &mut self,
+        facts: &Facts,
+        findings: [(&'static str, Option<Finding>); N],
+    ) {
+        for (check, finding) in findings {
+            let unknown = || Verdict::Unknown.of(facts.why_not());
+            self.add(check, finding.unwrap_or_else(unknown));
+        }
     }
 
     fn check(&mut self, names: &Names) -> Result<(), ServerError> {
@@ -77,16 +97,17 @@ impl<'a> Checks<'a> {
             let reply = connection.run(&redis::cmd("PING"));
             trips.push(Moment::now().since(sent));
             if let Err(error) = reply
-                && access::is_unusable(&error)
+                && reach::is_unusable(&error)
             {
                 return Err(error);
             }
         }
-        self.findings
-            .push(Finding::ok(access::REACHABLE, "logged in"));
+        self.add(REACHABLE, Verdict::Ok.of("logged in"));
         let info = Facts::of_info("INFO", ask(&mut connection, &redis::cmd("INFO"))?);
-        if role::is_sentinel(&info) {
-            self.findings.push(role::role(&info, self.redis.cluster));
+        let in_cluster = self.redis.cluster;
+        let role = (ROLE, server::role(&info, in_cluster));
+        if server::is_sentinel(&info) {
+            self.judge(&info, [role]);
             return Ok(());
         }
         let mut commands = redis::pipe();
@@ -94,26 +115,32 @@ impl<'a> Checks<'a> {
             commands.cmd("CONFIG").arg("GET").arg(name);
         }
         let settings = Facts::of_settings(connection.run_all(&commands)?);
-        self.findings.extend([
-            storage::version(&info),
-            storage::eviction(&info),
-            storage::memory(&info),
-            storage::persistence(&info, &settings),
-            role::role(&info, self.redis.cluster),
-            role::replicas(&info, self.redis.min_replicas),
-        ]);
-        if self.redis.cluster {
+        let findings = [
+            ("version", server::version(&info)),
+            ("eviction", storage::eviction(&info)),
+            ("memory", storage::memory(&info)),
+            ("persistence", storage::persistence(&info, &settings)),
+            role,
+            ("replicas", server::replicas(&info, self.redis.min_replicas)),
+        ];
+        self.judge(&info, findings);
+        if in_cluster {
             let reply = ask(&mut connection, redis::cmd("CLUSTER").arg("INFO"))?;
             let info = Facts::of_info("CLUSTER INFO", reply);
-            self.findings.push(role::cluster(&info));
+            self.judge(&info, [("cluster", server::cluster(&info))]);
         }
-        self.findings.extend([
-            access::clients(&info),
-            access::idle(&settings),
-            access::latency(trips),
-        ]);
+        self.judge(&info, [("clients", server::clients(&info))]);
+        self.judge(&settings, [("timeout", server::idle(&settings))]);
+        self.add("latency", reach::latency(trips));
         self.check_rights(&mut connection, names)?;
-        self.read_clock(connection)
+        match quickest_reading(&mut connection)? {
+            Ok(reading) => {
+                self.add("clock", clock::offset(&reading));
+                self.clock = Some((connection, reading));
+            }
+            Err(why) => self.add(CLOCK_RATE, Verdict::Unknown.of(why)),
+        }
+        Ok(())
     }
 
     fn check_rights(
@@ -121,51 +148,37 @@ impl<'a> Checks<'a> {
         connection: &mut Connection,
         names: &Names,
     ) -> Result<(), ServerError> {
-        let needed = || {
-            RIGHTS
-                .iter()
-                .filter(|right| is_needed(right.when, self.redis))
-        };
+        let needed = || rights::rights().filter(|right| right.is_needed(self.redis));
         let mut commands = Pipeline::new();
         for right in needed().filter(|right| !right.subscribes()) {
             commands.add_command(right.command(names));
         }
         let mut replies = connection.run_all(&commands)?.into_iter();
-        let mut answers: Vec<(&Right, Answer)> = Vec::new();
+        let mut answers = Vec::new();
         for right in needed() {
             let reply = if right.subscribes() {
-                let mut connection = self.server.connect()?;
-                Some(ask(&mut connection, &right.command(names))?)
+                Some(ask(&mut self.server.connect()?, &right.command(names))?)
             } else {
                 replies.next()
             };
             answers.extend(reply.map(|reply| (right, rights::answer(&reply))));
         }
-        self.findings.push(rights::verdict(&answers, names));
-        self.findings.extend(rights::fencing(&answers, names));
-        self.findings.extend(rights::kinds(&answers, names));
-        self.findings.extend(rights::looking(&answers));
-        self.findings.extend(rights::holders(&answers));
-        Ok(())
-    }
-
-    fn read_clock(&mut self, mut connection: Connection) -> Result<(), ServerError> {
-        match quickest_reading(&mut connection)? {
-            Ok(reading) => {
-                self.findings.push(clock::offset(&reading));
-                self.clock = Some((connection, reading));
-            }
-            Err(why) => self.findings.push(clock::rate_unknown(&why)),
+        for (check, finding) in rights::findings(&answers, names) {
+            self.add(check, finding);
         }
         Ok(())
     }
 
     /// Reads the clock again, when enough time has passed since the first reading.
-    pub(super) fn finish(mut self) -> Vec<Finding> {
+    pub(super) fn finish(mut self) -> Vec<Line> {
         if let Some((mut connection, first)) = self.clock.take() {
-            self.findings.push(compare_clocks(&mut connection, &first));
+            let finding = compare_clocks(&mut connection, &first);
+            self.add(
+                CLOCK_RATE,
+                finding.unwrap_or_else(|why| Verdict::Unknown.of(why)),
+            );
         }
-        self.findings
+        self.lines
     }
 }
 
@@ -180,31 +193,17 @@ fn ask(
     }
 }
 
-fn is_needed(when: When, redis: &RedisArgs) -> bool {
-    match when {
-        When::Always | When::Kinds(_) | When::Holders | When::Looking => true,
-        When::Database => false,
-        When::Sentinel => redis.sentinel.is_some(),
-        When::Cluster | When::Shards => redis.cluster,
-        When::Replicas => redis.min_replicas.is_some(),
-    }
-}
-
-fn compare_clocks(connection: &mut Connection, first: &Reading) -> Finding {
+/// Compares the speed of the clocks, or says why that is not possible.
+fn compare_clocks(connection: &mut Connection, first: &Reading) -> Result<Finding, String> {
     let mut period = CLOCK_PERIOD;
     loop {
         sleep_until(first.received.after(period));
-        match quickest_reading(connection) {
-            Ok(Ok(second)) => {
-                if let Some(finding) = clock::rate(first, &second) {
-                    return finding;
-                }
-            }
-            Ok(Err(why)) => return clock::rate_unknown(&why),
-            Err(_) => return clock::rate_unknown("it did not reply any more"),
+        let second = quickest_reading(connection).map_err(|_| "it did not reply any more")??;
+        if let Some(finding) = clock::rate(first, &second) {
+            return Ok(finding);
         }
         if period >= LONGEST_CLOCK_PERIOD {
-            return clock::rate_unknown("its replies take too long, and their times vary too much");
+            return Err("its replies take too long, and their times vary too much".into());
         }
         period = (period * 2).min(LONGEST_CLOCK_PERIOD);
     }
@@ -219,20 +218,17 @@ fn sleep_until(moment: Moment) {
 
 /// The reading with the shortest round trip, or why there is none.
 fn quickest_reading(connection: &mut Connection) -> Result<Result<Reading, String>, ServerError> {
-    let mut quickest: Option<Reading> = None;
+    let mut readings = Vec::with_capacity(TRIPS);
     for _ in 0..TRIPS {
         let sent = Moment::now();
         let reply = ask(connection, &redis::cmd("TIME"))?;
-        let unexpected =
-            |code: Option<&str>| format!("the reply to TIME is {}", code.unwrap_or("unexpected"));
-        match reply.map(|reply| Reading::of(sent, reply)) {
-            Ok(Some(reading)) if quickest.is_none_or(|best| reading.trip() < best.trip()) => {
-                quickest = Some(reading);
-            }
-            Ok(Some(_)) => {}
-            Ok(None) => return Ok(Err(unexpected(None))),
-            Err(error) => return Ok(Err(unexpected(error.cause.code()))),
+        let code = reply.as_ref().err().and_then(|error| error.cause.code());
+        let unexpected = format!("the reply to TIME is {}", code.unwrap_or("unexpected"));
+        match reply.ok().and_then(|reply| Reading::of(sent, reply)) {
+            Some(reading) => readings.push(reading),
+            None => return Ok(Err(unexpected)),
         }
     }
+    let quickest = readings.into_iter().min_by_key(Reading::trip);
     Ok(quickest.ok_or_else(|| "TIME was not read".into()))
 }

@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use redis::Value;
 
 use super::finding::Finding;
-use crate::clock::Moment;
+use super::finding::Verdict::{Failure, Note, Ok};
+use leasehold::__Moment as Moment;
 
 /// Clocks that are synchronized differ less.
 const FAR_OFF: Duration = Duration::from_secs(1);
@@ -46,7 +47,6 @@ impl Reading {
 
 /// Compares the time.
 pub(super) fn offset(reading: &Reading) -> Finding {
-    const CHECK: &str = "clock";
     let (theirs, ours) = (reading.theirs, reading.ours);
     let (off, direction) = if theirs > ours {
         (theirs - ours, "ahead of")
@@ -56,21 +56,17 @@ pub(super) fn offset(reading: &Reading) -> Finding {
         (off, "behind")
     };
     if off <= FAR_OFF {
-        return Finding::ok(CHECK, "agrees with the clock here");
+        return Ok.of("agrees with the clock here");
     }
-    Finding::note(
-        CHECK,
-        format!(
-            "{off:.1?} {direction} the clock here. Leases do not depend on that. But if the \
-             server's clock is set forward while locks are held, their leases end early"
-        ),
-    )
+    Note.of(format!(
+        "{off:.1?} {direction} the clock here. Leases do not depend on that. But if the server's \
+         clock is set forward while locks are held, their leases end early"
+    ))
 }
 
 /// Compares the speed; `None` if the readings do not tell yet. The more time between them, the
 /// clearer.
 pub(super) fn rate(first: &Reading, second: &Reading) -> Option<Finding> {
-    const CHECK: &str = "clock-rate";
     let shortest = second.sent.since(first.received).as_secs_f64();
     let longest = second.received.since(first.sent).as_secs_f64();
     if shortest <= 0.0 {
@@ -80,30 +76,20 @@ pub(super) fn rate(first: &Reading, second: &Reading) -> Option<Finding> {
     let hundredths = |ours: f64| (theirs / ours - 1.0) * 100.0;
     let (least, most) = (hundredths(longest), hundredths(shortest));
     if most <= FASTER {
-        return Some(Finding::ok(CHECK, "no faster than the clock here"));
+        return Some(Ok.of("no faster than the clock here"));
     }
-    (least > FASTER).then(|| {
-        Finding::failure(
-            CHECK,
-            format!(
-                "it runs {least:.1} % faster than the clock here, or was set meanwhile: leases end \
-                 early there, while their holders rely on them"
-            ),
-            "check the time service of that machine; if no service sets its clock, its hardware or \
-             hypervisor is faulty",
-        )
-    })
-}
-
-/// The finding if the speed cannot be measured.
-pub(super) fn rate_unknown(why: &str) -> Finding {
-    Finding::unknown("clock-rate", why)
+    let found = format!(
+        "it runs {least:.1} % faster than the clock here, or was set meanwhile: leases end early \
+         there, while their holders rely on them"
+    );
+    let advice = "check the time service of that machine; if no service sets its clock, its \
+                  hardware or hypervisor is faulty";
+    (least > FASTER).then(|| Failure.advise(found, advice))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::finding::Verdict::{Failure, Note, Ok};
 
     fn reading(sent: u64, received: u64, theirs: u64) -> Reading {
         let start = Moment::ZERO.after(Duration::from_secs(100));

@@ -18,40 +18,44 @@ impl Facts {
     /// From lines of `name:value`, the reply to all INFO commands. For an error reply only its text
     /// is kept.
     pub(super) fn of_info(command: &str, reply: Result<Value, ServerError>) -> Self {
-        let text = reply.map(|value| redis::from_redis_value::<String>(value).ok());
-        match text.map_err(|error| error.cause.code().map(str::to_owned)) {
-            Ok(Some(text)) => Self {
-                values: text
-                    .lines()
-                    .filter_map(|line| line.trim_end().split_once(':'))
-                    .map(|(name, value)| (name.into(), value.into()))
-                    .collect(),
-                why_not: None,
-            },
-            told => Self {
-                values: HashMap::new(),
-                why_not: Some(refusal(command, told.err().flatten().as_deref())),
-            },
-        }
+        let mut facts = Self::default();
+        facts.read(command, reply, |text: String| {
+            let lines = text
+                .lines()
+                .filter_map(|line| line.trim_end().split_once(':'));
+            lines
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect()
+        });
+        facts
     }
 
     /// From the replies to several CONFIG GET. Settings that were refused are missing.
     pub(super) fn of_settings(replies: Vec<Result<Value, ServerError>>) -> Self {
         let mut facts = Self::default();
         for reply in replies {
-            match reply.map(redis::from_redis_value::<Vec<String>>) {
-                Ok(Ok(pair)) => {
-                    if let Ok([name, value]) = <[String; 2]>::try_from(pair) {
-                        facts.values.insert(name, value);
-                    }
-                }
-                Ok(Err(_)) => {}
-                Err(error) => {
-                    facts.why_not = Some(refusal("CONFIG GET", error.cause.code()));
-                }
-            }
+            facts.read("CONFIG GET", reply, |pairs| pairs);
         }
         facts
+    }
+
+    fn read<T: redis::FromRedisValue>(
+        &mut self,
+        command: &str,
+        reply: Result<Value, ServerError>,
+        values: impl Fn(T) -> Vec<(String, String)>,
+    ) {
+        let why_not = match reply.map(redis::from_redis_value) {
+            Ok(Ok(reply)) => return self.values.extend(values(reply)),
+            Ok(Err(_)) => format!("the reply to {command} has an unexpected form"),
+            Err(error) => match error.cause.code() {
+                Some("NOPERM") => {
+                    format!("the user may not use {command}, which locks do not need")
+                }
+                code => format!("the reply to {command} is {}", code.unwrap_or("an error")),
+            },
+        };
+        self.why_not = Some(why_not);
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&str> {
@@ -69,18 +73,10 @@ impl Facts {
     }
 }
 
-fn refusal(command: &str, code: Option<&str>) -> String {
-    match code {
-        Some("NOPERM") => format!("the user may not use {command}, which locks do not need"),
-        Some(code) => format!("the reply to {command} is {code}"),
-        None => format!("the reply to {command} has an unexpected form"),
-    }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::replies::{refusal, replies};
+    use crate::tests::{refusal, replies};
 
     pub(in crate::doctor) fn facts(text: &str) -> Facts {
         let value = Value::BulkString(text.as_bytes().into());

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Ok,
-    /// Information; there is nothing to do.
+    /// Information; locks work.
     Note,
     /// Locks work, but not as well or as reliably as they should.
     Warning,
@@ -14,76 +14,49 @@ pub(super) enum Verdict {
     Unknown,
 }
 
-/// One line of the report.
+/// What a check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
-    pub(super) check: &'static str,
     pub(super) verdict: Verdict,
     pub(super) found: String,
     /// What to do. Every warning and every failure has it.
     pub(super) advice: Option<String>,
 }
 
+/// A finding about a server, by the name of the check.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) server: String,
+    pub(super) check: &'static str,
+    pub(super) finding: Finding,
+}
+
 impl Verdict {
     /// For scripts.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Note => "note",
-            Self::Warning => "warning",
-            Self::Failure => "failure",
-            Self::Unknown => "unknown",
+    pub(super) fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// A finding without advice.
+    pub(super) fn of(self, found: impl Into<String>) -> Finding {
+        Finding {
+            verdict: self,
+            found: found.into(),
+            advice: None,
         }
     }
 
-    /// For people.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Failure => "FAILURE",
-            other => other.name(),
+    /// A finding, and what to do about it.
+    pub(super) fn advise(self, found: impl Into<String>, advice: impl Into<String>) -> Finding {
+        Finding {
+            advice: Some(advice.into()),
+            ..self.of(found)
         }
     }
 }
 
-impl Finding {
-    pub(super) fn ok(check: &'static str, found: impl Into<String>) -> Self {
-        Self::new(check, Verdict::Ok, found.into(), None)
-    }
-
-    pub(super) fn note(check: &'static str, found: impl Into<String>) -> Self {
-        Self::new(check, Verdict::Note, found.into(), None)
-    }
-
-    pub(super) fn unknown(check: &'static str, found: impl Into<String>) -> Self {
-        Self::new(check, Verdict::Unknown, found.into(), None)
-    }
-
-    pub(super) fn warning(
-        check: &'static str,
-        found: impl Into<String>,
-        advice: impl Into<String>,
-    ) -> Self {
-        Self::new(check, Verdict::Warning, found.into(), Some(advice.into()))
-    }
-
-    pub(super) fn failure(
-        check: &'static str,
-        found: impl Into<String>,
-        advice: impl Into<String>,
-    ) -> Self {
-        Self::new(check, Verdict::Failure, found.into(), Some(advice.into()))
-    }
-
-    fn new(check: &'static str, verdict: Verdict, found: String, advice: Option<String>) -> Self {
-        Self {
-            check,
-            verdict,
-            found,
-            advice,
-        }
-    }
-
+impl Line {
     pub(super) fn is_failure(&self) -> bool {
-        self.verdict == Verdict::Failure
+        self.finding.verdict == Verdict::Failure
     }
 }

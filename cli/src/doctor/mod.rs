@@ -1,13 +1,13 @@
 //! `leasehold doctor`: checks the servers for problems with locks.
 
-mod access;
 mod checks;
 mod clock;
 mod facts;
 mod finding;
+mod reach;
 mod report;
 mod rights;
-mod role;
+mod server;
 mod storage;
 mod trial;
 
@@ -19,10 +19,11 @@ use uuid::Uuid;
 use super::args::{Args, DoctorArgs, RedisArgs};
 use super::outcome::{Result, UNAVAILABLE};
 use super::{connect, output};
-use checks::Checks;
+use checks::{Checks, REACHABLE};
+use finding::{Finding, Line};
 use leasehold::LockClient;
 use leasehold::admin::{self, LockKeys};
-use report::{Line, Style};
+use report::Style;
 use rights::Names;
 
 /// The exit status if a check failed.
@@ -61,66 +62,48 @@ struct ClientChecks<'a> {
 
 impl<'a> ClientChecks<'a> {
     fn begin(client: &'a LockClient, redis: &'a RedisArgs, lock: &str) -> Self {
-        let servers = match admin::servers(client) {
-            Ok(servers) => servers,
-            Err(error) => {
-                let rest = Line {
-                    server: admin::deployment(client),
-                    finding: access::no_route(error),
-                };
-                return Self {
-                    checked: Vec::new(),
-                    rest: Some(rest),
-                };
-            }
+        let line = |check, finding: Finding| {
+            // The server that has the lock, or else the deployment.
+            let server = admin::server_of(client, lock).ok();
+            let server = server.map_or_else(|| admin::deployment(client), |one| one.name().into());
+            Some(Line {
+                server,
+                check,
+                finding,
+            })
         };
-        // Like the name of a client's own channel.
-        let control = format!("leasehold:{}", Uuid::new_v4());
-        let names = Names::of(LockKeys::new(client, lock), LockKeys::new(client, &control));
-        let checked: Vec<Checks<'_>> = servers
-            .into_iter()
-            .map(|server| Checks::begin(server, redis, &names))
-            .collect();
-        // Not if a permission is missing: a lock that is acquired then may not be released.
-        let grants_locks = checked.iter().all(Checks::grants_locks);
-        let rest = grants_locks.then(|| Line {
-            server: server_name(client, lock),
-            finding: trial::lock(client, lock, LEASE),
-        });
+        let (mut checked, mut rest) = (Vec::new(), None);
+        match admin::servers(client) {
+            Ok(servers) => {
+                // Like the name of a client's own channel.
+                let control = LockKeys::new(client, &format!("leasehold:{}", Uuid::new_v4()));
+                let names = Names::of(&LockKeys::new(client, lock), &control);
+                let servers = servers.into_iter();
+                checked.extend(servers.map(|server| Checks::begin(server, redis, &names)));
+                // Not if a permission is missing: a lock that is acquired then may not be released.
+                if checked.iter().all(Checks::grants_locks) {
+                    rest = line("lock", trial::lock(client, lock, LEASE));
+                }
+            }
+            Err(error) => rest = line(REACHABLE, reach::no_route(error)),
+        }
         Self { checked, rest }
     }
 
-    fn end(self) -> Vec<Line> {
-        let mut lines = Vec::new();
-        for checks in self.checked {
-            let server = checks.name().to_owned();
-            lines.extend(checks.finish().into_iter().map(|finding| Line {
-                server: server.clone(),
-                finding,
-            }));
-        }
-        lines.extend(self.rest);
-        lines
+    fn end(self) -> impl Iterator<Item = Line> {
+        self.checked
+            .into_iter()
+            .flat_map(Checks::finish)
+            .chain(self.rest)
     }
-}
-
-/// The server that has the lock, or else the deployment.
-fn server_name(client: &LockClient, lock: &str) -> String {
-    let server = admin::server_of(client, lock);
-    server.map_or_else(|_| admin::deployment(client), |server| server.name().into())
 }
 
 /// 0 if no check failed, 1 if one failed, 69 if no server could be used.
 fn status(lines: &[Line]) -> ExitCode {
-    let is_unusable =
-        |line: &Line| line.finding.check == access::REACHABLE && line.finding.is_failure();
-    let servers: Vec<&Line> = lines
-        .iter()
-        .filter(|line| line.finding.check == access::REACHABLE)
-        .collect();
-    if servers.iter().all(|line| is_unusable(line)) {
+    let mut servers = lines.iter().filter(|line| line.check == REACHABLE);
+    if servers.all(Line::is_failure) {
         ExitCode::from(UNAVAILABLE)
-    } else if lines.iter().any(|line| line.finding.is_failure()) {
+    } else if lines.iter().any(Line::is_failure) {
         ExitCode::from(FAILED)
     } else {
         ExitCode::SUCCESS

@@ -1,18 +1,13 @@
 //! The output: one line or one JSON object for each check.
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 
-use clap::builder::styling::{self as anstyle, AnsiColor};
+use clap::builder::styling::{AnsiColor, Style as Color};
+use serde_json::json;
 
-use super::finding::{Finding, Verdict};
+use super::finding::{Line, Verdict};
 use crate::json;
 use crate::reporter::one_line;
-
-/// A finding about a server.
-pub(super) struct Line {
-    pub(super) server: String,
-    pub(super) finding: Finding,
-}
 
 /// The form of the output.
 #[derive(Clone, Copy, Debug)]
@@ -24,22 +19,34 @@ pub(super) struct Style {
 }
 
 pub(super) fn text(lines: &[Line], style: Style) -> String {
-    let is_good = |line: &&Line| matches!(line.finding.verdict, Verdict::Ok | Verdict::Note);
-    let mut shown: Vec<&Line> = lines.iter().collect();
-    if style.quiet {
-        shown.retain(|line| !is_good(line));
-    }
+    let is_good = |line: &Line| matches!(line.finding.verdict, Verdict::Ok | Verdict::Note);
+    let shown = || lines.iter().filter(|line| !(style.quiet && is_good(line)));
     if style.json {
-        return shown.into_iter().map(object).collect();
+        return shown().map(object).collect();
     }
-    let several = lines.iter().any(|line| line.server != lines[0].server);
-    let width = |of: fn(&Line) -> &str| shown.iter().map(|line| of(line).chars().count()).max();
-    let server = width(|line| &line.server).filter(|_| several);
-    let check = width(|line| line.finding.check).unwrap_or(0);
     let mut text = String::new();
-    for line in shown {
+    let width = |of: fn(&Line) -> &str| shown().map(|line| of(line).chars().count()).max();
+    let check_width = width(|line| line.check).unwrap_or(0);
+    let several = lines.iter().any(|line| line.server != lines[0].server);
+    let server_width = width(|line| &line.server).filter(|_| several);
+    for line in shown() {
+        let verdict = line.finding.verdict;
+        let color = color(verdict, style.colors);
+        let word = match verdict {
+            Verdict::Failure => "FAILURE".into(),
+            verdict => verdict.name(),
+        };
+        let server = server_width.map(|width| format!("{:<width$}  ", line.server));
+        let (server, found) = (server.unwrap_or_default(), one_line(&line.finding.found));
         // Writing to a string cannot fail.
-        let _ = write_line(&mut text, line, server, check, style.colors);
+        let _ = writeln!(
+            text,
+            "{color}{word:<7}{color:#}  {server}{:<check_width$}  {found}",
+            line.check
+        );
+        if let Some(advice) = &line.finding.advice {
+            let _ = writeln!(text, "{:9}-> {}", "", one_line(advice));
+        }
     }
     if !style.quiet {
         text.push_str(&sum(lines));
@@ -47,37 +54,9 @@ pub(super) fn text(lines: &[Line], style: Style) -> String {
     text
 }
 
-fn write_line(
-    out: &mut String,
-    line: &Line,
-    server: Option<usize>,
-    check: usize,
-    colors: bool,
-) -> fmt::Result {
-    let Finding {
-        check: name,
-        verdict,
-        found,
-        advice,
-    } = &line.finding;
-    let style = if colors {
-        color(*verdict)
-    } else {
-        anstyle::Style::new()
-    };
-    write!(out, "{style}{:<7}{style:#}  ", verdict.word())?;
-    if let Some(width) = server {
-        write!(out, "{:<width$}  ", line.server)?;
-    }
-    writeln!(out, "{name:<check$}  {}", one_line(found))?;
-    if let Some(advice) = advice {
-        writeln!(out, "{:9}-> {}", "", one_line(advice))?;
-    }
-    Ok(())
-}
-
-fn color(verdict: Verdict) -> anstyle::Style {
+fn color(verdict: Verdict, colors: bool) -> Color {
     match verdict {
+        _ if !colors => Color::new(),
         Verdict::Ok => AnsiColor::Green.on_default(),
         Verdict::Note => AnsiColor::Cyan.on_default(),
         Verdict::Warning => AnsiColor::Yellow.on_default(),
@@ -87,32 +66,30 @@ fn color(verdict: Verdict) -> anstyle::Style {
 }
 
 fn object(line: &Line) -> String {
-    let advice = line.finding.advice.as_deref().map(one_line);
-    let mut object = serde_json::Map::new();
-    object.insert("server".into(), line.server.as_str().into());
-    object.insert("check".into(), line.finding.check.into());
-    object.insert("verdict".into(), line.finding.verdict.name().into());
-    object.insert("found".into(), one_line(&line.finding.found).into());
-    object.insert("advice".into(), advice.into());
-    json::line(object)
+    let finding = &line.finding;
+    json::line(&json!({
+        "server": line.server,
+        "check": line.check,
+        "verdict": finding.verdict.name(),
+        "found": one_line(&finding.found),
+        "advice": finding.advice.as_deref().map(one_line),
+    }))
 }
 
 fn sum(lines: &[Line]) -> String {
-    let count = |verdict| {
-        lines
+    let part = |(verdict, word)| {
+        let count = lines
             .iter()
             .filter(|line| line.finding.verdict == verdict)
-            .count()
+            .count();
+        (count > 0).then(|| format!("{count} {word}"))
     };
-    let parts: Vec<String> = [
+    let counted = [
         (Verdict::Failure, "failed"),
         (Verdict::Warning, "with warnings"),
         (Verdict::Unknown, "unknown"),
-    ]
-    .into_iter()
-    .filter(|(verdict, _)| count(*verdict) > 0)
-    .map(|(verdict, word)| format!("{} {word}", count(verdict)))
-    .collect();
+    ];
+    let parts: Vec<String> = counted.into_iter().filter_map(part).collect();
     let checks = match lines.len() {
         1 => "1 check".into(),
         count => format!("{count} checks"),
@@ -128,17 +105,19 @@ mod tests {
     use super::*;
 
     fn lines() -> Vec<Line> {
-        let line = |server: &str, finding| Line {
+        let line = |server: &str, check, finding| Line {
             server: server.into(),
+            check,
             finding,
         };
         vec![
-            line("a:1", Finding::ok("version", "Redis 7.0.15")),
+            line("a:1", "version", Verdict::Ok.of("Redis 7.0.15")),
             line(
                 "a:1",
-                Finding::failure("eviction", "allkeys-lru", "set\nnoeviction"),
+                "eviction",
+                Verdict::Failure.advise("allkeys-lru", "set\nnoeviction"),
             ),
-            line("b:22", Finding::note("replicas", "none")),
+            line("b:22", "replicas", Verdict::Note.of("none")),
         ]
     }
 
@@ -210,7 +189,8 @@ mod tests {
     fn the_text_of_a_server_controls_no_terminal() {
         let line = Line {
             server: "a:1".into(),
-            finding: Finding::note("version", "\u{202e}live"),
+            check: "version",
+            finding: Verdict::Note.of("\u{202e}live"),
         };
         let text = printed(&[line], true, false);
         assert!(text.contains("\\u202elive"), "{text:?}");

@@ -2,42 +2,29 @@
 
 use std::time::Duration;
 
-use super::finding::Finding;
-use crate::clock::Moment;
+use super::finding::{Finding, Verdict};
 use crate::outcome::in_options;
-use leasehold::Lease;
-use leasehold::LockClient;
-use leasehold::{Error, Result};
-
-const CHECK: &str = "lock";
+use leasehold::__Moment as Moment;
+use leasehold::{Error, Lease, LockClient, Result};
 
 /// Acquires the lock if it is free, uses it and releases it.
 pub(super) fn lock(client: &LockClient, name: &str, lease: Duration) -> Finding {
     let start = Moment::now();
-    match use_lock(client, name, lease) {
+    let why = match use_lock(client, name, lease) {
         Ok(true) => {
             let took = Moment::now().since(start);
             let found = format!("acquired, nested, extended and released in {took:.1?}");
-            Finding::ok(CHECK, found)
+            return Verdict::Ok.of(found);
         }
-        Ok(false) => not_tried(&format!(
-            "lock {name:?} is held by another client, and was not used"
-        )),
-        Err(Error::WrongType { .. }) => not_tried(&format!(
-            "the key of lock {name:?} is not a lock, and was not used"
-        )),
+        Ok(false) => format!("lock {name:?} is held by another client"),
+        Err(Error::WrongType { .. }) => format!("the key of lock {name:?} is not a lock"),
         Err(error) => {
             let advice = "look at the other checks, and at the log of the server";
-            Finding::failure(CHECK, in_options(error), advice)
+            return Verdict::Failure.advise(in_options(error), advice);
         }
-    }
-}
-
-fn not_tried(why: &str) -> Finding {
-    Finding::unknown(
-        CHECK,
-        format!("{why}: give another name, leasehold doctor KEY"),
-    )
+    };
+    let found = format!("{why}, and was not used: give another name, leasehold doctor KEY");
+    Verdict::Unknown.of(found)
 }
 
 /// False if another client holds the lock. After an error the guards release it.

@@ -1,10 +1,7 @@
 //! The names of keys that belong to a lock or semaphore of another name.
 
 /// The end of the key of leased permits: Redisson derives it from the name of the semaphore.
-const TIMEOUT: &[u8] = b":timeout";
-
-/// The pattern of the keys of leased permits.
-pub(crate) const LEASES: &str = "*:timeout";
+pub(crate) const LEASES: &[u8] = b":timeout";
 
 /// True for a string that belongs to a lock: its last token, the lease of a reader, or Redisson's
 /// reply to a release.
@@ -15,17 +12,14 @@ pub(crate) fn is_beside_a_lock(key: &[u8]) -> bool {
         || key.windows(lease.len()).any(|part| part == lease)
 }
 
-/// The semaphores that have their leased permits in this key. `a` and `{a}` share one.
-pub(crate) fn semaphores_of(leases: &[u8]) -> Vec<&[u8]> {
-    let Some(tagged) = leases.strip_suffix(TIMEOUT) else {
-        return Vec::new();
-    };
+/// The semaphores that have their leased permits in this key: `a` and `{a}` share one.
+pub(crate) fn semaphores_of(leases: &[u8]) -> [Option<&[u8]>; 2] {
+    let tagged = leases.strip_suffix(LEASES).unwrap_or_default();
     let inner = tagged
         .strip_prefix(b"{")
         .and_then(|rest| rest.strip_suffix(b"}"))
         .filter(|name| !name.is_empty() && !name.contains(&b'{'));
-    let itself = tagged.contains(&b'{').then_some(tagged);
-    inner.into_iter().chain(itself).collect()
+    [inner, tagged.contains(&b'{').then_some(tagged)]
 }
 
 #[cfg(test)]
@@ -40,10 +34,10 @@ mod tests {
         for name in ["api", "{api}", "{api}:calls", "a{p}i", "a}b", "größe"] {
             let leases = LockKeys::new(&client, name).leases;
             let found = semaphores_of(leases.as_bytes());
-            assert!(found.contains(&name.as_bytes()), "{name}: {leases}");
+            assert!(found.contains(&Some(name.as_bytes())), "{name}: {leases}");
         }
         for other in ["api:timeout", "{api}", "{}:time", ":timeout"] {
-            assert!(semaphores_of(other.as_bytes()).is_empty(), "{other}");
+            assert_eq!(semaphores_of(other.as_bytes()), [None, None], "{other}");
         }
     }
 

@@ -2,15 +2,17 @@
 //! read, except for numbers.
 
 mod hashes;
-mod permits;
+mod numbers;
+mod shares;
 
-pub(super) use permits::lease_left;
+pub(super) use shares::Share;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, ServerErrorKind, Value};
 
+use super::kinds::Kind;
 use super::outcome::{self, Failure, UNAVAILABLE};
 use super::row::Row;
 use leasehold::LockClient;
@@ -18,7 +20,7 @@ use leasehold::admin::{ConnectedClients, Connection, LockKeys, Server, ServerErr
 use leasehold::{Hint, Permission};
 
 /// The reply to one command, or its error reply.
-type Reply = Result<Value, ServerError>;
+type Reply<T = Value> = Result<T, ServerError>;
 
 /// What a key of a server is.
 pub(super) enum Found {
@@ -29,6 +31,9 @@ pub(super) enum Found {
     /// Neither a lock nor a semaphore.
     Other,
 }
+
+/// Reads what each key is; `asking` if the keys are moving to this server.
+type Read<'a> = fn(&mut Probe<'a>, &[&[u8]], bool) -> Result<Vec<Reply<Found>>, ServerError>;
 
 /// A connection that looks at keys of one server.
 pub(super) struct Probe<'a> {
@@ -57,51 +62,118 @@ impl<'a> Probe<'a> {
     }
 
     pub(super) fn decode<T: FromRedisValue>(&self, reply: Value) -> outcome::Result<T> {
-        redis::from_redis_value(reply).map_err(|error| {
-            Failure::new(
-                UNAVAILABLE,
-                format!("Redis at {} failed: {error}", self.server),
-            )
-        })
+        let failed = |error| format!("Redis at {} failed: {error}", self.server);
+        redis::from_redis_value(reply).map_err(|error| Failure::new(UNAVAILABLE, failed(error)))
     }
 
     /// Reads one key; `asking` if it is moving to this server. An error reply that tells of
     /// no type is an error.
-    pub(super) fn find(&mut self, key: &[u8], asking: bool) -> Result<Found, ServerError> {
-        let hash = self.read_hashes(&[key], asking)?.into_iter().next();
-        match hash.unwrap_or(Ok(Found::Nothing)) {
-            Err(error) if is_wrong_type(&error) => self.find_number(key, asking),
+    pub(super) fn find(&mut self, key: &[u8], asking: bool) -> Reply<Found> {
+        match self.read_one(Self::read_hashes, key, asking) {
+            Err(error) if is_wrong_type(&error) => {}
+            found => return found,
+        }
+        match self.read_one(Self::read_semaphores, key, asking) {
+            Ok(found @ Found::Held(_)) => return Ok(found),
+            Err(error) if !error.is_reply() => return Err(error),
+            _ => {}
+        }
+        match self.read_one(Self::read_number, key, asking) {
+            Err(error) if is_wrong_type(&error) => Ok(Found::Other),
             found => found,
         }
     }
 
-    pub(super) fn keys(&self, key: &[u8]) -> LockKeys {
+    fn read_one(&mut self, read: Read<'a>, key: &[u8], asking: bool) -> Reply<Found> {
+        read(self, &[key], asking)?
+            .pop()
+            .unwrap_or(Ok(Found::Other))
+    }
+
+    /// Those of the keys that are locks.
+    pub(super) fn locks(&mut self, keys: &[&[u8]]) -> Result<Vec<Row>, ServerError> {
+        self.rows(keys, Self::read_hashes)
+    }
+
+    /// The semaphores with these names of which a permit is leased.
+    pub(super) fn semaphores(&mut self, names: &[&[u8]]) -> Result<Vec<Row>, ServerError> {
+        self.rows(names, Self::read_semaphores)
+    }
+
+    /// Those of the keys that are numbers. They may be semaphores, latches, or data of other
+    /// programs.
+    pub(super) fn numbers(&mut self, keys: &[&[u8]]) -> Result<Vec<Row>, ServerError> {
+        self.rows(keys, Self::read_numbers)
+    }
+
+    /// What is found under these keys. This includes keys that are still moving to this server.
+    fn rows(&mut self, keys: &[&[u8]], read: Read<'a>) -> Result<Vec<Row>, ServerError> {
+        let (mut rows, mut keys) = (Vec::new(), keys.to_vec());
+        for asking in [false, true] {
+            let mut moved = Vec::new();
+            for (key, found) in keys.iter().zip(read(self, &keys, asking)?) {
+                match found {
+                    Ok(Found::Held(row)) if row.kind.is_certain() => rows.push(row),
+                    Ok(_) => {}
+                    Err(error) if is_moved(&error) => moved.push(*key),
+                    Err(error) if is_no_lock(&error) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            keys = moved;
+        }
+        Ok(rows)
+    }
+
+    fn row(&self, name: &[u8], kind: Kind, time_to_live: Option<Duration>) -> Found {
+        Found::Held(Row {
+            name: name.into(),
+            kind,
+            time_to_live,
+            server: self.server.clone(),
+            holder: None,
+        })
+    }
+
+    fn keys(&self, key: &[u8]) -> LockKeys {
         LockKeys::new(self.client, &String::from_utf8_lossy(key))
     }
 
-    /// The replies; `asking` for keys of a slot that is still moving to this server.
-    pub(super) fn run_all(
+    /// The reply to one command; `asking` for a key of a slot that is still moving to this server.
+    pub(super) fn run_one(&mut self, command: Cmd, asking: bool) -> Reply {
+        let [reply] = self
+            .run_each(&[()], asking, |()| [command.clone()])?
+            .remove(0);
+        reply
+    }
+
+    /// The replies to the commands about each item, all sent at once.
+    fn run_each<T, const N: usize>(
         &mut self,
-        commands: Vec<Cmd>,
+        items: &[T],
         asking: bool,
-    ) -> Result<Vec<Reply>, ServerError> {
-        if commands.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut all = Pipeline::with_capacity(commands.len());
-        for command in commands {
+        commands: impl Fn(&T) -> [Cmd; N],
+    ) -> Result<Vec<[Reply; N]>, ServerError> {
+        let mut all = Pipeline::new();
+        for command in items.iter().flat_map(commands) {
             if asking {
                 all.cmd("ASKING");
             }
             all.add_command(command);
         }
-        let replies = self.connection.run_all(&all)?.into_iter();
+        if items.is_empty() {
+            return Ok(Vec::new());
+        }
         let each = if asking { 2 } else { 1 };
-        Ok(replies.skip(each - 1).step_by(each).collect())
+        let replies = self.connection.run_all(&all)?.into_iter();
+        let mut replies = replies.skip(each - 1).step_by(each);
+        let mut next = || replies.next().unwrap_or(Ok(Value::Nil));
+        let of_each = items.iter().map(|_| std::array::from_fn(|_| next()));
+        Ok(of_each.collect())
     }
 
     /// The server's clock in milliseconds; `None` if the user may not read it.
-    pub(super) fn clock(&mut self) -> Result<Option<i64>, ServerError> {
+    fn clock(&mut self) -> Result<Option<i64>, ServerError> {
         let time = match self.run(&redis::cmd("TIME")) {
             Err(error) if !error.is_reply() => return Err(error),
             reply => reply.ok().and_then(decoded::<(i64, i64)>),
@@ -116,7 +188,7 @@ pub(super) fn command(name: &str, key: impl AsRef<[u8]>) -> Cmd {
     command
 }
 
-pub(super) fn decoded<T: FromRedisValue>(value: Value) -> Option<T> {
+fn decoded<T: FromRedisValue>(value: Value) -> Option<T> {
     redis::from_redis_value(value).ok()
 }
 
@@ -129,31 +201,20 @@ fn time_to_live(reply: Value) -> Option<Option<Duration>> {
     }
 }
 
+/// True if another server has the key, or is about to.
+fn is_moved(error: &ServerError) -> bool {
+    let kind = error.cause.kind();
+    matches!(
+        kind,
+        ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask)
+    )
+}
+
 fn is_wrong_type(error: &ServerError) -> bool {
     error.cause.code() == Some("WRONGTYPE")
 }
 
-fn is_forbidden(error: &ServerError) -> bool {
-    matches!(error.hint.as_deref(), Some(Hint::Grant(_)))
-}
-
-/// What an error reply about one key means.
-enum Refusal {
-    /// Another server has it, or is about to.
-    Moved,
-    /// It is of another type, or this user may not read it.
-    NoLock,
-    /// It is not about this key.
-    Failure(ServerError),
-}
-
-impl Refusal {
-    fn of(error: ServerError) -> Self {
-        let no_key = Hint::Grant(Permission::Key);
-        match error.cause.kind() {
-            ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask) => Self::Moved,
-            _ if is_wrong_type(&error) || error.hint.as_deref() == Some(&no_key) => Self::NoLock,
-            _ => Self::Failure(error),
-        }
-    }
+/// True if the key is of another type, or this user may not read it.
+fn is_no_lock(error: &ServerError) -> bool {
+    is_wrong_type(error) || error.hint.as_deref() == Some(&Hint::Grant(Permission::Key))
 }

@@ -6,10 +6,10 @@ use super::held::Held;
 use super::signals::Signals;
 use super::waiting_line::WaitingLine;
 use crate::args::{Kind, LockArgs, RedisArgs};
-use crate::clock::Moment;
 use crate::connect;
 use crate::outcome::{Failure, Result};
 use crate::reporter::Reporter;
+use leasehold::__Moment as Moment;
 use leasehold::Error;
 
 /// How the wait ended.

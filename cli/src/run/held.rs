@@ -19,6 +19,16 @@ pub(super) enum Held {
     Permit(PermitGuard),
 }
 
+/// What both guards can do.
+macro_rules! each {
+    ($held:expr, $guard:ident => $call:expr) => {
+        match $held {
+            Held::Lock($guard, _) => $call,
+            Held::Permit($guard) => $call,
+        }
+    };
+}
+
 /// Warns if the semaphore exists with another number of permits. Without a reply there is no
 /// warning: the acquire reports that.
 fn check_permits(semaphore: &LeasedSemaphore, wanted: u32, reporter: Reporter) {
@@ -83,39 +93,24 @@ impl Held {
     }
 
     pub(super) fn name(&self) -> &str {
-        match self {
-            Self::Lock(guard, _) => guard.name(),
-            Self::Permit(guard) => guard.name(),
-        }
+        each!(self, guard => guard.name())
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        match self {
-            Self::Lock(guard, _) => guard.check(),
-            Self::Permit(guard) => guard.check(),
-        }
+        each!(self, guard => guard.check())
     }
 
     pub(super) fn lost(&self) -> &Receiver<LostReason> {
-        match self {
-            Self::Lock(guard, _) => guard.lost(),
-            Self::Permit(guard) => guard.lost(),
-        }
+        each!(self, guard => guard.lost())
     }
 
     pub(super) fn remaining(&self) -> Duration {
-        match self {
-            Self::Lock(guard, _) => guard.remaining(),
-            Self::Permit(guard) => guard.remaining(),
-        }
+        each!(self, guard => guard.remaining())
     }
 
     /// Asks Redis.
     pub(super) fn confirm(&self) -> Result<()> {
-        match self {
-            Self::Lock(guard, _) => guard.confirm(),
-            Self::Permit(guard) => guard.confirm(),
-        }
+        each!(self, guard => guard.confirm())
     }
 
     /// Releases it, a lock after `keep`. A permit is released at once.

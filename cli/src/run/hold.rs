@@ -8,13 +8,12 @@ use crossbeam_channel::{Receiver, bounded, never, select};
 use super::acquire::{self, Waited};
 use super::held::Held;
 use super::signals::{Signals, ends_the_wait};
-use super::{heartbeat, input, signalled};
+use super::{input, release, signalled};
 use crate::args::{HoldArgs, RedisArgs};
 use crate::name::shown;
 use crate::outcome::{Failure, OUTPUT, Result};
 use crate::reporter::Reporter;
 use crate::{output, stderr};
-use leasehold::Error;
 
 /// Acquires the lock, prints a line on standard output, and releases the lock when the input ends.
 pub(crate) fn hold(args: &HoldArgs, redis: &RedisArgs, reporter: Reporter) -> Result<ExitCode> {
@@ -26,18 +25,11 @@ pub(crate) fn hold(args: &HoldArgs, redis: &RedisArgs, reporter: Reporter) -> Re
         Waited::Acquired(held) => held,
         Waited::Signal(signal) => return Ok(signalled(signal)),
     };
-    let signal = std::thread::scope(|scope| {
-        let _heartbeat = heartbeat::start(scope, &held, heartbeat::beat(lock.lease))?;
-        let ended = await_end(&held, &signals);
-        // Only the end of this process reports a loss, and the heartbeat may wait for a reply.
-        held.check().unwrap_or_else(|loss| end(loss.into()));
-        ended
-    })?;
-    match held.release(None) {
-        Ok(()) => reporter.step(format!("released lock {:?}", lock.key)),
-        Err(error @ (Error::Lost { .. } | Error::NotHeld { .. })) => return Err(error.into()),
-        Err(error) => reporter.warning(Failure::from(error)),
-    }
+    let signal = await_end(&held, &signals);
+    // Nothing else reports a loss, so this process ends at once.
+    held.check().unwrap_or_else(|loss| end(loss.into()));
+    let signal = signal?;
+    release(held, None, false, reporter)?;
     Ok(signal.map_or(ExitCode::SUCCESS, signalled))
 }
 

@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 
-use crate::clock::Moment;
 use crate::outcome::{Failure, Result};
-use crate::wait;
 
 /// The time between two attempts to read from a terminal that another process group has.
 const BACKGROUND: Duration = Duration::from_secs(1);
@@ -59,7 +58,13 @@ fn goes_on() -> bool {
         Ok(length) => length > 0,
         Err(Errno::EINTR) => true,
         // Another process made it non-blocking.
-        Err(Errno::EAGAIN) => wait::readable(&[input.as_fd()], Moment::NEVER).is_ok(),
+        Err(Errno::EAGAIN) => {
+            let mut input = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+            matches!(
+                poll(&mut input, PollTimeout::NONE),
+                Ok(_) | Err(Errno::EINTR)
+            )
+        }
         // Another process group has the terminal.
         Err(Errno::EIO) => {
             thread::sleep(BACKGROUND);

@@ -5,7 +5,6 @@
 //! Signals and the requests to Redis have their own threads.
 
 mod acquire;
-mod heartbeat;
 mod held;
 mod hold;
 mod input;
@@ -26,12 +25,13 @@ pub(super) use hold::hold;
 pub(super) use parent::become_job;
 
 use super::args::{Kind, RedisArgs, RunArgs};
+use super::connect;
 use super::outcome::{Failure, LOST, Result};
 use super::reporter::Reporter;
-use crate::clock::Moment;
 use acquire::Waited;
 use held::Held;
 use job::{Job, SIGNALLED};
+use leasehold::__Moment as Moment;
 use leasehold::Error;
 use program::Program;
 use schedule::{Schedule, Why};
@@ -76,27 +76,23 @@ fn supervise(
     reporter: Reporter,
 ) -> Result<End> {
     signals.catch_stops()?;
-    let beat = heartbeat::beat(args.lock.lease);
-    std::thread::scope(|scope| {
-        let _heartbeat = heartbeat::start(scope, held, beat)?;
-        let time_is_up = args
-            .max_hold
-            .map_or(Moment::NEVER, |time| acquired_at.after(time));
-        // The lock may have been lost since it was acquired.
-        held.check()?;
-        let supervisor = Supervisor {
-            held,
-            job: Job::start(program, &args.lock.key, held.token())?,
-            schedule: Schedule::new(args.lock.lease, args.kill_after, time_is_up),
-            terminal: Terminal::open(),
-            reporter,
-            continue_by: None,
-            stop_requested: false,
-            stopped_by: None,
-            cannot_signal: false,
-        };
-        Ok(supervisor.run(signals, beat))
-    })
+    let time_is_up = args
+        .max_hold
+        .map_or(Moment::NEVER, |time| acquired_at.after(time));
+    // The lock may have been lost since it was acquired.
+    held.check()?;
+    let supervisor = Supervisor {
+        held,
+        job: Job::start(program, &args.lock.key, held.token())?,
+        schedule: Schedule::new(args.lock.lease, args.kill_after, time_is_up),
+        terminal: Terminal::open(),
+        reporter,
+        continue_by: None,
+        stop_requested: false,
+        stopped_by: None,
+        cannot_signal: false,
+    };
+    Ok(supervisor.run(signals, connect::confirm_every(args.lock.lease)))
 }
 
 /// Releases the lock, now or after `--at-least`.
@@ -119,11 +115,21 @@ fn finish(
         // Dropping the guard releases what is left in Redis.
         return Ok(());
     }
-    match held.release(keeps_lock.then_some(left)) {
-        Ok(()) => reporter.step(format!("released lock {:?}", args.lock.key)),
-        // The reason was reported when the job was ended.
-        Err(error) if is_unconfirmed => reporter.step(Failure::from(error)),
-        // Another client may have run at the same time.
+    release(held, keeps_lock.then_some(left), is_unconfirmed, reporter)
+}
+
+/// Releases the lock, now or after `keep`. Fails if it was lost, unless that `is_reported`: another
+/// client may have run at the same time.
+fn release(
+    held: Held,
+    keep: Option<Duration>,
+    is_reported: bool,
+    reporter: Reporter,
+) -> Result<()> {
+    let name = format!("{:?}", held.name());
+    match held.release(keep) {
+        Ok(()) => reporter.step(format!("released lock {name}")),
+        Err(error) if is_reported => reporter.step(Failure::from(error)),
         Err(error @ (Error::Lost { .. } | Error::NotHeld { .. })) => return Err(error.into()),
         Err(error) => reporter.warning(Failure::from(error)),
     }

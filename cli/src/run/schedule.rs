@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::clock::Moment;
+use leasehold::__Moment as Moment;
 use leasehold::LostReason;
 
 /// When the steps to end a job are due, so that it is dead before its lease can end.

@@ -10,9 +10,9 @@ use super::job::{Ending, Job, State};
 use super::schedule::{Schedule, Step, Why};
 use super::signals::Signals;
 use super::terminal::Terminal;
-use crate::clock::Moment;
 use crate::outcome::LOST;
 use crate::reporter::{Reporter, say};
+use leasehold::__Moment as Moment;
 use leasehold::{Error, LostReason};
 
 /// How often to look for processes that an ended job left behind. No signal reports their end.

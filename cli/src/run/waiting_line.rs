@@ -9,10 +9,10 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
 
 use crate::args::{Kind, LockArgs};
-use crate::clock::Moment;
 use crate::name::shown;
 use crate::reporter::Reporter;
 use crate::{output, stderr};
+use leasehold::__Moment as Moment;
 use leasehold::{Error, Holder, LockClient};
 
 /// The time from the beginning of the wait to the first line, and from one line to the next.
@@ -21,16 +21,11 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Dropping it erases the line, and joins its thread, which may wait for a reply of Redis.
 #[derive(Debug)]
 pub(super) struct WaitingLine {
-    state: Arc<Mutex<State>>,
+    /// True if no line may be shown any more.
+    is_over: Arc<Mutex<bool>>,
     /// The thread ends when this is dropped.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    is_shown: bool,
-    is_over: bool,
 }
 
 impl WaitingLine {
@@ -38,7 +33,7 @@ impl WaitingLine {
     pub(super) fn start(args: &LockArgs, clients: &[LockClient], reporter: Reporter) -> Self {
         let (stop, stopped) = bounded(0);
         let mut line = Self {
-            state: Arc::default(),
+            is_over: Arc::default(),
             stop: Some(stop),
             thread: None,
         };
@@ -51,7 +46,7 @@ impl WaitingLine {
             has_owner: !matches!(args.kind, Kind::Permits(_)),
             clients: clients.to_vec(),
             began: Moment::now(),
-            state: Arc::clone(&line.state),
+            is_over: Arc::clone(&line.is_over),
             seen: String::new(),
             holder: None,
         };
@@ -64,20 +59,22 @@ impl WaitingLine {
     /// Erases the line, and does not wait for its thread, which ends after
     /// its current request.
     pub(super) fn detach(mut self) {
+        self.erase();
         self.thread = None;
+    }
+
+    fn erase(&mut self) {
+        self.stop = None;
+        *self.is_over.lock() = true;
+        if self.thread.is_some() {
+            stderr::erase();
+        }
     }
 }
 
 impl Drop for WaitingLine {
     fn drop(&mut self) {
-        self.stop = None;
-        let mut state = self.state.lock();
-        state.is_over = true;
-        let is_shown = state.is_shown;
-        drop(state);
-        if is_shown {
-            stderr::erase();
-        }
+        self.erase();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -90,7 +87,7 @@ struct Updater {
     has_owner: bool,
     clients: Vec<LockClient>,
     began: Moment,
-    state: Arc<Mutex<State>>,
+    is_over: Arc<Mutex<bool>>,
     /// The id of the last client that was seen.
     seen: String,
     /// Its process, if it is known.
@@ -108,9 +105,8 @@ impl Updater {
             let why = self.why();
             let text = text(&self.key, self.has_owner, self.began, &why);
             let line = cut(&text, usize::from(width).saturating_sub(1));
-            let mut state = self.state.lock();
-            if !state.is_over {
-                state.is_shown = true;
+            let is_over = self.is_over.lock();
+            if !*is_over {
                 // It never blocks.
                 stderr::show(line);
             }
@@ -124,7 +120,7 @@ impl Updater {
         }
         let mut has_replied = false;
         let held = self.clients.iter().find_map(|client| {
-            if self.state.lock().is_over {
+            if *self.is_over.lock() {
                 return None;
             }
             let status = client.inspect(&self.key).ok()?;

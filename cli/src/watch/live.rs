@@ -1,24 +1,22 @@
 //! The view on a terminal. It is drawn again after each scan and when the size of the terminal
 //! changes.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::io;
 use std::process::ExitCode;
 
-use signal_hook::consts::SIGHUP;
+use crossbeam_channel::{after, select};
+use signal_hook::consts::{SIGHUP, SIGWINCH};
+use signal_hook::low_level::emulate_default_handler;
 
 use super::frame::Picture;
-use super::scanner::Scanner;
 use super::screen::Screen;
-use super::signals::{Signals, end_by};
+use super::sources;
 use super::view_failed;
 use crate::args::WatchArgs;
-use crate::clock::Moment;
 use crate::outcome::Result;
 use crate::output;
 use crate::scan::{Scan, Wanted};
-use crate::wait;
+use leasehold::__Moment as Moment;
 use leasehold::LockClient;
 
 /// What a terminal in raw mode sends for Ctrl-C.
@@ -31,34 +29,21 @@ enum Quit {
 }
 
 pub(super) fn run(clients: Vec<LockClient>, watch: &WatchArgs, first: Scan) -> Result<ExitCode> {
-    let mut signals = Signals::catch().map_err(view_failed)?;
-    let pattern = watch.pattern.clone();
-    let run = move |stopped: &dyn Fn() -> bool| {
-        Scan::run(&clients, Wanted::locks(pattern.bytes()), stopped)
-    };
-    let mut scanner = Scanner::start(run).map_err(view_failed)?;
-    let screen = Screen::enter().map_err(view_failed)?;
-    let end = view(watch, first, &screen, &mut signals, &mut scanner);
-    scanner.stop();
-    // Before any message, so that the message can be seen.
-    drop(screen);
-    // The scanner may still wait for a reply of a server.
-    signals.end_at_once();
-    if let Quit::Signal(signal) = end.map_err(view_failed)? {
-        end_by(signal).map_err(view_failed)?;
+    let quit = view(clients, watch, first).map_err(view_failed)?;
+    if let Quit::Signal(signal) = quit {
+        emulate_default_handler(signal).map_err(view_failed)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn view(
-    watch: &WatchArgs,
-    mut scan: Scan,
-    screen: &Screen,
-    signals: &mut Signals,
-    scanner: &mut Scanner,
-) -> io::Result<Quit> {
-    // Without the buffer of standard input, whose state cannot be polled.
-    let mut keys = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+/// Shows the view until it ends. The terminal is restored then.
+fn view(clients: Vec<LockClient>, watch: &WatchArgs, mut scan: Scan) -> io::Result<Quit> {
+    let signals = sources::signals()?;
+    let pattern = watch.pattern.clone();
+    let (requests, scans) =
+        sources::scans(move || Scan::run(&clients, Wanted::locks(pattern.bytes())))?;
+    let screen = Screen::enter()?;
+    let keys = sources::keys()?;
     let mut next = Moment::now().after(watch.every);
     loop {
         let picture = Picture {
@@ -70,32 +55,28 @@ fn view(
         };
         let size = output::size();
         screen.draw(&picture.lines(size), size)?;
-        let sources = [keys.as_fd(), signals.as_fd(), scanner.as_fd()];
-        let ready = wait::readable(&sources, next)?;
-        if let Some(signal) = signals.ending() {
-            return Ok(Quit::Signal(signal));
-        }
-        if ready[0] {
-            let mut pressed = [0; 64];
-            let length = keys.read(&mut pressed).unwrap_or(0);
-            if length == 0 {
+        select! {
+            recv(signals) -> signal => match signal {
+                Ok(SIGWINCH) => {}
+                Ok(signal) => return Ok(Quit::Signal(signal)),
+                Err(_) => return Err(io::Error::other("no signals are caught any more")),
+            },
+            recv(keys) -> key => match key {
+                Ok(b'q' | b'Q' | CTRL_C) => return Ok(Quit::Key),
+                Ok(_) => {}
                 // The terminal is gone. The system sends HUP to processes that do not read.
-                return Ok(Quit::Signal(SIGHUP));
+                Err(_) => return Ok(Quit::Signal(SIGHUP)),
+            },
+            recv(scans) -> newer => {
+                let ended = |_| io::Error::other("the thread that scans has ended");
+                scan = newer.map_err(ended)?;
+                next = Moment::now().after(watch.every);
             }
-            if pressed[..length]
-                .iter()
-                .any(|key| matches!(key, b'q' | b'Q' | &CTRL_C))
-            {
-                return Ok(Quit::Key);
+            recv(after(next.left())) -> _ => {
+                let _ = requests.try_send(());
+                // The result says when it is done.
+                next = Moment::NEVER;
             }
-        }
-        if let Some(newer) = scanner.result()? {
-            scan = newer;
-            next = Moment::now().after(watch.every);
-        } else if next.is_past() {
-            scanner.start_scan();
-            // The scanner reports when it is done.
-            next = Moment::NEVER;
         }
     }
 }

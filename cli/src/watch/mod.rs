@@ -2,9 +2,8 @@
 
 mod frame;
 mod live;
-mod scanner;
 mod screen;
-mod signals;
+mod sources;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -14,8 +13,8 @@ use super::args::{RedisArgs, WatchArgs};
 use super::outcome::{Failure, Result, UNAVAILABLE};
 use super::reporter::Reporter;
 use super::scan::{Scan, Wanted};
-use super::{connect, output, table, wait};
-use crate::clock::Moment;
+use super::{connect, output, table};
+use leasehold::__Moment as Moment;
 use leasehold::LockClient;
 
 /// The shortest time between two scans, so that Redis can serve other clients.
@@ -26,7 +25,7 @@ pub(super) fn watch(redis: &RedisArgs, watch: &WatchArgs, reporter: Reporter) ->
         return Err(Failure::usage("--every is at least 100ms"));
     }
     let clients = connect::clients(redis, None)?;
-    let mut first = Scan::run(&clients, Wanted::locks(watch.pattern.bytes()), &|| false);
+    let mut first = Scan::run(&clients, Wanted::locks(watch.pattern.bytes()));
     // A server that cannot be reached at the start was probably misspelt.
     if first.failures.len() == first.servers && !first.failures.is_empty() {
         return Err(first.failures.swap_remove(0));
@@ -53,10 +52,10 @@ fn print(
             .iter()
             .for_each(|failure| reporter.warning(failure));
         let next = Moment::now().after(watch.every);
-        if !output::print(text.as_bytes())? || wait::reader_is_gone(next).map_err(view_failed)? {
+        if !output::print(text.as_bytes())? || output::reader_is_gone(next).map_err(view_failed)? {
             return Ok(ExitCode::SUCCESS);
         }
-        scan = Scan::run(clients, Wanted::locks(watch.pattern.bytes()), &|| false);
+        scan = Scan::run(clients, Wanted::locks(watch.pattern.bytes()));
         text = String::from("\n");
     }
 }

@@ -6,7 +6,8 @@ use leasehold::Lease;
 use redis::Cmd;
 
 use crate::locks::{
-    MINUTE, OTHER_KINDS, OTHER_OWNER, client, hold, hold_everywhere, plant, with_long_timeout,
+    MINUTE, OTHER_KINDS, OTHER_OWNER, ask, ask_at, client, hold, hold_everywhere, plant, send,
+    with_long_timeout,
 };
 use crate::support::deployment::Independent;
 use crate::support::server::Server;
@@ -28,9 +29,7 @@ fn it_frees_the_lock_says_whose_it_was_and_wakes_who_waits() {
             .arg("leasehold_line:{order:pay}")
             .clone();
         eventually("a client in the line", || server.ask::<u64>(&line) == 1);
-        let output = with_long_timeout(&server.url())
-            .args(["break", "--yes", "order:pay"])
-            .output();
+        let output = ask(&server, "break --yes order:pay");
         let output = output.expect(0);
         assert!(output.text().contains("freed order:pay"), "{output:?}");
         assert!(output.text().contains(OTHER_OWNER), "{output:?}");
@@ -54,9 +53,7 @@ fn without_a_terminal_it_needs_the_option_yes() {
 #[test]
 fn a_free_lock_is_reported() {
     let server = Server::start();
-    let output = with_long_timeout(&server.url())
-        .args(["break", "--yes", "free"])
-        .output();
+    let output = ask(&server, "break --yes free");
     let output = output.expect_failure(1, &["no client holds free"]);
     assert_eq!(output.text(), "");
 }
@@ -65,10 +62,8 @@ fn a_free_lock_is_reported() {
 fn what_is_no_lock_stays() {
     let server = Server::start();
     for (key, command, what) in OTHER_KINDS {
-        let () = server.ask(Cmd::new().arg(command.split(' ').collect::<Vec<_>>()));
-        let output = with_long_timeout(&server.url())
-            .args(["break", "--yes", key])
-            .output();
+        send(&server, &[command]);
+        let output = ask(&server, &format!("break --yes {key}"));
         output.expect_failure(64, &[key, "another type", what]);
         assert!(exists(&server, key), "{key}");
     }
@@ -77,10 +72,8 @@ fn what_is_no_lock_stays() {
 #[test]
 fn a_lock_of_a_client_of_another_kind_is_freed() {
     let server = Server::start();
-    let () = server.ask(Cmd::new().arg("HSET").arg("k").arg("other").arg(1));
-    let output = with_long_timeout(&server.url())
-        .args(["break", "-y", "k"])
-        .output();
+    send(&server, &["HSET k other 1"]);
+    let output = ask(&server, "break -y k");
     assert!(output.expect(0).text().contains("other"));
     assert!(!exists(&server, "k"));
 }
@@ -90,10 +83,7 @@ fn its_holder_learns_of_it() {
     let server = Server::start();
     let client = client(&server);
     let guard = hold(&client, "order:pay");
-    with_long_timeout(&server.url())
-        .args(["break", "-y", "order:pay"])
-        .output()
-        .expect(0);
+    ask(&server, "break -y order:pay").expect(0);
     assert!(guard.extend(MINUTE).is_err());
     assert!(guard.is_lost());
 }
@@ -102,13 +92,8 @@ fn its_holder_learns_of_it() {
 fn a_redlock_is_freed_on_all_servers() {
     let servers = Independent::start(3);
     let _held = hold_everywhere(&servers, "order:pay");
-    let () = servers
-        .server(2)
-        .ask(Cmd::new().arg("DEL").arg("order:pay"));
-    let output = with_long_timeout(&servers.urls().join(","))
-        .args(["--redlock", "break", "--yes", "order:pay"])
-        .output()
-        .expect(0);
+    send(servers.server(2), &["DEL order:pay"]);
+    let output = ask_at(&servers.urls().join(","), "--redlock break --yes order:pay").expect(0);
     for server in servers.servers() {
         assert!(!exists(server, "order:pay"));
     }
@@ -124,9 +109,7 @@ fn a_server_that_refuses_is_not_said_to_be_freed() {
     for server in servers.servers() {
         plant(server, b"order:pay");
     }
-    let mut forbid = redis::cmd("ACL");
-    forbid.arg("SETUSER").arg("default").arg("-del");
-    let () = servers.server(2).ask(&forbid);
+    send(servers.server(2), &["ACL SETUSER default -del"]);
     let refusing = servers.server(2).address();
     let ask = || {
         let program = with_long_timeout(&servers.urls().join(","));
@@ -202,7 +185,7 @@ fn a_client_that_acquired_it_meanwhile_keeps_it() {
     plant(&server, b"order:pay");
     let mut terminal = Terminal::start(&server.url(), "break order:pay");
     terminal.shows("[y/N]");
-    let () = server.ask(Cmd::new().arg("DEL").arg("order:pay"));
+    send(&server, &["DEL order:pay"]);
     let guard = hold(&client(&server), "order:pay");
     terminal.types("y\r");
     let said = terminal.ends_with(1);

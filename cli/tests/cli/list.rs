@@ -6,10 +6,11 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use leasehold::{Lease, LockClient};
-use redis::{Cmd, Pipeline};
+use redis::Pipeline;
 
 use crate::locks::{
-    MINUTE, OTHER_OWNER, client, hold, hold_everywhere, names, objects, plant, with_long_timeout,
+    MINUTE, OTHER_OWNER, ask, ask_at, client, hold, hold_everywhere, names, objects, plant, send,
+    with_long_timeout,
 };
 use crate::program::Output;
 use crate::support::deployment::{ClusterDeployment, Independent, SentinelDeployment};
@@ -18,10 +19,7 @@ use crate::support::timing::eventually;
 use crate::terminal::Terminal;
 
 fn list(server: &Server) -> Output {
-    with_long_timeout(&server.url())
-        .args(["list", "--json"])
-        .output()
-        .expect(0)
+    ask(server, "list --json").expect(0)
 }
 
 #[test]
@@ -39,10 +37,7 @@ fn each_lock_is_a_line_in_the_order_of_names() {
     eventually("both levels to be seen", || {
         holder("order:pay").hold_count == 2
     });
-    let output = with_long_timeout(&server.url())
-        .arg("list")
-        .output()
-        .expect(0);
+    let output = ask(&server, "list").expect(0);
     let lines = output.lines();
     let lines: Vec<Vec<&str>> = lines
         .iter()
@@ -63,12 +58,12 @@ fn each_lock_is_a_line_in_the_order_of_names() {
 fn json_has_stable_keys() {
     let server = Server::start();
     plant(&server, b"a");
-    let () = server.ask(Cmd::new().arg("PERSIST").arg("a"));
+    send(&server, &["PERSIST a"]);
     let expected = serde_json::json!({
         "name": "a", "kind": "reentrant", "owner": OTHER_OWNER, "count": 1, "ttl_ms": null
     });
     assert_eq!(objects(&list(&server)), [expected]);
-    let () = server.ask(Cmd::new().arg("PEXPIRE").arg("a").arg(60_000));
+    send(&server, &["PEXPIRE a 60000"]);
     let found = objects(&list(&server));
     let left = found[0]["ttl_ms"].as_u64().unwrap();
     assert!((1..=60_000).contains(&left), "{found:?}");
@@ -87,22 +82,8 @@ fn a_pattern_chooses() {
         ("shop", &["shop"]),
         ("sho", &[]),
     ] {
-        let found = with_long_timeout(&server.url())
-            .args(["list", pattern, "--json"])
-            .output();
+        let found = ask(&server, &format!("list {pattern} --json"));
         assert_eq!(names(&found.expect(0)), expected, "{pattern}");
-    }
-}
-
-#[test]
-fn nothing_is_said_of_nothing() {
-    let server = Server::start();
-    for args in [&["list"][..], &["list", "--json"]] {
-        let output = with_long_timeout(&server.url())
-            .args(args)
-            .output()
-            .expect(0);
-        assert_eq!((output.text().as_str(), output.err.as_str()), ("", ""));
     }
 }
 
@@ -125,18 +106,13 @@ fn what_is_no_lock_is_left_out() {
         &format!("HSET zero {OTHER_OWNER} 0"),
         "HSET half 6ba7b810-9dad-11d1-80b4-00c04fd430c8 1",
     ] {
-        let mut parts = Cmd::new();
-        for part in command.split(' ') {
-            parts.arg(part);
-        }
-        let _: redis::Value = server.ask(&parts);
+        send(&server, &[command]);
     }
     plant(&server, b"lock");
     assert_eq!(names(&list(&server)), ["lock"]);
 }
 
-/// As few commands as there can be: those that are no locks cost a HLEN, and only if they are
-/// hashes; with several fields also a HGET.
+/// Keys that are no locks cost a HLEN and a HGET, and only if they are hashes.
 #[test]
 fn ten_thousand_locks_are_found_among_fifty_thousand_other_keys() {
     const LOCKS: usize = 10_000;
@@ -165,7 +141,7 @@ fn ten_thousand_locks_are_found_among_fifty_thousand_other_keys() {
         let () = all.exec(&mut connection).unwrap();
     }
     assert_eq!(server.ask::<usize>(&redis::cmd("DBSIZE")), LOCKS * 6);
-    let () = server.ask(Cmd::new().arg("CONFIG").arg("RESETSTAT"));
+    send(&server, &["CONFIG RESETSTAT"]);
     let expected: Vec<String> = (0..LOCKS)
         .map(|number| format!("lock:{number:05}"))
         .collect();
@@ -205,7 +181,7 @@ fn a_big_hash_that_is_not_a_lock_is_never_read() {
         big.arg(field).arg("x".repeat(100));
     }
     let () = server.ask(&big);
-    let () = server.ask(Cmd::new().arg("CONFIG").arg("RESETSTAT"));
+    send(&server, &["CONFIG RESETSTAT"]);
     assert_eq!(list(&server).text(), "");
     let calls = calls(&server);
     assert_eq!(calls.get("hlen"), Some(&1), "{calls:?}");
@@ -225,10 +201,7 @@ fn names_are_shown_so_that_they_drive_nothing() {
     ] {
         plant(&server, name);
     }
-    let output = with_long_timeout(&server.url())
-        .arg("list")
-        .output()
-        .expect(0);
+    let output = ask(&server, "list").expect(0);
     let expected = [
         r"$'\x1b[2Jgone'",
         r"$'a\x0ab'",
@@ -287,8 +260,7 @@ fn what_list_prints_names_the_lock_for_the_other_commands() {
 }
 
 fn list_text(server: &Server) -> Vec<String> {
-    let output = with_long_timeout(&server.url()).arg("list").output();
-    output.expect(0).lines()
+    ask(server, "list").expect(0).lines()
 }
 
 /// The client computes no slot of such a name.
@@ -339,7 +311,7 @@ fn what_changes_meanwhile_is_no_error() {
             }
         });
         plant(&server, b"stays");
-        let asked: Vec<Output> = (0..20).map(|_| list_any(&server)).collect();
+        let asked: Vec<Output> = (0..20).map(|_| ask(&server, "list --json")).collect();
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         asked
     });
@@ -347,12 +319,6 @@ fn what_changes_meanwhile_is_no_error() {
         let output = output.expect(0);
         assert!(names(&output).contains(&"stays".into()), "{output:?}");
     }
-}
-
-fn list_any(server: &Server) -> Output {
-    with_long_timeout(&server.url())
-        .args(["list", "--json"])
-        .output()
 }
 
 /// A key that moves from one primary to the other is one key.
@@ -421,11 +387,7 @@ fn a_primary_that_is_away_is_a_failure_and_the_others_are_listed() {
 fn a_redlock_is_listed_at_each_server_that_has_it() {
     let servers = Independent::start(3);
     let _held = hold_everywhere(&servers, "order:pay");
-    let ask = || {
-        with_long_timeout(&servers.urls().join(","))
-            .args(["--redlock", "list", "--json"])
-            .output()
-    };
+    let ask = || ask_at(&servers.urls().join(","), "--redlock list --json");
     let output = ask().expect(0);
     let at: Vec<String> = objects(&output)
         .iter()
@@ -462,9 +424,10 @@ fn sentinels_lead_to_the_master() {
         ])
         .output();
     assert_eq!(names(&output.expect(0)), [name]);
-    let output = with_long_timeout(&deployment.sentinel_urls().join(","))
-        .args(["--sentinel", "unknown", "list"])
-        .output();
+    let output = ask_at(
+        &deployment.sentinel_urls().join(","),
+        "--sentinel unknown list",
+    );
     output.expect_failure(64, &["unknown"]);
 }
 
@@ -472,28 +435,18 @@ fn sentinels_lead_to_the_master() {
 fn failures_are_one_line_with_their_status() {
     let server = Server::options().password("open").start();
     let address = server.address();
-    with_long_timeout(&format!("redis://{address}"))
-        .arg("list")
-        .output()
-        .expect_failure(69, &[&address, "refused"]);
-    let wrong = with_long_timeout(&format!("redis://:secret@{address}"))
-        .arg("list")
-        .output()
-        .expect_failure(69, &[&address]);
-    assert!(!wrong.err.contains("secret"), "{wrong:?}");
-    with_long_timeout("redis://127.0.0.1:1")
-        .arg("list")
-        .output()
-        .expect_failure(69, &["127.0.0.1:1"]);
-    with_long_timeout("redis://127.0.0.1:1,redis://127.0.0.1:2")
-        .arg("list")
-        .output()
-        .expect_failure(64, &["--cluster"]);
+    for (url, status, word) in [
+        (&*format!("redis://{address}"), 69, "refused"),
+        (&*format!("redis://:secret@{address}"), 69, &*address),
+        ("redis://127.0.0.1:1", 69, "127.0.0.1:1"),
+        ("redis://127.0.0.1:1,redis://127.0.0.1:2", 64, "--cluster"),
+    ] {
+        let output = ask_at(url, "list").expect_failure(status, &[word]);
+        assert!(!output.err.contains("secret"), "{output:?}");
+    }
     server.pause();
-    with_long_timeout(&server.url())
-        .args(["--timeout", "100ms", "list"])
-        .output()
-        .expect_failure(69, &[&address, "no reply in time"]);
+    let output = ask(&server, "--timeout 100ms list");
+    output.expect_failure(69, &[&address, "no reply in time"]);
 }
 
 /// A user with the permission for some keys lists those. Without the permission for a command, it
@@ -504,20 +457,14 @@ fn rights_decide_what_is_listed() {
     plant(&server, b"order:1");
     plant(&server, b"shop");
     let rights = |rights: &str| {
-        let mut command = redis::cmd("ACL");
-        command
-            .arg("SETUSER")
-            .arg("ann")
-            .arg("reset")
-            .arg("on")
-            .arg(">pass");
-        for right in rights.split(' ') {
-            command.arg(right);
-        }
-        let () = server.ask(&command);
-        with_long_timeout(&format!("redis://ann:pass@{}", server.address()))
-            .args(["list", "--json"])
-            .output()
+        send(
+            &server,
+            &[&format!("ACL SETUSER ann reset on >pass {rights}")],
+        );
+        ask_at(
+            &format!("redis://ann:pass@{}", server.address()),
+            "list --json",
+        )
     };
     let some = rights("~order:* ~redisson_lock_token:* +scan +hlen +hgetall +pttl +get");
     assert_eq!(names(&some.expect(0)), ["order:1"]);
@@ -531,10 +478,10 @@ fn rights_decide_what_is_listed() {
 fn without_the_permission_for_tokens_the_kind_is_unknown() {
     let server = Server::start();
     plant(&server, b"order:1");
-    let mut user = redis::cmd("ACL");
-    user.arg("SETUSER").arg("ann").arg("on").arg(">pass");
-    user.arg("~order:*").arg("+scan").arg("+hlen");
-    let () = server.ask(user.arg("+hgetall").arg("+pttl").arg("+get"));
+    send(
+        &server,
+        &["ACL SETUSER ann on >pass ~order:* +scan +hlen +hgetall +pttl +get"],
+    );
     let url = format!("redis://ann:pass@{}", server.address());
     let ask = |args: &[&str]| with_long_timeout(&url).args(args).output().expect(0);
     let listed = ask(&["list"]).lines().remove(0);

@@ -35,6 +35,17 @@ pub fn with_long_timeout(url: &str) -> Program {
     leasehold(url).env("LEASEHOLD_TIMEOUT", LONG_TIMEOUT)
 }
 
+/// What the program does with these words, which are separated by spaces.
+#[track_caller]
+pub fn ask(server: &Server, words: &str) -> Output {
+    ask_at(&server.url(), words)
+}
+
+#[track_caller]
+pub fn ask_at(url: &str, words: &str) -> Output {
+    with_long_timeout(url).args(words.split(' ')).output()
+}
+
 /// Held for a minute.
 pub fn hold(client: &LockClient, name: &str) -> LockGuard {
     let lock = client.reentrant_lock(name);

@@ -129,12 +129,11 @@ fn the_page_tells_all_that_there_is() {
             assert!(text.contains(word), "{word} of {command}");
         }
     }
-    for name in [
-        "LEASEHOLD_URL",
-        "REDIS_URL",
-        "LEASEHOLD_PASSWORD",
-        "LEASEHOLD_TOKEN",
-    ] {
+    let of_options = crate::usage::VARIABLES.map(|(name, _)| name);
+    for name in of_options
+        .iter()
+        .chain(&["LEASEHOLD_KEY", "LEASEHOLD_TOKEN"])
+    {
         assert!(text.contains(&format!("\\fB{name}\\fR")), "{name}");
     }
 }

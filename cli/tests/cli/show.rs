@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use leasehold::{Lease, LockClient};
-use redis::Cmd;
 use serde_json::json;
 
 use crate::locks::{
-    MINUTE, OTHER_KINDS, OTHER_OWNER, client, hold, hold_everywhere, objects, plant,
-    with_long_timeout,
+    MINUTE, OTHER_KINDS, OTHER_OWNER, ask, ask_at, client, hold, hold_everywhere, objects, plant,
+    send, with_long_timeout,
 };
 use crate::proxy::{self, Fault};
 use crate::support::deployment::{ClusterDeployment, Independent};
@@ -25,9 +24,7 @@ fn a_lock_is_shown_with_its_token_and_its_listeners() {
         .unwrap()
         .unwrap();
     let ask = || {
-        let output = with_long_timeout(&server.url())
-            .args(["show", "order:pay", "--json"])
-            .output();
+        let output = ask(&server, "show order:pay --json");
         objects(&output.expect(0)).remove(0)
     };
     let mut shown = ask();
@@ -54,11 +51,8 @@ fn a_lock_is_shown_with_its_token_and_its_listeners() {
 fn people_get_a_line_for_each() {
     let server = Server::start();
     plant(&server, b"order:pay");
-    let () = server.ask(Cmd::new().arg("PERSIST").arg("order:pay"));
-    let output = with_long_timeout(&server.url())
-        .args(["show", "order:pay"])
-        .output()
-        .expect(0);
+    send(&server, &["PERSIST order:pay"]);
+    let output = ask(&server, "show order:pay").expect(0);
     let expected = format!(
         "name       order:pay\nkind       reentrant\nowner      {OTHER_OWNER}\ncount      1\n\
          ttl        never\nlisteners  0\n"
@@ -81,12 +75,10 @@ fn a_free_lock_has_an_exit_status_of_its_own() {
 fn what_is_no_lock_is_a_wrong_type() {
     let server = Server::start();
     for (key, command, what) in OTHER_KINDS {
-        let () = server.ask(Cmd::new().arg(command.split(' ').collect::<Vec<_>>()));
+        send(&server, &[command]);
         let told = client(&server).inspect(key).unwrap_err().to_string();
         assert!(told.contains(what), "{told}");
-        let output = with_long_timeout(&server.url())
-            .args(["show", key])
-            .output();
+        let output = ask(&server, &format!("show {key}"));
         output.expect_failure(64, &[key, "another type", &server.address(), &told]);
     }
     with_long_timeout(&server.url())
@@ -99,10 +91,8 @@ fn what_is_no_lock_is_a_wrong_type() {
 #[test]
 fn a_lock_of_a_client_of_another_kind_is_shown() {
     let server = Server::start();
-    let () = server.ask(Cmd::new().arg("HSET").arg("k").arg("other").arg(1));
-    let output = with_long_timeout(&server.url())
-        .args(["show", "k"])
-        .output();
+    send(&server, &["HSET k other 1"]);
+    let output = ask(&server, "show k");
     assert!(output.expect(0).text().contains("owner      other\n"));
 }
 
@@ -147,18 +137,12 @@ fn a_lock_that_is_given_back_while_it_is_looked_at_is_no_other_type() {
 fn listeners_are_left_out_where_they_may_not_be_asked_for() {
     let server = Server::start();
     plant(&server, b"a");
-    let mut user = redis::cmd("ACL");
-    user.arg("SETUSER")
-        .arg("ann")
-        .arg("on")
-        .arg(">pass")
-        .arg("~*");
-    let () = server.ask(user.arg("+hlen").arg("+hgetall").arg("+pttl").arg("+get"));
+    send(
+        &server,
+        &["ACL SETUSER ann on >pass ~* +hlen +hgetall +pttl +get"],
+    );
     let url = format!("redis://ann:pass@{}", server.address());
-    let output = with_long_timeout(&url)
-        .args(["show", "a", "--json"])
-        .output()
-        .expect(0);
+    let output = ask_at(&url, "show a --json").expect(0);
     let shown = objects(&output).remove(0);
     assert_eq!(shown["owner"], OTHER_OWNER);
     assert!(shown.get("listeners").is_none(), "{shown}");
@@ -233,10 +217,7 @@ fn a_redlock_is_shown_at_each_server_that_has_it() {
     let servers = Independent::start(3);
     let _held = hold_everywhere(&servers, "order:pay");
     servers.kill(2);
-    let output = with_long_timeout(&servers.urls().join(","))
-        .args(["--redlock", "show", "order:pay", "--json"])
-        .output()
-        .expect(0);
+    let output = ask_at(&servers.urls().join(","), "--redlock show order:pay --json").expect(0);
     let shown = objects(&output);
     let at: Vec<&str> = shown
         .iter()

@@ -18,14 +18,16 @@ pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
         }
         // A process knows its own holds, so there even a deleted key is no excuse. It does not
         // count its permits.
-        if let Some(span) = hold.confirmed().filter(|_| bounds.permits == 1) {
+        if let Some(span) = hold.confirmed().filter(|_| bounds.permits.is_none()) {
             let process = (hold.lock, hold.id.process);
             by_process.entry(process).or_default().push((span, hold));
         }
     }
     let mut violations: Vec<Violation> = by_process.into_values().flat_map(overlaps).collect();
     let by_lock = by_lock.into_values();
-    if bounds.permits == 1 {
+    if let Some(permits) = bounds.permits {
+        violations.extend(by_lock.flat_map(|holds| too_many(holds, permits)));
+    } else {
         let between = |found: &Violation| match found {
             Violation::TwoHolders { first, second, .. }
             | Violation::ReaderBesideWriter { first, second, .. } => {
@@ -34,8 +36,6 @@ pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
             _ => true,
         };
         violations.extend(by_lock.flat_map(overlaps).filter(between));
-    } else {
-        violations.extend(by_lock.flat_map(|holds| too_many(holds, bounds.permits)));
     }
     let holds = history.holds.values();
     violations.extend(holds.filter_map(|hold| not_notified(history, hold, bounds)));

@@ -192,8 +192,13 @@ impl History {
             Event::HasAgain { call, hold, token } => {
                 let call = HoldId::of(record, *call);
                 let hold = HoldId::of(record, *hold);
-                self.answered(call, at);
-                self.again.push((call, hold, *token, at));
+                if self.reads.contains(&call) && !self.reads.contains(&hold) {
+                    // A read lock within a write lock is a hold of its own.
+                    self.has(call, at, *token);
+                } else {
+                    self.answered(call, at);
+                    self.again.push((call, hold, *token, at));
+                }
             }
             Event::Held {
                 call,

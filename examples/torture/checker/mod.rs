@@ -18,8 +18,8 @@ use crate::log::{Event, Record};
 /// The durations that the checker allows.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// The number of threads that can hold a lock at the same time, except those that only read.
-    pub permits: u32,
+    /// The number of leased permits of a semaphore; `None` for a lock.
+    pub permits: Option<u32>,
     /// The longest lease that a worker requests.
     pub longest_lease: Duration,
     /// How long a lock may stay free in a calm while a thread waits for it.

@@ -20,6 +20,9 @@ struct Lock<'a> {
     confirmed: Vec<(u64, u32)>,
     /// By process: when its calls began and returned, in the order of time.
     events: HashMap<u32, Vec<u64>>,
+    /// By process: when its rush began that never returned. The process was killed, and the last
+    /// holds of the rush are not in the log.
+    unlogged: HashMap<u32, u64>,
 }
 
 /// A client that keeps its place.
@@ -54,8 +57,12 @@ pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
 fn locks(history: &History) -> BTreeMap<u32, Lock<'_>> {
     let mut locks: BTreeMap<u32, Lock<'_>> = BTreeMap::new();
     for (id, call) in &history.calls {
-        let events = &mut locks.entry(call.lock).or_default().events;
-        let events = events.entry(id.process).or_default();
+        let lock = locks.entry(call.lock).or_default();
+        if call.answered.is_none() && call.what == "rush" {
+            let since = lock.unlogged.entry(id.process).or_insert(call.asked);
+            *since = call.asked.min(*since);
+        }
+        let events = lock.events.entry(id.process).or_default();
         events.extend([Some(call.asked), call.answered].into_iter().flatten());
     }
     for hold in history.holds.values() {
@@ -117,8 +124,11 @@ fn waits(history: &History, bounds: &Bounds, lock: &Lock<'_>, queues: &[Queue]) 
 }
 
 impl Lock<'_> {
-    /// True if no call of this process began or returned in `span`.
+    /// True if certainly no call of this process began or returned in `span`.
     fn is_quiet(&self, process: u32, span: Span) -> bool {
+        if self.unlogged.get(&process).is_some_and(|at| *at <= span.to) {
+            return false;
+        }
         let events = self.events.get(&process).map_or(&[][..], Vec::as_slice);
         let next = events.partition_point(|at| *at < span.from);
         events.get(next).is_none_or(|at| *at > span.to)

@@ -53,7 +53,7 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
     }
     let taken = held.into_iter();
     let taken: BTreeMap<u32, Vec<Span>> = taken
-        .map(|(lock, held)| (lock, when_taken(held, bounds.permits)))
+        .map(|(lock, held)| (lock, when_taken(held, bounds.permits.unwrap_or(1))))
         .collect();
     let mut violations = Vec::new();
     for (id, call) in &history.calls {

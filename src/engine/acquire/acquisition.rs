@@ -108,7 +108,7 @@ impl<'a> Acquisition<'a> {
     pub(super) fn new(call: LockCall<'a>, missing: &[Missing<'a>], claim: Claim) -> Self {
         let places = missing.iter().map(|(part, _)| (&part.core, &part.key));
         let groups = group(places, |_, at| {
-            call.parts.needed == Needed::All && missing[at].0.protocol.is_joinable()
+            call.parts.needed == Needed::All && missing[at].0.kind.is_joinable
         });
         let unit = |members: List<usize>| Unit {
             terms: missing[members[0]].1,
@@ -119,7 +119,7 @@ impl<'a> Acquisition<'a> {
         let units: List<Unit<'a>> = groups.into_iter().map(unit).collect();
         let first = units[0].parts[0];
         // A script enters the lines of one slot.
-        let has_line = units.len() == 1 && missing.len() <= LINES && first.protocol.has_line();
+        let has_line = units.len() == 1 && missing.len() <= LINES && first.kind.has_line;
         Self {
             place: has_line.then(|| first.core.place(&first.key)),
             call,
@@ -191,7 +191,7 @@ impl Unit<'_> {
     /// The call that acquires the unit for `owner`.
     pub(super) fn call(&self, owner: &OwnerId, wish: &Wish) -> Call {
         let keys: List<_> = self.parts.iter().map(|part| &part.key).collect();
-        let protocol = self.parts[0].protocol;
-        protocol.acquire(&keys, owner, self.terms.millis, wish)
+        let kind = self.parts[0].kind;
+        kind.acquire(&keys, owner, self.terms.millis, wish)
     }
 }

@@ -107,7 +107,7 @@ pub(super) fn keep<'a>(
     let mut held = List::new();
     for (part, granted) in granted {
         let core = &part.core;
-        let place = (part.id.clone(), part.key.clone(), part.protocol);
+        let place = (part.id.clone(), part.key.clone(), part.kind);
         let hold = core.queue.begin_hold(place, granted, &core.observer);
         core.observer.counters.acquisitions.add(1);
         held.push(first_level(core, hold, budget));
@@ -178,7 +178,7 @@ mod tests {
     use crate::error::Error;
     use crate::lease::Lease;
     use crate::local::{Unlocks, Waiter, Wanted};
-    use crate::protocol::{Plain, Read};
+    use crate::protocol::{PLAIN, READ};
 
     /// The watchdog may have read the schedule before the thread had the hold.
     #[test]
@@ -186,7 +186,7 @@ mod tests {
         let config = LockClientBuilder::new(Urls::One("redis://127.0.0.1:1".into()));
         let core = Arc::new(Core::open(config.validate().unwrap()).unwrap());
         let terms = Lease::RENEWED.terms(core.watchdog_lease).unwrap();
-        let part = Part::new(Arc::clone(&core), "lock", &Plain);
+        let part = Part::new(Arc::clone(&core), "lock", &PLAIN);
         let parts = Parts::one(part);
         let part = &parts.list[0];
         let who = (ThreadId::current(), false);
@@ -200,7 +200,7 @@ mod tests {
             tokens: 0..0,
             turns: None,
         };
-        let place = (part.id.clone(), part.key.clone(), part.protocol);
+        let place = (part.id.clone(), part.key.clone(), part.kind);
         let hold = core.queue.begin_hold(place, granted, &core.observer);
         entered.claim.unwrap().keep([&hold].into_iter());
         let budget = CallBudget::for_reply(Duration::ZERO);
@@ -230,7 +230,7 @@ mod tests {
         let config = LockClientBuilder::new(Urls::One("redis://127.0.0.1:1".into()));
         let core = Arc::new(Core::open(config.validate().unwrap()).unwrap());
         let terms = Lease::RENEWED.terms(core.watchdog_lease).unwrap();
-        let part = Part::new(Arc::clone(&core), "lock", &Read);
+        let part = Part::new(Arc::clone(&core), "lock", &READ);
         let lock = part.id.clone();
         let parts = Parts::one(part);
         let who = (ThreadId::current(), true);

@@ -32,7 +32,7 @@ impl First {
         let (&[(part, terms)], budget) = (missing, call.budget) else {
             return None;
         };
-        let has_line = part.protocol.has_line();
+        let has_line = part.kind.has_line;
         let is_live = || !has_line && part.core.subscriber.is_live(&part.key);
         if call.parts.needed != Needed::All || !claim.is_alone || is_live() {
             return None;
@@ -45,8 +45,8 @@ impl First {
             within: None,
         };
         let (mut owner, mut is_repeated) = (part.new_owner(), false);
-        let protocol = part.protocol;
-        let acquire = |owner: &OwnerId| protocol.acquire(&[&part.key], owner, terms.millis, &wish);
+        let kind = part.kind;
+        let acquire = |owner: &OwnerId| kind.acquire(&[&part.key], owner, terms.millis, &wish);
         let request = Request::new(&part.core.redis, &part.key, acquire(&owner));
         let next_call = |_| {
             (owner, is_repeated) = (owner_of_next_copy(&owner), true);
@@ -68,11 +68,11 @@ impl First {
         if self.is_repeated || reply.lost_copies.is_ambiguous() || reply.unreplicated.is_some() {
             return None;
         }
-        let Ok(AcquireReply::Granted(tokens)) = part.protocol.acquired(&reply.reply) else {
+        let Ok(AcquireReply::Granted(tokens)) = part.kind.acquired(&reply.reply) else {
             return None;
         };
         let granted = Granted {
-            turns: part.protocol.turns(&reply.reply, None),
+            turns: (part.kind.turns)(&reply.reply, None),
             owner: self.owner.clone(),
             asked: reply.asked,
             replied: Moment::now(),

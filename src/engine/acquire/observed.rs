@@ -66,8 +66,8 @@ pub(super) fn log_that_there_is_no_line(lock: &Part) {
             lock = &*name,
             node = &*node,
             "Redis refuses the line of a lock, so each release wakes all waiting clients; if the user \
-             lacks permissions, allow the keys leasehold_line:* and the commands ZADD, ZRANGE, ZRANK \
-             and ZREM"
+             lacks permissions, allow the keys leasehold_line:* and the commands ZADD, ZCOUNT, ZRANGE, \
+             ZRANGEBYSCORE, ZRANK, ZREM and ZSCORE"
         );
     });
 }

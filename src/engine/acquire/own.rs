@@ -46,7 +46,7 @@ pub(super) fn check_own(parts: &Parts, own: &mut List<Own<'_>>) -> Result<()> {
         return Err(lost.unwrap_or_else(|| parts.not_held()));
     }
     for (part, _, hold) in own {
-        if part.protocol.has_tokens() && hold.token().is_none() {
+        if part.kind.has_tokens && hold.token().is_none() {
             return Err(Error::Config {
                 field: "name",
                 value: format!("{:?}", hold.key().name()),

@@ -41,7 +41,7 @@ impl<'a> Acquisition<'a> {
                 return;
             }
         };
-        match parts[0].protocol.acquired(&reply.reply) {
+        match parts[0].kind.acquired(&reply.reply) {
             Ok(AcquireReply::Held {
                 at: part,
                 millis,
@@ -88,14 +88,14 @@ impl<'a> Acquisition<'a> {
                 log_that_there_is_no_line(first);
             }
         }
-        if first.protocol.has_no_owner(&reply.reply)
+        if (first.kind.has_no_owner)(&reply.reply)
             && !budget.is_wait_over()
             && !std::mem::replace(&mut self.is_logged, true)
         {
             log_that_there_are_none(first);
         }
         let is_own = self.late.as_ref().map(OwnerId::as_str) == Some(&holder);
-        let is_reserved = first.protocol.is_exclusive() && holder.is_empty() && rank > Some(0);
+        let is_reserved = first.kind.is_exclusive && holder.is_empty() && rank > Some(0);
         if is_reserved {
             // The client that was called may not answer.
             self.polls = Polls::default();
@@ -112,7 +112,7 @@ impl<'a> Acquisition<'a> {
             self.claim.refused_by(&part.id, holder.clone());
         }
         let listens =
-            is_foreign && matches!(rank, Some(0 | 1)) || first.protocol.listens(&reply.reply);
+            is_foreign && matches!(rank, Some(0 | 1)) || (first.kind.listens)(&reply.reply);
         budget.note_holder(holder);
         HeldByOther {
             unit: at,
@@ -131,7 +131,7 @@ impl<'a> Acquisition<'a> {
         let unit = &mut self.units[at];
         let (parts, terms) = (&unit.parts, unit.terms);
         let grant = Granted {
-            turns: parts[0].protocol.turns(&reply.reply, self.waiting),
+            turns: (parts[0].kind.turns)(&reply.reply, self.waiting),
             owner: owner_of_grant(parts, owner, reply.lost_copies),
             asked: reply.asked,
             replied: Moment::now(),

@@ -81,7 +81,7 @@ impl<'a> Acquisition<'a> {
                 let deadline = briefly.min(budget.reply_deadline());
                 request_batch(&requests, next_call, deadline, budget)
             }
-            needed => needed.request(&requests, first.protocol.grants(), next_call, budget),
+            needed => needed.request(&requests, first.kind.grants, next_call, budget),
         }
     }
 

@@ -4,15 +4,17 @@
 //! the other. If it has no clear reply, what it took is given back as usual, and each thread sends
 //! a request of its own; what it added is repeated as usual, and the error of each thread says so.
 //!
+//! If Redis refuses a request for several threads, these threads and all that wait to send a request
+//! enter the queue in the order in which they came.
+//!
 //! A release hands its permits over to a thread that waits until it or another thread sends its
-//! first request, and sends nothing. Threads wait so only while requests for permits are under way.
-//! If another client waits and too few permits are free, these are refused. From then on threads
-//! are queued, and permits go back to Redis. So another client waits at most for the reply to one
-//! request longer.
+//! first request, and sends nothing. It does so for at most a slice after a grant of Redis, and
+//! while no thread is in the queue. Redis grants nothing to threads without a place while another
+//! client is in the line, so that client waits at most a slice longer.
 
 use std::time::Duration;
 
-use super::waiting::{Refusal, Step};
+use super::waiting::Step;
 use super::{IfUnclear, Number, REPEATED};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
@@ -28,7 +30,7 @@ const LATE: Duration = Duration::from_millis(10);
 impl Number {
     /// The first request of a thread for permits, which has no place in the line. Other threads may
     /// send it, or may be served by it.
-    pub(super) fn take_first(&self, permits: u32, budget: &CallBudget) -> Result<Step> {
+    pub(super) fn take_first(&self, permits: u32, budget: &CallBudget) -> Result<Step<'_>> {
         let ask = Ask {
             waits: true,
             ..Ask::default()
@@ -40,10 +42,10 @@ impl Number {
         match await_turn(turn, budget, true) {
             Turn::Sends(batch) => self.take_for(batch, ask, budget),
             Turn::Over(Outcome::Done) => Ok(Step::Done(1)),
-            Turn::Over(Outcome::Refused) => {
+            Turn::Over(Outcome::Queued(number)) => {
                 // The wake-up must not end the next sleep.
                 budget.take_wake_up();
-                Ok(Step::Wait(Refusal::default()))
+                Ok(Step::Queued(self.shared.waiting.queued(number)))
             }
             Turn::Over(_) | Turn::Waits(_) => {
                 budget.check_interrupt(self.name())?;
@@ -53,11 +55,16 @@ impl Number {
     }
 
     /// Sends a request for the threads of the batch.
-    fn take_for(&self, mut batch: Batch<'_>, ask: Ask<'_>, budget: &CallBudget) -> Result<Step> {
+    fn take_for(
+        &self,
+        mut batch: Batch<'_>,
+        ask: Ask<'_>,
+        budget: &CallBudget,
+    ) -> Result<Step<'_>> {
+        let queue = &self.shared.waiting;
         // Other threads have been refused in the meantime, and are before those of the batch.
-        if self.shared.waiting.is_used() {
-            batch.end(&Outcome::Refused);
-            return Ok(Step::Wait(Refusal::default()));
+        if queue.is_used() {
+            return Ok(Step::Queued(batch.refuse(budget.unparker(), queue)));
         }
         let ask = Ask {
             others: batch.threads - 1,
@@ -66,13 +73,15 @@ impl Number {
         let taken = self.take(batch.permits, ask, None, budget);
         match &taken {
             Ok(Step::Done(threads)) => {
+                batch.granted();
                 let unused = batch.serve(threads - 1);
                 if unused > 0 {
                     self.give_up(unused * batch.permits);
                 }
-                batch.end(&Outcome::Refused);
+                batch.refuse_others(queue);
             }
-            Ok(_) => batch.end(&Outcome::Refused),
+            Ok(_) if budget.is_wait_over() => batch.refuse_others(queue),
+            Ok(_) => return Ok(Step::Queued(batch.refuse(budget.unparker(), queue))),
             Err(_) => batch.end(&Outcome::NotSent),
         }
         taken
@@ -132,12 +141,13 @@ impl Number {
 }
 
 /// Waits until the thread sends a request, or its change is over. If the budget ends first, the
-/// thread leaves; one whose change is sent leaves only if it `abandons` that.
+/// thread leaves; one whose change is sent leaves only if it `abandons` that. Runs no code of the
+/// user, which could panic: the other threads rely on this one.
 fn await_turn<'a>(mut turn: Turn<'a>, budget: &CallBudget, abandons: bool) -> Turn<'a> {
     while let Turn::Waits(waiting) = turn {
         let left = budget.reply_deadline().left();
         let is_over = if abandons {
-            budget.wait(left);
+            budget.park(left.min(budget.wait_left()));
             left.is_zero() || budget.is_wait_over() || budget.is_interrupted()
         } else {
             budget.park(left.max(LATE));

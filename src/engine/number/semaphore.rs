@@ -53,7 +53,7 @@ impl Number {
         ask: Ask<'_>,
         mut ready: Option<Ready<'a>>,
         budget: &CallBudget,
-    ) -> Result<Step> {
+    ) -> Result<Step<'a>> {
         let redis = &self.core.redis;
         // Until permits that do not count are given back.
         let _call = self.core.watchdog.begin_call();

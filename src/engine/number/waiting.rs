@@ -24,13 +24,16 @@ use crate::script;
 
 /// The result of one request.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum Step<'a> {
     /// The thread has what it wants; for how many threads of the client there is enough.
     Done(u32),
     /// All threads that waited for the number before the request have what they want.
     DoneForAll,
     /// It is not available now.
     Wait(Refusal),
+    /// Another thread sent the first request for this one, or waits before it. The thread is in the
+    /// queue.
+    Queued(Queued<'a>),
 }
 
 /// What a thread that was refused waits for.
@@ -44,9 +47,9 @@ pub(super) struct Refusal {
     pub(super) listens: bool,
 }
 
-impl Step {
+impl Step<'_> {
     fn is_done(&self) -> bool {
-        !matches!(self, Self::Wait(_))
+        matches!(self, Self::Done(_) | Self::DoneForAll)
     }
 }
 
@@ -60,6 +63,8 @@ struct InLine<'a, 'p> {
     ready: Option<Ready<'a>>,
     /// The client may have its place.
     is_entered: bool,
+    /// The last request had no reply.
+    is_unanswered: bool,
     polls: Polls,
 }
 
@@ -76,7 +81,7 @@ impl Number {
         &'a self,
         wanted: u32,
         budget: &'a CallBudget<'a>,
-        request: impl Fn(Ask<'_>, Option<Ready<'a>>) -> Result<Step>,
+        request: impl Fn(Ask<'_>, Option<Ready<'a>>) -> Result<Step<'a>>,
     ) -> Result<bool> {
         // Until what the subscriber thread has sent is given back.
         let _call = self.core.watchdog.begin_call();
@@ -98,7 +103,7 @@ impl Number {
             return Ok(request_now(ask)?.is_done());
         }
         let has_line = wanted > 0;
-        let (mut wait, mut refused) = (Wait::new(budget, polls()), None);
+        let (mut wait, mut refused, mut queued) = (Wait::new(budget, polls()), None, None);
         if is_first && !self.shared.is_contended.load(Ordering::Relaxed) {
             if !has_line {
                 wait.listen_if_live(Channel::of(&self.core, &self.key));
@@ -107,13 +112,13 @@ impl Number {
                 waits: true,
                 ..Ask::default()
             };
-            let step = request_now(ask)?;
-            if step.is_done() || budget.is_wait_over() {
-                return Ok(step.is_done());
+            match request_now(ask)? {
+                Step::Queued(place) => queued = Some(place),
+                step if step.is_done() || budget.is_wait_over() => return Ok(step.is_done()),
+                step => refused = Some(step).filter(|_| !has_line),
             }
-            refused = Some(step).filter(|_| !has_line);
         }
-        let queued = waiting.enter(wanted, budget.unparker());
+        let queued = queued.unwrap_or_else(|| waiting.enter(wanted, budget.unparker()));
         if queued.position() != Position::First {
             refused = None;
             wait.stop_listening();
@@ -127,6 +132,7 @@ impl Number {
             place,
             ready: None,
             is_entered: false,
+            is_unanswered: false,
             polls: Polls::default(),
         });
         let result = self.wait_as_first(&queued, (wait, refused), &mut line, budget, request);
@@ -142,10 +148,10 @@ impl Number {
     fn wait_as_first<'a>(
         &'a self,
         queued: &Queued<'_>,
-        (mut wait, mut refused): (Wait<'a>, Option<Step>),
+        (mut wait, mut refused): (Wait<'a>, Option<Step<'a>>),
         line: &mut Option<InLine<'a, '_>>,
         budget: &'a CallBudget<'a>,
-        request: impl Fn(Ask<'_>, Option<Ready<'a>>, Moment) -> Result<Step>,
+        request: impl Fn(Ask<'_>, Option<Ready<'a>>, Moment) -> Result<Step<'a>>,
     ) -> Result<bool> {
         let channel = Channel::of(&self.core, &self.key);
         let heard = if line.is_some() {
@@ -178,7 +184,7 @@ impl Number {
                     let step = request(ask, ready, since).inspect_err(|error| {
                         if let (Error::Unavailable { .. }, Some(line)) = (error, line.as_mut()) {
                             // A further request would not be executed, either.
-                            line.is_entered = false;
+                            (line.is_entered, line.is_unanswered) = (false, true);
                         }
                     })?;
                     queued.replied();
@@ -195,8 +201,9 @@ impl Number {
                     step
                 }
             };
-            let Step::Wait(refusal) = step else {
-                return Ok(Some(true));
+            let refusal = match step {
+                Step::Wait(refusal) => refusal,
+                step => return Ok(Some(step.is_done())),
             };
             if budget.is_wait_over() {
                 return Ok(Some(false));
@@ -252,18 +259,18 @@ impl Number {
             let call = script::leave_line(&self.key, line.place, false).not_repeatable();
             let redis = &self.core.redis;
             let _ = redis.request(&self.key, call, &budget.to_give_up());
-        } else if budget.take_message() {
+        } else if budget.take_message() || line.is_unanswered {
             self.core.leave_if_called(&self.key, line.place);
         }
     }
 
     /// Sleeps until this thread is the first one in its queue: then `None`. Otherwise returns
     /// whether the thread has what it wants.
-    fn await_first(
-        &self,
+    fn await_first<'a>(
+        &'a self,
         queued: &Queued<'_>,
         budget: &CallBudget,
-        request: impl Fn(Ask<'_>) -> Result<Step>,
+        request: impl Fn(Ask<'_>) -> Result<Step<'a>>,
     ) -> Result<Option<bool>> {
         loop {
             let position = queued.position();

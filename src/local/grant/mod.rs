@@ -34,7 +34,7 @@ use crate::base::owner::OwnerId;
 use crate::error::LostReason;
 use crate::lease::{Renewals, Terms, drift};
 use crate::observe::{HoldSpan, Observer};
-use crate::protocol::Protocol;
+use crate::protocol::Kind;
 use crate::watchdog::{TargetId, next_target_id};
 
 /// The watchdog reads the schedule of a new grant by then, or after a third of a shorter lease. It
@@ -49,7 +49,7 @@ pub(crate) struct Grant {
     id: TargetId,
     lock: LockId,
     key: LockKey,
-    protocol: &'static dyn Protocol,
+    kind: &'static Kind,
     owner: OwnerId,
     /// When the reply arrived. The slice counts from here, so that it does not depend on the round
     /// trip.
@@ -165,7 +165,7 @@ impl Granted {
 impl Grant {
     /// A grant that no thread uses yet.
     pub(super) fn new(
-        (lock, key, protocol): (LockId, LockKey, &'static dyn Protocol),
+        (lock, key, kind): (LockId, LockKey, &'static Kind),
         granted: Granted,
         keeper: Weak<dyn Keeper>,
         observer: Arc<Observer>,
@@ -183,7 +183,7 @@ impl Grant {
             id: next_target_id(),
             lock,
             key,
-            protocol,
+            kind,
             owner,
             since: replied,
             turns,
@@ -224,8 +224,8 @@ impl Grant {
         &self.owner
     }
 
-    pub(crate) fn protocol(&self) -> &'static dyn Protocol {
-        self.protocol
+    pub(crate) fn kind(&self) -> &'static Kind {
+        self.kind
     }
 
     pub(super) fn is_renewed(&self) -> bool {

@@ -125,7 +125,7 @@ impl Grant {
     ) -> Renewal {
         Renewal {
             key: self.key.clone(),
-            call: self.protocol.renew(&self.key, &self.owner, millis, count),
+            call: self.kind.renew(&self.key, &self.owner, millis, count),
             millis,
             count,
             hold,
@@ -150,14 +150,14 @@ impl Grant {
     }
 
     pub(crate) fn release_call(&self) -> Call {
-        self.protocol.release(&self.key, &self.owner)
+        self.kind.release(&self.key, &self.owner)
     }
 
     /// The call that follows the last level: releases the lock, or leaves it in Redis for the time
     /// that a level asked for.
     pub(crate) fn end_call(&self) -> Call {
         match self.kept_in_redis() {
-            Some((millis, name)) => self.protocol.leave(&self.key, &self.owner, millis, &name),
+            Some((millis, name)) => self.kind.leave(&self.key, &self.owner, millis, &name),
             None => self.release_call(),
         }
     }

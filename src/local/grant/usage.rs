@@ -56,7 +56,7 @@ impl GrantState {
 
     fn is_transferable(&self, grant: &Grant, terms: Terms, now: Moment) -> bool {
         let is_free = matches!(self.usage, Usage::Free | Usage::Idle(_));
-        let has_token = !grant.protocol.has_tokens() || !self.tokens.is_empty();
+        let has_token = !grant.kind.has_tokens || !self.tokens.is_empty();
         let ends_in_time = self.lease_ends <= now.after(Duration::from_millis(terms.millis));
         let is_whole = has_token && self.kept_in_redis.is_none();
         is_free && is_whole && ends_in_time && self.lease.suits(terms, now)

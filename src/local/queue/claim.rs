@@ -153,9 +153,8 @@ impl Claim {
         let now = Moment::now();
         let suits = |(grant, &terms): (&Option<Arc<Grant>>, &Terms)| {
             let grant = grant.as_ref();
-            grant.is_some_and(|grant| {
-                grant.protocol().kind() == kind && grant.is_transferable(terms, now)
-            })
+            grant
+                .is_some_and(|grant| grant.kind().name == kind && grant.is_transferable(terms, now))
         };
         let is_whole = idle.iter().zip(terms).all(suits);
         let grants = idle.into_iter().flatten();
@@ -310,13 +309,15 @@ impl Locks {
                 // If the thread also held the lock exclusively and that grant is lost now, there is
                 // no entry.
                 let entry = self.entries.entry(hold.lock().clone()).or_default();
+                let threads = entry.contenders() + entry.readers.holds().count();
+                entry.yields.granted(threads);
                 entry.readers.insert(hold);
                 continue;
             }
             let Some(entry) = self.entries.get_mut(hold.lock()) else {
                 continue;
             };
-            entry.yields.granted(1 + entry.waiting.len());
+            entry.yields.granted(entry.contenders());
             entry.ticket = Some(TicketOwner {
                 thread: hold.thread(),
                 hold: Some(Arc::clone(hold)),

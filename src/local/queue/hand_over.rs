@@ -56,8 +56,8 @@ enum Obstacle {
 pub(crate) struct Released {
     /// A moment before the request was sent.
     pub(crate) asked: Moment,
-    /// The number of other clients that received the message.
-    pub(crate) listeners: u32,
+    /// The number of other clients that received the message; `None` if there was no message.
+    pub(crate) listeners: Option<u32>,
     /// A client that waits in the line of the lock was called.
     pub(crate) is_called: bool,
 }
@@ -92,7 +92,7 @@ impl LocalQueue {
             if hold.is_shared() && hold.grant().is_held() {
                 *result = Unlocked::Shared;
                 woken.extend(locks.remove_reader(hold));
-            } else if !hold.grant().protocol().is_exclusive() {
+            } else if !hold.grant().kind().is_exclusive {
                 // It has no ticket that another thread could get.
                 hold.grant().end();
             } else if !locks.is_current(hold) {
@@ -192,7 +192,7 @@ impl Locks {
         released: Option<Released>,
         removed: &mut List<Arc<Hold>>,
     ) {
-        let is_exclusive = hold.grant().protocol().is_exclusive();
+        let is_exclusive = hold.grant().kind().is_exclusive;
         let entry = match self.entries.get_mut(hold.lock()) {
             Some(entry) if entry.has(hold) || entry.readers.has(hold) => {
                 if hold.loss_reason().is_some() && hold.grant().levels(hold.number()) > 0 {
@@ -262,7 +262,7 @@ impl Locks {
                 }
                 let suits = if let Some(hold) = entry.hold() {
                     let grant = hold.grant();
-                    let is_of_kind = grant.protocol().kind() == waiter.kind;
+                    let is_of_kind = grant.kind().name == waiter.kind;
                     let has_turn = grant.has_turn(entry.yields.slice(grant.holds()), now);
                     has_turn && is_of_kind && grant.is_transferable(waiter.terms[at], now)
                 } else {

@@ -50,7 +50,7 @@ use crate::base::list::List;
 use crate::base::owner::ThreadId;
 use crate::error::LostReason;
 use crate::observe::Observer;
-use crate::protocol::Protocol;
+use crate::protocol::Kind;
 
 /// All locks that threads of this process hold or wait for.
 ///
@@ -143,7 +143,7 @@ impl LocalQueue {
     /// Begins the first hold on a new grant, for the calling thread.
     pub(crate) fn begin_hold(
         self: &Arc<Self>,
-        lock: (LockId, LockKey, &'static dyn Protocol),
+        lock: (LockId, LockKey, &'static Kind),
         granted: Granted,
         observer: &Arc<Observer>,
     ) -> Arc<Hold> {
@@ -153,7 +153,7 @@ impl LocalQueue {
     /// Begins the first hold on a new grant, for a thread with this id.
     pub(crate) fn begin_hold_of(
         self: &Arc<Self>,
-        lock: (LockId, LockKey, &'static dyn Protocol),
+        lock: (LockId, LockKey, &'static Kind),
         granted: Granted,
         observer: &Arc<Observer>,
         thread: ThreadId,

@@ -287,7 +287,7 @@ fn entries_that_only_know_of_other_clients_are_swept() {
         unlock(&queue, &[&hold], NO_LINGER);
         let released = Released {
             asked: Moment::now(),
-            listeners: 1,
+            listeners: Some(1),
             is_called: false,
         };
         queue.close(&[(&hold, Some(released))]);

@@ -12,11 +12,7 @@ const OTHER: &str = "00000000-0000-0000-0000-000000000000:1";
 const LEASE: i64 = 30_000;
 
 pub(super) fn delete(keys: &mut Keyspace, lock: &LockKey) {
-    if lock.family() == Family::Semaphore {
-        keys.remove(lock.leases().as_bytes());
-    } else {
-        keys.remove(lock.key().as_bytes());
-    }
+    keys.remove(lock.owners().as_bytes());
 }
 
 pub(super) fn take_over(keys: &mut Keyspace, lock: &LockKey) {

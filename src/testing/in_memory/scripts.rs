@@ -42,7 +42,7 @@ type Texts = [Vec<u8>];
 
 /// The sources of the scripts of this crate, by their hashes. A server knows them from its start,
 /// so that each call of a client is one request.
-static OWN: LazyLock<HashMap<String, &'static str>> = LazyLock::new(|| {
+static OWN: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
     let sources = script::named_sources().map(|(_, source)| source);
     sources
         .map(|source| (hash_of(source.as_bytes()), source))

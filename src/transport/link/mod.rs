@@ -13,6 +13,10 @@
 //! the late replies say what became of them.
 //!
 //! [`Link::end`] ends a link after a failure: every request on it is then without a reply.
+//!
+//! A log-in, a look-up and a command of an operations tool have a new link to themselves, and
+//! [ask](Link::ask) on it. On that of a subscriber, what no request awaits are
+//! [pushes](Link::next_push).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,12 +25,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redis::{RedisError, RedisResult, Value};
+use redis::{Cmd, RedisError, RedisResult, Value};
 
 use crate::base::clock::Moment;
+use crate::base::list::List;
 use crate::script::Publish;
 use crate::transport::connection_name::{ConnectionName, refuses_connection};
-use crate::transport::received::{LARGEST_BUFFER, Received};
+use crate::transport::retry_action::RetryAction;
 use crate::transport::socket::{Reading, Socket};
 
 mod outgoing;
@@ -37,8 +42,8 @@ mod writing;
 
 use outgoing::Awaited;
 pub(crate) use outgoing::Outgoing;
-pub(crate) use pending::Outcome;
 use pending::Pending;
+pub(crate) use pending::{Outcome, reply_of};
 pub(crate) use sent::{Copy, Sent, wait_for_any};
 
 /// A link that was idle for longer is replaced by a new one. A firewall or a NAT may have dropped
@@ -47,6 +52,12 @@ const FRESH: Duration = Duration::from_secs(60);
 
 /// A link on which a reply has arrived within this time is not checked.
 const ALIVE: Duration = Duration::from_millis(100);
+
+/// The most bytes that are read at once.
+const LARGEST_READ: usize = 8 << 10;
+
+/// The largest buffer that is kept for the next bytes.
+const LARGEST_BUFFER: usize = 16 << 10;
 
 pub(crate) struct Link {
     socket: Socket,
@@ -81,7 +92,7 @@ struct State {
     heard: Moment,
     /// When a request was sent while no reply was awaited.
     awaited_since: Moment,
-    /// A reply has arrived.
+    /// A reply to a request has arrived.
     is_established: bool,
     /// Is sent before the first request.
     name: Option<Arc<ConnectionName>>,
@@ -121,12 +132,16 @@ impl State {
     }
 }
 
-#[derive(Default)]
 struct Input {
-    received: Received,
     reading: Reading,
+    /// For the next read.
+    room: Vec<u8>,
+    /// Bytes that have arrived and are not decoded yet.
+    received: Vec<u8>,
     /// Replies that have arrived, and what they are to. Empty between reads.
     replies: Vec<(RedisResult<Value>, Option<Awaited>)>,
+    /// What no request awaits.
+    pushes: VecDeque<RedisResult<Value>>,
     /// Why ASKING was refused, for the request after it.
     refusal: Option<RedisError>,
 }
@@ -141,12 +156,7 @@ impl fmt::Debug for Link {
 }
 
 impl Link {
-    pub(crate) fn new(
-        (socket, reading): (Socket, Reading),
-        received: Received,
-        name: Option<Arc<ConnectionName>>,
-        publish: Publish,
-    ) -> Self {
+    pub(crate) fn new((socket, reading): (Socket, Reading), publish: Publish) -> Self {
         Self {
             socket,
             publish,
@@ -154,16 +164,29 @@ impl Link {
             is_usable: AtomicBool::new(true),
             state: Mutex::new(State {
                 heard: Moment::now(),
-                name,
                 ..State::default()
             }),
             opened_at: Moment::now(),
             input: Mutex::new(Input {
-                received,
                 reading,
-                ..Input::default()
+                room: vec![0; LARGEST_READ],
+                received: Vec::new(),
+                replies: Vec::new(),
+                pushes: VecDeque::new(),
+                refusal: None,
             }),
         }
+    }
+
+    /// What is sent from now on are requests, with this name before the first of them.
+    pub(crate) fn logged_in(&self, name: Option<Arc<ConnectionName>>) {
+        let mut state = self.state.lock();
+        (state.name, state.is_established) = (name, false);
+    }
+
+    /// How releases are published on this connection.
+    pub(crate) fn publish(&self) -> Publish {
+        self.publish
     }
 
     pub(crate) fn load(&self) -> usize {
@@ -180,7 +203,7 @@ impl Link {
         self.load.fetch_sub(requests, Ordering::Relaxed);
     }
 
-    /// True once a reply has arrived. Before that, a failure can mean that the server accepted the
+    /// True once a request has a reply. Before that, a failure can mean that the server accepted the
     /// connection and closed it because it has too many clients.
     pub(crate) fn is_established(&self) -> bool {
         self.state.lock().is_established
@@ -194,9 +217,13 @@ impl Link {
         self.opened_at
     }
 
-    /// True if nothing has arrived for this time although a reply is awaited.
-    pub(crate) fn is_unanswered_for(&self, time: Duration, now: Moment) -> bool {
-        self.load() > 0 && now.since(self.unanswered_since()) >= time && !self.has_arrived()
+    /// True unless the link was idle for long, or nothing has arrived for `timeout` although a reply
+    /// is awaited.
+    pub(crate) fn is_of_use(&self, now: Moment, timeout: Duration) -> bool {
+        match self.load() {
+            0 => self.is_fresh(now),
+            _ => now.since(self.unanswered_since()) < timeout || self.has_arrived(),
+        }
     }
 
     /// Sends no further request on the link. Those that are under way get their replies.
@@ -205,7 +232,7 @@ impl Link {
     }
 
     /// True if a reply has arrived lately.
-    pub(crate) fn is_fresh(&self, now: Moment) -> bool {
+    fn is_fresh(&self, now: Moment) -> bool {
         now.since(self.heard()) < FRESH
     }
 
@@ -239,13 +266,9 @@ impl Link {
         } else {
             state.begin(sent_at);
             state.woken = state.woken.saturating_sub(1);
-            let State {
-                unwritten, awaited, ..
-            } = &mut *state;
             pack(&mut Outgoing {
                 publish: self.publish,
-                bytes: unwritten,
-                awaited,
+                state: &mut state,
                 pending: &pending,
                 added: 0,
             });
@@ -261,31 +284,34 @@ impl Link {
         if Moment::now().since(self.heard()) < ALIVE {
             return true;
         }
-        let ping = redis::cmd("PING").get_packed_command();
-        let is_alive = matches!(self.ask(&ping, until), Some(Outcome::Replied(..)));
+        let pong = self.ask_one(&redis::cmd("PING"), until);
+        let is_alive = pong.as_ref().err().is_none_or(RetryAction::is_reply);
         if !is_alive {
             self.retire();
         }
         is_alive
     }
 
-    /// Sends one command and waits for its reply until this moment. `None` if there is none.
-    pub(crate) fn ask(self: &Arc<Self>, packed: &[u8], until: Moment) -> Option<Outcome> {
-        self.choose(1);
-        let mut sent = self.send(1, Moment::now(), |out| out.command(packed));
-        sent.only_outcome(until, Duration::MAX)
+    /// Sends one command, and waits for its reply until this moment.
+    pub(crate) fn ask_one(self: &Arc<Self>, command: &Cmd, until: Moment) -> RedisResult<Value> {
+        let packed = command.get_packed_command();
+        let replies = self.ask((1, &packed), until, Duration::MAX).pop();
+        replies.unwrap_or_else(|| reply_of(None))
     }
 
-    /// Sends a request whose reply no thread needs, unless the link has ended.
-    pub(crate) fn send_only(&self, pack: impl FnOnce(Publish, &mut Vec<u8>)) {
-        let mut state = self.state.lock();
-        if state.end.is_none() {
-            state.begin(Moment::now());
-            pack(self.publish, &mut state.unwritten);
-            state.awaited.push_back(Awaited::Nothing);
-            self.load.fetch_add(1, Ordering::Relaxed);
-            drop(self.write(state));
-        }
+    /// Sends this number of commands in bytes, and waits for all their replies until this moment, or until nothing
+    /// has arrived for `timeout`.
+    pub(crate) fn ask(
+        self: &Arc<Self>,
+        (commands, packed): (usize, &[u8]),
+        until: Moment,
+        timeout: Duration,
+    ) -> List<RedisResult<Value>> {
+        self.choose(commands);
+        let pack = |out: &mut Outgoing<'_>| out.commands(commands, packed);
+        let mut sent = self.send(commands, Moment::now(), pack);
+        sent.wait(until, timeout);
+        sent.outcomes().into_iter().map(reply_of).collect()
     }
 
     /// Ends the link: no reply arrives any more.
@@ -303,9 +329,6 @@ impl Link {
                 Awaited::Request(pending, place) => {
                     self.load.fetch_sub(1, Ordering::Relaxed);
                     pending.end(place, Outcome::Broken(error.clone()));
-                }
-                Awaited::Nothing => {
-                    self.load.fetch_sub(1, Ordering::Relaxed);
                 }
                 Awaited::Name(name) => {
                     self.state.lock().lost_its_name = true;

@@ -1,8 +1,8 @@
 //! The requests on a link, in the order of their replies.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::State;
 use super::pending::Pending;
 use crate::script::{Call, Publish};
 use crate::transport::connection_name::ConnectionName;
@@ -13,15 +13,12 @@ pub(super) enum Awaited {
     /// ASKING, before a request.
     Asking,
     Name(Arc<ConnectionName>),
-    /// No thread needs it.
-    Nothing,
 }
 
 /// The requests of one thread, as it appends them.
 pub(crate) struct Outgoing<'l> {
     pub(super) publish: Publish,
-    pub(super) bytes: &'l mut Vec<u8>,
-    pub(super) awaited: &'l mut VecDeque<Awaited>,
+    pub(super) state: &'l mut State,
     pub(super) pending: &'l Arc<Pending>,
     pub(super) added: usize,
 }
@@ -30,7 +27,7 @@ impl Awaited {
     pub(super) fn pending(&self) -> Option<&Arc<Pending>> {
         match self {
             Self::Request(pending, _) => Some(pending),
-            Self::Asking | Self::Name(_) | Self::Nothing => None,
+            Self::Asking | Self::Name(_) => None,
         }
     }
 }
@@ -38,28 +35,31 @@ impl Awaited {
 impl Outgoing<'_> {
     /// Appends ASKING for the next request.
     pub(crate) fn asking(&mut self) {
-        self.bytes.extend(redis::cmd("ASKING").get_packed_command());
-        self.awaited.push_back(Awaited::Asking);
+        self.state
+            .unwritten
+            .extend(redis::cmd("ASKING").get_packed_command());
+        self.state.awaited.push_back(Awaited::Asking);
     }
 
     /// Appends the call of a script, by its hash or by its source.
     pub(crate) fn call(&mut self, call: &Call, by_source: bool) {
         match by_source {
-            true => call.pack_by_source(self.publish, self.bytes),
-            false => call.pack_by_hash(self.publish, self.bytes),
+            true => call.pack_by_source(self.publish, &mut self.state.unwritten),
+            false => call.pack_by_hash(self.publish, &mut self.state.unwritten),
         }
         self.request();
     }
 
-    /// Appends a command in bytes.
-    pub(crate) fn command(&mut self, packed: &[u8]) {
-        self.bytes.extend_from_slice(packed);
-        self.request();
+    /// Appends this number of commands in bytes. Without any, the bytes are a command whose replies
+    /// are [pushes](super::Link::next_push).
+    pub(crate) fn commands(&mut self, commands: usize, packed: &[u8]) {
+        self.state.unwritten.extend_from_slice(packed);
+        (0..commands).for_each(|_| self.request());
     }
 
     fn request(&mut self) {
         let request = Awaited::Request(Arc::clone(self.pending), self.added);
-        self.awaited.push_back(request);
+        self.state.awaited.push_back(request);
         self.added += 1;
     }
 }

@@ -20,6 +20,15 @@ pub(crate) enum Outcome {
     Broken(RedisError),
 }
 
+/// The reply, or the error of a request without one.
+pub(crate) fn reply_of(outcome: Option<Outcome>) -> RedisResult<Value> {
+    match outcome {
+        Some(Outcome::Replied(reply, _)) => reply,
+        Some(Outcome::Broken(error)) => Err(error),
+        None => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+    }
+}
+
 /// Shared by the thread that waits, and by the one that reads the replies.
 ///
 /// | state | event | next |

@@ -1,14 +1,16 @@
 //! Reading a link: the thread with the right to read takes all replies that have arrived.
 
+use std::io;
 use std::sync::atomic::Ordering;
 
-use redis::{ErrorKind, RedisResult};
+use redis::{ErrorKind, RedisError, RedisResult, Value};
 use rustix::event::PollFd;
 
 use super::outgoing::Awaited;
 use super::pending::{Outcome, Pending};
-use super::{Input, Link};
+use super::{Input, LARGEST_BUFFER, Link};
 use crate::base::clock::Moment;
+use crate::transport::resp;
 
 impl Link {
     /// Reads until the pending is over or the deadline has passed. What has arrived by then is
@@ -21,18 +23,41 @@ impl Link {
     ) {
         let mut input = self.input.lock();
         while !pending.is_some_and(Pending::is_over) {
-            let (is_blocked, unanswered_since) = {
-                let state = self.state.lock();
-                (state.is_blocked(), state.unanswered_since())
-            };
-            let deadline = deadline(unanswered_since);
-            let received = self.receive(&mut input, is_blocked, deadline);
-            match received.and_then(|()| self.deliver(&mut input)) {
-                Ok(()) => {}
-                Err(error) if error.is_timeout() => return,
-                Err(error) => return self.end(&error),
+            let deadline = deadline(self.unanswered_since());
+            match self.read_once(&mut input, deadline) {
+                Ok(()) if input.pushes.is_empty() => {}
+                Ok(()) => {
+                    let what = "a reply without a request";
+                    return self.end(&RedisError::from((ErrorKind::Parse, what)));
+                }
+                Err(_) => return,
             }
         }
+    }
+
+    /// The next reply that no request awaits: a message, or the reply to a command of a subscriber.
+    /// Called by the only thread that uses the link. Ends the link after an error, except when the
+    /// deadline has passed.
+    pub(crate) fn next_push(&self, deadline: Moment) -> RedisResult<Value> {
+        let mut input = self.input.lock();
+        loop {
+            match input.pushes.pop_front() {
+                Some(push) => return push,
+                None => self.read_once(&mut input, deadline)?,
+            }
+        }
+    }
+
+    /// Reads once, and gives the replies to their threads. Ends the link after an error, except
+    /// when the deadline has passed.
+    fn read_once(&self, input: &mut Input, deadline: Moment) -> RedisResult<()> {
+        let read = self.receive(input, deadline);
+        let read = read.and_then(|()| self.deliver(input));
+        read.inspect_err(|error| {
+            if !error.is_timeout() {
+                self.end(error);
+            }
+        })
     }
 
     /// Reads what has arrived, without a wait.
@@ -70,13 +95,9 @@ impl Link {
         begins
     }
 
-    /// Waits until bytes arrive. If a write `is_blocked`, goes on with it meanwhile.
-    pub(super) fn receive(
-        &self,
-        input: &mut Input,
-        is_blocked: bool,
-        deadline: Moment,
-    ) -> RedisResult<()> {
+    /// Waits until bytes arrive. If a write is blocked, goes on with it meanwhile.
+    fn receive(&self, input: &mut Input, deadline: Moment) -> RedisResult<()> {
+        let is_blocked = self.state.lock().is_blocked();
         if is_blocked {
             self.socket.wait_for_room(deadline)?;
             drop(self.write(self.state.lock()));
@@ -84,23 +105,34 @@ impl Link {
                 return Ok(());
             }
         }
-        let Input {
-            received, reading, ..
-        } = input;
-        Ok(received.fill(|room| self.socket.read(reading, room, deadline))?)
+        match self
+            .socket
+            .read(&mut input.reading, &mut input.room, deadline)?
+        {
+            0 => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            read => {
+                input.received.extend_from_slice(&input.room[..read]);
+                Ok(())
+            }
+        }
     }
 
     /// Gives each reply that has arrived to its thread.
-    pub(super) fn deliver(&self, input: &mut Input) -> RedisResult<()> {
+    fn deliver(&self, input: &mut Input) -> RedisResult<()> {
         let Input {
             received,
             replies,
+            pushes,
             refusal,
             ..
         } = input;
+        let mut at = 0;
         let decoded = loop {
-            match received.next() {
-                Ok(Some(reply)) => replies.push((reply.extract_error(), None)),
+            match resp::decode(&received[at..]) {
+                Ok(Some((reply, length))) => {
+                    replies.push((reply.extract_error(), None));
+                    at += length;
+                }
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             }
@@ -108,6 +140,8 @@ impl Link {
         let Some((first, _)) = replies.first() else {
             return decoded;
         };
+        received.drain(..at);
+        received.shrink_to(LARGEST_BUFFER);
         let now = Moment::now();
         {
             let mut state = self.state.lock();
@@ -120,6 +154,9 @@ impl Link {
                 let requests = requests.filter(|one| !matches!(one, Awaited::Name(_)));
                 replies.clear();
                 replies.extend(requests.map(|one| (Err(error.clone()), Some(one))));
+                if replies.is_empty() {
+                    pushes.push_back(Err(error));
+                }
             } else {
                 state.is_established = true;
                 for (_, awaited) in &mut *replies {
@@ -128,7 +165,6 @@ impl Link {
             }
         }
         let mut requests = 0;
-        let mut is_unexpected = false;
         for (reply, awaited) in replies.drain(..) {
             match awaited {
                 Some(Awaited::Request(pending, place)) => {
@@ -142,16 +178,11 @@ impl Link {
                 }
                 Some(Awaited::Asking) => *refusal = reply.err(),
                 Some(Awaited::Name(name)) => name.received(reply),
-                Some(Awaited::Nothing) => requests += 1,
-                None => is_unexpected = true,
+                None => pushes.push_back(reply),
             }
         }
         self.load.fetch_sub(requests, Ordering::Relaxed);
-        decoded?;
-        match is_unexpected {
-            true => Err((ErrorKind::Parse, "a reply without a request").into()),
-            false => Ok(()),
-        }
+        decoded
     }
 
     /// For a wait for several links.

@@ -10,7 +10,7 @@ use super::Link;
 use super::pending::{Outcome, Pending, Waker, Woken};
 use crate::base::clock::Moment;
 use crate::base::list::List;
-use crate::script::Publish;
+use crate::script::Call;
 use crate::transport::socket::wait;
 
 /// How much longer a thread waits whose replies have arrived, but are not given to it yet: the
@@ -50,10 +50,11 @@ impl Copy {
         })
     }
 
-    /// Sends a request that is executed after this one, if this one is executed at all. No reply is
-    /// waited for.
-    pub(crate) fn follow(&self, pack: impl FnOnce(Publish, &mut Vec<u8>)) {
-        self.link.send_only(pack);
+    /// Sends a call by its source. It is executed after this request, if this one is executed at
+    /// all. No reply is waited for.
+    pub(crate) fn follow(&self, call: &Call) {
+        self.link.choose(1);
+        self.link.send(1, Moment::now(), |out| out.call(call, true));
     }
 }
 
@@ -105,12 +106,6 @@ impl Sent {
             }
         }
         self.end_wait();
-    }
-
-    /// Waits as [`wait`](Self::wait) for the outcome of a single request.
-    pub(crate) fn only_outcome(&mut self, until: Moment, timeout: Duration) -> Option<Outcome> {
-        self.wait(until, timeout);
-        self.pending.outcomes().pop().flatten()
     }
 
     fn begin_wait(&mut self) {

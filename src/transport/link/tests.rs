@@ -58,9 +58,10 @@ impl Peer {
         });
         let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
         let socket = Socket::connect(&address, None, SOON).unwrap();
-        let link = Link::new(socket, Received::default(), name, Publish::ToAll);
+        let link = Arc::new(Link::new(socket, Publish::ToAll));
+        link.logged_in(name);
         Self {
-            link: Arc::new(link),
+            link,
             steps,
             thread,
         }
@@ -73,13 +74,14 @@ impl Peer {
 
     fn send(&self) -> Sent {
         self.link.choose(1);
-        self.link.send(1, Moment::now(), |out| out.command(b"x\n"))
+        self.link
+            .send(1, Moment::now(), |out| out.commands(1, b"x\n"))
     }
 
     /// As the subscriber thread sends a request for a thread that waits later.
     fn prepare(&self) -> Sent {
         self.link.choose(1);
-        let append = |out: &mut Outgoing<'_>| out.command(b"x\n");
+        let append = |out: &mut Outgoing<'_>| out.commands(1, b"x\n");
         let prepared = self.link.append(1, Moment::now(), append);
         self.link.flush();
         prepared
@@ -301,7 +303,9 @@ fn what_the_system_does_not_take_is_written_while_a_thread_waits() {
     let peer = Peer::new();
     peer.link.choose(1);
     let long = vec![b'x'; LENGTH];
-    let mut sent = peer.link.send(1, Moment::now(), |out| out.command(&long));
+    let mut sent = peer
+        .link
+        .send(1, Moment::now(), |out| out.commands(1, &long));
     let mut short = peer.send();
     peer.does([
         Step::Read(LENGTH / 2),
@@ -358,25 +362,21 @@ fn many_threads_get_their_own_replies() {
             Err(error) => assert!(!end.is_past(), "{error}"),
         }
     };
-    let link = Link::new(socket, Received::default(), None, Publish::ToAll);
-    let link = Arc::new(link);
+    let link = Arc::new(Link::new(socket, Publish::ToAll));
     scope(|scope| {
         for thread in 0..16 {
             let link = &link;
             scope.spawn(move || {
                 for at in 0..500 {
                     let text = format!("{thread}:{at}");
-                    let echo = redis::cmd("ECHO").arg(&text).get_packed_command();
                     // Some give up, and their replies are late.
                     let until = match at % 7 {
                         0 => Moment::now(),
                         _ => soon(),
                     };
-                    match link.ask(&echo, until) {
-                        Some(Outcome::Replied(Ok(Value::BulkString(echoed)), _)) => {
-                            assert_eq!(echoed, text.as_bytes());
-                        }
-                        other => assert!(other.is_none() && at % 7 == 0, "{other:?}"),
+                    match link.ask_one(redis::cmd("ECHO").arg(&text), until) {
+                        Ok(echoed) => assert_eq!(echoed, Value::BulkString(text.into())),
+                        Err(error) => assert!(error.is_timeout() && at % 7 == 0, "{error:?}"),
                     }
                 }
             });

@@ -4,8 +4,7 @@ use std::{io, thread};
 
 use parking_lot::MutexGuard;
 
-use super::{Link, State};
-use crate::transport::received::LARGEST_BUFFER;
+use super::{LARGEST_BUFFER, Link, State};
 
 impl Link {
     /// Writes what was appended.

@@ -26,8 +26,8 @@ impl Tested {
     }
 
     fn write_all(&mut self, text: &[u8]) -> io::Result<()> {
-        let (socket, reading) = (&self.socket, &mut self.reading);
-        socket.write_all(reading, text.to_vec(), self.deadline)
+        let bytes = self.socket.encrypt(text.to_vec())?;
+        self.socket.write_bytes(&bytes, self.deadline)
     }
 }
 

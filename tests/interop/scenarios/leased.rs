@@ -2,15 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::{SLIP, WAKE_UP, ensure, within};
+use super::{SLIP, WAKE_UP, ensure, share_permits, within};
 use crate::LEASE;
 use crate::checks::{Check, Outcome};
 use crate::party::{Actor, Side};
 use crate::stage::{Cast, Stage};
 use crate::support::unique;
-
-const TIME: Duration = Duration::from_secs(2);
-const LIMIT: u64 = 3;
 
 pub fn checks() -> Vec<Check> {
     vec![
@@ -18,7 +15,7 @@ pub fn checks() -> Vec<Check> {
         Check::both_ways("leased", "wake-up", wake_up),
         Check::both_ways("leased", "death of a process", death),
         Check::once("leased", "a renewed permit of Rust", renewal),
-        Check::once("leased", "4 + 4 threads and 3 permits", compete),
+        Check::once("leased", "4 + 4 threads and 3 permits", share_permits),
     ]
 }
 
@@ -122,25 +119,4 @@ fn renewal(stage: &Stage, _: &str) -> Outcome {
     let id = permit(waiter, &name, long())?;
     waiter.expect(&format!("leased-release {name} {id}"), "true")?;
     Ok(format!("{attempts} attempts of Java refused in 3 leases"))
-}
-
-fn compete(stage: &Stage, _: &str) -> Outcome {
-    let (name, gauge) = (unique("leased"), unique("gauge"));
-    let java = stage.java.thread(1);
-    java.expect(&format!("leased-set {name} {LIMIT}"), "true")?;
-    let command = format!(
-        "leased-contend {name} {gauge} {LIMIT} 4 {}",
-        TIME.as_millis()
-    );
-    let [java, rust] = [&stage.java, &stage.rust].map(|party| party.thread(1).begin(&command));
-    let [java, rust] = [java?.number()?, rust?.number()?];
-    let left = stage
-        .java
-        .thread(1)
-        .number(&format!("leased-available {name}"))?;
-    ensure(left == LIMIT, format!("{left} permits are left"))?;
-    ensure(java > 0 && rust > 0, format!("Java {java}, Rust {rust}"))?;
-    Ok(format!(
-        "Java {java} + Rust {rust} in {TIME:?}, never more than {LIMIT} at once"
-    ))
 }

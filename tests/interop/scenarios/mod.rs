@@ -16,8 +16,10 @@ mod stalls;
 use std::time::Duration;
 
 use crate::Result;
-use crate::checks::Check;
+use crate::checks::{Check, Outcome};
 use crate::party::Side;
+use crate::stage::Stage;
+use crate::support::unique;
 
 /// The kinds of locks that have an owner and exclude all others.
 pub const KINDS: [&str; 4] = ["plain", "fenced", "fair", "write"];
@@ -69,4 +71,26 @@ fn ensure(condition: bool, or_else: impl Into<String>) -> Result<()> {
         return Ok(());
     }
     Err(or_else.into().into())
+}
+
+/// Threads of both processes acquire permits of this kind of semaphore.
+fn share_permits(stage: &Stage, kind: &'static str) -> Outcome {
+    const LIMIT: u64 = 3;
+    const TIME: Duration = Duration::from_secs(2);
+    let (name, gauge) = (unique(kind), unique("gauge"));
+    let java = stage.java.thread(1);
+    java.expect(&format!("{kind}-set {name} {LIMIT}"), "true")?;
+    let command = format!(
+        "{kind}-contend {name} {gauge} {LIMIT} 4 {}",
+        TIME.as_millis()
+    );
+    let [java, rust] = [&stage.java, &stage.rust].map(|party| party.thread(1).begin(&command));
+    let [java, rust] = [java?.number()?, rust?.number()?];
+    let left = stage.java.thread(1);
+    let left = left.number(&format!("{kind}-available {name}"))?;
+    ensure(left == LIMIT, format!("{left} permits are left"))?;
+    ensure(java > 0 && rust > 0, format!("Java {java}, Rust {rust}"))?;
+    Ok(format!(
+        "Java {java} + Rust {rust} in {TIME:?}, never more than {LIMIT} at once"
+    ))
 }

@@ -2,20 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use super::{SLIP, WAKE_UP, ensure, within};
+use super::{SLIP, WAKE_UP, ensure, share_permits, within};
 use crate::checks::{Check, Outcome};
 use crate::stage::{Cast, Stage};
 use crate::support::unique;
-
-const TIME: Duration = Duration::from_secs(2);
-const LIMIT: u64 = 3;
 
 pub fn checks() -> Vec<Check> {
     vec![
         Check::both_ways("semaphore", "one number of permits", counting),
         Check::both_ways("semaphore", "wake-up", wake_up),
         Check::once("semaphore", "both sides wait for permits", both_wait),
-        Check::once("semaphore", "4 + 4 threads and 3 permits", compete),
+        Check::once("semaphore", "4 + 4 threads and 3 permits", share_permits),
     ]
 }
 
@@ -79,25 +76,4 @@ fn both_wait(stage: &Stage, _: &str) -> Outcome {
     }
     within(WAKE_UP + SLIP, "the longest wake-up", longest)?;
     Ok(format!("longest {longest:.1?}"))
-}
-
-fn compete(stage: &Stage, _: &str) -> Outcome {
-    let (name, gauge) = (unique("semaphore"), unique("gauge"));
-    let java = stage.java.thread(1);
-    java.expect(&format!("semaphore-set {name} {LIMIT}"), "true")?;
-    let command = format!(
-        "semaphore-contend {name} {gauge} {LIMIT} 4 {}",
-        TIME.as_millis()
-    );
-    let [java, rust] = [&stage.java, &stage.rust].map(|party| party.thread(1).begin(&command));
-    let [java, rust] = [java?.number()?, rust?.number()?];
-    let left = stage
-        .java
-        .thread(1)
-        .number(&format!("semaphore-available {name}"))?;
-    ensure(left == LIMIT, format!("{left} permits are left"))?;
-    ensure(java > 0 && rust > 0, format!("Java {java}, Rust {rust}"))?;
-    Ok(format!(
-        "Java {java} + Rust {rust} in {TIME:?}, never more than {LIMIT} at once"
-    ))
 }

@@ -1,11 +1,10 @@
 //! The commands of semaphores whose permits have a lease. The first word is the name.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::{Lease, LockClient, PermitGuard};
-use redis::Commands;
 
-use super::{Command, Session, median, number, sum_of_threads, word};
+use super::{Command, Session, contend, median, number, word};
 use crate::Result;
 
 pub const COMMANDS: &[(&str, Command)] = &[
@@ -41,7 +40,15 @@ pub const COMMANDS: &[(&str, Command)] = &[
     ("leased-available", |session, words| {
         Ok(semaphore(&session.client, words)?.available()?.to_string())
     }),
-    ("leased-contend", contend),
+    ("leased-contend", |session, words| {
+        let semaphore = semaphore(&session.client, words)?;
+        contend(
+            session,
+            words,
+            || Ok(semaphore.acquire()?),
+            |permit| Ok(permit.release()?),
+        )
+    }),
     // N: the median time of acquire and release, in nanoseconds.
     ("leased-pairs", |session, words| {
         let semaphore = semaphore(&session.client, words)?;
@@ -65,28 +72,4 @@ fn keep(session: &mut Session, permit: PermitGuard) -> String {
     let id = permit.id().to_owned();
     session.permits.insert(id.clone(), permit);
     id
-}
-
-/// GAUGE LIMIT THREADS MILLISECONDS: the number of permits that were acquired. The gauge counts the
-/// threads that have one, which is an error above the limit.
-fn contend(session: &mut Session, words: &[&str]) -> Result<String> {
-    let (client, url) = (&session.client, session.url.as_str());
-    let (gauge, limit) = (word(words, 1)?, number(words, 2)?);
-    let end = Instant::now() + Duration::from_millis(number(words, 4)?);
-    sum_of_threads(number(words, 3)?, || {
-        let semaphore = semaphore(client, words)?;
-        let mut redis = redis::Client::open(url)?.get_connection()?;
-        let mut count = 0;
-        while Instant::now() < end {
-            let permit = semaphore.acquire()?;
-            let threads: u64 = redis.incr(gauge, 1)?;
-            redis.decr::<_, _, ()>(gauge, 1)?;
-            permit.release()?;
-            if threads > limit {
-                return Err(format!("{threads} permits").into());
-            }
-            count += 1;
-        }
-        Ok(count)
-    })
 }

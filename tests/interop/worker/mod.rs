@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use leasehold::{LockClient, LockGuard, PermitGuard};
+use redis::Commands;
 
 use crate::Result;
 
@@ -129,6 +130,34 @@ fn sum_of_threads(threads: u64, work: impl Fn() -> Result<u64> + Sync) -> Result
             .sum::<Result<u64>>()
     })?;
     Ok(sum.to_string())
+}
+
+/// NAME GAUGE LIMIT THREADS MILLISECONDS: the number of permits that were acquired. The gauge counts
+/// the threads that have one, which is an error above the limit.
+fn contend<P>(
+    session: &Session,
+    words: &[&str],
+    acquire: impl Fn() -> Result<P> + Sync,
+    release: impl Fn(P) -> Result<()> + Sync,
+) -> Result<String> {
+    let (gauge, limit) = (word(words, 1)?, number(words, 2)?);
+    let url = session.url.as_str();
+    let end = Instant::now() + Duration::from_millis(number(words, 4)?);
+    sum_of_threads(number(words, 3)?, || {
+        let mut redis = redis::Client::open(url)?.get_connection()?;
+        let mut count = 0;
+        while Instant::now() < end {
+            let permit = acquire()?;
+            let threads: u64 = redis.incr(gauge, 1)?;
+            redis.decr::<_, _, ()>(gauge, 1)?;
+            release(permit)?;
+            if threads > limit {
+                return Err(format!("{threads} permits").into());
+            }
+            count += 1;
+        }
+        Ok(count)
+    })
 }
 
 /// Repeats `work`, and returns its median time in nanoseconds.

@@ -1,11 +1,10 @@
 //! The commands of semaphores. The first word is the name.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::LockClient;
-use redis::Commands;
 
-use super::{Command, Session, median, number, sum_of_threads, word};
+use super::{Command, contend, median, number, word};
 use crate::Result;
 
 pub const COMMANDS: &[(&str, Command)] = &[
@@ -37,7 +36,15 @@ pub const COMMANDS: &[(&str, Command)] = &[
     ("semaphore-drain", |session, words| {
         Ok(semaphore(&session.client, words)?.drain()?.to_string())
     }),
-    ("semaphore-contend", contend),
+    ("semaphore-contend", |session, words| {
+        let semaphore = semaphore(&session.client, words)?;
+        contend(
+            session,
+            words,
+            || Ok(semaphore.acquire(1)?),
+            |()| Ok(semaphore.release(1)?),
+        )
+    }),
     // N: the median time of acquire and release, in nanoseconds.
     ("semaphore-pairs", |session, words| {
         let semaphore = semaphore(&session.client, words)?;
@@ -54,28 +61,4 @@ fn semaphore(client: &LockClient, words: &[&str]) -> Result<leasehold::Semaphore
 
 fn permits(words: &[&str]) -> Result<u32> {
     Ok(word(words, 1)?.parse()?)
-}
-
-/// GAUGE LIMIT THREADS MILLISECONDS: the number of permits that were acquired. The gauge counts the
-/// threads that have one, which is an error above the limit.
-fn contend(session: &mut Session, words: &[&str]) -> Result<String> {
-    let (client, url) = (&session.client, session.url.as_str());
-    let (gauge, limit) = (word(words, 1)?, number(words, 2)?);
-    let end = Instant::now() + Duration::from_millis(number(words, 4)?);
-    sum_of_threads(number(words, 3)?, || {
-        let semaphore = semaphore(client, words)?;
-        let mut redis = redis::Client::open(url)?.get_connection()?;
-        let mut count = 0;
-        while Instant::now() < end {
-            semaphore.acquire(1)?;
-            let threads: u64 = redis.incr(gauge, 1)?;
-            redis.decr::<_, _, ()>(gauge, 1)?;
-            semaphore.release(1)?;
-            if threads > limit {
-                return Err(format!("{threads} permits").into());
-            }
-            count += 1;
-        }
-        Ok(count)
-    })
 }

@@ -9,7 +9,7 @@ use leasehold::{
 };
 
 use crate::support::server::Server;
-use crate::support::{client, on_another_thread};
+use crate::support::{assert_matches, client, on_another_thread};
 
 /// A function that uses every method of `$lock`, whose guards are `$guard`.
 macro_rules! uses_every_method {
@@ -52,7 +52,7 @@ macro_rules! uses_every_method {
             interrupt.interrupt();
             let interrupted =
                 on_another_thread(|| lock.acquire_interruptibly(lease, &interrupt).map(drop));
-            assert!(matches!(interrupted, Err(Error::Interrupted { .. })));
+            assert_matches!(interrupted, Err(Error::Interrupted { .. }));
             drop(guards);
             assert!(lock.hold_count() == 0);
             let work = |guard: &$guard| (guard.remaining() > Duration::from_secs(30), 7);
@@ -80,10 +80,16 @@ fn no_method_of_a_lock_needs_the_trait() {
 }
 
 #[test]
-fn the_guard_of_a_fenced_lock_is_the_guard_of_any_lock_without_its_token() {
+fn the_guard_of_a_fenced_lock_is_the_guard_of_any_lock_with_its_token() {
     let server = Server::start();
-    let lock = client(&server.url()).fenced_lock("fenced");
-    let guard = LockGuard::from(lock.acquire().unwrap());
+    let client = client(&server.url());
+    let lock = client.fenced_lock("fenced");
+    let guard = lock.acquire().unwrap();
+    let token = guard.fencing_token();
+    let guard = LockGuard::from(guard);
+    assert_eq!(guard.fencing_token(), Some(token));
+    let plain = client.reentrant_lock("plain").acquire().unwrap();
+    assert_eq!(plain.fencing_token(), None);
     assert_eq!((guard.name(), lock.hold_count()), ("fenced", 1));
     let lost: &Receiver<LostReason> = guard.lost();
     assert_eq!(lost.try_recv(), Err(TryRecvError::Empty));

@@ -2,15 +2,15 @@
 //! if retries cannot help, and says what to use instead.
 
 use std::net::TcpListener;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use leasehold::{Error, Lease, LockClient, LockClientBuilder};
 
 use super::{SECRET, assert_no_secret, setting};
 use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
+use crate::support::outcome::{assert_error, take_and_release};
 use crate::support::server::{Port, Server};
-use crate::support::timing::{LEASE, SLIP, millis, within};
+use crate::support::timing::{LEASE, millis, within};
 
 const MASTER: &str = "mymaster";
 
@@ -71,8 +71,7 @@ fn said_by(error: &Error, server: &Server) -> String {
 }
 
 fn works(builder: LockClientBuilder) {
-    let lock = quick(builder).reentrant_lock("lock");
-    lock.acquire().unwrap().unlock().unwrap();
+    take_and_release(&quick(builder).reentrant_lock("lock"));
 }
 
 /// A URL at which no server listens.
@@ -85,58 +84,6 @@ fn listener_without_reply() -> (TcpListener, String) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap();
     (listener, format!("redis://:{SECRET}@{address}"))
-}
-
-#[test]
-#[ignore = "soak"]
-fn unreachable_servers_are_reported_in_time() {
-    let ports = [Port::reserve(), Port::reserve()];
-    let refusing: Vec<String> = ports.iter().map(url_without_server).collect();
-    let listeners = [
-        listener_without_reply(),
-        listener_without_reply(),
-        listener_without_reply(),
-    ];
-    let unanswering: Vec<String> = listeners.iter().map(|(_, url)| url.clone()).collect();
-    thread::scope(|scope| {
-        for urls in [&refusing, &unanswering] {
-            for builder in [by_sentinels(urls), LockClient::builder_cluster(urls)] {
-                scope.spawn(|| no_server_replies(builder, urls));
-            }
-        }
-    });
-}
-
-fn no_server_replies(builder: LockClientBuilder, urls: &[String]) {
-    let timeout = millis(400);
-    let builder = builder.command_timeout(timeout).connect_timeout(timeout);
-    let client = builder.build().unwrap();
-    let lock = client.reentrant_lock("lock");
-    let wait = millis(900);
-    for (budget, call) in [
-        (timeout, &|| {
-            lock.try_lock(Duration::ZERO, Lease::RENEWED).map(drop)
-        }),
-        (wait, &|| lock.try_lock(wait, Lease::RENEWED).map(drop)),
-        (timeout, &|| lock.is_locked().map(drop)),
-        (timeout, &|| client.inspect("lock").map(drop)),
-        (timeout * 10, &|| lock.lock()),
-    ] as [(Duration, &dyn Fn() -> leasehold::Result<()>); 5]
-    {
-        let start = Instant::now();
-        let error = call().expect_err("no server replies");
-        let took = start.elapsed();
-        assert!(took >= budget, "{budget:?}, given up after {took:?}");
-        assert!(took <= budget + SLIP.get() * 2, "{budget:?}: {took:?}");
-        assert_no_secret(&error);
-        let Error::Unavailable { node, .. } = &error else {
-            panic!("{error:?}")
-        };
-        for url in urls {
-            let (_, address) = url.rsplit_once('@').unwrap();
-            assert!(node.contains(address), "{address}: {node}");
-        }
-    }
 }
 
 /// One working sentinel or server is enough, whatever the others are.
@@ -163,66 +110,46 @@ fn one_working_server_of_a_list_is_enough() {
 }
 
 #[test]
-fn a_server_that_is_no_sentinel_is_reported_at_once() {
+fn a_server_of_another_kind_is_reported_at_once() {
     let server = Server::start();
-    let text = refusal(by_sentinels(&[server.url()]), &server);
-    assert!(text.contains("is not a sentinel"), "{text}");
-    assert!(text.contains("26379"), "{text}");
+    let sentinel = sentinel_of(&server, None);
+    let says = |builder, at, words: &[&str]| {
+        let text = refusal(builder, at);
+        let all = words.iter().all(|word| text.contains(word));
+        assert!(all, "not {words:?}: {text}");
+    };
+    let [by_name, by_cluster] = [&sentinel, &server].map(Server::url);
+    let no_sentinel = &["is not a sentinel", "26379"];
+    says(by_sentinels(&[server.url()]), &server, no_sentinel);
+    let wants_sentinels = &["builder_sentinel"];
+    says(LockClient::builder(&by_name), &sentinel, wants_sentinels);
+    let no_node = &["does not belong to a cluster"];
+    says(LockClient::builder_cluster([by_name]), &sentinel, no_node);
+    let no_cluster = &["cluster support disabled", "LockClient::builder "];
+    says(
+        LockClient::builder_cluster([by_cluster]),
+        &server,
+        no_cluster,
+    );
+    let shared = SentinelDeployment::shared();
+    let urls: Vec<String> = shared.servers().iter().map(Server::url).collect();
+    let error = error_at_once(by_sentinels(&urls));
+    assert!(error.to_string().contains("is not a sentinel"), "{error}");
+    let unknown = LockClient::builder_sentinel(shared.sentinel_urls(), "hismaster");
+    let error = error_at_once(unknown);
+    assert!(error.to_string().contains("hismaster"), "{error}");
+    assert_eq!(setting::<()>(Err(error)), "master");
+    let (cluster, name) = (ClusterDeployment::shared(), "elsewhere");
+    let other = cluster.another_primary(cluster.slot_of(name));
+    let error = error_at_once_for(LockClient::builder(&other.url()), name);
+    assert!(said_by(&error, other).contains("builder_cluster"));
     // The other sentinel may be back later, so the call retries until its deadline.
-    let urls = [
-        server.url(),
-        format!("redis://127.0.0.1:{}", Port::reserve().number()),
-    ];
-    let client = by_sentinels(&urls).build().unwrap();
+    let closed = format!("redis://127.0.0.1:{}", Port::reserve().number());
+    let client = by_sentinels(&[server.url(), closed]).build().unwrap();
     let lock = client.reentrant_lock("mixed up");
     let error = lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
     assert!(error.to_string().contains("is not a sentinel"), "{error}");
-}
-
-#[test]
-fn servers_with_data_instead_of_sentinels_are_reported() {
-    let deployment = SentinelDeployment::shared();
-    let urls: Vec<String> = deployment.servers().iter().map(Server::url).collect();
-    let error = error_at_once(by_sentinels(&urls));
-    assert!(error.to_string().contains("is not a sentinel"), "{error}");
-}
-
-#[test]
-fn an_unknown_master_is_reported_at_once() {
-    let deployment = SentinelDeployment::shared();
-    let urls = deployment.sentinel_urls();
-    let error = error_at_once(LockClient::builder_sentinel(urls, "hismaster"));
-    assert!(error.to_string().contains("hismaster"), "{error}");
-    assert_eq!(setting::<()>(Err(error)), "master");
-}
-
-#[test]
-fn a_sentinel_instead_of_a_server_is_reported() {
-    let master = Server::start();
-    let sentinel = sentinel_of(&master, None);
-    let text = refusal(LockClient::builder(&sentinel.url()), &sentinel);
-    assert!(text.contains("builder_sentinel"), "{text}");
-    let text = refusal(LockClient::builder_cluster([sentinel.url()]), &sentinel);
-    assert!(text.contains("does not belong to a cluster"), "{text}");
-}
-
-#[test]
-fn a_server_without_cluster_mode_is_reported_at_once() {
-    let server = Server::start();
-    let text = refusal(LockClient::builder_cluster([server.url()]), &server);
-    assert!(text.contains("cluster support disabled"), "{text}");
-    assert!(text.contains("LockClient::builder "), "{text}");
-}
-
-#[test]
-fn a_cluster_node_instead_of_a_single_server_is_reported() {
-    let cluster = ClusterDeployment::shared();
-    let name = "elsewhere";
-    let other = cluster.another_primary(cluster.slot_of(name));
-    let error = error_at_once_for(LockClient::builder(&other.url()), name);
-    let text = said_by(&error, other);
-    assert!(text.contains("builder_cluster"), "{text}");
 }
 
 /// The message names the settings of the library, not those of the command.
@@ -255,34 +182,32 @@ fn a_wrong_login_at_one_server_is_reported_with_the_setting_to_change() {
 }
 
 #[test]
-fn a_wrong_login_at_the_master_is_reported_at_once() {
+fn a_wrong_login_at_the_master_or_the_sentinels_is_reported_at_once() {
     let master = Server::options().password("right").start();
-    let sentinel = sentinel_of(&master, None);
-    let by_sentinel = || by_sentinels(&[sentinel.url()]);
-    works(by_sentinel().credentials(None, "right"));
-    works(by_sentinel().credentials(Some("default"), "right"));
+    let open = sentinel_of(&master, None);
+    let closed = sentinel_of(&master, Some("theirs"));
+    let by = |sentinel: &Server, login: &str| {
+        by_sentinels(&[format!("redis://{login}{}", sentinel.address())])
+    };
+    works(by(&open, "").credentials(None, "right"));
+    works(by(&open, "").credentials(Some("default"), "right"));
+    works(by(&closed, ":theirs@").credentials(None, "right"));
     for builder in [
-        by_sentinel(),
-        by_sentinel().credentials(None, SECRET),
-        by_sentinel().credentials(Some("unknown"), "right"),
+        by(&open, ""),
+        by(&open, "").credentials(None, SECRET),
+        by(&open, "").credentials(Some("unknown"), "right"),
     ] {
         let text = refusal(builder, &master);
         assert!(text.contains("LockClientBuilder::credentials"), "{text}");
     }
     // The URLs of sentinels carry the password of the master.
-    let url = format!("redis://:{SECRET}@{}", sentinel.address());
-    let text = refusal(by_sentinels(&[url]), &sentinel);
-    assert!(text.contains("of the sentinels in their URLs"), "{text}");
-}
-
-#[test]
-fn a_wrong_login_at_the_sentinels_is_reported_at_once() {
-    let master = Server::options().password("right").start();
-    let sentinel = sentinel_of(&master, Some("theirs"));
-    works(by_sentinels(&[sentinel.url()]).credentials(None, "right"));
-    for login in ["", ":hunter2@", "unknown:theirs@"] {
-        let url = format!("redis://{login}{}", sentinel.address());
-        let text = refusal(by_sentinels(&[url]).credentials(None, "right"), &sentinel);
+    for (sentinel, login) in [
+        (&open, ":hunter2@"),
+        (&closed, ""),
+        (&closed, ":hunter2@"),
+        (&closed, "unknown:theirs@"),
+    ] {
+        let text = refusal(by(sentinel, login), sentinel);
         assert!(text.contains("of the sentinels in their URLs"), "{text}");
     }
 }
@@ -326,13 +251,8 @@ fn a_name_whose_keys_are_in_several_slots_is_refused_in_a_cluster() {
         ] {
             assert_eq!(field, "name", "{name}");
         }
-        assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+        assert_error!(lock.unlock(), NotHeld);
     }
     // Users put braces around a part of a name on purpose.
-    client
-        .reentrant_lock("{a}b")
-        .acquire()
-        .unwrap()
-        .unlock()
-        .unwrap();
+    take_and_release(&client.reentrant_lock("{a}b"));
 }

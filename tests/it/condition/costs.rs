@@ -4,11 +4,11 @@ use std::cell::Cell;
 use std::thread;
 use std::time::Instant;
 
-use super::{Place, await_waiting};
+use super::{Place, Stage, await_waiting};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, eventually, within};
 use crate::support::traffic::{self, Monitor};
-use crate::support::{builder, client, unique};
+use crate::support::{builder, unique};
 
 #[test]
 fn a_wait_costs_two_requests_and_a_notification_one() {
@@ -63,21 +63,19 @@ fn a_wait_costs_two_requests_and_a_notification_one() {
 #[ignore = "soak"]
 fn waiting_threads_of_a_client_share_their_renewals() {
     const THREADS: u32 = 20;
-    let server = Server::options().alone().start();
-    let client = client(&server.url());
-    let name = unique("condition");
-    let place = Place::of(&client, &name);
+    let stage = Stage::<1>::new();
+    let place = &stage.places[0];
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| place.wait());
         }
-        await_waiting(&server, &name, THREADS);
+        stage.await_waiting(THREADS);
         // From now on they are renewed together.
         thread::sleep(LEASE.get());
-        traffic::reset(&server);
+        traffic::reset(&stage.server);
         let start = Instant::now();
         thread::sleep(LEASE.get() * 2);
-        let sent = traffic::scripts(&server);
+        let sent = traffic::scripts(&stage.server);
         let periods = start.elapsed().as_secs_f64() / (LEASE.get() / 3).as_secs_f64();
         // Places that began at different times are not due together.
         assert!((sent as f64) < periods * 3.0, "{sent} requests");

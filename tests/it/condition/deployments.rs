@@ -7,8 +7,8 @@ use leasehold::{LockClient, LockClientBuilder};
 use super::{Place, await_waiting, waiting};
 use crate::support::deployment::{ClusterDeployment, Replicated, SentinelDeployment};
 use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, within};
-use crate::support::{builder, client, unique};
+use crate::support::timing::{LEASE, SOON, within};
+use crate::support::{builder, unique};
 
 /// Threads of two clients wait for another client, and are notified one after the other.
 fn notify_waiters<'a>(
@@ -74,82 +74,23 @@ fn with_replicas_that_confirm_locks() {
 /// The waiters and their notifications survive, or the waiters wake up.
 #[test]
 #[ignore = "soak"]
-fn while_an_operator_fails_over() {
+fn while_an_operator_fails_over_and_while_a_slot_migrates() {
     let cluster = ClusterDeployment::start();
-    let name = unique("condition");
-    let slot = cluster.slot_of(&name);
-    let fail_over = || {
-        cluster.fail_over(slot);
-    };
-    notify_waiters(&cluster_builder(&cluster), &name, fail_over, || {
-        cluster.primary_of(slot)
-    });
-}
-
-/// All waiting threads end, whichever writes were lost.
-#[test]
-#[ignore = "soak"]
-fn while_a_master_is_killed() {
-    let deployment = SentinelDeployment::start();
-    let urls = deployment.sentinel_urls();
-    let builder = LockClient::builder_sentinel(urls, deployment.master_name())
-        .watchdog_lease(LEASE.get() * 3);
-    let name = unique("condition");
-    let clients = [(); 2].map(|()| builder.clone().build().unwrap());
-    let [waiter, notifier] = clients.each_ref().map(|client| Place::of(client, &name));
-    thread::scope(|scope| {
-        let waits = scope.spawn(|| {
-            let guard = waiter.lock.acquire().unwrap();
-            let result = waiter.condition.wait();
-            drop(guard);
-            result
-        });
-        await_waiting(deployment.master(), &name, 1);
-        let old = deployment.kill_master();
-        deployment.await_new_master(old);
-        eventually("the lock", || {
-            let guard = notifier.lock.acquire();
-            let notified = guard.and_then(|guard| {
-                notifier.condition.notify_all()?;
-                guard.unlock()
-            });
-            notified.is_ok()
-        });
-        eventually("the waiter", || waits.is_finished());
-        println!("{:?}", waits.join().unwrap());
-    });
-}
-
-/// A waiter whose channel moves to another server.
-#[test]
-#[ignore = "soak"]
-fn while_a_slot_migrates() {
-    let cluster = ClusterDeployment::start();
-    let name = unique("condition");
-    let slot = cluster.slot_of(&name);
-    let migrate = || {
-        let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
-        migration.move_keys();
-        migration.end();
-    };
-    notify_waiters(&cluster_builder(&cluster), &name, migrate, || {
-        cluster.primary_of(slot)
-    });
-}
-
-#[test]
-fn names_with_braces_share_no_keys() {
-    let server = Server::start();
-    let client = client(&server.url());
-    for name in ["a", "{a}", "{a}:b", "a{b", "größe ☃"] {
-        let place = Place::of(&client, name);
-        thread::scope(|scope| {
-            let waiter = scope.spawn(|| place.wait());
-            await_waiting(&server, name, 1);
-            within(SLIP.get() * 2, name, || {
-                place.notify_one();
-                waiter.join().unwrap();
-            });
+    for migrates in [true, false] {
+        let name = unique("condition");
+        let slot = cluster.slot_of(&name);
+        let change = || match migrates {
+            true => {
+                let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
+                migration.move_keys();
+                migration.end();
+            }
+            false => {
+                cluster.fail_over(slot);
+            }
+        };
+        notify_waiters(&cluster_builder(&cluster), &name, change, || {
+            cluster.primary_of(slot)
         });
     }
 }

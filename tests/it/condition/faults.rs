@@ -2,13 +2,12 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use leasehold::{Error, LockClient};
-
-use super::{Place, await_waiting, keys, places, waiting};
+use super::{Place, Stage, await_waiting, keys, places, waiting};
 use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
+use crate::support::outcome::{assert_error, take_and_release};
 use crate::support::proxy::Fault;
-use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout, within};
 use crate::support::{builder, client, unique};
 
@@ -18,18 +17,56 @@ const FAULTS: [Fault; 3] = [
     Fault::SwallowRequest,
 ];
 
-pub fn proxied_client(proxied: &ProxiedServer) -> LockClient {
-    let builder = proxied.builder(SLIP.get());
-    builder.build().expect("the settings are valid")
+/// The same lock of a client behind a proxy, and of one without it.
+pub struct Proxied {
+    pub proxied: ProxiedServer,
+    pub name: String,
+    pub place: Place,
+    pub other: Place,
+}
+
+impl Proxied {
+    pub fn new() -> Self {
+        Self::with_lease(LEASE.get())
+    }
+
+    /// With ten leases, no place ends by its time during the test.
+    pub fn with_lease(lease: Duration) -> Self {
+        let (proxied, name) = (ProxiedServer::new(), unique("condition"));
+        let builder = proxied.builder(SLIP.get()).watchdog_lease(lease);
+        let ours = builder.build().expect("the settings are valid");
+        Self {
+            place: Place::of(&ours, &name),
+            other: Place::of(&proxied.rival(), &name),
+            proxied,
+            name,
+        }
+    }
+
+    pub fn waiting(&self) -> u32 {
+        waiting(&self.proxied.server, &self.name)
+    }
+
+    pub fn places(&self) -> u32 {
+        places(&self.proxied.server, &self.name)
+    }
+
+    #[track_caller]
+    pub fn await_waiting(&self, count: u32) {
+        await_waiting(&self.proxied.server, &self.name, count);
+    }
+
+    #[track_caller]
+    pub fn await_no_place(&self) {
+        within(LEASE.get(), "the end of the place", || {
+            eventually("no place", || self.places() == 0);
+        });
+    }
 }
 
 /// Two threads wait, and one notification is sent, by clients whose requests are lost once.
 #[test]
 fn one_lost_request_of_each_step_changes_nothing() {
-    let proxied = ProxiedServer::new();
-    let server = &proxied.server;
-    let ours = proxied_client(&proxied);
-    let theirs = proxied.rival();
     for script in [
         "condition_wait",
         "release",
@@ -38,32 +75,31 @@ fn one_lost_request_of_each_step_changes_nothing() {
         "condition_end",
     ] {
         for fault in FAULTS {
-            let name = unique("condition");
-            let [place, other] = [&ours, &theirs].map(|client| Place::of(client, &name));
+            let test = Proxied::new();
+            let lose = || test.proxied.fault_once(script, &fault);
             let woken = AtomicU32::new(0);
             let wait = |place: &Place| {
                 place.wait();
                 woken.fetch_add(1, Ordering::SeqCst);
             };
             thread::scope(|scope| {
-                let is_first = matches!(script, "condition_wait" | "release");
-                let lost = is_first.then(|| proxied.fault_once(script, &fault));
-                scope.spawn(|| wait(&place));
-                await_waiting(server, &name, 1);
-                eventually("the lock is free", || !other.lock.is_locked().unwrap());
-                scope.spawn(|| wait(&other));
-                await_waiting(server, &name, 2);
-                let lost = lost.unwrap_or_else(|| proxied.fault_once(script, &fault));
-                place.notify_one();
+                let lost = matches!(script, "condition_wait" | "release").then(lose);
+                scope.spawn(|| wait(&test.place));
+                test.await_waiting(1);
+                eventually("the lock is free", || !test.other.lock.is_locked().unwrap());
+                scope.spawn(|| wait(&test.other));
+                test.await_waiting(2);
+                let lost = lost.unwrap_or_else(lose);
+                test.place.notify_one();
                 eventually("one wakes", || woken.load(Ordering::SeqCst) == 1);
                 throughout(A_WHILE.get(), "one waits", || {
-                    (woken.load(Ordering::SeqCst), waiting(server, &name)) == (1, 1)
+                    (woken.load(Ordering::SeqCst), test.waiting()) == (1, 1)
                 });
                 assert!(lost.load(Ordering::SeqCst), "{script}: no request was sent");
-                proxied.proxy.clear_rules();
-                place.notify_one();
+                test.proxied.proxy.clear_rules();
+                test.place.notify_one();
             });
-            assert_eq!(places(server, &name), 0, "{fault:?} of {script}");
+            assert_eq!(test.places(), 0, "{fault:?} of {script}");
         }
     }
 }
@@ -71,18 +107,15 @@ fn one_lost_request_of_each_step_changes_nothing() {
 /// The lock stays held, and no place is left.
 #[test]
 fn a_wait_that_cannot_begin_leaves_the_lock_held() {
-    let proxied = ProxiedServer::new();
-    let client = proxied_client(&proxied);
     for fault in FAULTS {
-        let name = unique("condition");
-        let place = Place::of(&client, &name);
-        let guard = place.lock.acquire().unwrap();
-        proxied.fault_always("condition_wait", &fault);
-        let result = place.condition.wait_for(SOON.get());
+        let test = Proxied::new();
+        let guard = test.place.lock.acquire().unwrap();
+        test.proxied.fault_always("condition_wait", &fault);
+        let result = test.place.condition.wait_for(SOON.get());
         assert!(is_unavailable(&result), "{result:?}");
         guard.check().unwrap();
-        proxied.proxy.clear_rules();
-        eventually("no place is left", || places(&proxied.server, &name) == 0);
+        test.proxied.proxy.clear_rules();
+        eventually("no place is left", || test.places() == 0);
         guard.unlock().unwrap();
     }
 }
@@ -90,17 +123,13 @@ fn a_wait_that_cannot_begin_leaves_the_lock_held() {
 /// Without any message, a waiter learns of its notification from the renewal of its place.
 #[test]
 fn a_notification_without_messages_arrives_with_a_renewal() {
-    let proxied = ProxiedServer::new();
-    let ours = proxied_client(&proxied);
-    let name = unique("condition");
-    let place = Place::of(&ours, &name);
-    proxied.proxy.on_message(|_, _| false);
+    let test = Proxied::new();
+    test.proxied.proxy.on_message(|_, _| false);
     thread::scope(|scope| {
-        let waiter = scope.spawn(|| place.wait());
-        await_waiting(&proxied.server, &name, 1);
-        let other = Place::of(&proxied.rival(), &name);
+        let waiter = scope.spawn(|| test.place.wait());
+        test.await_waiting(1);
         within(LEASE.get() + SLIP.get(), "the wake-up", || {
-            other.notify_one();
+            test.other.notify_one();
             waiter.join().unwrap();
         });
     });
@@ -109,21 +138,20 @@ fn a_notification_without_messages_arrives_with_a_renewal() {
 /// All waiting threads wake up, which is a spurious wake-up.
 #[test]
 fn waiters_wake_up_when_redis_has_lost_the_keys() {
-    let server = Server::start();
-    let clients = [client(&server.url()), client(&server.url())];
+    let stage = Stage::<2>::new();
     for restart in [false, true] {
-        let name = unique("condition");
         thread::scope(|scope| {
             for number in 0..4 {
-                let place = Place::of(&clients[number % 2], &name);
-                scope.spawn(move || place.wait());
+                let place = &stage.places[number % 2];
+                scope.spawn(|| place.wait());
             }
-            await_waiting(&server, &name, 4);
-            let lock = clients[0].reentrant_lock(&name);
-            eventually("the lock is free", || !lock.is_locked().unwrap());
+            stage.await_waiting(4);
+            eventually("the lock is free", || {
+                !stage.places[0].lock.is_locked().unwrap()
+            });
             match restart {
-                true => server.restart_empty(),
-                false => server.ask::<()>(&redis::cmd("FLUSHALL")),
+                true => stage.server.restart_empty(),
+                false => stage.server.run("FLUSHALL"),
             }
         });
     }
@@ -132,18 +160,17 @@ fn waiters_wake_up_when_redis_has_lost_the_keys() {
 /// The places of all waiting threads of a client are renewed together.
 #[test]
 fn a_key_of_another_type_ends_no_wait_of_another_condition() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let names = [unique("condition"), unique("condition")];
-    let [broken, whole] = names.each_ref().map(|name| Place::of(&client, name));
+    let stage = Stage::<1>::new();
+    let (server, broken) = (&stage.server, &stage.places[0]);
+    let name = unique("condition");
+    let whole = Place::of(&broken.client, &name);
     thread::scope(|scope| {
         let ended = scope.spawn(|| broken.wait());
         let waiter = scope.spawn(|| whole.wait());
-        names
-            .iter()
-            .for_each(|name| await_waiting(&server, name, 1));
-        let key = &keys(&names[0])[1];
-        server.ask::<()>(redis::cmd("SET").arg(key).arg("text"));
+        stage.await_waiting(1);
+        await_waiting(server, &name, 1);
+        let key = &keys(&stage.name)[1];
+        server.run(&format!("SET {key} text"));
         ended.join().unwrap();
         throughout(LEASE.get() * 2, "the other waits", || !waiter.is_finished());
         whole.notify_one();
@@ -155,97 +182,95 @@ fn a_key_of_another_type_ends_no_wait_of_another_condition() {
 /// Its guards are not held any more, and another wait is refused.
 #[test]
 fn a_thread_that_cannot_acquire_the_lock_again_gets_an_error() {
-    let proxied = ProxiedServer::new();
-    let (ours, theirs) = (proxied_client(&proxied), proxied.rival());
-    let name = unique("condition");
-    let [place, other] = [&ours, &theirs].map(|client| Place::of(client, &name));
+    let test = Proxied::new();
+    let place = &test.place;
     thread::scope(|scope| {
         let waiter = scope.spawn(|| {
             let outer = place.lock.acquire().unwrap();
             place.lock.lock().unwrap();
             let result = place.condition.wait();
             assert!(is_unavailable(&result), "{result:?}");
-            assert!(matches!(outer.check(), Err(Error::NotHeld { .. })));
+            assert_error!(outer.check(), NotHeld);
             assert_eq!(place.lock.hold_count(), 0);
             for result in [place.lock.unlock(), place.condition.wait(), outer.unlock()] {
-                assert!(matches!(result, Err(Error::NotHeld { .. })), "{result:?}");
+                assert_error!(result, NotHeld);
             }
         });
-        await_waiting(&proxied.server, &name, 1);
-        let next = scope.spawn(|| other.wait());
-        await_waiting(&proxied.server, &name, 2);
-        proxied.fault_always("acquire", &Fault::SwallowRequest);
-        other.notify_one();
+        test.await_waiting(1);
+        let next = scope.spawn(|| test.other.wait());
+        test.await_waiting(2);
+        test.proxied.fault_always("acquire", &Fault::SwallowRequest);
+        test.other.notify_one();
         waiter.join().unwrap();
         // The notification that it could not take goes to the next thread.
         within(LEASE.get() * 2, "the next one", || next.join().unwrap());
-        proxied.proxy.clear_rules();
-        place.lock.acquire().unwrap().unlock().unwrap();
+        test.proxied.proxy.clear_rules();
+        take_and_release(&place.lock);
     });
 }
 
 /// A thread that is notified and cannot tell it keeps the lock. Its notification is not passed on.
 #[test]
 fn a_wait_ends_although_its_place_cannot_be_ended() {
-    let proxied = ProxiedServer::new();
-    // No place ends by its time.
-    let builder = proxied.builder(SLIP.get()).watchdog_lease(LEASE.get() * 10);
-    let (ours, theirs) = (builder.build().unwrap(), proxied.rival());
-    let name = unique("condition");
-    let [place, other] = [&ours, &theirs].map(|client| Place::of(client, &name));
+    let test = Proxied::with_lease(LEASE.get() * 10);
     thread::scope(|scope| {
-        let waiter = scope.spawn(|| place.wait());
-        await_waiting(&proxied.server, &name, 1);
-        scope.spawn(|| other.wait());
-        await_waiting(&proxied.server, &name, 2);
-        proxied.fault_always("condition_end", &Fault::SwallowRequest);
-        other.notify_one();
+        let waiter = scope.spawn(|| test.place.wait());
+        test.await_waiting(1);
+        scope.spawn(|| test.other.wait());
+        test.await_waiting(2);
+        test.proxied
+            .fault_always("condition_end", &Fault::SwallowRequest);
+        test.other.notify_one();
         waiter.join().unwrap();
-        proxied.proxy.clear_rules();
-        eventually("its end", || places(&proxied.server, &name) == 1);
-        throughout(A_WHILE.get(), "the other waits", || {
-            waiting(&proxied.server, &name) == 1
-        });
-        other.notify_one();
+        test.proxied.proxy.clear_rules();
+        eventually("its end", || test.places() == 1);
+        throughout(A_WHILE.get(), "the other waits", || test.waiting() == 1);
+        test.other.notify_one();
     });
 }
 
 /// Places are renewed, and waiters are notified. Only new waiters are refused.
 #[test]
 fn a_server_without_memory_keeps_its_waiters() {
-    let server = Server::start();
+    let stage = Stage::<2>::new();
+    let [there, here] = &stage.places;
     // Its place outlasts those of the others, which are renewed beside it.
-    let lasting = builder(&server.url()).watchdog_lease(LEASE.get() * 10);
-    let clients = [
-        client(&server.url()),
-        lasting.build().unwrap(),
-        client(&server.url()),
-    ];
-    let name = unique("condition");
-    let [there, beside, here] = clients.each_ref().map(|client| Place::of(client, &name));
-    let memory = |limit: &str| {
-        let mut config = redis::cmd("CONFIG");
-        server.ask::<()>(config.arg("SET").arg("maxmemory").arg(limit));
-    };
+    let lasting = builder(&stage.server.url()).watchdog_lease(LEASE.get() * 10);
+    let beside = Place::of(&lasting.build().unwrap(), &stage.name);
     thread::scope(|scope| {
         let waiter = scope.spawn(|| there.wait());
-        await_waiting(&server, &name, 1);
+        stage.await_waiting(1);
         let second = scope.spawn(|| beside.wait());
-        await_waiting(&server, &name, 2);
+        stage.await_waiting(2);
         let guard = here.lock.acquire().unwrap();
-        memory("1");
-        throughout(LEASE.get() * 2, "they wait", || {
-            waiting(&server, &name) == 2
-        });
-        let result = here.condition.wait();
-        assert!(matches!(result, Err(Error::Redis { .. })), "{result:?}");
+        stage.server.run("CONFIG SET maxmemory 1");
+        throughout(LEASE.get() * 2, "they wait", || stage.waiters().0 == 2);
+        assert_error!(here.condition.wait(), Redis);
         guard.check().unwrap();
         here.condition.notify_one().unwrap();
-        assert_eq!((waiting(&server, &name), places(&server, &name)), (1, 2));
-        memory("0");
+        assert_eq!(stage.waiters(), (1, 2));
+        stage.server.run("CONFIG SET maxmemory 0");
         here.condition.notify_one().unwrap();
         guard.unlock().unwrap();
         waiter.join().unwrap();
         second.join().unwrap();
     });
+}
+
+/// All keys of a condition are those of its lock.
+#[test]
+fn names_with_braces_share_no_keys() {
+    let stage = Stage::<1>::new();
+    let client = client(&stage.server.url());
+    for name in ["a", "{a}", "{a}:b", "a{b", "größe ☃"] {
+        let place = Place::of(&client, name);
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| place.wait());
+            await_waiting(&stage.server, name, 1);
+            within(SLIP.get() * 2, name, || {
+                place.notify_one();
+                waiter.join().unwrap();
+            });
+        });
+    }
 }

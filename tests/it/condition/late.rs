@@ -4,71 +4,62 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Lease};
+use leasehold::Lease;
 
-use super::faults::proxied_client;
-use super::{Place, await_waiting, places, waiting};
-use crate::faults::proxied_server::ProxiedServer;
+use super::Place;
+use super::faults::Proxied;
+use crate::support::outcome::assert_error;
 use crate::support::proxy::{Fault, Gate};
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
-use crate::support::unique;
+
+/// A client that keeps its place for ten leases, and lingers.
+fn lingering(linger: Duration) -> Proxied {
+    let mut test = Proxied::new();
+    let builder = test.proxied.builder(SLIP.get());
+    let builder = builder.watchdog_lease(LEASE.get() * 10).linger(linger);
+    test.place = Place::of(&builder.build().unwrap(), &test.name);
+    test
+}
 
 /// The request that begins a wait is executed after the wait. With a client that lingers, the lock
 /// has the same owner id then.
 #[test]
 fn a_late_copy_of_a_wait_takes_no_notification() {
-    let proxied = ProxiedServer::new();
-    let server = &proxied.server;
-    let mut view = proxied.view();
-    for lingers in [false, true] {
-        let builder = proxied.builder(SLIP.get()).watchdog_lease(LEASE.get() * 10);
-        let linger = if lingers {
-            LEASE.get() * 3
-        } else {
-            Duration::ZERO
-        };
-        let client = builder.linger(linger).build().unwrap();
-        let name = unique("condition");
-        let place = Place::of(&client, &name);
-        let guard = place.lock.acquire().unwrap();
-        let owner = view.holder(&name);
+    for linger in [Duration::ZERO, LEASE.get() * 3] {
+        let test = lingering(linger);
+        let mut view = test.proxied.view();
+        let guard = test.place.lock.acquire().unwrap();
+        let owner = view.holder(&test.name);
         let gate = Gate::new();
-        let late = proxied.fault_once("condition_wait", &Fault::HoldBack(gate.clone()));
-        assert!(!place.condition.wait_for(SLIP.get() * 2).unwrap());
+        let fault = Fault::HoldBack(gate.clone());
+        let late = test.proxied.fault_once("condition_wait", &fault);
+        assert!(!test.place.condition.wait_for(SLIP.get() * 2).unwrap());
         assert!(late.load(Ordering::SeqCst));
-        assert_eq!(view.holder(&name) == owner, lingers);
+        assert_eq!(view.holder(&test.name) == owner, !linger.is_zero());
         gate.open();
         eventually("the late copy", || gate.passed() > 0);
         // The request behind it ends the place.
-        within(LEASE.get(), "the end of the place", || {
-            eventually("no place", || places(server, &name) == 0);
-        });
-        throughout(A_WHILE.get(), "no place", || places(server, &name) == 0);
+        test.await_no_place();
+        throughout(A_WHILE.get(), "no place", || test.places() == 0);
         guard.unlock().unwrap();
-        proxied.proxy.clear_rules();
     }
 }
 
 /// The late copy makes a place after the wait. A notification of the place is passed on.
 #[test]
 fn a_late_copy_of_a_notified_wait_takes_no_notification() {
-    let proxied = ProxiedServer::new();
-    assert!((0..100).any(|_| late_copy_of_a_notified_wait(&proxied)));
+    assert!((0..100).any(|_| late_copy_of_a_notified_wait()));
 }
 
 /// Returns false if the lock had another owner id after the wait, with which the late copy makes no
 /// place: the thread was slow to take the idle grant.
-fn late_copy_of_a_notified_wait(proxied: &ProxiedServer) -> bool {
-    let server = &proxied.server;
-    // No place ends by its time.
-    let builder = proxied.builder(SLIP.get()).watchdog_lease(LEASE.get() * 10);
-    let client = builder.linger(LEASE.get() * 3).build().unwrap();
-    let name = unique("condition");
-    let place = Place::of(&client, &name);
+fn late_copy_of_a_notified_wait() -> bool {
+    let test = lingering(LEASE.get() * 3);
+    let place = &test.place;
     let [copy, end] = [Gate::new(), Gate::new()];
     let gates = [copy.clone(), end.clone()];
     let mut connection = None;
-    proxied.proxy.on_request(move |request| {
+    test.proxied.proxy.on_request(move |request| {
         if request.runs("condition_wait") && connection.is_none() {
             connection = Some(request.connection);
             Fault::HoldBack(gates[0].clone())
@@ -80,29 +71,29 @@ fn late_copy_of_a_notified_wait(proxied: &ProxiedServer) -> bool {
     });
     thread::scope(|scope| {
         let waiter = scope.spawn(|| {
-            let mut view = proxied.view();
+            let mut view = test.proxied.view();
             let guard = place.lock.acquire().unwrap();
-            let owner = view.holder(&name);
+            let owner = view.holder(&test.name);
             assert!(place.condition.wait_for(SOON.get()).unwrap());
-            assert_eq!((copy.held(), places(server, &name)), (1, 0));
-            let is_same = view.holder(&name) == owner;
+            assert_eq!((copy.held(), test.places()), (1, 0));
+            let is_same = view.holder(&test.name) == owner;
             copy.open();
             if is_same {
-                eventually("the late copy", || waiting(server, &name) == 1);
+                eventually("the late copy", || test.waiting() == 1);
             }
             guard.unlock().unwrap();
             is_same
         });
-        await_waiting(server, &name, 1);
+        test.await_waiting(1);
         place.notify_one();
         if !waiter.join().unwrap() {
             end.open();
             return false;
         }
         let next = scope.spawn(|| place.wait());
-        await_waiting(server, &name, 2);
+        test.await_waiting(2);
         place.notify_one();
-        assert_eq!(waiting(server, &name), 1);
+        assert_eq!(test.waiting(), 1);
         end.open();
         within(LEASE.get(), "the notification", || next.join().unwrap());
         true
@@ -112,14 +103,11 @@ fn late_copy_of_a_notified_wait(proxied: &ProxiedServer) -> bool {
 /// The first copy makes a place. The second finds that the lock is gone.
 #[test]
 fn a_wait_that_finds_its_lock_lost_leaves_no_place() {
-    let proxied = ProxiedServer::new();
-    let builder = proxied.builder(SLIP.get()).watchdog_lease(LEASE.get() * 10);
-    let name = unique("condition");
-    let place = Place::of(&builder.build().unwrap(), &name);
-    let guard = place.lock.acquire().unwrap();
-    let (mut copies, mut view) = (0, proxied.view());
-    let lock = name.clone();
-    proxied.proxy.on_request(move |request| {
+    let test = Proxied::with_lease(LEASE.get() * 10);
+    let guard = test.place.lock.acquire().unwrap();
+    let (mut copies, mut view) = (0, test.proxied.view());
+    let lock = test.name.clone();
+    test.proxied.proxy.on_request(move |request| {
         copies += u32::from(request.runs("condition_wait"));
         match (request.runs("condition_wait"), copies) {
             (true, 1) => return Fault::SwallowReply,
@@ -128,87 +116,65 @@ fn a_wait_that_finds_its_lock_lost_leaves_no_place() {
         }
         Fault::Pass
     });
-    let result = place.condition.wait_for(SOON.get());
-    assert!(matches!(result, Err(Error::Lost { .. })), "{result:?}");
-    within(LEASE.get(), "the end of the place", || {
-        eventually("no place", || places(&proxied.server, &name) == 0);
-    });
+    assert_error!(test.place.condition.wait_for(SOON.get()), Lost);
+    test.await_no_place();
     assert!(guard.check().is_err());
 }
 
-/// The second copy of a notification arrives while another thread waits.
+/// The second copy of a notification arrives while another thread waits: late, or as a repetition
+/// after a short lease. Redis knows the call for longer than copies of it are sent.
 #[test]
-fn a_late_copy_of_a_notification_wakes_no_second_thread() {
-    let proxied = ProxiedServer::new();
-    let server = &proxied.server;
-    let (ours, theirs) = (proxied_client(&proxied), proxied.rival());
-    let name = unique("condition");
-    let [place, other] = [&ours, &theirs].map(|client| Place::of(client, &name));
-    thread::scope(|scope| {
-        let waiters = [scope.spawn(|| other.wait()), scope.spawn(|| other.wait())];
-        await_waiting(server, &name, 2);
-        let guard = place.lock.acquire().unwrap();
-        let gate = proxied.hold_back_once("condition_notify");
-        place.condition.notify_one().unwrap();
-        assert_eq!(waiting(server, &name), 1);
-        gate.open();
-        eventually("the late copy", || gate.passed() > 0);
-        throughout(A_WHILE.get(), "one waits", || waiting(server, &name) == 1);
-        guard.unlock().unwrap();
-        eventually("one wakes", || {
-            waiters.iter().filter(|w| w.is_finished()).count() == 1
+fn a_second_copy_of_a_notification_wakes_no_second_thread() {
+    for is_late in [true, false] {
+        let lease = if is_late { LEASE.get() } else { millis(20) };
+        let test = Proxied::with_lease(lease);
+        let (place, other) = (&test.place, &test.other);
+        thread::scope(|scope| {
+            let waiters = [scope.spawn(|| other.wait()), scope.spawn(|| other.wait())];
+            test.await_waiting(2);
+            let lease = Lease::fixed(SOON.get());
+            let guard = place.lock.acquire_with(lease).unwrap();
+            let gate = Gate::new();
+            let fault = match is_late {
+                true => Fault::HoldBack(gate.clone()),
+                false => Fault::SwallowReply,
+            };
+            test.proxied.fault_once("condition_notify", &fault);
+            place.condition.notify_one().unwrap();
+            assert_eq!(test.waiting(), 1);
+            gate.open();
+            eventually("the late copy", || !is_late || gate.passed() > 0);
+            throughout(A_WHILE.get(), "one waits", || test.waiting() == 1);
+            guard.unlock().unwrap();
+            eventually("one wakes", || {
+                waiters.iter().filter(|w| w.is_finished()).count() == 1
+            });
+            other.notify_one();
         });
-        place.notify_one();
-    });
-}
-
-/// Redis knows the call for longer than copies of it are sent, also with a short lease.
-#[test]
-fn a_second_copy_of_a_notification_wakes_no_second_thread_after_a_short_lease() {
-    let proxied = ProxiedServer::new();
-    let server = &proxied.server;
-    let builder = proxied.builder(SLIP.get()).watchdog_lease(millis(20));
-    let (ours, theirs) = (builder.build().unwrap(), proxied.rival());
-    let name = unique("condition");
-    let [place, other] = [&ours, &theirs].map(|client| Place::of(client, &name));
-    thread::scope(|scope| {
-        scope.spawn(|| other.wait());
-        scope.spawn(|| other.wait());
-        await_waiting(server, &name, 2);
-        let guard = place.lock.acquire_with(Lease::fixed(SOON.get())).unwrap();
-        proxied.fault_once("condition_notify", &Fault::SwallowReply);
-        place.condition.notify_one().unwrap();
-        assert_eq!(waiting(server, &name), 1);
-        place.condition.notify_one().unwrap();
-        guard.unlock().unwrap();
-    });
+    }
 }
 
 /// Its old place, which is ended in the background, passes the notification on to its new one.
 #[test]
 fn a_thread_that_waits_again_is_notified_although_its_old_place_was_not_ended() {
-    let proxied = ProxiedServer::new();
-    // No place ends by its time.
-    let builder = proxied.builder(SLIP.get()).watchdog_lease(LEASE.get() * 10);
-    let (ours, theirs) = (builder.build().unwrap(), proxied.rival());
-    let name = unique("condition");
-    let [place, other] = [&ours, &theirs].map(|client| Place::of(client, &name));
+    let test = Proxied::with_lease(LEASE.get() * 10);
     thread::scope(|scope| {
         let waiter = scope.spawn(|| {
-            let guard = place.lock.acquire().unwrap();
-            proxied.fault_always("condition_end", &Fault::SwallowRequest);
-            assert!(place.condition.wait_for(A_WHILE.get()).unwrap());
-            assert_eq!(waiting(&proxied.server, &name), 1);
+            let guard = test.place.lock.acquire().unwrap();
+            let fault = Fault::SwallowRequest;
+            test.proxied.fault_always("condition_end", &fault);
+            assert!(test.place.condition.wait_for(A_WHILE.get()).unwrap());
+            assert_eq!(test.waiting(), 1);
             guard.unlock().unwrap();
-            place.wait();
+            test.place.wait();
         });
-        await_waiting(&proxied.server, &name, 2);
-        other.notify_one();
-        assert_eq!(waiting(&proxied.server, &name), 1);
-        proxied.proxy.clear_rules();
+        test.await_waiting(2);
+        test.other.notify_one();
+        assert_eq!(test.waiting(), 1);
+        test.proxied.proxy.clear_rules();
         within(LEASE.get() * 3, "the notification", || {
             waiter.join().unwrap();
         });
-        eventually("no place", || places(&proxied.server, &name) == 0);
+        eventually("no place", || test.places() == 0);
     });
 }

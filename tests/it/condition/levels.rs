@@ -3,12 +3,12 @@
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Lease, LostReason};
+use leasehold::{Lease, LostReason};
 
-use super::{Place, await_waiting};
-use crate::support::server::Server;
+use super::{Place, Stage};
+use crate::support::on_another_thread;
+use crate::support::outcome::{assert_error, take_and_release};
 use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, throughout};
-use crate::support::{client, on_another_thread, unique};
 
 /// A wait that ends by its time, with the lock.
 fn wait(place: &Place) {
@@ -17,20 +17,18 @@ fn wait(place: &Place) {
 
 #[test]
 fn all_levels_are_released_and_restored() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let name = unique("condition");
-    let place = Place::of(&client, &name);
+    let stage = Stage::<1>::new();
+    let place = &stage.places[0];
     let outer = place.lock.acquire().unwrap();
     place.lock.lock().unwrap();
     let inner = place.lock.acquire().unwrap();
     thread::scope(|scope| {
-        let (outer, inner, server, place, name) = (&outer, &inner, &server, &place, &name);
+        let (outer, inner, stage) = (&outer, &inner, &stage);
         scope.spawn(move || {
-            await_waiting(server, name, 1);
+            stage.await_waiting(1);
             let guard = place.lock.acquire().unwrap();
             for waiting in [outer, inner] {
-                assert!(matches!(waiting.check(), Err(Error::NotHeld { .. })));
+                assert_error!(waiting.check(), NotHeld);
                 assert!(waiting.lost().is_empty() && !waiting.is_lost());
                 assert_eq!(waiting.remaining(), Duration::ZERO);
             }
@@ -44,14 +42,12 @@ fn all_levels_are_released_and_restored() {
         assert!(guard.remaining() > LEASE.get() / 2);
     }
     assert_eq!(place.lock.hold_count(), 3);
-    let count = || client.inspect(&name).unwrap().hold_count;
-    eventually("the count in Redis", || count() == 3);
+    eventually("the count in Redis", || {
+        place.client.inspect(&stage.name).unwrap().hold_count == 3
+    });
     place.lock.unlock().unwrap();
-    let result = place.lock.unlock();
-    assert!(
-        matches!(result, Err(Error::NotHeld { .. })),
-        "guards have the others"
-    );
+    // Guards have the others.
+    assert_error!(place.lock.unlock(), NotHeld);
     inner.unlock().unwrap();
     outer.check().unwrap();
     assert!(!on_another_thread(|| place.lock.try_lock(Duration::ZERO, Lease::RENEWED)).unwrap());
@@ -62,88 +58,75 @@ fn all_levels_are_released_and_restored() {
 /// The renewed lease of the outer level is renewed again, the fixed one of the inner level ends.
 #[test]
 fn the_leases_are_those_of_the_levels() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let place = Place::of(&client, &unique("condition"));
-    let long = place
-        .lock
-        .acquire_with(Lease::fixed(LEASE.get() * 60))
-        .unwrap();
-    wait(&place);
+    let stage = Stage::<1>::new();
+    let place = &stage.places[0];
+    let fixed = |lease| place.lock.acquire_with(Lease::fixed(lease)).unwrap();
+    let long = fixed(LEASE.get() * 60);
+    wait(place);
     assert!(long.remaining() > LEASE.get() * 50);
     long.unlock().unwrap();
-
     let renewed = place.lock.acquire().unwrap();
-    wait(&place);
+    wait(place);
     throughout(LEASE.get() * 2, "it is renewed", || renewed.check().is_ok());
     renewed.unlock().unwrap();
-
-    let fixed = place.lock.acquire_with(Lease::fixed(LEASE.get())).unwrap();
-    wait(&place);
-    let reason = fixed.lost().recv_timeout(LEASE.get() * 2);
+    let short = fixed(LEASE.get());
+    wait(place);
+    let reason = short.lost().recv_timeout(LEASE.get() * 2);
     assert_eq!(reason, Ok(LostReason::Expired));
-    assert!(matches!(fixed.unlock(), Err(Error::Lost { .. })));
+    assert_error!(short.unlock(), Lost);
 }
 
 #[test]
 fn a_loss_after_a_wait_is_told_to_the_receivers_from_before() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let name = unique("condition");
-    let place = Place::of(&client, &name);
-    let outer = place.lock.acquire().unwrap();
-    let inner = place.lock.acquire().unwrap();
+    let stage = Stage::<1>::new();
+    let place = &stage.places[0];
+    let [outer, inner] = [(); 2].map(|()| place.lock.acquire().unwrap());
     let lost = outer.lost().clone();
     for _ in 0..3 {
-        wait(&place);
+        wait(place);
     }
     assert!(lost.is_empty());
-    client.force_unlock(&name).unwrap();
+    place.client.force_unlock(&stage.name).unwrap();
     assert_eq!(lost.recv_timeout(SOON.get()), Ok(LostReason::Deleted));
     for guard in [inner, outer] {
-        assert!(matches!(guard.check(), Err(Error::Lost { .. })));
-        assert!(matches!(place.lock.lock(), Err(Error::Lost { .. })));
-        assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
+        assert_error!(guard.check(), Lost);
+        assert_error!(place.lock.lock(), Lost);
+        assert_error!(guard.unlock(), Lost);
     }
-    place.lock.acquire().unwrap().unlock().unwrap();
+    take_and_release(&place.lock);
 }
 
 #[test]
 fn a_lost_lock_is_not_waited_for() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let name = unique("condition");
-    let place = Place::of(&client, &name);
+    let stage = Stage::<1>::new();
+    let place = &stage.places[0];
     for notify in [false, true] {
         let guard = place.lock.acquire().unwrap();
         place.lock.lock().unwrap();
-        server.ask::<()>(redis::cmd("DEL").arg(&name));
+        stage.server.run(&format!("DEL {}", stage.name));
         // The process does not know it yet.
         guard.check().unwrap();
         let result = match notify {
             true => place.condition.notify_one(),
             false => place.condition.wait(),
         };
-        assert!(matches!(result, Err(Error::Lost { .. })), "{result:?}");
+        assert_error!(result, Lost);
         assert!(guard.is_lost());
-        assert!(matches!(place.lock.unlock(), Err(Error::Lost { .. })));
-        assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
-        place.lock.acquire().unwrap().unlock().unwrap();
+        assert_error!(place.lock.unlock(), Lost);
+        assert_error!(guard.unlock(), Lost);
+        take_and_release(&place.lock);
     }
 }
 
 #[test]
 fn a_lock_that_is_unlocked_after_a_time_is_free_during_a_wait() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let name = unique("condition");
-    let place = Place::of(&client, &name);
-    let outer = place.lock.acquire().unwrap();
-    let inner = place.lock.acquire().unwrap();
+    let stage = Stage::<1>::new();
+    let place = &stage.places[0];
+    let [outer, inner] = [(); 2].map(|()| place.lock.acquire().unwrap());
     inner.unlock_after(SOON.get() * 6).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| {
-            await_waiting(&server, &name, 1);
+            stage.await_waiting(1);
             place.notify_one();
         });
         assert!(place.condition.wait_for(SOON.get()).unwrap());

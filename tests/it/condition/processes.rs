@@ -25,19 +25,6 @@ fn start(server: &Server, name: &str, before: u32) -> Process {
     process
 }
 
-#[test]
-fn processes_take_turns_in_waiting() {
-    let server = Server::start();
-    let name = unique("condition");
-    let place = Place::of(&client(&server.url()), &name);
-    let [first, second] = [0, 1].map(|before| start(&server, &name, before));
-    place.notify_one();
-    assert_eq!(first.read_line(), "woken");
-    assert_eq!(super::waiting(&server, &name), 1);
-    place.notify_one();
-    assert_eq!(second.read_line(), "woken");
-}
-
 /// It is killed before it has the lock again.
 #[test]
 fn the_notification_of_a_killed_process_goes_to_the_next_within_seconds() {

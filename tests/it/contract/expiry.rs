@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Lease, LostReason};
 
 use super::Stage;
+use crate::support::assert_matches;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, within};
 
 fn is_expired(result: leasehold::Result<()>) -> bool {
@@ -134,7 +135,7 @@ pub fn an_expired_holder_does_not_release_the_hold_of_another_client(stage: &Sta
     let held = stage.holders();
     assert!(is_expired(stale.unlock()), "inner level");
     assert!(is_expired(stale.unlock()), "outer level");
-    assert!(matches!(stale.unlock(), Err(Error::NotHeld { .. })));
+    assert_matches!(stale.unlock(), Err(Error::NotHeld { .. }));
     assert_eq!(stage.holders(), held);
     assert_eq!(next.hold_count(), 1);
     next.unlock().unwrap();
@@ -152,6 +153,6 @@ pub fn an_expired_holder_does_not_release_the_hold_of_another_thread(stage: &Sta
     let held = stage.holders();
     drop(guard);
     assert_eq!(stage.holders(), held);
-    assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+    assert_matches!(lock.unlock(), Err(Error::NotHeld { .. }));
     assert_eq!(stage.holders(), held);
 }

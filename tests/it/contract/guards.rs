@@ -9,6 +9,7 @@ use leasehold::{Error, Lease, LockGuard, LostReason};
 
 use super::Stage;
 use crate::support::timing::{A_WHILE, LEASE, eventually, millis, throughout};
+use crate::support::{assert_matches, pair};
 
 pub fn a_dropped_guard_unlocks(stage: &Stage) {
     let lock = stage.lock();
@@ -22,7 +23,7 @@ pub fn a_dropped_guard_unlocks(stage: &Stage) {
 pub fn an_unlocked_guard_does_not_unlock_again_on_drop(stage: &Stage) {
     let lock = stage.lock();
     lock.lock().unwrap();
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&*lock);
     assert_eq!(lock.hold_count(), 1, "unlocked once");
     lock.unlock().unwrap();
     assert_eq!((lock.hold_count(), stage.count()), (0, 0));
@@ -73,9 +74,9 @@ pub fn an_unlock_under_a_guard_of_a_lost_lock_is_refused(stage: &Stage) {
     stage.delete();
     eventually("the loss to be known", || guard.is_lost());
     is_refused(lock.unlock(), stage);
-    assert!(matches!(lock.lock(), Err(Error::Lost { .. })));
+    assert_matches!(lock.lock(), Err(Error::Lost { .. }));
     drop(guard);
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&*lock);
 }
 
 pub fn a_panic_unlocks(stage: &Stage) {
@@ -103,7 +104,7 @@ pub fn a_guard_of_a_lost_lock_can_be_dropped(stage: &Stage) {
         resume_unwind(Box::new("on purpose"));
     }));
     assert_eq!(result.unwrap_err().downcast_ref(), Some(&"on purpose"));
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&*lock);
 }
 
 /// The guard is dropped when other thread-locals may be gone.
@@ -134,7 +135,7 @@ pub fn a_forgotten_guard_keeps_the_lock(stage: &Stage) {
     stage.delete();
     eventually("the loss to be known", || lock.hold_count() == 0);
     is_refused(lock.unlock(), stage);
-    other.acquire().unwrap().unlock().unwrap();
+    pair(&*other);
 }
 
 pub fn a_lease_can_be_extended(stage: &Stage) {
@@ -163,15 +164,12 @@ pub fn a_lost_lock_cannot_be_extended(stage: &Stage) {
     let guard = lock.acquire().unwrap();
     stage.delete();
     let extended = guard.extend(LEASE.get());
-    assert!(
-        matches!(
-            extended,
-            Err(Error::Lost {
-                reason: LostReason::Deleted,
-                ..
-            })
-        ),
-        "{extended:?}"
+    assert_matches!(
+        extended,
+        Err(Error::Lost {
+            reason: LostReason::Deleted,
+            ..
+        })
     );
     assert!(guard.is_lost());
     assert_eq!(stage.count(), 0);

@@ -10,6 +10,7 @@ use leasehold::{Error, Interrupt, Lease, Lock, LockGuard, LostReason};
 use super::{Clients, Stage};
 use crate::support::process::Task;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, eventually_some, throughout, within};
+use crate::support::{assert_matches, pair};
 
 /// A thread of this client gives the lock to another one, which runs `then`. Returns its result,
 /// and where the first thread would be notified of a loss.
@@ -30,7 +31,7 @@ fn hand_over<T: Send>(
             let guard = lock.acquire().unwrap();
             let lost = guard.lost().clone();
             guard.unlock().unwrap();
-            assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+            assert_matches!(lock.unlock(), Err(Error::NotHeld { .. }));
             assert_eq!(lock.hold_count(), 0);
             goes.send(()).unwrap();
             lost
@@ -75,7 +76,7 @@ pub fn a_handed_over_lock_is_held(stage: &Stage) {
         assert_eq!((lock.hold_count(), stage.count()), (0, 0));
     });
     assert!(lost.recv().is_err(), "nothing was lost");
-    other.acquire().unwrap().unlock().unwrap();
+    pair(&*other);
 }
 
 pub fn a_handed_over_lock_is_renewed(stage: &Stage) {
@@ -110,7 +111,7 @@ pub fn the_loss_of_a_handed_over_lock_is_reported(stage: &Stage) {
         assert!(is_lost(guard.unlock()));
     });
     assert!(lost.recv().is_err(), "it had no lock to lose");
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&*lock);
 }
 
 const ROUNDS: u32 = 150;

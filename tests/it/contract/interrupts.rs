@@ -7,6 +7,7 @@ use leasehold::{Error, Interrupt, Lease, Lock, Result};
 
 use super::Stage;
 use crate::support::timing::{A_WHILE, SLIP, SOON, throughout, within};
+use crate::support::{assert_matches, long};
 
 type Take = fn(&dyn Lock, &Interrupt) -> Result<()>;
 
@@ -31,7 +32,7 @@ fn is_interrupted(stage: &Stage, holder: &dyn Lock, waiter: &dyn Lock) {
 }
 
 fn one_way_is_interrupted(stage: &Stage, holder: &dyn Lock, waiter: &dyn Lock, take: Take) {
-    holder.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
+    holder.lock_with(long()).unwrap();
     let held = stage.holders();
     let interrupt = Interrupt::new();
     thread::scope(|scope| {
@@ -73,11 +74,11 @@ pub fn an_interrupt_before_the_call_is_not_lost(stage: &Stage) {
     interrupt.interrupt();
     for _ in 0..2 {
         let result = lock.lock_interruptibly(Lease::RENEWED, &interrupt);
-        assert!(matches!(result, Err(Error::Interrupted { .. })));
+        assert_matches!(result, Err(Error::Interrupted { .. }));
         let result = lock.acquire_interruptibly(Lease::RENEWED, &interrupt);
-        assert!(matches!(result, Err(Error::Interrupted { .. })));
+        assert_matches!(result, Err(Error::Interrupted { .. }));
         let result = lock.try_acquire_interruptibly(SOON.get(), Lease::RENEWED, &interrupt);
-        assert!(matches!(result, Err(Error::Interrupted { .. })));
+        assert_matches!(result, Err(Error::Interrupted { .. }));
         assert_eq!((lock.hold_count(), stage.count()), (0, 0));
     }
 }
@@ -113,10 +114,7 @@ pub fn threads_behind_an_interrupted_thread_get_the_lock(stage: &Stage) {
         interrupt.interrupt();
         lock.unlock().unwrap();
         let interrupted = first.join().unwrap();
-        assert!(
-            matches!(interrupted, Err(Error::Interrupted { .. })),
-            "{interrupted:?}"
-        );
+        assert_matches!(interrupted, Err(Error::Interrupted { .. }));
         second.join().unwrap().unwrap();
     });
     assert_eq!(stage.count(), 0);

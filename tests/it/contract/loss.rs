@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Lease, LostReason};
 
 use super::Stage;
-use crate::support::on_another_thread;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout};
+use crate::support::{assert_matches, on_another_thread};
 
 const OTHER_OWNER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
 
@@ -80,7 +80,7 @@ pub fn a_lost_lock_must_be_unlocked_before_it_is_acquired_again(stage: &Stage) {
             "once for each level"
         );
     }
-    assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+    assert_matches!(lock.unlock(), Err(Error::NotHeld { .. }));
 
     lock.lock().unwrap();
     assert_eq!((lock.hold_count(), stage.count()), (1, 1));

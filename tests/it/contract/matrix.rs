@@ -24,12 +24,12 @@ macro_rules! group {
     } };
     (waiting $stage:tt) => { tests! { $stage waiting:
         a_local_thread_gets_the_lock_on_release [another_client_gets_the_lock_on_release]
-        a_local_thread_gets_the_lock_within_its_wait another_client_gets_the_lock_within_its_wait
-        an_unlimited_wait_is_possible [every_thread_gets_the_lock]
+        [every_thread_gets_the_lock]
     } };
     (wake_up_cost $stage:tt) => { tests! { $stage wake_up_cost:
-        [a_wake_up_is_fast_and_needs_few_commands]
+        an_uncontended_pair_is_two_commands [a_wake_up_is_fast_and_needs_few_commands]
     } };
+    (pair_cost $stage:tt) => { tests! { $stage wake_up_cost: an_uncontended_pair_is_two_commands } };
     (expiry $stage:tt) => { tests! { $stage expiry:
         [the_time_to_live_is_the_lease] a_waiting_client_gets_the_lock_when_a_fixed_lease_ends
         a_waiting_local_thread_gets_the_lock_when_a_fixed_lease_ends a_fixed_lease_is_not_renewed
@@ -208,3 +208,5 @@ combination! { reentrant_in_own_server: whole Reentrant in OwnServer, wake_up_co
 combination! { write_in_own_server: whole Write in OwnServer, wake_up_cost }
 combination! { fair_in_own_server: whole Fair in OwnServer, wake_up_cost }
 combination! { multi_in_own_server: whole Multi in OwnServer, wake_up_cost }
+combination! { read_in_own_server: whole Read in OwnServer, pair_cost }
+combination! { fenced_in_own_server: whole Fenced in OwnServer, pair_cost }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold::{Error, Lease, LostReason};
 
 use super::Stage;
+use crate::support::assert_matches;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, eventually, millis, throughout};
 
 pub fn a_nested_lease_never_shortens(stage: &Stage) {
@@ -62,15 +63,12 @@ pub fn an_inner_renewal_lasts_as_long_as_its_level(stage: &Stage) {
     assert_eq!(lock.hold_count(), 1);
     eventually("the end of the outer lease", || lock.hold_count() == 0);
     let lost = lock.unlock();
-    assert!(
-        matches!(
-            lost,
-            Err(Error::Lost {
-                reason: LostReason::Expired,
-                ..
-            })
-        ),
-        "{lost:?}"
+    assert_matches!(
+        lost,
+        Err(Error::Lost {
+            reason: LostReason::Expired,
+            ..
+        })
     );
 }
 

@@ -7,7 +7,8 @@ use crossbeam_channel::Receiver;
 use leasehold::{Error, Lease, LockEvent, LostReason};
 
 use super::Stage;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::timing::{A_WHILE, LEASE, SLIP, eventually, millis, throughout, within};
+use crate::support::{assert_matches, long, pair};
 
 pub fn inspect_reports_the_state_in_redis(stage: &Stage) {
     let (client, operator) = (stage.client(), stage.client());
@@ -34,7 +35,7 @@ pub fn inspect_reports_the_state_in_redis(stage: &Stage) {
 
 pub fn force_unlock_releases_the_lock_and_wakes_waiters(stage: &Stage) {
     let (holder, waiter, operator) = (stage.lock(), stage.lock(), stage.client());
-    holder.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
+    holder.lock_with(long()).unwrap();
     thread::scope(|scope| {
         let waiting = scope.spawn(|| {
             waiter.lock().unwrap();
@@ -50,7 +51,7 @@ pub fn force_unlock_releases_the_lock_and_wakes_waiters(stage: &Stage) {
         !operator.force_unlock(stage.name()).unwrap(),
         "no client holds it"
     );
-    assert!(matches!(holder.unlock(), Err(Error::Lost { .. })));
+    assert_matches!(holder.unlock(), Err(Error::Lost { .. }));
 }
 
 /// Its own client knows at once, another client at its next renewal.
@@ -103,7 +104,7 @@ pub fn a_loss_is_an_event(stage: &Stage) {
     let client = stage.client();
     let events = [client.events(), client.events()];
     let lock = stage.lock_of(&client);
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&*lock);
     let guard = lock.acquire().unwrap();
     stage.delete();
     eventually("the loss to be known", || guard.is_lost());
@@ -136,13 +137,13 @@ pub fn a_late_release_is_an_event(stage: &Stage) {
         .to_owned();
     stage.run_command(&persist);
     eventually("the end of the lease", || !lock.is_held_by_current_thread());
-    assert!(matches!(
+    assert_matches!(
         lock.unlock(),
         Err(Error::Lost {
             reason: LostReason::Expired,
             ..
         })
-    ));
+    );
     assert_eq!(stage.count(), 0, "the lease was released");
     let late = events.try_iter().any(
         |event| matches!(event, LockEvent::ReleasedLate { lock, .. } if *lock == *stage.name()),

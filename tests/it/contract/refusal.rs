@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold::{Error, Interrupt, Lease, Lock, Result};
 
 use super::Stage;
+use crate::support::assert_matches;
 use crate::support::timing::{A_WHILE, SOON};
 
 /// Every call that asks Redis for a lock that no client holds.
@@ -49,7 +50,7 @@ pub fn a_key_of_another_type_is_not_changed(stage: &Stage) {
             matches!(&result, Err(Error::WrongType { lock, .. }) if lock == stage.name());
         assert!(is_expected, "{call}: {result:?}");
     }
-    assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+    assert_matches!(lock.unlock(), Err(Error::NotHeld { .. }));
     let (kept, lives): (String, i64) = redis::pipe()
         .cmd("GET")
         .arg(stage.key())
@@ -75,10 +76,7 @@ pub fn a_lease_outside_its_bounds_is_refused(stage: &Stage) {
         }
         let guard = lock.acquire().unwrap();
         let extended = guard.extend(bad);
-        assert!(
-            matches!(&extended, Err(Error::Config { field: "lease", .. })),
-            "{extended:?}"
-        );
+        assert_matches!(extended, Err(Error::Config { field: "lease", .. }));
         guard.unlock().unwrap();
     }
     assert_eq!(stage.count(), 0);
@@ -93,7 +91,7 @@ pub fn a_lease_at_its_bounds_is_accepted(stage: &Stage) {
     // A lease of one millisecond ends before the test can look.
     let shortest = Lease::fixed(Duration::from_millis(1));
     match lock.try_lock(A_WHILE.get(), shortest) {
-        Ok(true) => assert!(matches!(lock.unlock(), Ok(()) | Err(Error::Lost { .. }))),
+        Ok(true) => assert_matches!(lock.unlock(), Ok(()) | Err(Error::Lost { .. })),
         // On a slow machine, the lease ends before the reply arrives.
         Err(error @ Error::Unavailable { .. }) if error.to_string().contains("after the lease") => {
         }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Lease, LostReason};
 
 use super::Stage;
+use crate::support::assert_matches;
 use crate::support::timing::{LEASE, SLIP, eventually, throughout};
 
 pub fn a_renewed_hold_lasts_longer_than_its_lease(stage: &Stage) {
@@ -90,15 +91,12 @@ pub fn the_end_of_the_last_renewal_is_reported_in_time(stage: &Stage) {
 
     eventually("the lease to run out", || stage.count() == 0);
     let result = lock.unlock();
-    assert!(
-        matches!(
-            result,
-            Err(Error::Lost {
-                reason: LostReason::RenewalLimit,
-                ..
-            })
-        ),
-        "{result:?}"
+    assert_matches!(
+        result,
+        Err(Error::Lost {
+            reason: LostReason::RenewalLimit,
+            ..
+        })
     );
 }
 
@@ -112,7 +110,7 @@ pub fn without_renewals_the_end_of_the_lease_is_reported_in_time(stage: &Stage) 
         (1, 0)
     );
     // The rest of the lease is released, because it is of no use.
-    assert!(matches!(lock.unlock(), Err(Error::Lost { .. })));
+    assert_matches!(lock.unlock(), Err(Error::Lost { .. }));
     assert_eq!(stage.count(), 0);
 }
 
@@ -130,5 +128,5 @@ pub fn a_lease_of_its_own_length_is_renewed(stage: &Stage) {
     lock.lock_with(Lease::renewed_at_most(0).lasting(LEASE.get()))
         .unwrap();
     eventually("the end of the hold", || !lock.is_held_by_current_thread());
-    assert!(matches!(lock.unlock(), Err(Error::Lost { .. })));
+    assert_matches!(lock.unlock(), Err(Error::Lost { .. }));
 }

@@ -7,12 +7,8 @@ use std::time::Duration;
 use leasehold::{Lease, Lock};
 
 use super::Stage;
+use crate::support::long;
 use crate::support::timing::{A_WHILE, SOON, throughout, within};
-
-/// A lease that outlasts the test: a waiter that gets the lock before its end was woken.
-pub fn long() -> Lease {
-    Lease::fixed(SOON.get() * 6)
-}
 
 /// `waiter` gets the lock after `holder` has unlocked it, and not before.
 pub fn is_handed_over(
@@ -41,35 +37,25 @@ pub fn is_handed_over(
     assert_eq!(stage.count(), 0);
 }
 
+/// Each way to wait until the lock is free.
+const WAYS: [fn(&dyn Lock); 3] = [
+    |lock| lock.lock().unwrap(),
+    |lock| assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap()),
+    |lock| assert!(lock.try_lock(Duration::MAX, Lease::RENEWED).unwrap()),
+];
+
 pub fn a_local_thread_gets_the_lock_on_release(stage: &Stage) {
     let lock = stage.lock();
-    is_handed_over(stage, &*lock, &*lock, |lock| lock.lock().unwrap());
+    for wait in WAYS {
+        is_handed_over(stage, &*lock, &*lock, wait);
+    }
 }
 
 pub fn another_client_gets_the_lock_on_release(stage: &Stage) {
     let (ours, theirs) = (stage.lock(), stage.lock());
-    is_handed_over(stage, &*ours, &*theirs, |lock| lock.lock().unwrap());
-}
-
-pub fn a_local_thread_gets_the_lock_within_its_wait(stage: &Stage) {
-    let lock = stage.lock();
-    is_handed_over(stage, &*lock, &*lock, |lock| {
-        assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
-    });
-}
-
-pub fn another_client_gets_the_lock_within_its_wait(stage: &Stage) {
-    let (ours, theirs) = (stage.lock(), stage.lock());
-    is_handed_over(stage, &*ours, &*theirs, |lock| {
-        assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
-    });
-}
-
-pub fn an_unlimited_wait_is_possible(stage: &Stage) {
-    let (ours, theirs) = (stage.lock(), stage.lock());
-    is_handed_over(stage, &*ours, &*theirs, |lock| {
-        assert!(lock.try_lock(Duration::MAX, Lease::RENEWED).unwrap());
-    });
+    for wait in WAYS {
+        is_handed_over(stage, &*ours, &*theirs, wait);
+    }
 }
 
 /// Many threads of several clients acquire the lock once, and each of them gets it.

@@ -4,9 +4,19 @@ use std::thread;
 use std::time::Instant;
 
 use super::Stage;
-use super::waiting::{is_handed_over, long};
+use super::waiting::is_handed_over;
 use crate::support::timing::{A_WHILE, SLIP, eventually, throughout};
 use crate::support::traffic::Monitor;
+use crate::support::{long, pair};
+
+pub fn an_uncontended_pair_is_two_commands(stage: &Stage) {
+    let lock = stage.lock();
+    // Loads the scripts.
+    pair(&*lock);
+    let mut monitor = Monitor::of(stage.server());
+    (0..10).for_each(|_| pair(&*lock));
+    assert_eq!(monitor.commands(), ["EVALSHA"; 20]);
+}
 
 /// A release wakes the waiter, which sends no more requests than necessary.
 pub fn a_wake_up_is_fast_and_needs_few_commands(stage: &Stage) {

@@ -60,20 +60,17 @@ fn is_there((address, directory): &(String, PathBuf)) -> bool {
 }
 
 #[test]
-fn servers_are_gone_when_their_process_was_killed() {
-    let mut child = Process::start("leave_servers", &[]);
-    let left = Left::by(&child);
-    left.is_there();
-    child.kill();
-    left.goes_away();
-}
-
-#[test]
-fn shared_servers_are_gone_when_their_process_has_ended() {
-    let mut child = Process::start("leave_servers", &[]);
-    let left = Left::by(&child);
-    left.is_there();
-    child.send_line("end");
-    child.finish();
-    left.goes_away();
+fn servers_are_gone_when_their_process_was_killed_or_has_ended() {
+    for is_killed in [true, false] {
+        let mut child = Process::start("leave_servers", &[]);
+        let left = Left::by(&child);
+        left.is_there();
+        if is_killed {
+            child.kill();
+        } else {
+            child.send_line("end");
+            child.finish();
+        }
+        left.goes_away();
+    }
 }

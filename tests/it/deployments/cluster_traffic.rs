@@ -8,51 +8,27 @@ use super::{connections, of_cluster};
 use crate::support::deployment::ClusterDeployment;
 use crate::support::server::Server;
 use crate::support::timing::{SOON, eventually};
-use crate::support::traffic::{Monitor, calls, reset};
-use crate::support::unique;
+use crate::support::traffic::{calls, reset};
+use crate::support::{long, pair, unique};
 
+/// Only the primary of the lock gets commands, and the message of a release.
 #[test]
 fn an_uncontended_pair_is_two_commands() {
     let cluster = ClusterDeployment::start();
     let client = of_cluster(&cluster).build().unwrap();
     let lock = client.reentrant_lock(&unique("pair"));
-    lock.acquire().unwrap().unlock().unwrap();
-    let mut monitors: Vec<_> = cluster.nodes().iter().map(Monitor::of).collect();
-    for _ in 0..10 {
-        lock.lock().unwrap();
-        lock.unlock().unwrap();
-    }
-    let ours = |line: &String| line.contains("\"EVAL") || line.contains("\"CLUSTER\"");
-    let mut sent: Vec<Vec<String>> = Vec::new();
-    for monitor in &mut monitors {
-        let lines = monitor.lines().into_iter().filter(ours);
-        sent.push(lines.collect());
-    }
-    let primary = cluster.primary_of(cluster.slot_of(lock.name())).port();
-    for (node, sent) in cluster.nodes().iter().zip(&sent) {
-        let expected = if node.port() == primary { 20 } else { 0 };
-        assert_eq!(sent.len(), expected, "{sent:?}");
-        assert!(sent.iter().all(|line| line.contains("\"EVALSHA\"")));
-    }
-}
-
-/// The message of a release goes only to the shard of the lock.
-#[test]
-fn the_message_of_a_release_goes_to_its_shard() {
-    let cluster = ClusterDeployment::start();
-    let client = of_cluster(&cluster).build().unwrap();
-    let lock = client.reentrant_lock(&unique("announced"));
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
     cluster.nodes().iter().for_each(reset);
-    for _ in 0..10 {
-        lock.acquire().unwrap().unlock().unwrap();
-    }
+    (0..10).for_each(|_| pair(&lock));
     let primary = cluster.primary_of(cluster.slot_of(lock.name())).port();
     for node in cluster.nodes() {
         let calls = calls(node);
-        let expected = (node.port() == primary).then_some(10);
-        assert_eq!(calls.get("spublish").copied(), expected);
-        assert_eq!(calls.get("publish"), None);
+        let expected = |times| (node.port() == primary).then_some(times);
+        assert_eq!(calls.get("evalsha").copied(), expected(20));
+        assert_eq!(calls.get("spublish").copied(), expected(10));
+        for other in ["eval", "publish", "cluster|slots"] {
+            assert_eq!(calls.get(other), None, "{other}");
+        }
     }
 }
 
@@ -68,7 +44,7 @@ fn a_waiter_subscribes_only_at_the_primary_of_the_lock() {
     let waiter = of_cluster(&cluster).build().unwrap();
     let name = unique("channel");
     let lock = holder.reentrant_lock(&name);
-    lock.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
+    lock.lock_with(long()).unwrap();
     let primary = cluster.primary_of(cluster.slot_of(&name));
     thread::scope(|scope| {
         let waiting = scope.spawn(|| {

@@ -2,33 +2,21 @@
 //! fail over.
 
 mod cleanup;
-mod cluster;
 mod cluster_killed;
 mod cluster_paused;
 mod cluster_traffic;
 mod growth;
-mod sentinel;
 mod sentinel_demoted;
 mod sentinel_killed;
-mod servers;
 mod workload;
 
 use leasehold::{LockClient, LockClientBuilder};
-use redis::Cmd;
 
 use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
 use crate::support::server::Server;
 
 pub use cleanup::leave_servers;
 pub use growth::many_failovers;
-
-fn set(key: &str) -> Cmd {
-    redis::cmd("SET").arg(key).arg("value").clone()
-}
-
-fn get(key: &str) -> Cmd {
-    redis::cmd("GET").arg(key).clone()
-}
 
 fn of_sentinel(deployment: &SentinelDeployment) -> LockClientBuilder {
     LockClient::builder_sentinel(deployment.sentinel_urls(), deployment.master_name())

@@ -1,51 +1,34 @@
 //! The master is killed while threads work.
 
-use std::time::Instant;
-
-use leasehold::{Error, FencedLock, Lease, LockClient};
+use leasehold::{Error, FencedLock, LockClient};
 
 use super::of_sentinel;
 use super::workload::{Workload, client_for_failovers, run_for};
 use crate::support::deployment::SentinelDeployment;
 use crate::support::server::Server;
 use crate::support::timing::{SOON, eventually, within};
-use crate::support::unique;
+use crate::support::{assert_matches, long, pair, unique};
 
-/// Eight threads of four clients use one lock. The master is killed once in each of `rounds`.
-fn work_while_masters_die(rounds: usize, round: u64) {
+/// Eight threads of four clients use one lock.
+#[test]
+#[ignore = "soak"]
+fn work_under_one_lock_goes_on_at_the_new_master() {
     let deployment = SentinelDeployment::start();
     let clients: [LockClient; 4] =
         std::array::from_fn(|_| client_for_failovers(of_sentinel(&deployment)));
     let work = Workload::over([unique("job")]);
     work.run(&clients, || {
-        for _ in 0..rounds {
-            let start = Instant::now();
+        work.await_progress();
+        run_for(500);
+        let old = deployment.kill_master();
+        deployment.await_new_master(old);
+        within(SOON.get(), "work after the election", || {
             work.await_progress();
-            run_for(500);
-            let killed = Instant::now();
-            let old = deployment.kill_master();
-            deployment.await_new_master(old);
-            within(SOON.get(), "work after the election", || {
-                work.await_progress();
-            });
-            println!("working again {:?} after the kill", killed.elapsed());
-            deployment.start_killed_again();
-            run_for(round.saturating_sub(u64::try_from(start.elapsed().as_millis()).unwrap()));
-            work.await_progress();
-        }
+        });
+        deployment.start_killed_again();
+        run_for(1_000);
+        work.await_progress();
     });
-}
-
-#[test]
-#[ignore = "soak"]
-fn work_under_one_lock_goes_on_at_the_new_master() {
-    work_while_masters_die(1, 12_000);
-}
-
-#[test]
-#[ignore = "soak"]
-fn work_under_one_lock_goes_on_for_half_a_minute() {
-    work_while_masters_die(3, 10_000);
 }
 
 /// Acquires the lock and kills the master before a replica has the lock, so that another client
@@ -53,7 +36,7 @@ fn work_under_one_lock_goes_on_for_half_a_minute() {
 fn lose_a_lock(deployment: &SentinelDeployment, lock: &FencedLock) {
     let master = deployment.master();
     // From now on connections and scripts exist.
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(lock);
     let replicas = deployment.servers().iter();
     let replicas: Vec<_> = replicas.filter(|s| s.port() != master.port()).collect();
     replicas.iter().for_each(|replica| replica.pause());
@@ -68,11 +51,7 @@ fn lose_a_lock(deployment: &SentinelDeployment, lock: &FencedLock) {
     replicas.iter().for_each(|replica| replica.resume());
     let new = deployment.await_new_master(master);
     let other = client_for_failovers(of_sentinel(deployment)).fenced_lock(lock.name());
-    assert!(
-        other
-            .try_lock(SOON.get(), Lease::fixed(SOON.get() * 6))
-            .unwrap()
-    );
+    assert!(other.try_lock(SOON.get(), long()).unwrap());
     assert!(last_token(new, lock.name()) > token);
 }
 
@@ -88,7 +67,7 @@ fn a_holder_is_notified_if_a_failover_loses_the_lock() {
     let lock = holder.fenced_lock(&unique("lost"));
     lose_a_lock(&deployment, &lock);
     eventually("the loss to be reported", || holder.stats().lost == 1);
-    assert!(matches!(lock.unlock(), Err(Error::Lost { .. })));
+    assert_matches!(lock.unlock(), Err(Error::Lost { .. }));
 }
 
 /// Also if the holder unlocks before the first renewal, on a connection that broke with the master.

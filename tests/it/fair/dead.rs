@@ -90,28 +90,28 @@ fn assert_passed_on(server: &Server, mut process: Process, free: impl FnOnce() -
     assert_eq!(others, (1..LIVE).collect::<Vec<_>>());
 }
 
+/// When the holder releases the lock, or when its lease ends.
 #[test]
-fn a_release_passes_the_lock_to_the_first_live_client() {
-    let server = Server::start();
-    let holder = client(&server.url());
-    let guard = holder.fair_lock("lock").acquire().unwrap();
-    let process = Process::start("wait_together", &[&server.url(), ""]);
-    assert_passed_on(&server, process, || {
-        let now = Instant::now();
-        guard.unlock().unwrap();
-        now
-    });
-}
-
-#[test]
-fn the_first_live_client_has_the_lock_when_the_lease_of_a_dead_holder_ends() {
-    let server = Server::start();
-    let process = Process::start("wait_together", &[&server.url(), "hold"]);
-    assert_eq!(process.read_line(), "ready");
-    assert_passed_on(&server, process, || {
-        let left: u64 = server.ask(redis::cmd("PTTL").arg("lock"));
-        Instant::now() + Duration::from_millis(left)
-    });
+fn dead_clients_do_not_delay_the_first_live_client() {
+    for holder_dies in [false, true] {
+        let server = Server::start();
+        let holder = client(&server.url());
+        let guard = (!holder_dies).then(|| holder.fair_lock("lock").acquire().unwrap());
+        let holds = if holder_dies { "hold" } else { "" };
+        let process = Process::start("wait_together", &[&server.url(), holds]);
+        assert_eq!(process.read_line(), "ready");
+        assert_passed_on(&server, process, || match guard {
+            Some(guard) => {
+                let now = Instant::now();
+                guard.unlock().unwrap();
+                now
+            }
+            None => {
+                let left = u64::try_from(server.time_to_live("lock")).unwrap();
+                Instant::now() + Duration::from_millis(left)
+            }
+        });
+    }
 }
 
 /// A thread of Redisson sleeps until it is notified.
@@ -212,8 +212,7 @@ fn a_client_whose_subscription_was_cut_keeps_on_waiting() {
         let waiting = scope.spawn(|| clients[1].fair_lock("lock").lock());
         await_places(&server, 1);
         await_listening(&server);
-        let mut cut = redis::cmd("CLIENT");
-        server.ask::<u32>(cut.arg("KILL").arg("TYPE").arg("pubsub"));
+        server.cut("pubsub");
         guard.unlock().unwrap();
         let start = Instant::now();
         waiting.join().unwrap().unwrap();

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use leasehold::{Error, Interrupt, Lease, Lock};
 
-use super::{await_places, keys, places};
+use super::{await_places, places};
 use crate::faults::proxied_server::ProxiedServer;
 use crate::line;
-use crate::support::client;
 use crate::support::proxy::Fault;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::{assert_matches, client, long, pair};
 
 /// How much longer than its wait a call may take to tell Redis that it gives up.
 const GRACE: Duration = Duration::from_millis(250);
@@ -49,25 +49,19 @@ fn interrupt_together(lock: &dyn Lock, is_known: impl Fn() -> bool) {
 fn threads_that_give_up_together_leave_no_place() {
     let server = Server::start();
     let (holder, other) = (client(&server.url()), client(&server.url()));
-    let held = holder.fair_lock("lock").acquire().unwrap();
-    for _ in 0..20 {
-        interrupt_together(&other.fair_lock("lock"), || !places(&server).is_empty());
-    }
-    assert_eq!(keys(&server), ["lock"]);
-    held.unlock().unwrap();
-}
-
-#[test]
-fn writers_that_give_up_together_leave_no_place() {
-    let server = Server::start();
-    let (holder, other) = (client(&server.url()), client(&server.url()));
+    let held = holder.fair_lock("fair").acquire().unwrap();
     let reading = holder.read_write_lock("lock").read().acquire().unwrap();
+    let (fair, write) = (
+        other.fair_lock("fair"),
+        other.read_write_lock("lock").write(),
+    );
     for _ in 0..20 {
-        interrupt_together(&other.read_write_lock("lock").write(), || {
-            has_writer(&server)
-        });
+        interrupt_together(&fair, || server.has("redisson_lock_queue:{fair}"));
+        interrupt_together(&write, || has_writer(&server));
     }
+    held.unlock().unwrap();
     reading.unlock().unwrap();
+    eventually("no key", || server.size() == 0);
 }
 
 /// A late request that removes the place would remove that of a later wait.
@@ -135,7 +129,7 @@ fn an_interrupt_does_not_wait_for_a_server_that_hangs() {
     // Its place does not stay before readers.
     let other = proxied.rival().read_write_lock("lock").read();
     within(SOON.get() / 2, "the lock", || {
-        other.acquire().unwrap().unlock().unwrap();
+        pair(&other);
     });
     assert!(!has_writer(&proxied.server));
     fair.unlock().unwrap();
@@ -162,10 +156,7 @@ fn a_wait_that_ends_without_a_reply_sends_nothing_more() {
             Fault::SwallowRequest
         });
         let result = waiting.join().unwrap();
-        assert!(
-            matches!(result, Err(Error::Unavailable { .. })),
-            "{result:?}"
-        );
+        assert_matches!(result, Err(Error::Unavailable { .. }));
     });
     assert_eq!(sent.load(Ordering::SeqCst), 0);
     fair.unlock().unwrap();
@@ -177,7 +168,7 @@ fn the_place_of_a_writer_without_a_reply_keeps_no_reader_out() {
     let proxied = ProxiedServer::new();
     let client = proxied.builder(A_WHILE.get()).build().unwrap();
     let reading = proxied.rival().read_write_lock("lock").read();
-    let reading = reading.acquire_with(Lease::fixed(SOON.get() * 6)).unwrap();
+    let reading = reading.acquire_with(long()).unwrap();
     let lock = client.read_write_lock("lock").write();
     proxied.proxy.on_request(|request| {
         if request.runs("write_acquire") {
@@ -187,10 +178,7 @@ fn the_place_of_a_writer_without_a_reply_keeps_no_reader_out() {
         }
     });
     let result = lock.try_lock(A_WHILE.get(), Lease::RENEWED);
-    assert!(
-        matches!(result, Err(Error::Unavailable { .. })),
-        "{result:?}"
-    );
+    assert_matches!(result, Err(Error::Unavailable { .. }));
     assert!(has_writer(&proxied.server));
     let other = proxied.rival().read_write_lock("lock").read();
     assert!(other.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
@@ -212,10 +200,7 @@ fn a_wait_that_is_refused_leaves_the_queue() {
         let replaced = replaced.atomic().del("lock").hset("lock", "mode", "read");
         replaced.exec(&mut server.connection()).unwrap();
         let refused = within(SOON.get(), "the refusal", || waiting.join().unwrap());
-        assert!(
-            matches!(refused, Err(Error::WrongType { .. })),
-            "{refused:?}"
-        );
+        assert_matches!(refused, Err(Error::WrongType { .. }));
         assert_eq!(places(&server), [""; 0]);
     });
     assert!(held.unlock().is_err());

@@ -8,9 +8,9 @@ use leasehold::{Error, Interrupt, Lease, LockClient};
 
 use super::{ENDS, PLACE, QUEUE, REFRESH, await_places, place_of, places};
 use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually, millis, throughout};
+use crate::support::timing::{eventually, millis, throughout};
 use crate::support::traffic;
-use crate::support::{builder, client};
+use crate::support::{assert_matches, builder, client, long};
 
 const MANY: usize = 2_000;
 
@@ -35,7 +35,7 @@ fn fill_with(pipe: &mut redis::Pipeline, server: &Server, count: usize) {
 
 /// A lock that is held for longer than the test.
 fn hold(client: &LockClient) -> leasehold::LockGuard {
-    let lease = Lease::fixed(SOON.get() * 6);
+    let lease = long();
     client.fair_lock("lock").acquire_with(lease).unwrap()
 }
 
@@ -96,10 +96,7 @@ fn clients_in_a_long_queue_ask_rarely() {
         });
         interrupt.interrupt();
         let result = waiting.join().unwrap();
-        assert!(
-            matches!(result, Err(Error::Interrupted { .. })),
-            "{result:?}"
-        );
+        assert_matches!(result, Err(Error::Interrupted { .. }));
     });
     guard.unlock().unwrap();
 }

@@ -1,92 +1,17 @@
 //! Locks that their holder abandons without a crash.
 
 use std::sync::atomic::Ordering;
-use std::thread::{self, ScopedJoinHandle};
-use std::time::{Duration, Instant};
+use std::thread;
 
-use leasehold::{Error, Lease, LockClient, LockGuard, LostReason};
+use leasehold::{LockClient, LockGuard};
 
 use super::in_redis;
 use super::proxied_server::ProxiedServer;
-use crate::support::child::{self, Process};
+use crate::support::outcome::{assert_error, stay_waiting};
 use crate::support::proxy::Fault;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout, within};
-use crate::support::{builder, client, on_another_thread, process, unique};
-
-/// A holder with this many renewals is notified when the next renewal would be due.
-fn the_end_of_the_last_renewal_is_reported(renewals: u32) {
-    let server = Server::start();
-    let lease = LEASE.get() * 3;
-    let client = abandoned_client(&server.url());
-    let name = unique("limit");
-    let lock = client.reentrant_lock(&name);
-    let start = Instant::now();
-    let guard = lock.try_acquire(Duration::ZERO, Lease::renewed_at_most(renewals));
-    let guard = guard.expect("Redis replies").expect("it is free");
-    let loss = guard.lost().recv_timeout(SOON.get());
-    let took = start.elapsed();
-    assert_eq!(loss, Ok(LostReason::RenewalLimit));
-    let left = in_redis::time_to_live(&server, &name);
-    assert!(left >= lease / 6, "notified with only {left:?} left");
-    assert!(matches!(
-        guard.check(),
-        Err(Error::Lost {
-            reason: LostReason::RenewalLimit,
-            ..
-        })
-    ));
-    assert_eq!((lock.hold_count(), guard.remaining()), (0, Duration::ZERO));
-    // Two thirds of a lease for each renewal, and two thirds until the one that is not sent.
-    let due = lease * 2 / 3 * (renewals + 1);
-    let slack = lease / 16 * (renewals + 1);
-    assert!(
-        took + slack + SLIP.get() >= due && took <= due + SLIP.get(),
-        "notified after {took:?}"
-    );
-
-    // No other client gets the lock before the lease ends, and any client gets it afterwards.
-    let taken = on_another_thread(|| {
-        let taken = lock.try_acquire(SOON.get(), Lease::RENEWED);
-        taken.expect("Redis replies").map(|guard| {
-            let late = start.elapsed().saturating_sub(took);
-            guard.unlock().map(|()| late)
-        })
-    });
-    let waited = taken.expect("it ran out").expect("it is held");
-    assert!(
-        waited + SLIP.get() >= left && waited <= left + SLIP.get(),
-        "free {waited:?} after {left:?}"
-    );
-    let stats = client.stats();
-    assert_eq!(
-        (stats.renewals, stats.lost),
-        (renewals.into(), 1),
-        "{stats:?}"
-    );
-    assert!(matches!(
-        guard.unlock(),
-        Err(Error::Lost {
-            reason: LostReason::RenewalLimit,
-            ..
-        })
-    ));
-    lock.acquire()
-        .expect("it is free")
-        .unlock()
-        .expect("it is held");
-}
-
-#[test]
-#[ignore = "soak"]
-fn a_holder_with_two_renewals_is_notified_while_its_last_lease_runs() {
-    the_end_of_the_last_renewal_is_reported(2);
-}
-
-#[test]
-fn a_holder_without_renewals_is_notified_while_its_lease_runs() {
-    the_end_of_the_last_renewal_is_reported(0);
-}
+use crate::support::{builder, client, on_another_thread, unique};
 
 /// With leases long enough for a busy machine.
 fn abandoned_client(url: &str) -> LockClient {
@@ -94,160 +19,37 @@ fn abandoned_client(url: &str) -> LockClient {
     builder.build().expect("the settings are valid")
 }
 
-/// The role: abandons a lock in one of several ways, in a process in which no threads of other
-/// tests are counted.
-pub fn abandon(arguments: &[&str]) {
-    let &[url, name, way] = arguments else {
-        panic!("{arguments:?}")
-    };
-    let threads = process::threads();
-    match way {
-        "without a guard" => drop_last_handle(url, name),
-        "by guard" => drop_handles_before_guard(url, name),
-        "forgotten" => forget_guard(url, name),
-        other => panic!("{other}"),
-    }
-    if way != "forgotten" {
-        // Dropping the client joins two threads. The thread of the pool ends by itself.
-        eventually("all threads to end", || process::threads() <= threads);
-    }
-    child::send_line("over");
-    child::read_line();
-}
-
-fn start(server: &Server, name: &str, way: &str) -> Process {
-    let process = Process::start("abandon", &[&server.url(), name, way]);
-    assert_eq!(process.read_line(), "held");
-    throughout(LEASE.get() * 3, "held", || !in_redis::is_free(server, name));
-    process
-}
-
-fn expires_in_time(server: &Server, name: &str) {
-    let left = in_redis::time_to_live(server, name);
-    let end = in_redis::end_of_lease(server, name);
-    within(left + SLIP.get(), "the end of the lease", || {
-        eventually("the lock to be free", || {
-            let now = in_redis::end_of_lease(server, name);
-            assert!(now <= end, "it was renewed");
-            in_redis::is_free(server, name)
-        });
+/// A guard works like a handle: the watchdog renews the lock, and the guard unlocks it. Without a
+/// guard and without a handle, no thread can unlock the lock: its lease runs out.
+#[test]
+fn a_lock_whose_last_handle_is_dropped_ends_with_its_lease_and_a_guard_is_a_handle() {
+    let server = Server::start();
+    let [guarded, unguarded] = ["guarded", "unguarded"].map(unique);
+    let clients = [(); 2].map(|()| abandoned_client(&server.url()));
+    let guard = clients[0].reentrant_lock(&guarded).acquire();
+    let guard = guard.expect("it is free");
+    let lock = clients[1].reentrant_lock(&unguarded);
+    lock.lock().expect("it is free");
+    lock.lock().expect("it is held by this thread");
+    within(SLIP.get(), "the drop of the last handle", || {
+        drop((clients, lock));
     });
-}
-
-fn all_connections_are_closed(server: &Server) {
+    assert!(!in_redis::is_free(&server, &unguarded), "its lease runs");
+    let left = in_redis::time_to_live(&server, &unguarded);
+    within(left + SLIP.get(), "the end of the lease", || {
+        eventually("it to be free", || in_redis::is_free(&server, &unguarded));
+    });
+    throughout(LEASE.get() * 3, "held", || {
+        guard.check().is_ok() && !in_redis::is_free(&server, &guarded)
+    });
+    within(SLIP.get(), "the unlock and the end of the client", || {
+        guard.unlock().expect("it is held");
+    });
+    assert!(in_redis::is_free(&server, &guarded));
     eventually("all connections to be closed", || {
         let list: String = server.ask(redis::cmd("CLIENT").arg("LIST"));
         list.lines().count() <= 1
     });
-}
-
-/// A thread of the client waits for the lock, so that all threads of the client run.
-fn wait_without_success(client: &LockClient, name: &str) {
-    let refused = on_another_thread(|| {
-        client
-            .reentrant_lock(name)
-            .try_lock(A_WHILE.get(), Lease::RENEWED)
-    });
-    assert!(!refused.expect("Redis replies"), "it is held");
-}
-
-/// Without a guard and without a handle, no thread can unlock the lock: its lease runs out.
-#[test]
-#[ignore = "soak"]
-fn a_lock_whose_last_handle_is_dropped_ends_with_its_lease() {
-    let server = Server::start();
-    let name = unique("abandoned");
-    let mut process = start(&server, &name, "without a guard");
-    process.send_line("drop");
-    assert_eq!(process.read_line(), "dropped");
-    assert!(!in_redis::is_free(&server, &name), "its lease runs");
-    expires_in_time(&server, &name);
-    assert_eq!(process.read_line(), "over");
-    all_connections_are_closed(&server);
-    process.send_line("end");
-    process.finish();
-}
-
-fn drop_last_handle(url: &str, name: &str) {
-    let other = client(url);
-    let elsewhere_held = other.reentrant_lock(&format!("{name}:other"));
-    elsewhere_held.lock().expect("it is free");
-    let client = abandoned_client(url);
-    wait_without_success(&client, elsewhere_held.name());
-    let lock = client.reentrant_lock(name);
-    lock.lock().expect("it is free");
-    lock.lock().expect("it is held by this thread");
-    child::send_line("held");
-    child::read_line();
-    within(SLIP.get(), "the drop of the last handle", || {
-        drop((client, lock));
-    });
-    child::send_line("dropped");
-    elsewhere_held.unlock().expect("it is held");
-}
-
-/// A guard works like a handle: the watchdog renews the lock, and the guard unlocks it.
-#[test]
-#[ignore = "soak"]
-fn a_guard_keeps_its_lock_when_all_handles_are_dropped() {
-    let server = Server::start();
-    let name = unique("abandoned");
-    let mut process = start(&server, &name, "by guard");
-    process.send_line("drop");
-    assert_eq!(process.read_line(), "dropped");
-    throughout(LEASE.get() * 4, "held", || {
-        !in_redis::is_free(&server, &name)
-    });
-    process.send_line("unlock");
-    assert_eq!(process.read_line(), "over");
-    assert!(in_redis::is_free(&server, &name));
-    all_connections_are_closed(&server);
-    process.send_line("end");
-    process.finish();
-}
-
-fn drop_handles_before_guard(url: &str, name: &str) {
-    let client = abandoned_client(url);
-    let lock = client.reentrant_lock(name);
-    let guard = lock.acquire().expect("it is free");
-    wait_without_success(&client, name);
-    child::send_line("held");
-    child::read_line();
-    drop((client, lock));
-    child::send_line("dropped");
-    child::read_line();
-    guard.check().expect("it is held");
-    within(SLIP.get(), "the unlock and the end of the client", || {
-        guard.unlock().expect("it is held");
-    });
-}
-
-/// The forgotten guard keeps its client alive, so its lock is renewed until the process ends,
-/// although the program has no handle to it.
-#[test]
-#[ignore = "soak"]
-fn a_forgotten_guard_keeps_its_lock_until_the_process_ends() {
-    let server = Server::start();
-    let name = unique("abandoned");
-    let mut process = start(&server, &name, "forgotten");
-    process.send_line("drop");
-    assert_eq!(process.read_line(), "over");
-    throughout(LEASE.get() * 4, "held", || {
-        !in_redis::is_free(&server, &name)
-    });
-    process.send_line("end");
-    process.finish();
-    expires_in_time(&server, &name);
-    all_connections_are_closed(&server);
-}
-
-fn forget_guard(url: &str, name: &str) {
-    let client = abandoned_client(url);
-    let lock = client.reentrant_lock(name);
-    std::mem::forget(lock.acquire().expect("it is free"));
-    child::send_line("held");
-    child::read_line();
-    drop((client, lock));
 }
 
 /// Its owner has ended, and no other thread is the owner.
@@ -263,8 +65,8 @@ fn a_lock_whose_thread_ended_is_renewed_until_a_force_unlock() {
         in_redis::holders(&server, &name) == owner
     });
     assert_eq!(lock.hold_count(), 0);
-    assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
-    on_another_thread(|| assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. }))));
+    assert_error!(lock.unlock(), NotHeld);
+    on_another_thread(|| assert_error!(lock.unlock(), NotHeld));
     assert_eq!(in_redis::holders(&server, &name), owner);
     assert_eq!(client.stats().lost, 0);
     thread::scope(|scope| {
@@ -274,49 +76,16 @@ fn a_lock_whose_thread_ended_is_renewed_until_a_force_unlock() {
             scope.spawn(move || lock.acquire()?.unlock())
         };
         let waiters = [takes(&client), takes(&others)];
-        throughout(A_WHILE.get(), "they wait", || {
-            !waiters.iter().any(ScopedJoinHandle::is_finished)
+        stay_waiting(&waiters);
+        within(SLIP.get() * 2, "from the forced unlock to both", || {
+            assert!(client.force_unlock(&name).expect("Redis replies"));
+            for waiter in waiters {
+                waiter.join().expect("no panic").expect("it has the lock");
+            }
         });
-        within(
-            SLIP.get() * 2,
-            "from the forced unlock to both holds",
-            || {
-                assert!(client.force_unlock(&name).expect("Redis replies"));
-                for waiter in waiters {
-                    waiter
-                        .join()
-                        .expect("the thread panicked, see above")
-                        .expect("it has the lock");
-                }
-            },
-        );
     });
     assert!(in_redis::is_free(&server, &name));
     assert_eq!(client.stats().lost, 1);
-}
-
-/// No call of the thread releases the level of a guard that it forgot.
-#[test]
-fn a_lock_whose_guard_is_forgotten_is_renewed_until_a_force_unlock() {
-    let server = Server::start();
-    let (client, others) = (client(&server.url()), client(&server.url()));
-    let name = unique("abandoned");
-    let lock = client.reentrant_lock(&name);
-    std::mem::forget(lock.acquire().expect("it is free"));
-    let owner = in_redis::holders(&server, &name);
-    assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
-    throughout(LEASE.get() * 3 / 2, "held, and renewed", || {
-        in_redis::holders(&server, &name) == owner && lock.is_held_by_current_thread()
-    });
-
-    assert!(client.force_unlock(&name).expect("Redis replies"));
-    let taken = others.reentrant_lock(&name).acquire();
-    taken.and_then(LockGuard::unlock).expect("it is free");
-    // Another thread of the client acquires the lock, too. This thread still has the lost hold of
-    // its guard.
-    on_another_thread(|| lock.acquire().and_then(LockGuard::unlock)).expect("it is free");
-    assert!(matches!(lock.lock(), Err(Error::Lost { .. })));
-    assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
 }
 
 /// The watchdog has taken the grant out of its targets, and its release has no reply yet. The lease
@@ -325,8 +94,7 @@ fn a_lock_whose_guard_is_forgotten_is_renewed_until_a_force_unlock() {
 fn a_release_under_way_is_repeated_when_the_client_is_dropped() {
     let redis = ProxiedServer::new();
     let builder = redis.builder(SLIP.get()).linger(A_WHILE.get());
-    let client = builder.watchdog_lease(SOON.get() * 6).build();
-    let client = client.expect("the settings are valid");
+    let client = builder.watchdog_lease(SOON.get() * 6).build().unwrap();
     let name = unique("lingers");
     let is_sent = redis.fault_once("release", &Fault::SwallowRequest);
     let guard = client.reentrant_lock(&name).acquire();

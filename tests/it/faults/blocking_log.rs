@@ -1,33 +1,36 @@
-//! A log that blocks, and one that drops the last client. Both are code of the application that the
-//! client's own threads cause to be called.
+//! A log that blocks, one that panics, and one that drops the last client. All are code of the
+//! application that the client's own threads cause to be called.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use crossbeam_channel::bounded;
-use leasehold::{Error, Lease, LockClient, LockGuard, LostReason};
+use leasehold::{Lease, LockClient, LockEvent, LockGuard, LostReason};
 use parking_lot::{Condvar, Mutex};
 use redis::Connection;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use super::in_redis;
+use crate::support::outcome::assert_error;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
-use crate::support::{child, client, on_another_thread, process, unique};
+use crate::support::{builder, child, client, connect, on_another_thread, process, run, unique};
 
 /// What the log does on a thread of a client.
+#[derive(Clone, Copy)]
 enum Log {
     Block,
+    Panic,
     Drop,
 }
 
 /// How often the log was called on a thread of a client.
 static CALLS: AtomicU64 = AtomicU64::new(0);
-/// How many lines were logged.
-static LINES: AtomicU64 = AtomicU64::new(0);
+
 static BLOCKED: Mutex<bool> = Mutex::new(true);
 static RELEASED: Condvar = Condvar::new();
+
 /// The last client, which the log drops.
 static LAST: Mutex<Option<LockClient>> = Mutex::new(None);
 
@@ -38,45 +41,47 @@ impl Subscriber for Log {
 
     fn event(&self, _: &Event<'_>) {
         self.called();
-        LINES.fetch_add(1, Ordering::SeqCst);
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
         Id::from_u64(1)
     }
-    fn record(&self, _: &Id, _: &Record<'_>) {
-        self.called();
-    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
     fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {
-        self.called();
-    }
-    fn exit(&self, _: &Id) {
-        self.called();
-    }
-    fn try_close(&self, _: Id) -> bool {
-        self.called();
-        true
-    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+fn is_a_clients_own_thread() -> bool {
+    let thread = thread::current();
+    let name = thread.name();
+    name.is_some_and(|name| name.starts_with("leasehold"))
 }
 
 impl Log {
-    fn called(&self) {
-        let thread = thread::current();
-        if !thread
-            .name()
-            .is_some_and(|name| name.starts_with("leasehold"))
-        {
+    fn called(self) {
+        if !is_a_clients_own_thread() {
             return;
         }
         CALLS.fetch_add(1, Ordering::SeqCst);
         match self {
             Self::Block => RELEASED.wait_while(&mut BLOCKED.lock(), |blocked| *blocked),
+            Self::Panic => panic!("on purpose"),
             Self::Drop => {
                 let last = LAST.lock().take();
                 drop(last);
             }
         }
+    }
+
+    /// Waits until the log has been called. One that blocks is called once, until it is released.
+    fn await_call(self) {
+        eventually("the log to be called", || calls() > 0);
+        assert!(calls() == 1 || !matches!(self, Self::Block));
     }
 }
 
@@ -89,139 +94,167 @@ fn release_the_log() {
     RELEASED.notify_all();
 }
 
-/// The role: one of the scenarios below. A process has only one log, so each scenario has its own
-/// process.
+type Scenario = (&'static str, Log, fn(Log, &str, &mut Connection));
+
+const SCENARIOS: [Scenario; 8] = [
+    ("block, loss", Log::Block, other_locks_are_renewed),
+    ("panic, loss", Log::Panic, other_locks_are_renewed),
+    (
+        "panic, failed renewal",
+        Log::Panic,
+        failed_renewals_are_repeated,
+    ),
+    ("block, cut", Log::Block, a_waiter_is_woken_after_a_cut),
+    ("panic, cut", Log::Panic, a_waiter_is_woken_after_a_cut),
+    ("block, end", Log::Block, the_client_ends),
+    ("drop, loss", Log::Drop, a_loss_drops_the_last_client),
+    ("drop, cut", Log::Drop, a_cut_drops_the_last_client),
+];
+
+/// The role: one of the scenarios. A process has only one log, so each has its own process.
 pub fn log_scenario(arguments: &[&str]) {
     let &[url, scenario] = arguments else {
         panic!("{arguments:?}")
     };
-    let (log, play): (_, fn(&str)) = match scenario {
-        "renewals" => (Log::Block, a_lock_is_lost_while_others_are_renewed),
-        "wake-ups" => (Log::Block, a_subscription_is_cut),
-        "end" => (Log::Block, the_client_ends),
-        "loss" => (Log::Drop, a_loss_is_logged),
-        "cut" => (Log::Drop, a_cut_is_logged),
-        other => panic!("{other}"),
-    };
+    let mut scenarios = SCENARIOS.into_iter();
+    let found = scenarios.find(|(name, ..)| *name == scenario);
+    let (_, log, play) = found.expect("the name of a scenario");
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        report(info);
-        // On any thread.
-        std::process::exit(101);
+        if !(matches!(log, Log::Panic) && is_a_clients_own_thread()) {
+            report(info);
+            // After the panic, threads that wait for a lock would continue to wait.
+            std::process::exit(101);
+        }
     }));
     tracing::subscriber::set_global_default(log).expect("the first");
-    play(url);
+    play(log, url, &mut connect(url));
+    assert!(calls() > 0, "the log was not called at all");
 }
 
-fn play(scenario: &str) {
-    let server = Server::start();
-    child::run_role("log_scenario", &[&server.url(), scenario]);
-}
-
-fn connect(url: &str) -> Connection {
-    redis::Client::open(url)
-        .and_then(|client| client.get_connection())
-        .expect("the server replies")
-}
-
-fn delete(redis: &mut Connection, name: &str) {
-    redis::cmd("DEL").arg(name).exec(redis).expect("a reply");
-}
-
-fn cut_subscriptions(redis: &mut Connection) {
-    redis::cmd("CLIENT")
-        .arg("KILL")
-        .arg("TYPE")
-        .arg("pubsub")
-        .exec(redis)
-        .expect("a reply");
+#[test]
+fn a_log_that_blocks_panics_or_drops_the_last_client_affects_no_lock() {
+    thread::scope(|scope| {
+        for some in SCENARIOS.chunks(4) {
+            scope.spawn(move || {
+                for (scenario, ..) in some {
+                    println!("{scenario}");
+                    let server = Server::start();
+                    child::run_role("log_scenario", &[&server.url(), scenario]);
+                }
+            });
+        }
+    });
 }
 
 /// Deletes the lock, and waits until its holder is notified.
 fn lose(redis: &mut Connection, guard: &LockGuard) {
-    delete(redis, guard.name());
-    let bound = LEASE.get() * 2 / 3 + SLIP.get();
-    let loss = guard.lost().recv_timeout(bound);
+    run(redis, &format!("DEL {}", guard.name()));
+    let loss = guard.lost().recv_timeout(LEASE.get() * 2 / 3 + SLIP.get());
     assert_eq!(loss, Ok(LostReason::Deleted));
 }
 
-#[test]
-fn a_log_that_blocks_delays_no_renewal() {
-    play("renewals");
+fn hold_some(client: &LockClient) -> Vec<LockGuard> {
+    let locks = (0..20).map(|_| client.reentrant_lock(&unique("held")));
+    let guards = locks.map(|lock| lock.acquire().expect("it is free"));
+    guards.collect()
 }
 
-fn a_lock_is_lost_while_others_are_renewed(url: &str) {
-    let (client, mut redis) = (client(url), connect(url));
-    let hold = |what| {
-        let lock = client.reentrant_lock(&unique(what));
-        lock.acquire().expect("it is free")
-    };
-    let (first, second) = (hold("first"), hold("second"));
-    let kept: Vec<LockGuard> = (0..5).map(|_| hold("kept")).collect();
-    lose(&mut redis, &first);
-    eventually("the log to block", || calls() == 1);
-    throughout(LEASE.get() * 5 / 4, "the others are renewed", || {
-        kept.iter().all(|guard| guard.check().is_ok())
-    });
-    lose(&mut redis, &second);
-    assert_eq!(calls(), 1, "the log still blocks");
+fn other_locks_are_renewed(log: Log, url: &str, redis: &mut Connection) {
+    let client = client(url);
+    let events = client.events();
+    let mut guards = hold_some(&client);
+    // The thread must exist for the second loss, too.
+    for at in [3, 11] {
+        let lost = guards.remove(at);
+        thread::scope(|scope| {
+            let next = client.reentrant_lock(lost.name());
+            let next = scope.spawn(move || next.acquire().expect("Redis replies").unlock());
+            lose(redis, &lost);
+            within(SLIP.get() * 2, "the next thread", || {
+                next.join().expect("no panic").expect("it is held");
+            });
+        });
+        log.await_call();
+        assert_error!(lost.check(), Lost);
+        eventually("the event of the loss", || {
+            let mut events = events.try_iter();
+            events.any(|event| matches!(event, LockEvent::Lost { .. }))
+        });
+        throughout(LEASE.get() * 5 / 4, "the others are renewed", || {
+            guards.iter().all(|guard| guard.check().is_ok())
+        });
+        assert_error!(lost.unlock(), Lost);
+    }
+    log.await_call();
     release_the_log();
-    eventually("both losses to be logged", || {
-        LINES.load(Ordering::SeqCst) == 2
-    });
-    for guard in kept {
+    eventually("both losses to be logged", || calls() >= 2);
+    assert_eq!(client.stats().lost, 2);
+    for guard in guards {
         guard.unlock().expect("it is held");
     }
-    for lost in [first, second] {
-        assert!(matches!(lost.unlock(), Err(Error::Lost { .. })));
-    }
-    assert_eq!(client.stats().lost, 2);
 }
 
-#[test]
-fn a_log_that_blocks_delays_no_wake_up() {
-    play("wake-ups");
-}
-
-fn a_subscription_is_cut(url: &str) {
-    let (ours, theirs, mut redis) = (client(url), client(url), connect(url));
-    let held = ours.reentrant_lock(&unique("held"));
-    // The lease does not end before the message comes.
-    held.lock_with(Lease::fixed(SOON.get() * 6))
-        .expect("it is free");
-    thread::scope(|scope| {
-        let waits = theirs.reentrant_lock(held.name());
-        let waiter = scope.spawn(move || waits.acquire().expect("Redis replies").unlock());
-        let mut listens = || in_redis::listening(&mut redis, held.name()) == 1;
-        eventually("the waiter to subscribe", &mut listens);
-        cut_subscriptions(&mut connect(url));
-        eventually("the log to block", || calls() > 0);
-        eventually("the waiter to subscribe again", &mut listens);
-        let woken = theirs.stats().wakeups_by_message;
-        within(SLIP.get() * 2, "from release to hold", || {
-            held.unlock().expect("it is held");
-            let unlocked = waiter.join().expect("the thread panicked, see above");
-            unlocked.expect("it is held");
+fn failed_renewals_are_repeated(_: Log, url: &str, redis: &mut Connection) {
+    let lease = LEASE.get() * 6;
+    let client = builder(url).watchdog_lease(lease).build().unwrap();
+    let guards = hold_some(&client);
+    for _ in 0..2 {
+        let before = client.stats();
+        // The server hangs from before the renewal, which is due with a third of the lease left and
+        // may take a sixth of it, until an eighth is left for another attempt.
+        eventually("it to be nearly due", || guards[0].remaining() < lease / 2);
+        let hang = (lease * 3 / 8).as_millis();
+        run(redis, &format!("CLIENT PAUSE {hang} ALL"));
+        eventually("a renewal to fail", || {
+            client.stats().renewals_unknown > before.renewals_unknown
         });
-        assert!(theirs.stats().wakeups_by_message > woken);
+        eventually("all to be renewed", || {
+            client.stats().renewals >= before.renewals + guards.len() as u64
+        });
+    }
+    throughout(lease / 2, "all are renewed", || {
+        guards.iter().all(|guard| guard.check().is_ok())
     });
-    assert_eq!(calls(), 1, "the log still blocks");
+    assert_eq!(client.stats().lost, 0);
+}
+
+fn a_waiter_is_woken_after_a_cut(log: Log, url: &str, redis: &mut Connection) {
+    let (ours, theirs) = (client(url), client(url));
+    let held = ours.reentrant_lock(&unique("held"));
+    for _ in 0..2 {
+        // So long that the waiter does not get the lock by its end.
+        let long = Lease::fixed(SOON.get() * 6);
+        held.lock_with(long).expect("it is free");
+        thread::scope(|scope| {
+            let waits = theirs.reentrant_lock(held.name());
+            let waiter = scope.spawn(move || waits.acquire().expect("Redis replies").unlock());
+            let listens = |redis: &mut Connection| in_redis::listening(redis, held.name()) == 1;
+            eventually("the waiter to subscribe", || listens(redis));
+            let cuts = theirs.stats().reconnects;
+            run(redis, "CLIENT KILL TYPE pubsub");
+            eventually("the cut to be noticed", || theirs.stats().reconnects > cuts);
+            eventually("the waiter to subscribe again", || listens(redis));
+            let woken = theirs.stats().wakeups_by_message;
+            within(SLIP.get() * 2, "from release to hold", || {
+                held.unlock().expect("it is held");
+                waiter.join().expect("no panic").expect("it is held");
+            });
+            assert!(theirs.stats().wakeups_by_message > woken);
+        });
+        log.await_call();
+    }
     release_the_log();
 }
 
-#[test]
-fn a_log_that_blocks_does_not_block_the_end_of_the_client() {
-    play("end");
-}
-
-fn the_client_ends(url: &str) {
+fn the_client_ends(log: Log, url: &str, redis: &mut Connection) {
     let threads = process::threads();
-    let (client, mut redis) = (client(url), connect(url));
+    let client = client(url);
     let guard = client.reentrant_lock(&unique("held")).acquire();
     let guard = guard.expect("it is free");
-    lose(&mut redis, &guard);
-    eventually("the log to block", || calls() == 1);
-    assert!(guard.unlock().is_err());
+    lose(redis, &guard);
+    log.await_call();
+    assert_error!(guard.unlock(), Lost);
     let (done, end) = bounded(1);
     thread::spawn(move || {
         drop(client);
@@ -232,44 +265,31 @@ fn the_client_ends(url: &str) {
     eventually("its threads to end", || process::threads() == threads);
 }
 
-#[test]
-fn a_log_that_drops_the_last_client_when_a_loss_is_logged_ends_it() {
-    play("loss");
-}
-
-fn a_loss_is_logged(url: &str) {
-    let mut redis = connect(url);
-    the_log_drops_the_last_client(url, &mut redis, |client, redis| {
+fn a_loss_drops_the_last_client(_: Log, url: &str, redis: &mut Connection) {
+    the_log_drops_the_last_client(url, redis, |client, redis| {
         let name = unique("held");
         // Without a guard, which would keep the client alive.
         client.reentrant_lock(&name).lock().expect("it is free");
         *LAST.lock() = Some(client);
-        delete(redis, &name);
+        run(redis, &format!("DEL {name}"));
     });
 }
 
-#[test]
-fn a_log_that_drops_the_last_client_when_a_cut_is_logged_ends_it() {
-    play("cut");
-}
-
-fn a_cut_is_logged(url: &str) {
-    let (mut redis, name) = (connect(url), unique("held"));
-    let ours = client(url);
+fn a_cut_drops_the_last_client(_: Log, url: &str, redis: &mut Connection) {
+    let (ours, name) = (client(url), unique("held"));
     let held = ours.reentrant_lock(&name).acquire().expect("it is free");
-    the_log_drops_the_last_client(url, &mut redis, |client, redis| {
+    the_log_drops_the_last_client(url, redis, |client, redis| {
         let waits = client.reentrant_lock(&name);
         eventually("the waiter to subscribe", || {
             let taken = waits.try_lock(millis(20), Lease::RENEWED);
             assert!(!taken.expect("a reply"));
-            let channels = redis::cmd("PUBSUB")
-                .arg("CHANNELS")
-                .query::<Vec<String>>(redis);
+            let mut channels = redis::cmd("PUBSUB");
+            let channels = channels.arg("CHANNELS").query::<Vec<String>>(redis);
             channels.expect("a reply").len() == 1
         });
         drop(waits);
         *LAST.lock() = Some(client);
-        cut_subscriptions(redis);
+        run(redis, "CLIENT KILL TYPE pubsub");
     });
     held.unlock().expect("it is held");
     on_another_thread(|| drop(ours));
@@ -281,11 +301,8 @@ fn the_log_drops_the_last_client(
     bring_about: impl FnOnce(LockClient, &mut Connection),
 ) {
     let connections = |redis: &mut Connection| {
-        let list: String = redis::cmd("CLIENT")
-            .arg("LIST")
-            .query(redis)
-            .expect("a reply");
-        list.lines().count()
+        let list = redis::cmd("CLIENT").arg("LIST").query::<String>(redis);
+        list.expect("a reply").lines().count()
     };
     let (threads, before) = (process::threads(), connections(redis));
     bring_about(client(url), redis);

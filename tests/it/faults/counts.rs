@@ -1,36 +1,16 @@
 //! Hold counts in Redis. The watchdog writes them, with its renewals. One that is late or refused
 //! affects no hold.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use leasehold::{LockClient, RedLock};
-
-use super::proxied_server::{ProxiedServer, RedisView, load_scripts};
-use crate::support::deployment::Independent;
-use crate::support::proxy::{self, Fault, Gate, Request};
-use crate::support::server::Server;
+use super::proxied_server::ProxiedServer;
+use crate::support::proxy::{Fault, Gate};
 use crate::support::timing::{LEASE, SOON, eventually, throughout};
-use crate::support::{builder, on_another_thread, unique};
+use crate::support::{builder, unique};
 
 /// Why Redis refuses to write a count: the commands that begin it and end it.
 const REFUSALS: [[&str; 2]; 2] = [
     ["CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"],
     ["ACL SETUSER default -hset", "ACL SETUSER default +hset"],
 ];
-
-fn run(server: &Server, command: &str) {
-    let mut words = command.split(' ');
-    let mut command = redis::cmd(words.next().expect("a command"));
-    words.for_each(|word| {
-        command.arg(word);
-    });
-    server.ask::<()>(&command);
-}
-
-fn writes_count(request: &Request) -> bool {
-    request.runs("renew")
-}
 
 fn open(gate: &Gate) {
     let held = gate.held();
@@ -45,26 +25,17 @@ fn a_late_count_does_not_touch_the_next_hold_of_its_thread() {
     for [refuse, permit] in REFUSALS {
         let proxied = ProxiedServer::new();
         let mut view = proxied.view();
-        let builder = proxied
-            .builder(LEASE.get() / 4)
-            .watchdog_lease(LEASE.get() * 60);
-        let client = builder.build().expect("the settings are valid");
+        let builder = proxied.builder(LEASE.get() / 4);
+        let client = builder.watchdog_lease(LEASE.get() * 60).build().unwrap();
         let lock = client.reentrant_lock(&unique("counts"));
         let [outer, inner] = [0, 1].map(|_| lock.acquire().expect("no other client uses it"));
         view.await_count(2, lock.name(), SOON.get(), "nested");
-
         let gate = Gate::new();
-        let closed = gate.clone();
-        proxied
-            .proxy
-            .on_request(move |request| match writes_count(request) {
-                true => Fault::HoldBack(closed.clone()),
-                false => Fault::Pass,
-            });
-        run(&proxied.server, refuse);
+        proxied.fault_always("renew", &Fault::HoldBack(gate.clone()));
+        proxied.server.run(refuse);
         inner.unlock().expect("it sends nothing");
         eventually("the count to be sent", || gate.held() > 0);
-        run(&proxied.server, permit);
+        proxied.server.run(permit);
         outer.unlock().expect("it is held");
         let next = lock.acquire().expect("it is free");
         let holder = view.holder(lock.name());
@@ -72,109 +43,37 @@ fn a_late_count_does_not_touch_the_next_hold_of_its_thread() {
         assert_eq!(view.holder(lock.name()), holder, "{refuse}");
         next.confirm().expect("it is held");
         next.unlock().expect("it is held");
-        assert_eq!(view.count(lock.name()), 0);
-        assert_eq!(client.stats().lost, 0);
+        assert_eq!((view.count(lock.name()), client.stats().lost), (0, 0));
     }
 }
 
-/// One server of three does not reply for a moment. The count for it arrives when the same thread
-/// holds the lock again. Then another server hangs, so that the first one is needed.
+/// A count is information. The lock is renewed without it, and so are those in the same request. An
+/// extend writes the count, too. The watchdog takes that into account.
 #[test]
-fn a_late_count_at_one_server_does_not_touch_the_next_hold_of_a_redlock() {
-    let servers = Independent::start(3);
-    servers.servers().iter().for_each(load_scripts);
-    let proxy = proxy::before(&servers.server(2).address());
-    let mut urls = servers.urls();
-    urls[2] = proxy.url();
-    let lease = LEASE.get() * 4;
-    let clients: Vec<LockClient> = urls
-        .iter()
-        .map(|url| builder(url).watchdog_lease(lease).build())
-        .collect::<Result<_, _>>()
-        .expect("the settings are valid");
-    let lock = RedLock::new(&clients, &unique("counts"));
-    let mut view = RedisView(servers.server(2).connection());
-    let outer = lock.acquire().expect("it is free");
-    assert_eq!(view.count(lock.name()), 1);
-
-    let (gate, mute) = (Gate::new(), Arc::new(AtomicBool::new(true)));
-    let (closed, is_mute) = (gate.clone(), Arc::clone(&mute));
-    proxy.on_request(move |request| {
-        if writes_count(request) {
-            Fault::HoldBack(closed.clone())
-        } else if is_mute.load(Ordering::SeqCst) {
-            Fault::SwallowRequest
-        } else {
-            Fault::Pass
-        }
-    });
-    // The clients learn that the third server does not reply.
-    let use_another = || RedLock::new(&clients, &unique("other")).acquire().map(drop);
-    on_another_thread(use_another).expect("it is free");
-    let inner = lock.acquire().expect("this thread holds it");
-    eventually("the count to be sent", || gate.held() > 0);
-    mute.store(false, Ordering::SeqCst);
-    eventually("the third server to be used again", || {
-        on_another_thread(use_another).expect("it is free");
-        clients[2].inspect(lock.name()).is_ok()
-    });
-    inner.unlock().expect("it is held");
-    outer.unlock().expect("it is held");
-    eventually("it to be free", || view.count(lock.name()) == 0);
-    let next = lock.acquire().expect("it is free");
-    let holder = view.holder(lock.name());
-    assert!(holder.is_some());
-    open(&gate);
-    assert_eq!(view.holder(lock.name()), holder);
-    servers.pause(1);
-    throughout(lease * 2, "two of three servers have it", || {
-        next.check().is_ok()
-    });
-    servers.resume(1);
-    next.unlock().expect("it is held");
-    eventually("it to be free", || view.count(lock.name()) == 0);
-}
-
-/// A count is information. The lock is renewed without it, and so are those in the same request.
-#[test]
-fn no_lock_is_lost_if_redis_refuses_to_write_a_count() {
+fn no_lock_is_lost_if_redis_refuses_to_write_a_count_and_it_is_written_later() {
     for [refuse, permit] in REFUSALS {
         let proxied = ProxiedServer::new();
         let mut view = proxied.view();
         let lease = LEASE.get() * 2;
-        let client = builder(&proxied.server.url()).watchdog_lease(lease).build();
-        let client = client.expect("the settings are valid");
+        let client = builder(&proxied.server.url()).watchdog_lease(lease);
+        let client = client.build().unwrap();
         let [nested, other] = ["nested", "other"].map(|what| {
             let lock = client.reentrant_lock(&unique(what));
             lock.acquire().expect("it is free")
         });
         let lock = client.reentrant_lock(nested.name());
-        run(&proxied.server, refuse);
+        proxied.server.run(refuse);
         lock.lock().expect("it sends nothing");
         throughout(lease * 2, refuse, || {
             nested.check().and_then(|()| other.check()).is_ok()
         });
-        run(&proxied.server, permit);
+        proxied.server.run(permit);
         view.await_count(2, lock.name(), lease, "it can be written");
+        // No renewal is due for long.
+        nested.extend(LEASE.get() * 120).expect("it is held");
         lock.unlock().expect("it is held");
+        view.await_count(1, lock.name(), SOON.get(), "the inner unlock");
         nested.unlock().expect("it is held");
         assert_eq!((view.count(lock.name()), client.stats().lost), (0, 0));
     }
-}
-
-/// An extend writes the count, too. The watchdog takes that into account.
-#[test]
-fn a_count_that_an_extend_has_written_is_corrected_soon() {
-    let server = Server::start();
-    let mut view = RedisView(server.connection());
-    // No renewal is due for long.
-    let client = builder(&server.url()).watchdog_lease(LEASE.get() * 60);
-    let client = client.build().expect("the settings are valid");
-    let lock = client.reentrant_lock(&unique("counts"));
-    let guard = lock.acquire().expect("it is free");
-    lock.lock().expect("this thread holds it");
-    guard.extend(LEASE.get() * 120).expect("it is held");
-    lock.unlock().expect("it is held");
-    view.await_count(1, lock.name(), SOON.get(), "the inner unlock");
-    guard.unlock().expect("it is held");
 }

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lease, LockGuard, LostReason};
+use leasehold::{Lease, LockGuard, LostReason};
 
 use super::in_redis;
 use super::kinds::{KINDS, Kind};
 use super::proxied_server::ProxiedServer;
+use crate::support::outcome::assert_error;
 use crate::support::proxy::Fault;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, eventually, throughout};
 use crate::support::{on_another_thread, unique};
@@ -73,8 +74,7 @@ fn a_holder_without_replies_is_notified_before_another_client_has_the_lock() {
         }
     });
     for (_, guard) in held {
-        let result = guard.unlock();
-        assert!(matches!(result, Err(Error::Lost { .. })), "{result:?}");
+        assert_error!(guard.unlock(), Lost);
     }
     let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
     assert_eq!(keys, [""; 0]);

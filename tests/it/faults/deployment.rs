@@ -12,29 +12,19 @@ use crate::support::timing::LEASE;
 /// semicolon run on one server by default. All others are ignored; `scripts/soak` runs them.
 macro_rules! everywhere {
     ($($quick:ident)*; $($slow:ident)*) => {
-        mod one_server {
-            $(#[test] fn $quick() {
-                super::$quick(&$crate::faults::deployment::Deployment::one_server());
-            })*
-            $(#[test] #[ignore = "soak"] fn $slow() {
-                super::$slow(&$crate::faults::deployment::Deployment::one_server());
-            })*
-        }
-        mod sentinel {
-            $(#[test] #[ignore = "soak"] fn $quick() {
-                super::$quick(&$crate::faults::deployment::Deployment::sentinel());
-            })*
-            $(#[test] #[ignore = "soak"] fn $slow() {
-                super::$slow(&$crate::faults::deployment::Deployment::sentinel());
-            })*
-        }
-        mod cluster {
-            $(#[test] #[ignore = "soak"] fn $quick() {
-                super::$quick(&$crate::faults::deployment::Deployment::cluster());
-            })*
-            $(#[test] #[ignore = "soak"] fn $slow() {
-                super::$slow(&$crate::faults::deployment::Deployment::cluster());
-            })*
+        rows! { one_server: [cfg(all())] $($quick)*; [ignore = "soak"] $($slow)* }
+        rows! { sentinel: [ignore = "soak"] $($quick)* $($slow)* }
+        rows! { cluster: [ignore = "soak"] $($quick)* $($slow)* }
+    };
+}
+
+/// The tests of rows in one place, with an attribute.
+macro_rules! rows {
+    ($place:ident: $($attribute:tt $($row:ident)*);*) => {
+        mod $place {
+            $($(#[test] #$attribute fn $row() {
+                super::$row(&$crate::faults::deployment::Deployment::$place());
+            })*)*
         }
     };
 }

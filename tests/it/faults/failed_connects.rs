@@ -8,11 +8,11 @@ use std::time::Duration;
 use leasehold::{Lease, LockClient, LockClientBuilder, LockEvent, RedLock};
 use redis::Connection;
 
-use crate::support::builder;
 use crate::support::child::{self, Process};
 use crate::support::deployment::{ClusterDeployment, Independent, SentinelDeployment};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SOON, eventually};
+use crate::support::{builder, connect, run};
 
 /// The number of open connections when the server accepts no more.
 const OPEN: usize = 4;
@@ -59,12 +59,6 @@ fn connections(admin: &mut Connection) -> BTreeSet<u64> {
     ids.map(|id| id.parse().expect("a number")).collect()
 }
 
-fn configure(admin: &mut Connection, parameter: &str, value: impl ToString) {
-    let mut config = redis::cmd("CONFIG");
-    let set = config.arg("SET").arg(parameter).arg(value.to_string());
-    set.exec(admin).expect("the server replies");
-}
-
 /// In a cluster, all of these locks are on one server.
 fn take_and_release(client: &LockClient, lock: &str) -> leasehold::Result<()> {
     let lock = client.reentrant_lock(&format!("{{one}}:{lock}"));
@@ -72,27 +66,18 @@ fn take_and_release(client: &LockClient, lock: &str) -> leasehold::Result<()> {
     taken.expect("no other thread uses this name").unlock()
 }
 
-/// Runs one `CLIENT` command.
-fn client_command(admin: &mut Connection, words: &[&str]) {
-    let command = redis::cmd("CLIENT").arg(words).exec(admin);
-    command.expect("the server replies");
-}
-
 /// Scripts wait until `UNPAUSE`.
 fn pause_scripts(admin: &mut Connection) {
-    let longest = SOON.get().as_millis().to_string();
-    client_command(admin, &["PAUSE", &longest, "WRITE"]);
+    let longest = SOON.get().as_millis();
+    run(admin, &format!("CLIENT PAUSE {longest} WRITE"));
 }
 
 /// Waits until this many callers wait for the reply to a script, which the server shows by a flag.
 fn callers_wait(admin: &mut Connection, expected: usize) {
     let waits = |line: &String| {
         let flags = line.split(" flags=").nth(1);
-        flags.is_some_and(|rest| {
-            rest.split(' ')
-                .next()
-                .is_some_and(|flags| flags.contains('b'))
-        })
+        let flags = flags.and_then(|rest| rest.split(' ').next());
+        flags.is_some_and(|flags| flags.contains('b'))
     };
     eventually("the connections to be in use", || {
         callers(admin).iter().filter(|line| waits(line)).count() == expected
@@ -109,7 +94,7 @@ fn open_connections(client: &LockClient, admin: &mut Connection) {
             });
         }
         callers_wait(admin, OPEN);
-        client_command(admin, &["UNPAUSE"]);
+        run(admin, "CLIENT UNPAUSE");
     });
     assert_eq!(connections(admin).len(), OPEN);
 }
@@ -150,15 +135,13 @@ fn is_asked_once(client: &LockClient, admin: &mut Connection) {
 }
 
 #[test]
-fn a_server_that_closes_its_port_is_used_through_the_open_connections() {
+fn a_server_that_accepts_no_connection_is_used_through_the_open_ones() {
     let server = Server::start();
     let admin = &mut server.connection();
-    let client = goes_on(&server.url(), admin, |admin| configure(admin, "port", 0));
+    let client = goes_on(&server.url(), admin, |admin| {
+        run(admin, "CONFIG SET port 0");
+    });
     is_asked_once(&client, admin);
-}
-
-#[test]
-fn a_missing_socket_file_does_not_affect_open_connections() {
     let server = Server::start();
     let admin = &mut server.connection();
     let client = goes_on(&server.unix_url(), admin, |_| {
@@ -171,18 +154,17 @@ fn a_missing_socket_file_does_not_affect_open_connections() {
 /// fails.
 #[test]
 fn too_many_clients_do_not_affect_open_connections() {
-    for password in [None, Some("s3cret")] {
-        let options = Server::options();
+    for password in ["", "s3cret"] {
         let server = match password {
-            Some(password) => options.password(password).start(),
-            None => options.start(),
+            "" => Server::start(),
+            password => Server::options().password(password).start(),
         };
         let admin = &mut server.connection();
         let client = goes_on(&server.url(), admin, |admin| {
-            configure(admin, "maxclients", OPEN + 1);
+            run(admin, &format!("CONFIG SET maxclients {}", OPEN + 1));
         });
         // Without a log-in, a new connection fails only after the request was sent.
-        if password.is_some() {
+        if !password.is_empty() {
             is_asked_once(&client, admin);
         }
     }
@@ -200,8 +182,7 @@ pub fn without_descriptors(arguments: &[&str]) {
         _ => LockClient::builder(server),
     });
     let client = client.build().expect("the settings are valid");
-    let redis = redis::Client::open(server).expect("the address is valid");
-    let mut admin = redis.get_connection().expect("the server replies");
+    let mut admin = connect(server);
     open_connections(&client, &mut admin);
     let before = connections(&mut admin);
     let open = || File::open("/dev/null").ok();
@@ -219,23 +200,15 @@ fn runs_out_of_descriptors(deployment: &str, urls: &[String], server: &Server) {
     assert_eq!(child.finish(), ["done"]);
 }
 
+/// The sentinels cannot be reached either.
 #[test]
 fn a_process_without_file_descriptors_uses_its_open_connections() {
     let server = Server::start();
     runs_out_of_descriptors("one", &[], &server);
-}
-
-/// The sentinels cannot be reached either.
-#[test]
-fn a_process_without_file_descriptors_uses_the_known_master() {
     let deployment = SentinelDeployment::start();
     assert_eq!(deployment.master_name(), MASTER);
     let urls = deployment.sentinel_urls();
     runs_out_of_descriptors("sentinel", &urls, deployment.master());
-}
-
-#[test]
-fn a_process_without_file_descriptors_uses_the_known_primaries() {
     let cluster = ClusterDeployment::start();
     let primary = cluster.primary_of(cluster.slot_of("{one}"));
     runs_out_of_descriptors("cluster", &cluster.urls(), primary);
@@ -247,19 +220,21 @@ fn a_watchdog_that_cannot_connect_does_not_affect_the_connections_of_callers() {
     let server = Server::start();
     let admin = &mut server.connection();
     let lease = LEASE.get() * 2;
-    let client = settings(&server.url()).watchdog_lease(lease).build();
-    let client = client.expect("the settings are valid");
+    let client = settings(&server.url())
+        .watchdog_lease(lease)
+        .build()
+        .unwrap();
     let events = client.events();
     let guard = client.reentrant_lock("held").acquire().expect("it is free");
     let before = connections(admin);
-    configure(admin, "port", 0);
+    run(admin, "CONFIG SET port 0");
     eventually("a renewal that fails", || {
         let mut events = events.try_iter();
         events.any(|event| matches!(event, LockEvent::RenewalFailed { .. }))
     });
     take_and_release(&client, "free").expect("a connection is open");
     assert_eq!(connections(admin), before);
-    configure(admin, "port", server.port());
+    run(admin, &format!("CONFIG SET port {}", server.port()));
     let renewals = || client.stats().renewals;
     eventually("a renewal", || renewals() > 0);
     guard.unlock().expect("it was held all the time");
@@ -277,13 +252,13 @@ fn a_redlock_that_cannot_connect_does_not_affect_open_connections() {
     redlock.unlock().expect("it is held");
     let admin = &mut servers.server(0).connection();
     let before = connections(admin);
-    configure(admin, "port", 0);
+    run(admin, "CONFIG SET port 0");
     pause_scripts(admin);
     thread::scope(|scope| {
         let waiting = scope.spawn(|| take_and_release(&clients[0], "plain"));
         callers_wait(admin, 1);
         redlock.lock().expect("two servers reply");
-        client_command(admin, &["UNPAUSE"]);
+        run(admin, "CLIENT UNPAUSE");
         let result = waiting.join().expect("no panic");
         result.expect("its connection is open");
     });

@@ -4,10 +4,11 @@
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Lease, Lock, LostReason};
+use leasehold::{Lease, Lock, LostReason};
 
 use super::deployment::Deployment;
 use super::kinds::KINDS;
+use crate::support::outcome::assert_lost;
 use crate::support::process::Task;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SOON, eventually, millis, within};
@@ -80,46 +81,26 @@ pub fn a_waiting_thread_gets_the_lock_within_a_second(
             waiting.join().unwrap();
         });
     });
-    let result = lock.unlock();
-    let is_lost = matches!(
-        result,
-        Err(Error::Lost {
-            reason: LostReason::Deleted,
-            ..
-        })
-    );
-    assert!(is_lost, "{result:?}");
+    assert_lost(&lock.unlock(), LostReason::Deleted);
 }
 
-fn on_one_server(lease: Lease) {
+#[test]
+fn a_thread_that_waits_for_a_freed_lock_gets_it_within_a_second() {
     let server = Server::start();
     let (holder, operator) = (client(&server.url()), client(&server.url()));
-    let lock = holder.reentrant_lock(&unique("forced"));
-    a_waiting_thread_gets_the_lock_within_a_second(&lock, lease, || {
-        assert!(operator.force_unlock(lock.name()).unwrap());
-    });
-}
-
-#[test]
-fn a_thread_that_waits_for_a_renewed_lease_gets_the_lock_within_a_second() {
-    on_one_server(Lease::RENEWED.lasting(long()));
-}
-
-#[test]
-fn a_thread_that_waits_for_a_fixed_lease_gets_the_lock_within_a_second() {
-    on_one_server(Lease::fixed(long()));
-}
-
-#[test]
-fn a_thread_that_waits_for_several_names_gets_them_within_a_second() {
-    let server = Server::start();
-    let (holder, operator) = (client(&server.url()), client(&server.url()));
+    let renewed = Lease::RENEWED.lasting(long());
     let names = [unique("one"), unique("two")];
-    let lock = holder.multi_lock(&names);
-    let lease = Lease::RENEWED.lasting(long());
-    a_waiting_thread_gets_the_lock_within_a_second(&lock, lease, || {
-        for name in &names {
-            assert!(operator.force_unlock(name).unwrap());
-        }
-    });
+    let (plain, both) = (holder.reentrant_lock(&names[0]), holder.multi_lock(&names));
+    let cases: [(&dyn Lock, &[String], Lease); 3] = [
+        (&plain, &names[..1], renewed),
+        (&plain, &names[..1], Lease::fixed(long())),
+        (&both, &names, renewed),
+    ];
+    for (lock, names, lease) in cases {
+        a_waiting_thread_gets_the_lock_within_a_second(lock, lease, || {
+            for name in names {
+                assert!(operator.force_unlock(name).unwrap());
+            }
+        });
+    }
 }

@@ -14,9 +14,10 @@ use leasehold::{Error, Interrupt, Lease, LockClient, LockGuard, ReentrantLock, R
 
 use super::in_redis;
 use crate::support::child::{self, Process};
+use crate::support::outcome::take_and_release;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
-use crate::support::{builder, client, process, unique};
+use crate::support::{builder, client, connect, process, unique};
 
 /// The number of forks while other threads use the same client.
 const FORKS: usize = 40;
@@ -139,6 +140,35 @@ impl Held {
         }
     }
 
+    /// Forks at the word of the test. The child tries everything.
+    fn fork(self) -> Self {
+        child::send_line("held");
+        assert_eq!(child::read_line(), "fork");
+        match fork::fork().expect("the system can fork") {
+            Fork::Parent(child) => wait_for(child),
+            Fork::Child => run_child(|| {
+                self.is_not_held();
+                self.sends_nothing();
+                self.is_not_held();
+                self.drop_all();
+            }),
+        }
+        child::send_line("tried");
+        self
+    }
+
+    /// Unlocks all at the word of the test.
+    fn end(self) {
+        child::send_line("go on");
+        child::read_line();
+        for _ in 0..2 {
+            self.unguarded.unlock().expect("it is held");
+        }
+        for guard in self.by_guards {
+            guard.unlock().expect("it is held");
+        }
+    }
+
     /// In the child: dropping the parent's guards and handles does nothing, and does not hang.
     fn drop_all(self) {
         let Self {
@@ -159,9 +189,7 @@ impl Held {
 
 /// A thread of this client waits for a lock of another client, and is woken by its release.
 fn is_woken(client: &LockClient, other: &LockClient, url: &str, name: &str) {
-    let mut redis = redis::Client::open(url)
-        .and_then(|client| client.get_connection())
-        .expect("the server replies");
+    let mut redis = connect(url);
     let held = other.reentrant_lock(name);
     held.lock_with(Lease::fixed(SOON.get() * 6))
         .expect("it is free");
@@ -172,10 +200,7 @@ fn is_woken(client: &LockClient, other: &LockClient, url: &str, name: &str) {
         });
         within(SLIP.get() * 2, "from release to hold", || {
             held.unlock().expect("it is held");
-            waiter
-                .join()
-                .expect("the thread panicked, see above")
-                .expect("it has the lock");
+            waiter.join().expect("no panic").expect("it has the lock");
         });
     });
 }
@@ -191,20 +216,8 @@ pub fn fork_a_holder(arguments: &[&str]) {
     let awaited = format!("{prefix}:awaited");
     // From now on all threads and connections exist.
     is_woken(&held.client, &other, url, &awaited);
-    child::send_line("held");
-    assert_eq!(child::read_line(), "fork");
-    let child = match fork::fork().expect("the system can fork") {
-        Fork::Parent(child) => child,
-        Fork::Child => run_child(|| {
-            held.is_not_held();
-            held.sends_nothing();
-            held.is_not_held();
-            held.drop_all();
-        }),
-    };
     let before = held.client.stats();
-    wait_for(child);
-    child::send_line("tried");
+    let held = held.fork();
     throughout(lease(), "the parent's locks are held", || held.is_held());
     let after = held.client.stats();
     assert_eq!(
@@ -214,105 +227,38 @@ pub fn fork_a_holder(arguments: &[&str]) {
     );
     assert!(after.renewals > before.renewals);
     is_woken(&held.client, &other, url, &awaited);
-    held.free
-        .acquire()
-        .expect("it is free")
-        .unlock()
-        .expect("it is held");
-    child::send_line("go on");
-    child::read_line();
-    for _ in 0..2 {
-        held.unguarded.unlock().expect("it is held");
+    take_and_release(&held.free);
+    held.end();
+}
+
+/// In the parent of the role.
+fn assert_unaffected(server: &Server, start: impl FnOnce(&[&str]) -> Process) {
+    let prefix = unique("fork");
+    let names = ["unguarded", "unlocked", "dropped", "kept"].map(|what| format!("{prefix}:{what}"));
+    let holders = || {
+        let names = names.each_ref();
+        names.map(|name| in_redis::holders(server, name))
+    };
+    let mut parent = start(&[&server.url(), &prefix]);
+    assert_eq!(parent.read_line(), "held");
+    in_redis::holder_with_count(server, &names[0], 2);
+    let before = holders();
+    parent.send_line("fork");
+    for line in ["tried", "go on"] {
+        assert_eq!(parent.read_line(), line);
+        assert_eq!(holders(), before, "all is held as it was");
     }
-    for guard in held.by_guards {
-        guard.unlock().expect("it is held");
+    parent.send_line("end");
+    parent.finish();
+    for name in &names {
+        assert!(in_redis::is_free(server, name), "{name}");
     }
 }
 
 #[test]
 fn a_forked_child_neither_has_nor_affects_its_parents_locks() {
-    let server = Server::start();
-    let prefix = unique("fork");
-    let names = ["unguarded", "unlocked", "dropped", "kept"].map(|what| format!("{prefix}:{what}"));
-    let holders = || {
-        names
-            .each_ref()
-            .map(|name| in_redis::holders(&server, name))
-    };
-    let mut parent = Process::start("fork_a_holder", &[&server.url(), &prefix]);
-    assert_eq!(parent.read_line(), "held");
-    in_redis::holder_with_count(&server, &names[0], 2);
-    let before = holders();
-    parent.send_line("fork");
-    assert_eq!(parent.read_line(), "tried");
-    assert_eq!(holders(), before, "all is held as it was");
-    assert_eq!(parent.read_line(), "go on");
-    assert_eq!(holders(), before, "all is held as it was");
-    parent.send_line("end");
-    parent.finish();
-    for name in &names {
-        assert!(in_redis::is_free(&server, name), "{name}");
-    }
-}
-
-/// The role: forks while it holds locks. The child lives on.
-pub fn fork_and_wait(arguments: &[&str]) {
-    let &[url, prefix] = arguments else {
-        panic!("{arguments:?}")
-    };
-    let held = Held::take(url, prefix);
-    if let Fork::Child = fork::fork().expect("the system can fork") {
-        run_child(|| {
-            child::send_line(format_args!("child {}", fork::getpid()));
-            // The parent's handles exist, and are used, while the child lives.
-            loop {
-                held.is_not_held();
-                thread::sleep(millis(20));
-            }
-        });
-    }
-    // Until it is killed.
-    thread::sleep(SOON.get() * 6);
-}
-
-#[test]
-#[ignore = "soak"]
-fn a_forked_child_does_not_renew_the_locks_of_a_parent_that_is_killed() {
-    let server = Server::start();
-    let prefix = unique("fork");
-    let names = ["unguarded", "unlocked", "dropped", "kept"].map(|what| format!("{prefix}:{what}"));
-    let mut parent = Process::start("fork_and_wait", &[&server.url(), &prefix]);
-    let said = parent.read_line();
-    let child = said.strip_prefix("child ").and_then(|pid| pid.parse().ok());
-    let child = Orphan(child.expect("its number"));
-    throughout(lease(), "the parent's holds", || {
-        !in_redis::is_free(&server, &names[0])
-    });
-    parent.kill();
-    within(lease() + SLIP.get(), "from the death of the parent", || {
-        eventually("all to be free", || {
-            names.iter().all(|name| in_redis::is_free(&server, name))
-        });
-    });
-    assert!(child.lives());
-}
-
-/// The child of a child. Killed when dropped.
-struct Orphan(u32);
-
-impl Orphan {
-    fn lives(&self) -> bool {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0));
-        status.is_ok_and(|status| !status.contains("State:\tZ"))
-    }
-}
-
-impl Drop for Orphan {
-    fn drop(&mut self) {
-        if self.lives() {
-            process::signal(self.0, "KILL");
-        }
-    }
+    let start = |arguments: &[&str]| Process::start("fork_a_holder", arguments);
+    assert_unaffected(&Server::start(), start);
 }
 
 /// The role: forks repeatedly while other threads make calls of the same client, so that mutexes

@@ -31,9 +31,7 @@ fn a_lock_that_is_granted_to_an_interrupted_thread_is_free_at_once() {
                 let guard = wanted.acquire_interruptibly(Lease::RENEWED, &interrupt);
                 guard.map(drop)
             });
-            eventually("a subscription", || {
-                in_redis::listeners(&server, &name) == 1
-            });
+            in_redis::await_listeners(&server, &name, 1);
             held.unlock().unwrap();
             // From at once to some microseconds later.
             for _ in 0..round {

@@ -5,7 +5,6 @@ use std::sync::Barrier;
 use std::thread::{self, Scope};
 use std::time::Duration;
 
-use crossbeam_channel::Receiver;
 use tracing::Level;
 
 use leasehold::{
@@ -14,6 +13,7 @@ use leasehold::{
 
 use super::deployment::Deployment;
 use super::kinds::{KINDS, Kind};
+use crate::support::outcome::assert_error;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
 use crate::support::unique;
@@ -25,7 +25,6 @@ const GRACE: Duration = Duration::from_millis(250);
 everywhere! {
     after_a_hang_of_a_lease_the_holder_is_notified_before_another_client_has_the_lock;
     a_hang_of_half_a_lease_loses_no_lock
-    after_a_hang_of_three_leases_the_holder_is_notified_before_another_client_has_the_lock
 }
 
 /// A timeout that is short compared to the lease, so that a renewal attempt is under way when the
@@ -52,46 +51,29 @@ fn builder_of(
         .pool_timeout(timeout(lease))
 }
 
-/// The locks of one kind that a client holds when the server begins to hang.
-struct Held {
-    kind: &'static Kind,
-    renewed: LockGuard,
-    nested: [LockGuard; 2],
-    fixed: LockGuard,
-}
+/// What a client holds of one kind when the server begins to hang: a renewed lock, a lock with a
+/// fixed lease, and two levels of a renewed one.
+type Held = (&'static Kind, [LockGuard; 4]);
 
-impl Held {
-    fn of(client: &LockClient, kind: &'static Kind, fixed_lease: Duration) -> Self {
+fn hold_all_kinds(client: &LockClient, fixed_lease: Duration) -> Vec<Held> {
+    let kinds = KINDS.iter().map(|kind| {
         let lock = |what| (kind.lock)(client, &unique(what));
         let [renewed, outer] =
             ["renewed", "nested"].map(|what| lock(what).acquire().expect("it is free"));
         let inner = (kind.lock)(client, outer.name());
         let inner = inner.acquire().expect("this thread holds it");
         let fixed = lock("fixed").try_acquire(Duration::ZERO, Lease::fixed(fixed_lease));
-        Self {
-            kind,
-            fixed: fixed.expect("a reply").expect("it is free"),
-            renewed,
-            nested: [outer, inner],
-        }
-    }
-
-    fn of_all_kinds(client: &LockClient, fixed_lease: Duration) -> Vec<Self> {
-        let kinds = KINDS.iter();
-        kinds
-            .map(|kind| Self::of(client, kind, fixed_lease))
-            .collect()
-    }
-
-    fn guards(&self) -> [&LockGuard; 3] {
-        [&self.renewed, &self.nested[0], &self.fixed]
-    }
+        let fixed = fixed.expect("a reply").expect("it is free");
+        (kind, [renewed, fixed, inner, outer])
+    });
+    kinds.collect()
 }
 
-/// All guards, with the kinds of their locks.
+/// A guard of each lock, with the kind of the lock.
 fn guards(held: &[Held]) -> impl Iterator<Item = (&'static Kind, &LockGuard)> {
-    held.iter()
-        .flat_map(|one| one.guards().map(|guard| (one.kind, guard)))
+    held.iter().flat_map(|(kind, [renewed, fixed, _, outer])| {
+        [renewed, fixed, outer].map(|guard| (*kind, guard))
+    })
 }
 
 /// Waits until the two renewed locks of each kind have just been renewed: their leases begin now.
@@ -118,10 +100,7 @@ fn a_try_lock_is_not_refused_before_redis_has_replied() {
         let result = within(time + SLIP.get(), "the reply", || {
             lock.try_lock(wait, Lease::RENEWED)
         });
-        assert!(
-            matches!(result, Err(Error::Unavailable { .. })),
-            "{result:?}"
-        );
+        assert_error!(result, Unavailable);
     };
     for first in [Duration::ZERO, millis(1_000)] {
         thread::scope(|scope| {
@@ -139,68 +118,34 @@ fn a_try_lock_is_not_refused_before_redis_has_replied() {
 }
 
 /// A call, the number of levels that its thread holds before, and its budget in command timeouts.
-struct Call {
-    name: &'static str,
-    levels: u32,
-    budget: u32,
-    make: fn(&LockClient, &dyn Lock) -> leasehold::Result<()>,
-}
+type Call = (
+    &'static str,
+    u32,
+    u32,
+    fn(&LockClient, &dyn Lock) -> leasehold::Result<()>,
+);
 
 const CALLS: &[Call] = &[
-    Call {
-        name: "lock",
-        levels: 0,
-        budget: 10,
-        make: |_, lock| lock.lock(),
-    },
-    Call {
-        name: "try_lock, once",
-        levels: 0,
-        budget: 1,
-        make: |_, lock| lock.try_lock(Duration::ZERO, Lease::RENEWED).map(drop),
-    },
-    Call {
-        name: "try_lock",
-        levels: 0,
-        budget: 1,
-        make: |_, lock| lock.try_lock(millis(50), Lease::RENEWED).map(drop),
-    },
-    Call {
-        name: "lock, nested",
-        levels: 1,
-        budget: 10,
-        make: |_, lock| lock.lock_with(long()),
-    },
-    Call {
-        name: "unlock, nested",
-        levels: 2,
-        budget: 3,
-        make: |_, lock| lock.unlock(),
-    },
-    Call {
-        name: "unlock",
-        levels: 1,
-        budget: 3,
-        make: |_, lock| lock.unlock(),
-    },
-    Call {
-        name: "is_locked",
-        levels: 0,
-        budget: 1,
-        make: |_, lock| lock.is_locked().map(drop),
-    },
-    Call {
-        name: "inspect",
-        levels: 0,
-        budget: 1,
-        make: |client, lock| client.inspect(lock.name()).map(drop),
-    },
-    Call {
-        name: "force_unlock",
-        levels: 0,
-        budget: 1,
-        make: |client, lock| client.force_unlock(lock.name()).map(drop),
-    },
+    ("lock", 0, 10, |_, lock| lock.lock()),
+    ("try_lock, once", 0, 1, |_, lock| {
+        lock.try_lock(Duration::ZERO, Lease::RENEWED).map(drop)
+    }),
+    ("try_lock", 0, 1, |_, lock| {
+        lock.try_lock(millis(50), Lease::RENEWED).map(drop)
+    }),
+    ("lock, nested", 1, 10, |_, lock| lock.lock_with(long())),
+    ("unlock, nested", 2, 3, |_, lock| lock.unlock()),
+    ("unlock", 1, 3, |_, lock| lock.unlock()),
+    ("is_locked", 0, 1, |_, lock| lock.is_locked().map(drop)),
+    ("remaining_lease", 0, 1, |_, lock| {
+        lock.remaining_lease().map(drop)
+    }),
+    ("inspect", 0, 1, |client, lock| {
+        client.inspect(lock.name()).map(drop)
+    }),
+    ("force_unlock", 0, 1, |client, lock| {
+        client.force_unlock(lock.name()).map(drop)
+    }),
 ];
 
 /// Longer than every hang.
@@ -211,22 +156,22 @@ fn long() -> Lease {
 /// Makes one call on its own lock while the server hangs. It ends in time, with `Unavailable`
 /// unless the server is back by then, and leaves nothing in Redis.
 fn ends_in_time(
-    call: &Call,
+    &(what, levels, budget, call): &Call,
     kind: &Kind,
     client: &LockClient,
     lease: Duration,
     hang: &[Barrier; 2],
 ) {
     let lock = (kind.lock)(client, &unique("call"));
-    let what = format!("{} of a {} lock", call.name, kind.name);
-    for _ in 0..call.levels {
+    let what = format!("{what} of a {} lock", kind.name);
+    for _ in 0..levels {
         lock.lock_with(long()).expect("the server still replies");
     }
     for moment in hang {
         moment.wait();
     }
-    let bound = timeout(lease) * call.budget + GRACE + SLIP.get();
-    let result = within(bound, &what, || (call.make)(client, &*lock));
+    let bound = timeout(lease) * budget + GRACE + SLIP.get();
+    let result = within(bound, &what, || call(client, &*lock));
     let is_expected = matches!(
         result,
         Ok(()) | Err(Error::Unavailable { .. } | Error::NotReleased { .. })
@@ -241,20 +186,11 @@ fn ends_in_time(
     });
 }
 
-/// Waits for a lock that another client holds, or that excludes it. Calls `look` at the moment at which the lock is
-/// acquired.
+/// Waits for a lock that excludes a lock of another client. Calls `look` when it is acquired.
 fn get<T>(lock: &dyn Lock, look: impl FnOnce() -> T) -> leasehold::Result<T> {
     assert!(lock.try_lock(SOON.get() * 3, Lease::RENEWED)?);
     let seen = look();
     lock.unlock().map(|()| seen)
-}
-
-fn losses(events: &Receiver<LockEvent>) -> Vec<String> {
-    let losses = events.try_iter().filter_map(|event| match event {
-        LockEvent::Lost { lock, .. } => Some(lock.to_string()),
-        _ => None,
-    });
-    losses.collect()
 }
 
 /// Begins every call for every kind of lock. They meet at both barriers.
@@ -275,18 +211,16 @@ fn barriers() -> [Barrier; 2] {
     [0, 1].map(|_| Barrier::new(CALLS.len() * KINDS.len() + 1))
 }
 
-/// The server hangs for `time`, from the beginning of a lease.
-fn is_notified_before_another_client_has_the_lock(
+fn after_a_hang_of_a_lease_the_holder_is_notified_before_another_client_has_the_lock(
     deployment: &Deployment,
-    lease: Duration,
-    time: Duration,
 ) {
+    let lease = LEASE.get() * 2;
     let [ours, callers] = [(); 2].map(|()| client(deployment, lease));
     // They wait for longer than the hang.
     let rivals = builder_of(deployment, lease, timeout(lease) * 3)
         .build()
         .unwrap();
-    let held = Held::of_all_kinds(&ours, lease);
+    let held = hold_all_kinds(&ours, lease);
     let events = ours.events();
     let hang = barriers();
     thread::scope(|scope| {
@@ -301,16 +235,11 @@ fn is_notified_before_another_client_has_the_lock(
         await_renewals(&ours);
         deployment.pause();
         hang[1].wait();
-        thread::sleep(time);
+        thread::sleep(lease + millis(50));
         deployment.resume();
         for (rival, (kind, guard)) in waiting.into_iter().zip(guards(&held)) {
             let checked = rival.join().expect("no panic").expect("the lock");
-            assert!(
-                checked,
-                "{}, {} at the moment at which its rival has it",
-                kind.name,
-                guard.name()
-            );
+            assert!(checked, "{} at the moment of its rival", guard.name());
             // The message may be late by a quarter of a timeout, because the server hangs.
             let rung = guard.lost().recv_timeout(SLIP.get());
             assert_eq!(rung, Ok(LostReason::Expired), "{}", kind.name);
@@ -321,30 +250,17 @@ fn is_notified_before_another_client_has_the_lock(
         .collect();
     let all = u64::try_from(names.len()).expect("a few");
     assert_eq!(ours.stats().lost, all);
-    let mut lost = losses(&events);
+    let losses = events.try_iter().filter_map(|event| match event {
+        LockEvent::Lost { lock, .. } => Some(lock.to_string()),
+        _ => None,
+    });
+    let mut lost: Vec<String> = losses.collect();
     lost.sort_unstable();
     names.sort_unstable();
     assert_eq!(lost, names, "one event for each loss");
-    for one in held {
-        for guard in [one.renewed, one.fixed].into_iter().chain(one.nested) {
-            let unlocked = guard.unlock();
-            assert!(matches!(unlocked, Err(Error::Lost { .. })), "{unlocked:?}");
-        }
+    for guard in held.into_iter().flat_map(|(_, guards)| guards) {
+        assert_error!(guard.unlock(), Lost);
     }
-}
-
-fn after_a_hang_of_a_lease_the_holder_is_notified_before_another_client_has_the_lock(
-    deployment: &Deployment,
-) {
-    let lease = LEASE.get() * 2;
-    is_notified_before_another_client_has_the_lock(deployment, lease, lease + millis(50));
-}
-
-fn after_a_hang_of_three_leases_the_holder_is_notified_before_another_client_has_the_lock(
-    deployment: &Deployment,
-) {
-    let lease = LEASE.get() * 2;
-    is_notified_before_another_client_has_the_lock(deployment, lease, lease * 3);
 }
 
 /// A failed renewal is no loss as long as there is time for another one.
@@ -354,7 +270,7 @@ fn a_hang_of_half_a_lease_loses_no_lock(deployment: &Deployment) {
     // A confirmation without a reply would put off the renewal until the hang has ended.
     let ours = builder_of(deployment, lease, timeout(lease)).confirm_every(Duration::ZERO);
     let ours = ours.build().unwrap();
-    let held = Held::of_all_kinds(&ours, lease * 4);
+    let held = hold_all_kinds(&ours, lease * 4);
     let hang = barriers();
     thread::scope(|scope| {
         call_all(scope, &callers, lease, &hang);
@@ -382,11 +298,8 @@ fn a_hang_of_half_a_lease_loses_no_lock(deployment: &Deployment) {
         );
         throughout(lease, "held", stands);
         assert!(waiting.iter().all(|rival| !rival.is_finished()));
-        for one in held {
-            let [outer, inner] = one.nested;
-            for guard in [one.renewed, inner, outer, one.fixed] {
-                guard.unlock().expect("it was held all the time");
-            }
+        for guard in held.into_iter().flat_map(|(_, guards)| guards) {
+            guard.unlock().expect("it was held all the time");
         }
         for rival in waiting {
             rival.join().expect("no panic").expect("the lock");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::{Connection, FromRedisValue};
 
 use crate::support::server::Server;
-use crate::support::timing::eventually_some;
+use crate::support::timing::{eventually, eventually_some};
 
 fn ask<T: FromRedisValue>(server: &Server, command: &str, name: &str) -> T {
     server.ask(redis::cmd(command).arg(name))
@@ -51,7 +51,13 @@ pub fn listeners(server: &Server, name: &str) -> u32 {
     listening(&mut server.connection(), name)
 }
 
-/// The same, read through this connection.
+/// Waits until this number of clients listens for the lock.
+#[track_caller]
+pub fn await_listeners(server: &Server, name: &str, count: u32) {
+    eventually("the waiters to listen", || listeners(server, name) == count);
+}
+
+/// The number of clients that listen for the lock, read through this connection.
 pub fn listening(redis: &mut Connection, name: &str) -> u32 {
     let line = format!("leasehold_line:{{{name}}}");
     let places = redis::cmd("ZRANGE").arg(line).arg(0).arg(-1).query(redis);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use leasehold::{Error, Lease, LockClient, LockGuard, ReentrantLock};
 
 use super::proxied_server::{ProxiedServer, RedisView, is_not_released, is_unavailable};
+use crate::support::outcome::assert_error;
 use crate::support::proxy::{Fault, Gate};
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
 use crate::support::{on_another_thread, unique};
@@ -83,25 +84,62 @@ impl RenewedHold {
     }
 }
 
-/// The release was retried, and the retry was answered.
-#[test]
-fn a_release_that_arrives_after_the_next_acquire_changes_nothing() {
+/// The request was retried, and the retry was answered. `next` holds the lock when the first copy
+/// arrives.
+fn arrives_after(
+    script: &'static str,
+    most: usize,
+    before: impl FnOnce(&ReentrantLock),
+    late: impl FnOnce(&ReentrantLock),
+) {
     let proxied = ProxiedServer::new();
     let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
+    before(&lock);
+    let gate = delay_requests(&proxied, script, most);
+    late(&lock);
+    await_delayed(&gate, 1);
+    proxied.proxy.clear_rules();
+    let guard = within(lease(), "the next lock", || lock.acquire().unwrap());
     lock.lock().unwrap();
-    let gate = delay_requests(&proxied, "release", 1);
-    lock.unlock().unwrap();
-    assert_eq!(proxied.view().count(lock.name()), 0);
-    let guard = lock.acquire().unwrap();
     let mut hold = RenewedHold::of(&proxied, &lock);
     release_delayed(&gate);
     hold.assert_valid();
     hold.assert_stays_valid();
+    lock.unlock().unwrap();
     guard.check().unwrap();
-    assert_eq!(client.stats().lost, 0);
-    assert!(client.stats().renewals > 0);
+    let stats = client.stats();
+    assert!(stats.lost == 0 && stats.renewals > 0, "{stats:?}");
     guard.unlock().unwrap();
+    assert_eq!(proxied.view().count(lock.name()), 0);
+}
+
+fn acquire(lock: &ReentrantLock) {
+    lock.lock().unwrap();
+}
+
+#[test]
+fn a_release_that_arrives_after_the_next_acquire_changes_nothing() {
+    arrives_after("release", 1, acquire, |lock| lock.unlock().unwrap());
+}
+
+/// The call has given up, and the watchdog releases the lock.
+#[test]
+#[ignore = "soak"]
+fn releases_that_arrive_after_their_call_gave_up_do_not_affect_the_new_hold() {
+    arrives_after("release", usize::MAX, acquire, |lock| {
+        let result = lock.unlock();
+        assert!(is_not_released(&result), "{result:?}");
+    });
+}
+
+#[test]
+fn an_acquire_that_arrives_late_does_not_affect_the_next_hold() {
+    let nothing = |_: &ReentrantLock| ();
+    arrives_after("acquire", usize::MAX, nothing, |lock| {
+        let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
+        assert!(is_unavailable(&result), "{result:?}");
+    });
 }
 
 /// The late acquire takes the lock again without a holder. The lost hold must not be confused with
@@ -116,36 +154,11 @@ fn an_acquire_that_arrives_after_its_lock_was_deleted_does_not_hide_the_loss() {
     let guard = lock.acquire().unwrap();
     await_delayed(&gate, 1);
     // Meanwhile another client held the lock.
-    proxied.server.ask::<()>(redis::cmd("DEL").arg(lock.name()));
+    proxied.server.run(&format!("DEL {}", lock.name()));
     release_delayed(&gate);
     let loss = guard.lost().recv_timeout(lease());
     assert!(loss.is_ok(), "{loss:?}");
-    assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
-}
-
-/// The release was never answered, and its caller gave up.
-#[test]
-#[ignore = "soak"]
-fn releases_that_arrive_after_their_call_gave_up_do_not_affect_the_new_hold() {
-    let proxied = ProxiedServer::new();
-    let client = client(&proxied);
-    let lock = client.reentrant_lock(&unique("late"));
-    lock.lock().unwrap();
-    let gate = delay_requests(&proxied, "release", usize::MAX);
-    let result = lock.unlock();
-    assert!(is_not_released(&result), "{result:?}");
-    // It was retried.
-    await_delayed(&gate, 2);
-    proxied.proxy.clear_rules();
-    // The background releases the lock.
-    let guard = within(lease(), "the next lock", || lock.acquire().unwrap());
-    let mut hold = RenewedHold::of(&proxied, &lock);
-    release_delayed(&gate);
-    hold.assert_valid();
-    hold.assert_stays_valid();
-    guard.check().unwrap();
-    assert_eq!(client.stats().lost, 0);
-    guard.unlock().unwrap();
+    assert_error!(guard.unlock(), Lost);
 }
 
 #[test]
@@ -173,31 +186,8 @@ fn an_acquire_that_arrives_after_its_call_gave_up_is_compensated_at_once() {
     assert_eq!(lock.hold_count(), 0);
     release_delayed(&gate);
     // Long before the end of the lease.
-    proxied
-        .view()
-        .await_count(0, lock.name(), lease(), "a late acquire");
-}
-
-#[test]
-fn an_acquire_that_arrives_late_does_not_affect_the_next_hold() {
-    let proxied = ProxiedServer::new();
-    let client = client(&proxied);
-    let lock = client.reentrant_lock(&unique("late"));
-    let gate = delay_requests(&proxied, "acquire", usize::MAX);
-    let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
-    assert!(is_unavailable(&result), "{result:?}");
-    await_delayed(&gate, 1);
-    proxied.proxy.clear_rules();
-    let guard = lock.acquire().unwrap();
-    lock.lock().unwrap();
-    let mut hold = RenewedHold::of(&proxied, &lock);
-    release_delayed(&gate);
-    hold.assert_valid();
-    hold.assert_stays_valid();
-    lock.unlock().unwrap();
-    guard.check().unwrap();
-    guard.unlock().unwrap();
-    assert_eq!(proxied.view().count(lock.name()), 0);
+    let mut view = proxied.view();
+    view.await_count(0, lock.name(), lease(), "a late acquire");
 }
 
 /// The connection is closed, so no compensation can follow on it.
@@ -208,119 +198,80 @@ fn an_acquire_that_arrives_from_a_dead_connection_holds_for_one_lease_at_most() 
     let client = client(&proxied);
     let lock = client.reentrant_lock(&unique("late"));
     let gate = delay_requests(&proxied, "acquire", 1);
-    let result = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         scope.spawn(|| {
             await_delayed(&gate, 1);
             proxied.proxy.reset_all();
         });
-        let result = lock.lock();
+        lock.lock().unwrap();
         // Its retry was answered.
         lock.unlock().unwrap();
-        result
     });
-    assert!(result.is_ok(), "{result:?}");
     assert_eq!(proxied.view().count(lock.name()), 0);
     release_delayed(&gate);
     let rival = proxied.rival().reentrant_lock(lock.name());
     within(lease() + SLIP.get(), "another client's lock", || {
         rival.lock().unwrap();
     });
-    let mut view = proxied.view();
-    assert_eq!(view.count(lock.name()), 1);
-    rival.unlock().unwrap();
-    assert_eq!(view.count(lock.name()), 0);
-}
-
-/// It needed a longer lease. It was retried, and the retry was answered.
-#[test]
-#[ignore = "soak"]
-fn a_nested_acquire_that_arrives_after_the_release_does_not_affect_the_next_holder() {
-    let proxied = ProxiedServer::new();
-    let client = client(&proxied);
-    let lock = client.reentrant_lock(&unique("late"));
-    lock.lock().unwrap();
-    let gate = delay_requests(&proxied, "renew", 1);
-    lock.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
-    lock.unlock().unwrap();
-    lock.unlock().unwrap();
-    let short = Lease::fixed(LEASE.get());
-    let rival = proxied.rival().reentrant_lock(lock.name());
-    assert!(rival.try_lock(Duration::ZERO, short).unwrap());
-    let mut hold = RenewedHold::of(&proxied, &rival);
-    release_delayed(&gate);
-    hold.assert_valid();
-    let left = proxied.view().time_to_live(lock.name());
-    assert!(left <= LEASE.get(), "{left:?}");
+    assert_eq!(proxied.view().count(lock.name()), 1);
     rival.unlock().unwrap();
     assert_eq!(proxied.view().count(lock.name()), 0);
 }
 
-/// A delayed renewal whose hold is unlocked meanwhile.
-fn a_late_renewal(proxied: &ProxiedServer, lock: &ReentrantLock) -> Gate {
-    let gate = delay_requests(proxied, "renew", 1);
+/// A request that makes a lease longer arrives when `next` holds the lock with a short lease.
+fn does_not_extend_the_next_lease(
+    most: usize,
+    late: impl FnOnce(&ReentrantLock, &dyn Fn()),
+    is_rival: bool,
+) {
+    let proxied = ProxiedServer::new();
+    let client = client(&proxied);
+    let lock = client.reentrant_lock(&unique("late"));
     lock.lock().unwrap();
-    await_delayed(&gate, 1);
-    lock.unlock().unwrap();
-    gate
-}
-
-#[test]
-fn a_renewal_that_arrives_after_the_acquire_of_another_client_does_not_affect_its_hold() {
-    let proxied = ProxiedServer::new();
-    let client = client(&proxied);
-    let lock = client.reentrant_lock(&unique("late"));
-    let gate = a_late_renewal(&proxied, &lock);
-    let rival = proxied.rival().reentrant_lock(lock.name());
-    let short = Lease::fixed(LEASE.get());
-    assert!(rival.try_lock(Duration::ZERO, short).unwrap());
-    let mut hold = RenewedHold::of(&proxied, &rival);
-    release_delayed(&gate);
-    hold.assert_valid();
-    let left = proxied.view().time_to_live(lock.name());
-    assert!(left <= LEASE.get(), "{left:?}");
-    rival.unlock().unwrap();
-    assert_eq!(proxied.view().count(lock.name()), 0);
-}
-
-#[test]
-#[ignore = "soak"]
-fn a_renewal_that_arrives_after_the_next_acquire_of_its_thread_does_not_extend_the_lease() {
-    let proxied = ProxiedServer::new();
-    let client = client(&proxied);
-    let lock = client.reentrant_lock(&unique("late"));
-    let gate = a_late_renewal(&proxied, &lock);
-    let short = Lease::fixed(LEASE.get());
-    assert!(lock.try_lock(Duration::ZERO, short).unwrap());
-    let mut hold = RenewedHold::of(&proxied, &lock);
-    release_delayed(&gate);
-    hold.assert_valid();
-    let left = proxied.view().time_to_live(lock.name());
-    assert!(left <= LEASE.get(), "{left:?}");
-    lock.unlock().unwrap();
-}
-
-/// Another thread sent it, and gave up before the holder unlocked.
-#[test]
-#[ignore = "soak"]
-fn an_extend_of_another_thread_that_arrives_after_the_next_acquire_does_not_extend_the_lease() {
-    let proxied = ProxiedServer::new();
-    let client = client(&proxied);
-    let lock = client.reentrant_lock(&unique("late"));
-    let guard = lock.acquire().unwrap();
-    let gate = delay_requests(&proxied, "renew", usize::MAX);
-    let result = on_another_thread(|| guard.extend(SOON.get() * 6));
-    assert!(is_unavailable(&result), "{result:?}");
-    await_delayed(&gate, 1);
+    let gate = delay_requests(&proxied, "renew", most);
+    late(&lock, &|| await_delayed(&gate, 1));
     proxied.proxy.clear_rules();
-    guard.unlock().unwrap();
+    lock.unlock().unwrap();
+    let next = match is_rival {
+        true => proxied.rival().reentrant_lock(lock.name()),
+        false => lock,
+    };
     let short = Lease::fixed(LEASE.get());
-    assert!(lock.try_lock(Duration::ZERO, short).unwrap());
-    let mut hold = RenewedHold::of(&proxied, &lock);
+    assert!(next.try_lock(Duration::ZERO, short).unwrap());
+    let mut hold = RenewedHold::of(&proxied, &next);
     release_delayed(&gate);
     hold.assert_valid();
-    let left = proxied.view().time_to_live(lock.name());
+    let left = proxied.view().time_to_live(next.name());
     assert!(left <= LEASE.get(), "{left:?}");
-    lock.unlock().unwrap();
+    next.unlock().unwrap();
+    assert_eq!(proxied.view().count(next.name()), 0);
+}
+
+/// A renewal of the watchdog, whose hold is unlocked meanwhile.
+#[test]
+fn a_renewal_that_arrives_late_does_not_extend_the_lease_of_the_next_hold() {
+    for is_rival in [true, false] {
+        does_not_extend_the_next_lease(1, |_, await_delayed| await_delayed(), is_rival);
+    }
+}
+
+/// A nested acquire, which needed a longer lease and was retried, and an extension by a thread that
+/// gave up.
+#[test]
+#[ignore = "soak"]
+fn a_late_request_for_a_longer_lease_does_not_extend_the_lease_of_the_next_hold() {
+    let nest = |lock: &ReentrantLock, _: &dyn Fn()| {
+        lock.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
+        lock.unlock().unwrap();
+    };
+    does_not_extend_the_next_lease(1, nest, true);
+    let extend = |lock: &ReentrantLock, _: &dyn Fn()| {
+        let guard = lock.acquire().unwrap();
+        let result = on_another_thread(|| guard.extend(SOON.get() * 6));
+        assert!(is_unavailable(&result), "{result:?}");
+        guard.unlock().unwrap();
+    };
+    does_not_extend_the_next_lease(usize::MAX, extend, false);
 }
 
 /// Redis executes the request late, so the lease outlasts the call. No other client has the lock.

@@ -13,13 +13,13 @@ use leasehold::{Error, Lease, LockClient, LockGuard, LostReason, ReentrantLock, 
 use super::deployment::{Deployment, builder_of};
 use super::in_redis;
 use crate::support::child::{self, Process};
+use crate::support::outcome::assert_error;
 use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
+use crate::support::timing::{LEASE, SLIP, SOON, within};
 use crate::support::unique;
 
 everywhere! {
     a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once;
-    a_pause_that_is_shorter_than_the_lease_loses_no_lock
 }
 
 /// Long enough to renew in time on a busy machine.
@@ -58,33 +58,37 @@ fn nest(lock: &ReentrantLock) -> Result<()> {
     guard.expect("this thread holds it already").unlock()
 }
 
-/// Calls that go on through the pause.
-const THROUGHOUT_PAUSE: &[(&str, Work)] = &[
-    ("check", |_, guard| Outcome::by(guard.check())),
-    ("hold_count", |lock, _| Outcome::held(lock.hold_count() > 0)),
-    ("is_held", |lock, _| {
-        Outcome::held(lock.is_held_by_current_thread())
+/// Each call, and whether it goes on through the pause. The others are made for the first time
+/// after it.
+const CALLS: &[(&str, bool, Work)] = &[
+    ("check", true, |_, guard| Outcome::by(guard.check())),
+    ("hold_count", true, |lock, _| {
+        Outcome::held(lock.hold_count() > 0 && lock.is_held_by_current_thread())
     }),
-    ("remaining", |_, guard| {
+    ("remaining", true, |_, guard| {
         Outcome::held(!guard.remaining().is_zero())
     }),
-    ("is_lost", |_, guard| Outcome::held(!guard.is_lost())),
-    ("extend", |_, guard| Outcome::by(guard.extend(lease()))),
-    ("nested", |lock, _| Outcome::by(nest(lock))),
-    ("nested, unguarded", |lock, _| {
-        Outcome::by(lock.lock().and_then(|()| lock.unlock()))
-    }),
-];
-
-/// Calls that are made for the first time after the pause.
-const AFTER_PAUSE: &[(&str, Work)] = &[
-    ("first unlock", |lock, _| Outcome::by(lock.unlock())),
-    ("first nested", |lock, _| Outcome::by(lock.lock())),
-    ("first extend", |_, guard| {
+    ("is_lost", true, |_, guard| Outcome::held(!guard.is_lost())),
+    ("extend", true, |_, guard| {
         Outcome::by(guard.extend(lease()))
     }),
-    ("first check", |_, guard| Outcome::by(guard.check())),
+    ("nested", true, |lock, _| Outcome::by(nest(lock))),
+    ("nested, unguarded", true, |lock, _| {
+        Outcome::by(lock.lock().and_then(|()| lock.unlock()))
+    }),
+    ("first unlock", false, |lock, _| Outcome::by(lock.unlock())),
+    ("first nested", false, |lock, _| Outcome::by(lock.lock())),
+    ("first extend", false, |_, guard| {
+        Outcome::by(guard.extend(lease()))
+    }),
+    ("first check", false, |_, guard| Outcome::by(guard.check())),
 ];
+
+/// The locks of the calls.
+fn names(prefix: &str) -> Vec<String> {
+    let names = CALLS.iter().map(|(what, ..)| format!("{prefix}:{what}"));
+    names.collect()
+}
 
 /// Detects the pause by the clock alone.
 struct Pause(Cell<Instant>);
@@ -132,29 +136,18 @@ pub fn pause_for_two_leases(arguments: &[&str]) {
     let client = builder_of(target).watchdog_lease(lease());
     let client = client.build().expect("the settings are valid");
     thread::scope(|scope| {
-        let client = &client;
-        let threads: Vec<_> = THROUGHOUT_PAUSE
-            .iter()
-            .map(|work| (work, true))
-            .chain(AFTER_PAUSE.iter().map(|work| (work, false)))
-            .map(|(&(what, work), goes_on)| {
-                scope.spawn(move || {
-                    pause_and_check_loss(client, &format!("{prefix}:{what}"), work, goes_on);
-                })
-            })
-            .collect();
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().expect("the thread panicked, see above"));
+        for (name, &(_, goes_on, work)) in names(prefix).into_iter().zip(CALLS) {
+            let client = &client;
+            scope.spawn(move || pause_and_check_loss(client, &name, work, goes_on));
+        }
     });
     child::send_line("notified");
     assert_eq!(child::read_line(), "free again");
-    for (what, _) in THROUGHOUT_PAUSE.iter().chain(AFTER_PAUSE) {
-        let lock = client.reentrant_lock(&format!("{prefix}:{what}"));
-        assert!(
-            lock.try_lock(SOON.get(), Lease::RENEWED)
-                .expect("Redis replies")
-        );
+    for name in names(prefix) {
+        let taken = client
+            .reentrant_lock(&name)
+            .try_lock(SOON.get(), Lease::RENEWED);
+        assert!(taken.expect("Redis replies"), "{name}");
     }
     child::send_line("acquired again");
     child::read_line();
@@ -189,15 +182,14 @@ fn pause_and_check_loss(client: &LockClient, name: &str, work: Work, goes_on: bo
         lost.recv_timeout(SOON.get())
     });
     assert_eq!(received, Ok(reason), "{name}");
-    let unlocked = guard.unlock();
-    assert!(matches!(unlocked, Err(Error::Lost { .. })), "{unlocked:?}");
+    assert_error!(guard.unlock(), Lost);
     // A thread whose work was an unlock has already released the other level.
     let unlocked = lock.unlock();
     assert!(
         matches!(unlocked, Err(Error::Lost { .. } | Error::NotHeld { .. })),
         "{unlocked:?}"
     );
-    assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+    assert_error!(lock.unlock(), NotHeld);
     // Nothing is left of the lost hold: the thread waits like any other client.
     let taken = lock.try_lock(Duration::ZERO, Lease::RENEWED);
     assert!(!taken.expect("Redis replies"), "{name}: the rival has it");
@@ -206,41 +198,27 @@ fn pause_and_check_loss(client: &LockClient, name: &str, work: Work, goes_on: bo
 fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once(deployment: &Deployment) {
     let prefix = unique("paused");
     let mut sleeper = Process::start("pause_for_two_leases", &[&deployment.target(), &prefix]);
-    let names: Vec<String> = THROUGHOUT_PAUSE
-        .iter()
-        .chain(AFTER_PAUSE)
-        .map(|(what, _)| format!("{prefix}:{what}"))
-        .collect();
+    let names = names(&prefix);
     for _ in &names {
         assert_eq!(sleeper.read_line(), "busy");
     }
     sleeper.pause();
     let paused = Instant::now();
     let rival = deployment.client();
-    let homes: Vec<_> = names
-        .iter()
-        .map(|name| deployment.server_of(name))
-        .collect();
-    let locks: Vec<ReentrantLock> = names
-        .iter()
-        .map(|name| rival.reentrant_lock(name))
-        .collect();
+    let homes = names.iter().map(|name| (deployment.server_of(name), name));
+    let homes: Vec<(&Server, &String)> = homes.collect();
+    let locks = names.iter().map(|name| rival.reentrant_lock(name));
+    let locks: Vec<ReentrantLock> = locks.collect();
     for lock in &locks {
         let taken = lock.try_lock(lease() + SLIP.get(), Lease::fixed(SOON.get() * 6));
         assert!(taken.expect("Redis replies"), "its lease is over");
     }
     let rivals = || -> Vec<_> {
-        let of_one = |(name, home): (&String, &Server)| {
-            (
-                in_redis::holders(home, name),
-                in_redis::end_of_lease(home, name),
-            )
+        let of_one = |&(home, name): &(&Server, &String)| {
+            let ends = in_redis::end_of_lease(home, name);
+            (in_redis::holders(home, name), ends)
         };
-        names
-            .iter()
-            .zip(homes.iter().copied())
-            .map(of_one)
-            .collect()
+        homes.iter().map(of_one).collect()
     };
     let before = rivals();
     thread::sleep((lease() * 2).saturating_sub(paused.elapsed()));
@@ -252,59 +230,11 @@ fn a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once(deploym
     }
     sleeper.send_line("free again");
     assert_eq!(sleeper.read_line(), "acquired again");
-    for ((name, before), home) in names.iter().zip(&before).zip(&homes) {
+    for ((home, name), (before, _)) in homes.iter().zip(&before) {
         let now = in_redis::holders(home, name);
-        assert_eq!(
-            (now.len(), now[0].1),
-            (1, 1),
-            "{name}: one hold of one level"
-        );
-        assert_ne!(now[0].0, before.0[0].0);
+        let is_new = now.len() == 1 && now[0].1 == 1 && now[0].0 != before[0].0;
+        assert!(is_new, "{name}: one hold of one level: {now:?}");
     }
     sleeper.send_line("end");
-    sleeper.finish();
-}
-
-/// The role: holds a lock through a pause that is shorter than its lease.
-pub fn pause_briefly(arguments: &[&str]) {
-    let &[target, name] = arguments else {
-        panic!("{arguments:?}")
-    };
-    let client = builder_of(target)
-        .watchdog_lease(lease() * 2)
-        .build()
-        .expect("the settings are valid");
-    let lock = client.reentrant_lock(name);
-    let guard = lock.acquire().expect("it is free");
-    child::send_line("held");
-    let pause = Pause::none_yet();
-    while !pause.is_over() {
-        guard.check().expect("it is held");
-        thread::yield_now();
-    }
-    guard.check().expect("the lease outlasts the pause");
-    eventually("a renewal", || client.stats().renewals > 0);
-    throughout(lease(), "held", || {
-        guard.check().is_ok() && lock.hold_count() == 1
-    });
-    assert!(guard.lost().is_empty());
-    assert_eq!(client.stats().lost, 0);
-    guard.unlock().expect("it is held");
-    child::send_line("unlocked");
-}
-
-fn a_pause_that_is_shorter_than_the_lease_loses_no_lock(deployment: &Deployment) {
-    let name = unique("paused");
-    let server = deployment.server_of(&name);
-    let sleeper = Process::start("pause_briefly", &[&deployment.target(), &name]);
-    assert_eq!(sleeper.read_line(), "held");
-    let owner = in_redis::holders(server, &name);
-    sleeper.pause();
-    // Beyond the time of its renewal.
-    thread::sleep(lease() * 3 / 2);
-    assert_eq!(in_redis::holders(server, &name), owner);
-    sleeper.resume();
-    assert_eq!(sleeper.read_line(), "unlocked");
-    assert!(in_redis::is_free(server, &name));
     sleeper.finish();
 }

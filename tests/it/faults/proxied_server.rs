@@ -51,10 +51,9 @@ impl ProxiedServer {
         let done = Arc::new(AtomicBool::new(false));
         let (mark, fault) = (Arc::clone(&done), fault.clone());
         self.proxy.on_request(move |request| {
-            if request.runs(script) && !mark.swap(true, Ordering::SeqCst) {
-                fault.clone()
-            } else {
-                Fault::Pass
+            match request.runs(script) && !mark.swap(true, Ordering::SeqCst) {
+                true => fault.clone(),
+                false => Fault::Pass,
             }
         });
         done
@@ -63,13 +62,11 @@ impl ProxiedServer {
     /// Every request that runs `script` gets this fault, and all others pass.
     pub fn fault_always(&self, script: &'static str, fault: &Fault) {
         let fault = fault.clone();
-        self.proxy.on_request(move |request| {
-            if request.runs(script) {
-                fault.clone()
-            } else {
-                Fault::Pass
-            }
-        });
+        self.proxy
+            .on_request(move |request| match request.runs(script) {
+                true => fault.clone(),
+                false => Fault::Pass,
+            });
     }
 
     /// The next request that runs `script` waits at the gate, and all others pass.

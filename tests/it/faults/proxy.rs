@@ -145,72 +145,45 @@ fn each_of_many_requests_sent_together_is_seen_and_gets_its_own_fault() {
     client.sees_fin();
 }
 
+/// What a client sees of a fault, and whether the server executes the request.
 #[test]
-fn a_script_is_recognised_by_its_source_and_by_its_hash() {
-    let (_server, proxy) = server_and_proxy();
-    proxy.name_script("mine", "return 7");
-    let source = include_str!("../../../lua/renew.lua");
-    let hash = sha1_smol::Sha1::from(source).digest().to_string();
-    let (seen, names) = crossbeam_channel::unbounded();
-    proxy.on_request(move |request| {
-        let names = ["mine", "renew", "acquire"];
-        let runs = names.into_iter().filter(|name| request.runs(name));
-        seen.send(runs.collect::<Vec<_>>())
-            .expect("the test listens");
-        Fault::Pass
-    });
-    let mut client = Client::of(&proxy);
-    client.ask(&["EVAL", "return 7", "0"], ":7\r\n");
-    let arguments = ["1", "lock", "owner", "0", ""];
-    for call in [["eval", source], ["EVALSHA", &hash]] {
-        client.ask(&[&call[..], &arguments].concat(), "*1\r\n:0\r\n");
+fn each_fault_affects_the_request_or_its_reply() {
+    enum Seen {
+        Nothing,
+        Reset,
+        Fin,
     }
-    client.ask(&["ECHO", &hash], "$40\r\n");
-    let seen: Vec<_> = names.try_iter().collect();
-    assert_eq!(seen, [vec!["mine"], vec!["renew"], vec!["renew"], vec![]]);
-}
-
-#[test]
-fn a_swallowed_reply_belongs_to_an_executed_request() {
-    let (server, proxy) = server_and_proxy();
-    on_incr(&proxy, Fault::SwallowReply);
-    let mut client = Client::of(&proxy);
-    client.send(&["INCR", "n"]);
-    eventually("it to be done", || value(&server) == Some(1));
-    client.send(&["PING"]);
-    client.receive_nothing();
-}
-
-#[test]
-fn a_swallowed_request_is_never_executed() {
-    let (server, proxy) = server_and_proxy();
-    on_incr(&proxy, Fault::SwallowRequest);
-    let mut client = Client::of(&proxy);
-    client.send(&["INCR", "n"]);
-    client.send(&["SET", "other", "1"]);
-    eventually("the other to be done", || {
-        server.ask(redis::cmd("EXISTS").arg("other"))
-    });
-    client.receive_nothing();
-    assert_eq!(value(&server), None);
-}
-
-#[test]
-fn a_reset_before_the_reply_belongs_to_an_executed_request() {
-    let (server, proxy) = server_and_proxy();
-    on_incr(&proxy, Fault::ResetBeforeReply);
-    let mut client = Client::of(&proxy);
-    client.send(&["INCR", "n"]);
-    client.sees_reset();
-    assert_eq!(value(&server), Some(1));
-    // The server also sees the end: only the test's own connection is left.
-    eventually("the server's end to be closed", || {
-        server
-            .ask::<String>(redis::cmd("CLIENT").arg("LIST"))
-            .lines()
-            .count()
-            == 1
-    });
+    for (fault, seen, is_executed) in [
+        (Fault::SwallowReply, Seen::Nothing, true),
+        (Fault::SwallowRequest, Seen::Nothing, false),
+        (Fault::ResetBeforeReply, Seen::Reset, true),
+        (Fault::HalfRequest, Seen::Fin, false),
+    ] {
+        let (server, proxy) = server_and_proxy();
+        on_incr(&proxy, fault.clone());
+        let mut client = Client::of(&proxy);
+        client.ask(&["PING"], "+PONG\r\n");
+        client.send(&["INCR", "n"]);
+        match seen {
+            Seen::Nothing => {
+                client.send(&["SET", "other", "1"]);
+                eventually("the other to be done", || {
+                    server.ask(redis::cmd("EXISTS").arg("other"))
+                });
+                client.receive_nothing();
+            }
+            Seen::Reset => client.sees_reset(),
+            Seen::Fin => client.sees_fin(),
+        }
+        assert_eq!(value(&server), is_executed.then_some(1), "{fault:?}");
+        if !matches!(seen, Seen::Nothing) {
+            // The server also sees the end: only the test's own connection is left.
+            eventually("the server's end to be closed", || {
+                let list: String = server.ask(redis::cmd("CLIENT").arg("LIST"));
+                list.lines().count() == 1
+            });
+        }
+    }
 }
 
 #[test]
@@ -253,21 +226,9 @@ fn a_reply_is_split_into_pieces_with_pauses_between() {
 }
 
 #[test]
-fn half_a_request_is_never_executed_and_both_sides_are_cut() {
-    let (server, proxy) = server_and_proxy();
+fn the_server_gets_half_a_request() {
+    let (_server, proxy) = server_and_proxy();
     on_incr(&proxy, Fault::HalfRequest);
-    let mut client = Client::of(&proxy);
-    client.ask(&["PING"], "+PONG\r\n");
-    client.send(&["INCR", "n"]);
-    client.sees_fin();
-    eventually("the server's end to be closed", || {
-        server
-            .ask::<String>(redis::cmd("CLIENT").arg("LIST"))
-            .lines()
-            .count()
-            == 1
-    });
-    assert_eq!(value(&server), None);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
     proxy.retarget(listener.local_addr().expect("bound").to_string());
     let mut client = Client::of(&proxy);
@@ -275,8 +236,8 @@ fn half_a_request_is_never_executed_and_both_sides_are_cut() {
     let mut half = Vec::new();
     let (mut upstream, _) = listener.accept().expect("the proxy connects");
     upstream.read_to_end(&mut half).expect("no reset");
-    assert_eq!(half, packed(&["INCR", "n"])[..half.len()]);
-    assert_eq!(half.len(), packed(&["INCR", "n"]).len() / 2);
+    let whole = packed(&["INCR", "n"]);
+    assert_eq!(half, whole[..whole.len() / 2]);
 }
 
 #[test]
@@ -368,6 +329,14 @@ fn only_the_commands_that_describe_a_connection_have_no_rule() {
     assert_eq!(proxy.requests(), 0);
     client.ask(&["CLIENT", "GETNAME"], "+rule\r\n");
     assert_eq!(proxy.requests(), 1);
+    proxy.clear_rules();
+    client.ask(&["CLIENT", "GETNAME"], "$2\r\nme\r\n");
+}
+
+/// Publishes to one subscriber.
+fn publish(server: &Server, channel: &str, payload: &str) {
+    let publish = redis::cmd("PUBLISH").arg(channel).arg(payload).clone();
+    assert_eq!(server.ask::<u32>(&publish), 1);
 }
 
 #[test]
@@ -384,16 +353,14 @@ fn messages_are_dropped_by_channel_and_payload_without_confusing_replies() {
         "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$9\r\nsubscribe\r\n$1\r\nb\r\n:2\r\n",
     );
     for (channel, payload) in [("a", "1"), ("a", "2"), ("b", "1"), ("a", "3")] {
-        let publish = redis::cmd("PUBLISH").arg(channel).arg(payload).clone();
-        assert_eq!(server.ask::<u32>(&publish), 1);
+        publish(&server, channel, payload);
     }
     client.send(&["PING"]);
     client.send(&["PING", "swallowed"]);
     client.receive("*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n1\r\n");
     client.receive("*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n3\r\n");
     client.receive("*2\r\n$4\r\npong\r\n$0\r\n\r\n");
-    let publish = redis::cmd("PUBLISH").arg("a").arg("4").clone();
-    assert_eq!(server.ask::<u32>(&publish), 1);
+    publish(&server, "a", "4");
     client.receive("*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n4\r\n");
 }
 
@@ -414,21 +381,8 @@ fn resp3_is_supported() {
         ">3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n",
     );
     for payload in ["1", "2"] {
-        let publish = redis::cmd("PUBLISH").arg("a").arg(payload).clone();
-        assert_eq!(server.ask::<u32>(&publish), 1);
+        publish(&server, "a", payload);
     }
     client.receive(">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n2\r\n");
     client.ask(&["GET", "none"], "_\r\n");
-}
-
-#[test]
-fn the_rules_of_a_proxy_can_be_cleared() {
-    let (_server, proxy) = server_and_proxy();
-    proxy.on_request(|_| Fault::SwallowRequest);
-    let mut client = Client::of(&proxy);
-    client.send(&["PING"]);
-    client.receive_nothing();
-    proxy.clear_rules();
-    let mut client = Client::of(&proxy);
-    client.ask(&["PING"], "+PONG\r\n");
 }

@@ -1,6 +1,6 @@
 //! The server replies with an error: what each call returns then, and what happens to held locks.
 //!
-//! `conditions` has a test for each such error. This file has what they share.
+//! `conditions` has a table of such errors. This file has what they share.
 
 mod batches;
 mod conditions;
@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use leasehold::{Error, Lease, LockClient, LockEvent, LockGuard};
 use redis::Connection;
 
+use crate::support::outcome::take_and_release;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, Millis, SLIP, SOON, eventually, millis};
-use crate::support::{builder, unique};
+use crate::support::{builder, run, unique};
 
 /// The time that the documentation allows a call beyond its timeouts.
 const GRACE: Duration = Duration::from_millis(250);
@@ -58,7 +59,7 @@ struct Expected {
 
 impl Expected {
     /// Every call has the same result.
-    fn all(outcome: Outcome) -> Self {
+    const fn all(outcome: Outcome) -> Self {
         Self {
             acquire: outcome,
             unlock: outcome,
@@ -70,11 +71,16 @@ impl Expected {
     }
 }
 
-/// How a condition begins and ends, on a connection that it does not affect.
-struct Condition<'a> {
-    url: &'a str,
-    begin: &'a mut dyn FnMut(&mut Connection),
-    end: &'a (dyn Fn(&mut Connection) + Sync),
+/// A condition, which commands begin and end on a connection that it does not affect.
+struct Condition {
+    what: &'static str,
+    /// The user of the clients: `default`, or `worker`, whose permissions may change.
+    user: &'static str,
+    begin: &'static [&'static str],
+    /// What else begins it.
+    begin_also: fn(&Server, &mut Connection),
+    end: &'static str,
+    expected: Expected,
 }
 
 fn timeout() -> Duration {
@@ -86,7 +92,7 @@ fn client(url: &str) -> LockClient {
         .watchdog_lease(LONG.get())
         .command_timeout(timeout())
         .build()
-        .expect("the settings are valid")
+        .unwrap()
 }
 
 /// Makes one call under the condition.
@@ -141,9 +147,17 @@ fn connections(admin: &mut Connection) -> HashSet<u64> {
 }
 
 /// Makes every kind of call under the condition and after it. No lock is lost.
-fn check_all_calls(server: &Server, condition: &mut Condition<'_>, expected: &Expected) {
+fn check_all_calls(condition: &Condition) {
+    println!("{}", condition.what);
+    let server = &Server::start();
+    server.run("ACL SETUSER worker on >secret ~* &* +@all");
+    let url = match condition.user {
+        "default" => server.url(),
+        user => format!("redis://{user}:secret@{}", server.address()),
+    };
+    let expected = &condition.expected;
     // The second client has one lock to renew, so its watchdog sends no other request.
-    let [client, renewing] = [(); 2].map(|()| client(condition.url));
+    let [client, renewing] = [(); 2].map(|()| client(&url));
     let events = renewing.events();
     let long = SOON.get() * 6;
     let freed_lease = LONG.get() * 2;
@@ -153,14 +167,18 @@ fn check_all_calls(server: &Server, condition: &mut Condition<'_>, expected: &Ex
     let inner = inner.expect("a reply").expect("this thread holds it");
     let freed = hold(&client, "freed", freed_lease);
     let freed_by = Instant::now() + freed_lease;
-    let freed_name = freed.name().to_owned();
+    let is_locked = client.reentrant_lock(freed.name());
+    let is_locked = || is_locked.is_locked().expect("a reply");
     let renewed = renewing.reentrant_lock(&unique("renewed")).acquire();
     let renewed = renewed.expect("it is free");
     let before = renewing.stats();
 
     let mut admin = server.connection();
     let mut used = connections(&mut admin);
-    (condition.begin)(&mut admin);
+    for command in condition.begin {
+        run(&mut admin, command);
+    }
+    (condition.begin_also)(server, &mut admin);
     let free = client.reentrant_lock(&unique("free"));
     expect_outcome(expected.acquire, "acquire", 1, || {
         let taken = free.try_acquire(Duration::ZERO, Lease::RENEWED)?;
@@ -214,7 +232,7 @@ fn check_all_calls(server: &Server, condition: &mut Condition<'_>, expected: &Ex
         let admin = &mut admin;
         scope.spawn(|| {
             thread::sleep(A_WHILE.get());
-            (condition.end)(admin);
+            run(admin, condition.end);
         });
         if matches!(expected.unlock, Retried(_)) {
             late.unlock().expect("the condition is over in time");
@@ -228,20 +246,9 @@ fn check_all_calls(server: &Server, condition: &mut Condition<'_>, expected: &Ex
     renewed.check().expect("it was held all the time");
     outer.unlock().expect("it was held all the time");
     renewed.unlock().expect("it was held all the time");
-    eventually("the lock to be free", || {
-        !client
-            .reentrant_lock(&freed_name)
-            .is_locked()
-            .expect("a reply")
-    });
-    assert!(
-        Instant::now() < freed_by,
-        "only the end of its lease released it"
-    );
-    free.acquire()
-        .expect("it is free")
-        .unlock()
-        .expect("it is held");
+    eventually("the lock to be free", || !is_locked());
+    assert!(Instant::now() < freed_by, "only its lease has ended");
+    take_and_release(&free);
     if !expected.connections_are_kept {
         let now = connections(&mut server.connection());
         let again: Vec<_> = used.intersection(&now).collect();
@@ -249,9 +256,6 @@ fn check_all_calls(server: &Server, condition: &mut Condition<'_>, expected: &Ex
     }
     let stats = client.stats();
     let losses = u64::from(matches!(expected.force_unlock, Works));
-    assert_eq!(
-        (stats.lost, renewing.stats().lost),
-        (losses, 0),
-        "{stats:?}"
-    );
+    let lost = (stats.lost, renewing.stats().lost);
+    assert_eq!(lost, (losses, 0), "{stats:?}");
 }

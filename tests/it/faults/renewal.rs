@@ -1,20 +1,19 @@
 //! Renewals: a problem with one lock does not affect the others, and the load of the callers does
 //! not affect the watchdog.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lease, LockClient, LockGuard, LostReason};
+use leasehold::{Lease, LockClient, LockGuard, LostReason};
 use redis::Connection;
 
 use super::deployment::Deployment;
-use super::proxied_server::load_scripts;
-use crate::support::proxy::{self, Fault};
-use crate::support::server::Server;
+use super::proxied_server::ProxiedServer;
+use crate::support::outcome::assert_lost;
+use crate::support::proxy::Fault;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout};
-use crate::support::{builder, unique};
+use crate::support::unique;
 
 const MANY: usize = 1_000;
 const OTHER_OWNER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
@@ -49,11 +48,7 @@ fn of_a_thousand_locks_three_lost_ones_are_reported_and_all_others_are_renewed(
     deployment: &Deployment,
 ) {
     let lease = LEASE.get() * 2;
-    let client = deployment
-        .builder()
-        .watchdog_lease(lease)
-        .build()
-        .expect("the settings are valid");
+    let client = deployment.builder().watchdog_lease(lease).build().unwrap();
     let mut names = names("many", MANY);
     let mut guards = hold(&client, &names);
     throughout(lease, "all are held", || {
@@ -63,22 +58,18 @@ fn of_a_thousand_locks_three_lost_ones_are_reported_and_all_others_are_renewed(
     let start = Instant::now();
     deployment.ask::<()>("DEL", &names[7]);
     let name = &names[500];
-    let another_type = redis::cmd("SET").arg(name).arg("another type").clone();
-    deployment.server_of(name).ask::<()>(&another_type);
+    deployment
+        .server_of(name)
+        .run(&format!("SET {name} another"));
     let name = &names[993];
-    redis::pipe()
+    let mut takes = redis::pipe();
+    takes
         .atomic()
-        .cmd("DEL")
-        .arg(name)
-        .cmd("HSET")
-        .arg(name)
-        .arg(OTHER_OWNER)
-        .arg(1)
-        .cmd("PEXPIRE")
-        .arg(name)
-        .arg(60_000)
-        .exec(&mut deployment.server_of(name).connection())
-        .expect("the server replies");
+        .del(name)
+        .hset(name, OTHER_OWNER, 1)
+        .pexpire(name, 60_000);
+    let mut redis = deployment.server_of(name).connection();
+    takes.exec(&mut redis).expect("the server replies");
     let expected = [
         (993, LostReason::Taken),
         (500, LostReason::Taken),
@@ -90,171 +81,67 @@ fn of_a_thousand_locks_three_lost_ones_are_reported_and_all_others_are_renewed(
     for (guard, _, reason) in &lost {
         let bound = (lease * 2 / 3 + SLIP.get()).saturating_sub(start.elapsed());
         assert_eq!(guard.lost().recv_timeout(bound), Ok(*reason));
-        let checked = guard.check();
-        assert!(
-            matches!(checked, Err(Error::Lost { reason: found, .. }) if found == *reason),
-            "{checked:?}"
-        );
+        assert_lost(&guard.check(), *reason);
     }
     // A lock that is renewed in time has a third of its lease left at that moment.
-    let homes = deployment.by_server(&names);
-    let mut homes: Vec<_> = homes
-        .into_iter()
-        .map(|(s, names)| (s.connection(), names))
-        .collect();
+    let homes = deployment.by_server(&names).into_iter();
+    let mut homes: Vec<_> = homes.map(|(s, names)| (s.connection(), names)).collect();
     throughout(lease * 3 / 2, "renewed in time", || {
         thread::sleep(millis(20));
-        let in_time = |(redis, names): &mut (Connection, Vec<String>)| {
-            shortest_left(redis, names) > lease / 6
-        };
-        homes.iter_mut().all(in_time)
-            && guards
-                .iter()
-                .all(|guard| guard.check().is_ok() && guard.remaining() > lease / 6)
+        let is_in_time = |guard: &LockGuard| guard.check().is_ok() && guard.remaining() > lease / 6;
+        let mut homes = homes.iter_mut();
+        homes.all(|(redis, names)| shortest_left(redis, names) > lease / 6)
+            && guards.iter().all(is_in_time)
     });
     let stats = client.stats();
     assert_eq!(stats.lost, 3, "{stats:?}");
     for (guard, name, reason) in lost {
-        let unlocked = guard.unlock();
-        assert!(
-            matches!(unlocked, Err(Error::Lost { reason: found, .. }) if found == reason),
-            "{unlocked:?}"
-        );
+        assert_lost(&guard.unlock(), reason);
+        // The lock of another owner stays.
         let left: bool = deployment.ask("EXISTS", &name);
-        assert_eq!(
-            left,
-            reason == LostReason::Taken,
-            "the other owner's lock stays"
-        );
+        assert_eq!(left, reason == LostReason::Taken);
     }
     for guard in guards {
         guard.unlock().expect("it is held");
     }
 }
 
-/// Many threads acquire and release locks through one or two connections.
-fn a_busy_pool_loses_no_lock(connections: u32) {
-    let server = Server::start();
-    let lease = LEASE.get() * 2;
-    let client = builder(&server.url())
-        .watchdog_lease(lease)
-        .connections(connections)
-        .pool_timeout(millis(1))
-        .build()
-        .expect("the settings are valid");
-    let names = names("kept", 50);
-    let guards = hold(&client, &names);
-    let end = AtomicBool::new(false);
-    let (done, failed) = (AtomicU64::new(0), AtomicU64::new(0));
-    thread::scope(|scope| {
-        for at in 0..16 {
-            let lock = client.reentrant_lock(&unique("busy"));
-            let (end, done, failed) = (&end, &done, &failed);
-            scope.spawn(move || {
-                // An earlier call of this thread had no reply, and may still be under compensation.
-                let mut unanswered = false;
-                while !end.load(Ordering::Relaxed) {
-                    // All of these are expected, and show how busy the pool is.
-                    match lock.try_lock(millis(1), Lease::fixed(SOON.get())) {
-                        Ok(true) => done.fetch_add(1, Ordering::Relaxed),
-                        Ok(false) if unanswered => failed.fetch_add(1, Ordering::Relaxed),
-                        Ok(false) => panic!("{at}: no other thread uses it"),
-                        Err(Error::Unavailable { .. }) => {
-                            unanswered = true;
-                            failed.fetch_add(1, Ordering::Relaxed)
-                        }
-                        Err(other) => panic!("{at}: {other:?}"),
-                    };
-                    match lock.unlock() {
-                        Ok(()) => unanswered = false,
-                        Err(Error::Unavailable { .. }) => unanswered = true,
-                        Err(_) => {}
-                    }
-                }
-            });
-        }
-        let mut redis = server.connection();
-        throughout(lease * 2, "renewed in time", || {
-            thread::sleep(millis(20));
-            shortest_left(&mut redis, &names) > lease / 8
-                && guards.iter().all(|guard| guard.check().is_ok())
-        });
-        end.store(true, Ordering::Relaxed);
-    });
-    let stats = client.stats();
-    println!("{done:?} acquired, {failed:?} failed, {stats:?}");
-    assert_eq!(stats.lost, 0, "{stats:?}");
-    assert!(stats.renewals >= 2 * names.len() as u64);
-}
-
+/// The connection of the pool waits for a missing reply, for three leases.
 #[test]
-#[ignore = "soak"]
-fn a_busy_pool_of_one_loses_no_lock() {
-    a_busy_pool_loses_no_lock(1);
-}
-
-#[test]
-#[ignore = "soak"]
-fn a_busy_pool_of_two_loses_no_lock() {
-    a_busy_pool_loses_no_lock(2);
-}
-
-/// All connections of the pool wait for missing replies, for three leases.
-fn an_exhausted_pool_loses_no_lock(connections: u32) {
-    let server = Server::start();
-    let proxy = proxy::before(&server.address());
+fn an_exhausted_pool_loses_no_lock() {
+    let proxied = ProxiedServer::new();
     let lease = LEASE.get() * 2;
     let delay = lease * 3;
-    let client = builder(&proxy.url())
-        .watchdog_lease(lease)
-        .connections(connections)
-        .pool_timeout(delay * 2)
-        .command_timeout(delay * 2)
-        .build()
-        .expect("the settings are valid");
+    let builder = proxied.builder(delay * 2).watchdog_lease(lease);
+    let builder = builder.connections(1).pool_timeout(delay * 2);
+    let client = builder.build().expect("the settings are valid");
     let names = names("kept", 50);
     let guards = hold(&client, &names);
-    let held_up = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&held_up);
-    proxy.on_request(move |request| {
-        if request.runs("acquire") {
-            count.fetch_add(1, Ordering::SeqCst);
-            return Fault::Delay(delay);
-        }
-        Fault::Pass
-    });
+    let is_held_up = proxied.fault_once("acquire", &Fault::Delay(delay));
     let start = Instant::now();
     thread::scope(|scope| {
-        for _ in 0..connections {
-            scope.spawn(|| {
-                let lock = client.reentrant_lock(&unique("busy"));
-                // A lease that outlasts the delay.
-                let taken = lock.try_lock(delay * 2, Lease::fixed(delay * 2));
-                assert!(taken.expect("Redis replies"), "it is free");
-                lock.unlock().expect("it is held");
-            });
-        }
-        eventually("all connections to be in use", || {
-            held_up.load(Ordering::SeqCst) == u64::from(connections)
+        scope.spawn(|| {
+            let lock = client.reentrant_lock(&unique("busy"));
+            // A lease that outlasts the delay.
+            let taken = lock.try_lock(delay * 2, Lease::fixed(delay * 2));
+            assert!(taken.expect("Redis replies"), "it is free");
+            lock.unlock().expect("it is held");
+        });
+        eventually("the connection to be in use", || {
+            is_held_up.load(Ordering::SeqCst)
         });
         let exhausted = scope.spawn(|| {
-            client
-                .reentrant_lock(&names[0])
-                .is_locked()
-                .expect("Redis replies");
-            start.elapsed()
+            let asked = client.reentrant_lock(&names[0]).is_locked();
+            asked.map(|_| start.elapsed()).expect("Redis replies")
         });
-        let mut redis = server.connection();
+        let mut redis = proxied.server.connection();
         throughout(delay * 9 / 10, "renewed in time", || {
             thread::sleep(millis(20));
             shortest_left(&mut redis, &names) > lease / 8
                 && guards.iter().all(|guard| guard.check().is_ok())
         });
         let exhausted = exhausted.join().expect("the thread panicked, see above");
-        assert!(
-            exhausted >= delay,
-            "a connection was free after {exhausted:?}"
-        );
+        assert!(exhausted >= delay, "a connection was free: {exhausted:?}");
     });
     let stats = client.stats();
     assert_eq!(stats.lost, 0, "{stats:?}");
@@ -263,34 +150,14 @@ fn an_exhausted_pool_loses_no_lock(connections: u32) {
     }
 }
 
-#[test]
-fn an_exhausted_pool_of_one_loses_no_lock() {
-    an_exhausted_pool_loses_no_lock(1);
-}
-
-#[test]
-#[ignore = "soak"]
-fn an_exhausted_pool_of_two_loses_no_lock() {
-    an_exhausted_pool_loses_no_lock(2);
-}
-
 /// Short leases that are released before they are due do not delay the renewal of a long one on a
 /// slow server.
 #[test]
 fn short_leases_do_not_delay_the_renewal_of_a_long_one() {
-    let server = Server::start();
-    load_scripts(&server);
-    let proxy = proxy::before(&server.address());
-    let client = builder(&proxy.url())
-        .watchdog_lease(LEASE.get() * 3)
-        .command_timeout(LEASE.get())
-        .build()
-        .expect("the settings are valid");
-    let slow = LEASE.get() / 4;
-    proxy.on_request(move |request| match request.runs("renew") {
-        true => Fault::Delay(slow),
-        false => Fault::Pass,
-    });
+    let proxied = ProxiedServer::new();
+    let builder = proxied.builder(LEASE.get()).watchdog_lease(LEASE.get() * 3);
+    let client = builder.build().expect("the settings are valid");
+    proxied.fault_always("renew", &Fault::Delay(LEASE.get() / 4));
     let long = client.reentrant_lock(&unique("long"));
     let long = long.acquire().expect("it is free");
     let next = || {

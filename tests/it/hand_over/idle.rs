@@ -10,7 +10,7 @@ use crate::support::server::Server;
 use crate::support::timing::{
     LEASE, SLIP, SOON, eventually, eventually_some, millis, throughout, within,
 };
-use crate::support::{builder, client as client_of};
+use crate::support::{assert_matches, builder, client as client_of, pair};
 
 const NAMES: usize = 20;
 
@@ -25,10 +25,6 @@ fn lingering_for_long(url: &str, command_timeout: Duration) -> LockClient {
 
 fn is_there(server: &Server) -> bool {
     server.ask(redis::cmd("EXISTS").arg("lock"))
-}
-
-fn owner(client: &LockClient) -> Option<String> {
-    client.inspect("lock").unwrap().owner
 }
 
 /// Returns when the watchdog has read what it has notes of.
@@ -71,34 +67,6 @@ fn a_grant_that_is_taken_again_is_renewed() {
     guard.unlock().unwrap();
 }
 
-/// A fixed lease ends when it says, and a token belongs to one hold.
-#[test]
-fn a_grant_that_does_not_suit_is_replaced() {
-    let server = Server::start();
-    let client = lingering_for_long(&server.url(), SOON.get());
-    let lock = client.reentrant_lock("lock");
-    lock.acquire().unwrap().unlock().unwrap();
-    let before = owner(&client);
-    assert!(before.is_some());
-    let fixed = millis(2_000);
-    let guard = lock.try_acquire(SOON.get(), Lease::fixed(fixed)).unwrap();
-    let guard = guard.expect("the idle grant is released");
-    assert_ne!(owner(&client), before);
-    assert!(
-        lock.remaining_lease()
-            .unwrap()
-            .is_some_and(|left| left <= fixed)
-    );
-    guard.unlock().unwrap();
-    let tokens = [(); 3].map(|()| {
-        let guard = client.fenced_lock("numbered").acquire().unwrap();
-        let token = guard.fencing_token();
-        guard.unlock().unwrap();
-        token
-    });
-    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
-}
-
 /// Long before the end of its lease, although the call cannot release it.
 #[test]
 fn a_grant_that_does_not_suit_is_released_in_the_background() {
@@ -106,7 +74,7 @@ fn a_grant_that_does_not_suit_is_released_in_the_background() {
     let timeout = millis(200);
     let client = lingering_for_long(&proxied.proxy.url(), timeout);
     let lock = client.reentrant_lock("lock");
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
     proxied.proxy.on_request(|request| {
         if request.runs("release") {
             return Fault::SwallowRequest;
@@ -129,18 +97,16 @@ fn a_server_that_hangs_delays_the_replacement_of_grants_once() {
     let timeout = millis(200);
     let client = lingering_for_long(&server.url(), timeout);
     let lock = client.multi_lock((0..NAMES).map(|at| format!("name:{at}")));
-    lock.acquire().unwrap().unlock().unwrap();
-    assert_eq!(server.ask::<usize>(&redis::cmd("DBSIZE")), NAMES);
+    pair(&lock);
+    assert_eq!(server.size(), NAMES);
     server.pause();
     let fixed = Lease::fixed(LEASE.get());
     let took = within(timeout * 2 + SLIP.get() * 4, "the call", || {
         lock.try_lock(Duration::ZERO, fixed)
     });
-    assert!(matches!(took, Err(Error::Unavailable { .. })), "{took:?}");
+    assert_matches!(took, Err(Error::Unavailable { .. }));
     server.resume();
-    eventually("the releases", || {
-        server.ask::<usize>(&redis::cmd("DBSIZE")) == 0
-    });
+    eventually("the releases", || server.size() == 0);
 }
 
 /// Taking it sends no request, so the thread is notified as every other holder is. A grant that is
@@ -160,16 +126,16 @@ fn the_loss_of_a_grant_that_is_taken_again_is_reported() {
     };
     for notices in [&by_watchdog as &dyn Fn(&LockGuard) -> _, &by_confirm] {
         let guard = taken_again(&client, &lock, || {
-            server.ask::<()>(redis::cmd("DEL").arg("lock"));
+            server.delete("lock");
         });
         assert_eq!(notices(&guard), LostReason::Deleted);
-        assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
+        assert_matches!(guard.unlock(), Err(Error::Lost { .. }));
         let before = client.stats().acquisitions;
         let guard = lock.acquire().unwrap();
         assert_eq!(client.stats().acquisitions, before + 1);
         guard.confirm().unwrap();
         guard.unlock().unwrap();
-        server.ask::<()>(redis::cmd("DEL").arg("lock"));
+        server.delete("lock");
     }
 }
 
@@ -181,7 +147,7 @@ fn a_lost_grant_that_is_idle_until_its_deadline_is_acquired_again() {
         .build()
         .unwrap();
     let (lock, other) = (client.reentrant_lock("lock"), client_of(&server.url()));
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
     assert!(other.force_unlock("lock").unwrap());
     let other = other.reentrant_lock("lock");
     other.lock().unwrap();

@@ -1,12 +1,13 @@
-//! The holder of a permit that is lost is told.
+//! The holder of a permit that is lost is notified.
 
 use std::thread;
 use std::time::Instant;
 
-use leasehold::{Error, Lease, LockEvent, LostReason};
+use leasehold::{Lease, LockEvent, LostReason};
 
 use super::view::View;
 use super::{counts, now, semaphore};
+use crate::support::outcome::assert_error;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, within};
 use crate::support::{client, logs, unique};
@@ -53,64 +54,36 @@ fn a_lost_permit_is_notified_within_a_lease() {
         }
         assert_eq!(client.stats().lost, 1);
         let released = guard.release();
-        assert!(matches!(released, Err(Error::Lost { .. })), "{released:?}");
+        assert_error!(released, Lost, "{how}");
     }
 }
 
-/// The release of a permit that is gone adds none.
+/// The release of a permit that is gone adds none. The loss of one permit is not that of another
+/// permit of the same thread or semaphore.
 #[test]
-fn a_lost_permit_is_not_released() {
+fn a_lost_permit_is_not_released_and_other_permits_are_not_affected() {
     let server = Server::start();
-    let client = client(&server.url());
-    let name = unique("gone");
-    let semaphore = client.leased_semaphore(&name);
-    semaphore.try_set_permits(2).unwrap();
-    let (first, second) = (now(&semaphore).unwrap(), now(&semaphore).unwrap());
-    View::of(&server, &name).release_as_java(first.id());
-    let released = first.release();
-    assert!(matches!(released, Err(Error::Lost { .. })), "{released:?}");
-    assert_eq!(counts(&semaphore), (1, 2));
-    assert_eq!(client.stats().lost, 1);
-    second.release().unwrap();
-    assert_eq!(counts(&semaphore), (2, 2));
-}
-
-/// The loss of one permit is not that of another permit of the same thread or semaphore.
-#[test]
-fn other_permits_are_not_affected() {
-    let server = Server::start();
-    let client = client(&server.url());
     let name = unique("one");
-    let semaphore = client.leased_semaphore(&name);
-    semaphore.try_set_permits(3).unwrap();
-    let guards = [(); 3].map(|()| now(&semaphore).unwrap());
-    View::of(&server, &name).release_as_java(guards[1].id());
-    let lost = guards[1].lost().recv_timeout(SOON.get());
-    assert_eq!(lost, Ok(LostReason::Deleted));
-    for at in [0, 2] {
-        guards[at].confirm().unwrap();
-        assert!(guards[at].lost().is_empty());
-    }
+    let semaphore = semaphore(&server, &name, 3);
+    let [first, second, third] = [(); 3].map(|()| now(&semaphore).unwrap());
+    let mut view = View::of(&server, &name);
+    view.release_as_java(first.id());
+    assert_error!(first.release(), Lost);
+    assert_eq!(counts(&semaphore), (1, 3));
+    view.release_as_java(second.id());
+    second.check().unwrap();
+    // A request to Redis finds the loss at once.
+    assert_error!(second.confirm(), Lost);
+    assert_eq!(second.lost().try_recv(), Ok(LostReason::Deleted));
+    assert_error!(second.extend(LEASE.get()), Lost);
+    third.confirm().unwrap();
+    assert!(third.lost().is_empty());
     // The thread that lost a permit can acquire another before it drops the guard.
     let another = now(&semaphore).unwrap();
-    assert_eq!(counts(&semaphore), (0, 3));
-    drop(guards);
+    assert_eq!(counts(&semaphore), (1, 3));
+    drop((second, third));
     assert_eq!(counts(&semaphore), (2, 3));
     another.release().unwrap();
-}
-
-#[test]
-fn a_check_by_redis_finds_the_loss_at_once() {
-    let server = Server::start();
-    let semaphore = client(&server.url()).leased_semaphore(&unique("confirm"));
-    semaphore.try_set_permits(1).unwrap();
-    let guard = semaphore.acquire().unwrap();
-    guard.confirm().unwrap();
-    server.ask::<()>(&redis::cmd("FLUSHALL"));
-    guard.check().unwrap();
-    assert!(matches!(guard.confirm(), Err(Error::Lost { .. })));
-    assert!(guard.is_lost());
-    assert!(matches!(guard.extend(LEASE.get()), Err(Error::Lost { .. })));
 }
 
 /// Redis does not know how many permits there were, so their number has to be set again.

@@ -13,7 +13,7 @@ use crate::support::traffic::Monitor;
 use crate::support::{builder, client, unique};
 
 #[test]
-fn a_permit_is_renewed_over_many_leases() {
+fn a_permit_is_renewed_until_its_release() {
     let server = Server::start();
     let name = unique("renewed");
     let semaphore = semaphore(&server, &name, 1);
@@ -25,8 +25,17 @@ fn a_permit_is_renewed_over_many_leases() {
         assert!(!left.is_zero() && left <= LEASE.get(), "{left:?}");
         guard.check().is_ok() && rival.try_acquire_now().unwrap().is_none()
     });
+    // A renewal never shortens a lease.
+    guard.extend(LEASE.get() * 60).unwrap();
+    guard.extend(LEASE.get() * 2).unwrap();
+    guard.confirm().unwrap();
+    assert!(view.left() > LEASE.get() * 59, "{:?}", view.left());
+    assert!(guard.remaining() > LEASE.get() * 50);
     guard.release().unwrap();
     assert_eq!(counts(&semaphore), (1, 1));
+    let mut monitor = Monitor::of(&server);
+    thread::sleep(LEASE.get());
+    assert_eq!(monitor.commands(), [""; 0], "after the release");
 }
 
 #[test]
@@ -42,30 +51,6 @@ fn a_fixed_lease_ends() {
     next.confirm().unwrap();
     next.release().unwrap();
     assert_eq!(counts(&semaphore), (1, 1));
-}
-
-#[test]
-fn a_renewal_never_shortens_a_lease() {
-    let server = Server::start();
-    let name = unique("longer");
-    let semaphore = semaphore(&server, &name, 1);
-    let guard = semaphore.acquire().unwrap();
-    guard.extend(LEASE.get() * 60).unwrap();
-    guard.extend(LEASE.get() * 2).unwrap();
-    guard.confirm().unwrap();
-    let mut view = View::of(&server, &name);
-    assert!(view.left() > LEASE.get() * 59, "{:?}", view.left());
-    assert!(guard.remaining() > LEASE.get() * 50);
-}
-
-#[test]
-fn renewals_stop_with_the_release() {
-    let server = Server::start();
-    let semaphore = semaphore(&server, &unique("stop"), 2);
-    drop(semaphore.acquire().unwrap());
-    let mut monitor = Monitor::of(&server);
-    thread::sleep(LEASE.get() * 2);
-    assert_eq!(monitor.commands(), [""; 0]);
 }
 
 /// 1,000 permits of ten semaphores, and 250 locks, taken in turns.
@@ -111,34 +96,6 @@ fn many_permits_and_locks_are_renewed_by_few_calls() {
     }
 }
 
-/// Redis refuses commands that need memory, and a renewal is none.
-#[test]
-fn without_memory_permits_are_renewed_and_released_but_not_acquired() {
-    let server = Server::start();
-    let name = unique("full");
-    let semaphore = semaphore(&server, &name, 3);
-    let guards = [(); 2].map(|()| semaphore.acquire().unwrap());
-    let limit = |bytes: u64| {
-        let mut config = redis::cmd("CONFIG");
-        server.ask::<()>(config.arg("SET").arg("maxmemory").arg(bytes));
-    };
-    limit(1);
-    let refused = semaphore.try_acquire_now();
-    assert!(
-        matches!(refused, Err(leasehold::Error::Redis { .. })),
-        "{refused:?}"
-    );
-    assert_eq!(View::of(&server, &name).available(), Some(1), "as before");
-    throughout(LEASE.get() * 2, "they are held", || {
-        guards.iter().all(|guard| guard.check().is_ok())
-    });
-    let [first, second] = guards;
-    first.release().unwrap();
-    limit(0);
-    second.confirm().unwrap();
-    assert_eq!(counts(&semaphore), (2, 3));
-}
-
 /// A key of another type among the keys of a batch does not stop the renewal of the others.
 #[test]
 fn one_bad_key_does_not_stop_the_renewal_of_the_others() {
@@ -154,12 +111,16 @@ fn one_bad_key_does_not_stop_the_renewal_of_the_others() {
         .collect();
     let bad = guards.keys().next().unwrap();
     let key = View::of(&server, bad).leases_key();
-    server.ask::<()>(redis::cmd("DEL").arg(&key));
-    server.ask::<()>(redis::cmd("HSET").arg(&key).arg("a").arg(1));
+    server.run(&format!("DEL {key}"));
+    server.run(&format!("HSET {key} a 1"));
     let lost = guards[bad].lost();
     assert_eq!(lost.recv_timeout(SOON.get()), Ok(LostReason::Taken));
     throughout(LEASE.get() + SLIP.get(), "the others are held", || {
         let others = guards.iter().filter(|(name, _)| *name != bad);
         others.into_iter().all(|(_, guard)| guard.check().is_ok())
     });
+    // The release of the lost permit does not destroy the key.
+    drop(guards);
+    let kept: u32 = server.ask(redis::cmd("HGET").arg(&key).arg("a"));
+    assert_eq!(kept, 1);
 }

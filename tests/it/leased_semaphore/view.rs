@@ -28,10 +28,6 @@ impl View {
         format!("{{{}}}:timeout", self.name)
     }
 
-    pub fn channel(&self) -> String {
-        format!("redisson_sc:{{{}}}", self.name)
-    }
-
     /// The number of available permits; `None` without the key.
     pub fn available(&mut self) -> Option<i64> {
         let name = self.name.clone();
@@ -93,13 +89,5 @@ impl View {
         let removed: i64 = self.ask(redis::cmd("ZREM").arg(key).arg(&id[..]));
         assert_eq!(removed, 1);
         self.ask::<()>(redis::cmd("INCRBY").arg(name).arg(1));
-    }
-
-    /// The number of clients that listen for permits.
-    pub fn listeners(&mut self) -> u32 {
-        let channel = self.channel();
-        let (_, listeners): (String, u32) =
-            self.ask(redis::cmd("PUBSUB").arg("NUMSUB").arg(channel));
-        listeners
     }
 }

@@ -1,12 +1,13 @@
 //! The bytes in Redis, and values that are none of a semaphore.
 
-use leasehold::{Error, Lease};
+use leasehold::Lease;
 
 use super::view::View;
 use super::{counts, now, semaphore};
+use crate::support::outcome::assert_error;
 use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually_some, millis, within};
-use crate::support::{builder, client, unique};
+use crate::support::timing::{LEASE, SLIP, SOON, millis};
+use crate::support::{builder, unique};
 
 #[test]
 fn keys_and_messages_are_those_of_redisson() {
@@ -62,7 +63,7 @@ fn permits_of_java_programs_count() {
     assert!(now(&semaphore).is_none());
     assert_eq!(counts(&semaphore), (0, 2));
     view.release_as_java(guard.id());
-    assert!(matches!(guard.confirm(), Err(Error::Lost { .. })));
+    assert_error!(guard.confirm(), Lost);
     drop(guard);
     assert_eq!(counts(&semaphore), (1, 2), "only once");
     let lease = view.leases();
@@ -70,12 +71,8 @@ fn permits_of_java_programs_count() {
     assert_eq!(lease[0].1, 922_337_203_685_477.0);
     // The lease without an end is none to wait for.
     let guard = now(&semaphore).unwrap();
-    assert!(
-        semaphore
-            .try_acquire(millis(30), Lease::RENEWED)
-            .unwrap()
-            .is_none()
-    );
+    let none = semaphore.try_acquire(millis(30), Lease::RENEWED);
+    assert!(none.unwrap().is_none());
     guard.release().unwrap();
 }
 
@@ -174,85 +171,4 @@ fn a_semaphore_that_ends_takes_its_leases_along() {
     guard.release().unwrap();
     let left: i64 = view.ask(redis::cmd("PTTL").arg(name));
     assert!(left > 0, "{left}");
-}
-
-#[test]
-fn values_of_other_types_are_reported_and_stay() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let name = unique("other");
-    let semaphore = client.leased_semaphore(&name);
-    let leases = format!("{{{name}}}:timeout");
-    for (write, key, kind) in [
-        (vec!["HSET", &name, "field", "1"], &name, "a hash"),
-        (
-            vec!["SET", &name, "seven"],
-            &name,
-            "not a number of permits",
-        ),
-        (vec!["SET", &name, "1.5"], &name, "not a number of permits"),
-        (vec!["LPUSH", &leases, "1"], &leases, "a list"),
-    ] {
-        server.ask::<()>(&redis::cmd("FLUSHALL"));
-        if *key == leases {
-            server.ask::<()>(redis::cmd("SET").arg(&name).arg(3));
-        }
-        server.ask::<()>(redis::cmd(write[0]).arg(&write[1..]));
-        let dump = |key: &str| -> Option<Vec<u8>> { server.ask(redis::cmd("DUMP").arg(key)) };
-        let before = (dump(&name), dump(&leases));
-        let results = [
-            semaphore.try_acquire_now().map(drop),
-            semaphore.acquire().map(drop),
-            semaphore.permits().map(drop),
-            semaphore.set_permits(9),
-        ];
-        for result in results {
-            let error = result.unwrap_err();
-            assert!(
-                matches!(error, Error::WrongType { .. }),
-                "{write:?}: {error:?}"
-            );
-            let text = error.to_string();
-            assert!(text.contains(kind) && text.contains(&**key), "{text}");
-            assert!(
-                !text.contains("lock \"") && !text.contains("delete"),
-                "{text}"
-            );
-        }
-        assert_eq!((dump(&name), dump(&leases)), before);
-    }
-}
-
-/// Whatever else has the name, a holder's release and renewal neither fail nor destroy it.
-#[test]
-fn a_key_that_is_replaced_is_a_loss() {
-    let server = Server::start();
-    let name = unique("replaced");
-    let semaphore = semaphore(&server, &name, 1);
-    let guard = semaphore.acquire().unwrap();
-    let key = View::of(&server, &name).leases_key();
-    server.ask::<()>(redis::cmd("DEL").arg(&key));
-    server.ask::<()>(redis::cmd("SET").arg(&key).arg("mine"));
-    let error = eventually_some("the loss", || guard.check().err());
-    assert!(matches!(error, Error::Lost { .. }), "{error:?}");
-    drop(guard);
-    let kept: String = server.ask(redis::cmd("GET").arg(&key));
-    assert_eq!(kept, "mine");
-}
-
-/// A plain lock of the same name is another lock in this process, too.
-#[test]
-fn a_lock_of_the_same_name_is_not_mistaken_for_a_permit() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let name = unique("lock");
-    let lock = client.reentrant_lock(&name);
-    let guard = lock.acquire().unwrap();
-    let semaphore = client.leased_semaphore(&name);
-    let refused = within(LEASE.get(), "the refusal", || {
-        semaphore.try_acquire(SOON.get(), Lease::RENEWED)
-    });
-    assert!(matches!(refused, Err(Error::WrongType { .. })));
-    assert_eq!(lock.hold_count(), 1);
-    guard.unlock().unwrap();
 }

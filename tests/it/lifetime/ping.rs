@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, Hint, LockClient, LockClientBuilder};
+use leasehold::{Error, LockClient, LockClientBuilder};
 
 use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
 use crate::support::server::Server;
@@ -68,24 +68,6 @@ fn a_server_that_is_away_or_hangs_is_unavailable_and_healthy_again_at_once() {
 }
 
 #[test]
-fn a_refused_login_is_a_refusal() {
-    let server = Server::options().password("sesam").start();
-    let client = short(LockClient::builder(&format!(
-        "redis://{}",
-        server.address()
-    )));
-    match client.ping() {
-        Err(Error::Redis { node, hint, .. }) => {
-            assert_eq!(node, server.address());
-            assert_eq!(hint.as_deref(), Some(&Hint::LogIn));
-        }
-        other => panic!("{other:?}"),
-    }
-    let text = client.ping().unwrap_err().to_string();
-    assert!(text.starts_with("Redis at"), "{text}");
-}
-
-#[test]
 fn the_master_behind_the_sentinels_is_checked() {
     let deployment = SentinelDeployment::start();
     let urls = deployment.sentinel_urls();
@@ -97,22 +79,6 @@ fn the_master_behind_the_sentinels_is_checked() {
     deployment.await_new_master(old);
     // A client that has noticed the failure asks the sentinels again.
     eventually("the new master to reply", || client.ping().is_ok());
-}
-
-#[test]
-fn an_unknown_master_is_an_invalid_setting() {
-    let deployment = SentinelDeployment::shared();
-    let client = short(LockClient::builder_sentinel(
-        deployment.sentinel_urls(),
-        "unknown",
-    ));
-    assert!(matches!(
-        client.ping(),
-        Err(Error::Config {
-            field: "master",
-            ..
-        })
-    ));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::support::deployment::Independent;
 use crate::support::process::Task;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, within};
-use crate::support::{builder, client, on_another_thread, unique};
+use crate::support::{assert_matches, builder, client, long, on_another_thread, pair, unique};
 
 /// A client whose locks do not end by themselves within a test.
 fn lasting(url: &str) -> LockClient {
@@ -43,7 +43,7 @@ fn what_the_client_has_is_released_and_its_holders_are_notified() {
     semaphore.try_set_permits(1).unwrap();
     let permit = semaphore.acquire().unwrap();
     let plain = client.reentrant_lock("plain");
-    let fixed = Lease::fixed(SOON.get() * 6);
+    let fixed = long();
     let guards = [
         plain.acquire().unwrap(),
         plain.acquire().unwrap(),
@@ -55,12 +55,7 @@ fn what_the_client_has_is_released_and_its_holders_are_notified() {
     let unguarded = client.reentrant_lock("unguarded");
     unguarded.lock().unwrap();
     // It lingers.
-    client
-        .reentrant_lock("idle")
-        .acquire()
-        .unwrap()
-        .unlock()
-        .unwrap();
+    pair(&client.reentrant_lock("idle"));
     // A level below asked for this.
     let kept = client.reentrant_lock("kept");
     let outer = kept.acquire().unwrap();
@@ -94,7 +89,7 @@ fn what_the_client_has_is_released_and_its_holders_are_notified() {
     }
     assert!(is_lost(&permit.release()));
     assert!(is_lost(&unguarded.unlock()));
-    assert!(matches!(unguarded.unlock(), Err(Error::NotHeld { .. })));
+    assert_matches!(unguarded.unlock(), Err(Error::NotHeld { .. }));
     assert!(fenced.is_lost() && outer.is_lost());
     drop((fenced, outer));
     // Nothing of this has touched what the other client has meanwhile.
@@ -156,7 +151,7 @@ fn later_calls_fail() {
         text.contains("\"lock\"") && text.contains("shut down"),
         "{text}"
     );
-    assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+    assert_matches!(lock.unlock(), Err(Error::NotHeld { .. }));
     // Other processes may wait for these.
     semaphore.release(1).unwrap();
     assert_eq!(latch.count_down().unwrap(), 0);
@@ -194,7 +189,7 @@ fn no_lock_survives_a_shutdown_under_load() {
             }
             eventually("some work", || held.load(Ordering::Relaxed) > 20);
             client.shutdown(SOON.get()).unwrap();
-            let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
+            let keys = server.keys();
             let is_lock = |key: &&String| ["one", "two", "three", "fair"].contains(&key.as_str());
             assert_eq!(keys.iter().find(is_lock), None, "after {held:?} holds");
         });

@@ -4,55 +4,36 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Lease, LockClient};
+use leasehold::Lease;
 
+use crate::support::outcome::take_and_release;
 use crate::support::server::Server;
-use crate::support::timing::{LEASE, SOON, eventually, millis, throughout};
+use crate::support::timing::{SOON, eventually, millis, throughout};
 use crate::support::traffic::Monitor;
-use crate::support::{builder, client};
-
-/// From Redis, or from another thread.
-fn holds(client: &LockClient) -> u64 {
-    let stats = client.stats();
-    stats.acquisitions + stats.hand_overs
-}
+use crate::support::{builder, client, on_another_thread};
 
 #[test]
 fn an_uncontended_pair_is_two_commands() {
     let server = Server::start();
     let client = client(&server.url());
     let lock = client.reentrant_lock("lock");
-    lock.acquire().unwrap().unlock().unwrap();
-    let mut monitor = Monitor::of(&server);
-    for _ in 0..10 {
-        lock.lock().unwrap();
-        lock.unlock().unwrap();
-    }
-    assert_eq!(monitor.commands(), ["EVALSHA"; 20]);
-    // Local threads that wait for another lock do not add commands.
-    client
-        .reentrant_lock("another")
-        .acquire()
-        .unwrap()
-        .unlock()
-        .unwrap();
-    assert_eq!(monitor.commands(), ["EVALSHA"; 2]);
-}
-
-#[test]
-fn a_pair_of_a_semaphore_is_two_commands() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let semaphore = client.semaphore("slots");
+    let (semaphore, leased) = (client.semaphore("slots"), client.leased_semaphore("leased"));
     assert!(semaphore.try_set_permits(2).unwrap());
-    semaphore.acquire(1).unwrap();
-    semaphore.release(1).unwrap();
+    assert!(leased.try_set_permits(2).unwrap());
+    let pairs: [&dyn Fn(); 3] = [
+        &|| take_and_release(&lock),
+        &|| {
+            semaphore.acquire(2).unwrap();
+            semaphore.release(2).unwrap();
+        },
+        &|| drop(leased.acquire().unwrap()),
+    ];
+    pairs.iter().for_each(|pair| pair());
     let mut monitor = Monitor::of(&server);
-    for _ in 0..10 {
-        semaphore.acquire(2).unwrap();
-        semaphore.release(2).unwrap();
+    for pair in pairs {
+        (0..10).for_each(|_| pair());
+        assert_eq!(monitor.commands(), ["EVALSHA"; 20]);
     }
-    assert_eq!(monitor.commands(), ["EVALSHA"; 20]);
     // No permits are no command.
     semaphore.acquire(0).unwrap();
     semaphore.release(0).unwrap();
@@ -103,13 +84,8 @@ fn local_queries_send_no_command() {
     assert!(!guard.is_lost() && guard.lost().is_empty() && !guard.remaining().is_zero());
     assert!(lock.is_held_by_current_thread() && lock.hold_count() == 1);
     assert!(client.stats().acquisitions == 1 && client.events().is_empty());
-    let at_home = thread::scope(|scope| {
-        scope
-            .spawn(|| lock.try_lock(millis(20), Lease::RENEWED))
-            .join()
-            .unwrap()
-    });
-    assert!(!at_home.unwrap());
+    let refused = on_another_thread(|| lock.try_lock(millis(20), Lease::RENEWED));
+    assert!(!refused.unwrap());
     assert_eq!(monitor.commands(), [""; 0]);
     guard.unlock().unwrap();
 }
@@ -149,44 +125,7 @@ fn two_hundred_waiting_threads_send_as_few_commands_as_one() {
         drop(monitor);
         held.unlock().unwrap();
     });
-    assert_eq!(holds(&waiting), WAITING as u64);
-}
-
-/// Waiting uses no connection of the pool, so the holder's unlock and renewals do not wait.
-#[test]
-#[ignore = "soak"]
-fn a_small_pool_serves_many_waiting_threads() {
-    const WAITING: usize = 24;
-    for size in [1, 2] {
-        let server = Server::start();
-        let client = builder(&server.url()).connections(size).build().unwrap();
-        let other = crate::support::client(&server.url());
-        // One name that another thread of this process holds, and one that another client holds.
-        let (local, remote) = (
-            client.reentrant_lock("local"),
-            client.reentrant_lock("remote"),
-        );
-        let foreign = other.reentrant_lock("remote");
-        foreign.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
-        local.lock().unwrap();
-        thread::scope(|scope| {
-            for place in 0..WAITING {
-                let lock = if place % 2 == 0 { &local } else { &remote };
-                scope.spawn(|| {
-                    assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
-                    lock.unlock().unwrap();
-                });
-            }
-            throughout(LEASE.get() * 2, "held, and renewed", || {
-                local.hold_count() == 1
-            });
-            local.unlock().unwrap();
-            foreign.unlock().unwrap();
-        });
-        assert_eq!(
-            (client.stats().lost, client.stats().renewals_failed),
-            (0, 0)
-        );
-        assert_eq!(holds(&client), 1 + WAITING as u64);
-    }
+    // From Redis, or from another thread.
+    let stats = waiting.stats();
+    assert_eq!(stats.acquisitions + stats.hand_overs, WAITING as u64);
 }

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::child;
+use crate::support::outcome::take_and_release;
 use crate::support::server::Server;
 use crate::support::timing::{eventually, millis};
 
@@ -22,12 +23,7 @@ fn eight_threads_share_one_lock_evenly() {
 /// The role: eight threads acquire and release one lock, as fast as they can.
 pub fn share(arguments: &[&str]) {
     let client = crate::support::client(arguments[0]);
-    client
-        .reentrant_lock("lock")
-        .acquire()
-        .unwrap()
-        .unlock()
-        .unwrap();
+    take_and_release(&client.reentrant_lock("lock"));
     // A thread that starts late or ends early leaves the lock to the others, so only the time in
     // which all of them run counts.
     let running = AtomicUsize::new(0);

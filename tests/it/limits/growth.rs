@@ -7,10 +7,9 @@ use leasehold::Lease;
 
 use crate::support::server::Server;
 use crate::support::timing::{eventually, millis};
-use crate::support::{child, client, on_another_thread, process};
+use crate::support::{child, client, process};
 
 const PAIRS: usize = 20_000;
-const CLIENTS: usize = 50;
 const ABANDONED: u64 = 2_000;
 const ROUND: u64 = 200;
 const RECEIVERS: usize = 4_000;
@@ -69,56 +68,6 @@ pub fn many_receivers(arguments: &[&str]) {
     (0..RECEIVERS).for_each(|_| drop(client.events()));
     let grown = process::resident_kilobytes().saturating_sub(memory);
     assert!(grown < 4096, "{grown} kB more after {RECEIVERS} receivers");
-}
-
-#[test]
-#[ignore = "soak"]
-fn fifty_clients_leave_nothing_behind() {
-    let server = Server::start();
-    child::run_role("many_clients", &[&server.url()]);
-    eventually("all connections to be closed", || connections(&server) <= 1);
-}
-
-fn connections(server: &Server) -> usize {
-    let list: String = server.ask(redis::cmd("CLIENT").arg("LIST"));
-    list.lines().count()
-}
-
-/// Each client renews a lock and waits for another, so that all its threads run.
-pub fn many_clients(arguments: &[&str]) {
-    let url = arguments[0];
-    let holder = client(url);
-    let held = holder.reentrant_lock("held").acquire().unwrap();
-    let one = |at: usize| {
-        let client = client(url);
-        let before = process::threads();
-        let lock = client.reentrant_lock("held");
-        eventually("the subscriber to run", || {
-            let refused = lock.try_lock(Duration::from_millis(20), Lease::RENEWED);
-            assert!(!refused.unwrap());
-            process::threads() > before
-        });
-        let handle = client.reentrant_lock(&format!("own:{at}"));
-        let guard = handle.acquire().unwrap();
-        // The guard keeps the client alive.
-        drop((client, lock, handle));
-        assert!(guard.check().is_ok());
-        guard.unlock().unwrap();
-    };
-    let before = process::threads();
-    let one_after_the_other = |at: usize| {
-        one(at);
-        // Dropping the client joins its threads, except that of the pool, which ends by itself.
-        eventually("its threads to end", || process::threads() == before);
-    };
-    (0..CLIENTS / 5).for_each(one_after_the_other);
-    let memory = process::resident_kilobytes();
-    (0..CLIENTS).for_each(one_after_the_other);
-    let grown = process::resident_kilobytes().saturating_sub(memory);
-    assert!(grown < 2048, "{grown} kB more after {CLIENTS} clients");
-    held.check().unwrap();
-    held.unlock().unwrap();
-    on_another_thread(|| drop(holder));
 }
 
 #[test]

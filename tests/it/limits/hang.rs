@@ -5,12 +5,13 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Interrupt, Lease, LockClient};
+use leasehold::{Interrupt, Lease, LockClient};
 
-use crate::faults::proxied_server::{is_not_released, is_unavailable};
+use crate::faults::proxied_server::is_unavailable;
 use crate::support::child::{self, Process};
+use crate::support::outcome::{assert_error, take_and_release};
 use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually, millis, throughout, within};
+use crate::support::timing::{SOON, eventually, millis, within};
 use crate::support::{process, unique};
 
 /// The production settings, because their timeouts are tested.
@@ -46,12 +47,7 @@ pub fn hang(arguments: &[&str]) {
     };
     let early = client(url);
     if pool == "warm" {
-        early
-            .reentrant_lock(name)
-            .acquire()
-            .unwrap()
-            .unlock()
-            .unwrap();
+        take_and_release(&early.reentrant_lock(name));
     }
     let threads = process::threads();
     child::send_line("ready");
@@ -82,148 +78,52 @@ pub fn hang(arguments: &[&str]) {
     child::send_line("back");
     child::read_line();
     let resumed = Instant::now();
-    lock.acquire().unwrap().unlock().unwrap();
+    take_and_release(&lock);
     let took = resumed.elapsed();
     assert!(took < millis(1000), "after the server was back: {took:?}");
 }
 
-/// The documented time of each call, with a command timeout for tests.
+/// What `faults::hangs` does not call: guards, and a call that is interrupted.
 #[test]
-#[ignore = "soak"]
-fn every_call_ends_in_time() {
+fn guards_and_interrupts_end_in_time() {
     let server = Server::start();
     let timeout = millis(200);
-    let client = crate::support::builder(&server.url())
-        .watchdog_lease(SOON.get())
-        .command_timeout(timeout)
-        .connect_timeout(timeout)
-        .pool_timeout(timeout)
-        .build()
-        .unwrap();
+    let builder = crate::support::builder(&server.url()).watchdog_lease(SOON.get());
+    let builder = builder.command_timeout(timeout).connect_timeout(timeout);
+    let client = builder.build().unwrap();
     let lock = client.reentrant_lock("lock");
     let held = client.reentrant_lock("held");
     let guard = held.acquire().unwrap();
     held.lock().unwrap();
-    held.lock().unwrap();
     server.pause();
     let slip = millis(250) + millis(100);
-    let check = |call: &str, timeouts: u32, work: &dyn Fn() -> leasehold::Result<()>| {
-        let result = within(timeout * timeouts + slip, call, work);
-        assert!(is_unavailable(&result), "{call}: {result:?}");
-    };
-    check("try_lock", 1, &|| {
-        lock.try_lock(Duration::ZERO, Lease::RENEWED).map(drop)
-    });
-    check("try_acquire", 1, &|| {
-        lock.try_acquire(timeout, Lease::RENEWED).map(drop)
-    });
-    check("lock", 10, &|| lock.lock());
     within(slip, "a nested pair", || {
-        held.unlock().and_then(|()| held.lock()).unwrap();
-        held.unlock().unwrap();
+        held.lock().and_then(|()| held.unlock()).unwrap();
     });
-    let longer = Lease::fixed(SOON.get() * 60);
-    check("lock, nested and longer", 10, &|| held.lock_with(longer));
-    check("extend", 1, &|| guard.extend(SOON.get() * 2));
-    check("is_locked", 1, &|| lock.is_locked().map(drop));
-    check("remaining_lease", 1, &|| lock.remaining_lease().map(drop));
-    check("inspect", 1, &|| client.inspect("lock").map(drop));
-    check("force_unlock", 1, &|| client.force_unlock("lock").map(drop));
+    let extended = within(timeout + slip, "extend", || guard.extend(SOON.get() * 2));
+    assert_error!(extended, Unavailable);
     let interrupt = Interrupt::new();
     thread::scope(|scope| {
-        let lock = lock.clone();
-        let waiting = scope.spawn(|| {
-            let lock = lock;
-            lock.lock_interruptibly(Lease::RENEWED, &interrupt)
-        });
+        let waiting = scope.spawn(|| lock.lock_interruptibly(Lease::RENEWED, &interrupt));
         thread::sleep(timeout * 2);
         assert!(!waiting.is_finished(), "it retries until there is a reply");
         interrupt.interrupt();
         let result = within(timeout + slip, "the interrupt", || waiting.join().unwrap());
-        assert!(
-            matches!(result, Err(Error::Interrupted { .. })),
-            "{result:?}"
-        );
+        assert_error!(result, Interrupted);
     });
     guard.check().expect("its lease still runs");
     within(timeout + slip, "a guard's drop", || drop(guard));
-    let error = held.unlock().expect_err("the server hangs");
-    let text = error.to_string();
+    let error = held.unlock().expect_err("the server hangs").to_string();
     assert!(
-        text.contains("held") && text.contains(&server.address()),
-        "{text}"
+        error.contains("held") && error.contains(&server.address()),
+        "{error}"
     );
     server.resume();
     eventually("nothing to be left", || {
         server.ask::<u32>(&redis::cmd("DBSIZE")) == 0
     });
-    lock.acquire().unwrap().unlock().unwrap();
-    held.acquire().unwrap().unlock().unwrap();
-}
-
-/// Acquires without a reply are released when the server reads on: no orphan is left.
-#[test]
-#[ignore = "soak"]
-fn unanswered_acquires_leave_no_orphan() {
-    let server = Server::start();
-    let client = crate::support::builder(&server.url())
-        .watchdog_lease(SOON.get() * 6)
-        .command_timeout(millis(150))
-        .build()
-        .unwrap();
-    let name = unique("ghost");
-    let lock = client.reentrant_lock(&name);
-    lock.acquire().unwrap().unlock().unwrap();
-    server.pause();
-    for _ in 0..3 {
-        assert!(is_unavailable(&lock.try_lock(millis(300), Lease::RENEWED)));
-    }
-    server.resume();
-    let other = crate::support::client(&server.url()).reentrant_lock(&name);
-    within(millis(1000), "another client's lock", || {
-        other.lock().unwrap();
-    });
-    // No late release removes the hold of the new holder.
-    throughout(millis(500), "the hold", || {
-        server.ask::<u32>(redis::cmd("HLEN").arg(&name)) == 1 && other.hold_count() == 1
-    });
-    other.unlock().unwrap();
-}
-
-/// A late release removes only what an early acquire took, never the current hold of the same
-/// thread.
-#[test]
-#[ignore = "soak"]
-fn late_requests_do_not_affect_the_next_hold() {
-    let server = Server::start();
-    let client = crate::support::builder(&server.url())
-        .watchdog_lease(SOON.get() * 6)
-        .command_timeout(millis(100))
-        .build()
-        .unwrap();
-    let name = unique("late");
-    let lock = client.reentrant_lock(&name);
-    let guard = lock.acquire().unwrap();
-    server.pause();
-    for _ in 0..3 {
-        assert!(is_unavailable(
-            &client
-                .reentrant_lock("other")
-                .try_lock(millis(300), Lease::RENEWED)
-        ));
-    }
-    assert!(is_not_released(&guard.unlock()));
-    server.resume();
-    // By the same thread, while releases of its earlier requests are still under way.
-    let locks = [lock, client.reentrant_lock("other")];
-    let guards = locks.each_ref().map(|lock| lock.acquire().unwrap());
-    throughout(millis(1500), "both holds", || {
-        server.ask::<u32>(&redis::cmd("DBSIZE")) == 2
-            && guards.iter().all(|guard| guard.check().is_ok())
-    });
-    for guard in guards {
-        guard.unlock().unwrap();
-    }
+    take_and_release(&lock);
+    take_and_release(&held);
 }
 
 /// An address that accepts connections and never replies.
@@ -243,32 +143,8 @@ fn an_address_without_replies_is_reported_in_time() {
     assert!(is_unavailable(&result), "{result:?}");
 }
 
-/// Threads in the queue do not wait one after another for a server that is down.
-#[test]
-fn threads_in_the_queue_wait_for_one_missing_reply_together() {
-    let timeout = millis(100);
-    // No server listens on this port.
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|listener| listener.local_addr())
-        .unwrap()
-        .port();
-    let client = LockClient::builder(&format!("redis://127.0.0.1:{port}"))
-        .command_timeout(timeout)
-        .build()
-        .unwrap();
-    thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| {
-                let lock = client.reentrant_lock("lock");
-                within(timeout * 12 + millis(300), "lock", || {
-                    assert!(is_unavailable(&lock.lock()));
-                });
-            });
-        }
-    });
-}
-
-/// The head of the queue retries until it is interrupted.
+/// The head of the queue retries until it is interrupted. The others do not wait one after another
+/// for a server that is down.
 #[test]
 fn threads_behind_an_unlimited_call_give_up_at_their_own_deadlines() {
     let timeout = millis(100);
@@ -290,8 +166,6 @@ fn threads_behind_an_unlimited_call_give_up_at_their_own_deadlines() {
         });
         assert!(!first.is_finished());
         interrupt.interrupt();
-        let result = first.join().unwrap();
-        let is_interrupted = matches!(result, Err(Error::Interrupted { .. }));
-        assert!(is_interrupted, "{result:?}");
+        assert_error!(first.join().unwrap(), Interrupted);
     });
 }

@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use leasehold::{Error, Lease, LockClient};
+use leasehold::{Lease, LockClient};
 
-use super::long;
 use crate::support::deployment::ClusterDeployment;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, within};
+use crate::support::timing::{SLIP, SOON, eventually, within};
 use crate::support::traffic::Monitor;
-use crate::support::unique;
+use crate::support::{long, pair, unique};
 
 fn client(cluster: &ClusterDeployment) -> LockClient {
     let builder = LockClient::builder_cluster(cluster.urls());
@@ -39,7 +38,7 @@ fn each_primary_gets_the_requests_for_its_names() {
     let client = client(&cluster);
     let names = names(&cluster);
     let lock = client.multi_lock(&names);
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
     let mut monitors: Vec<_> = cluster.primaries().into_iter().map(Monitor::of).collect();
     let guard = lock.acquire().unwrap();
     assert_eq!(counts(&cluster, &names), [1; 20]);
@@ -66,14 +65,13 @@ fn the_names_of_a_slot_share_their_requests() {
     let tag = unique("multi");
     let names: Vec<String> = (0..20).map(|at| format!("{{{tag}}}:{at}")).collect();
     let lock = client.multi_lock(&names);
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
     let mut monitor = Monitor::of(cluster.primary_of(cluster.slot_of(&tag)));
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
     let lines = monitor.lines().into_iter();
     assert_eq!(lines.filter(|line| line.contains(tag.as_str())).count(), 2);
 }
 
-/// The watchdog writes the counts in all slots.
 /// Its place is a channel in that slot.
 #[test]
 fn a_client_that_waits_for_the_names_of_a_slot_is_called_for_each() {
@@ -108,21 +106,6 @@ fn a_client_that_waits_for_the_names_of_a_slot_is_called_for_each() {
     assert!(names.iter().all(|name| line(name).is_empty()));
 }
 
-#[test]
-fn nested_levels_are_seen_at_every_primary() {
-    let cluster = ClusterDeployment::shared();
-    let client = client(&cluster);
-    let names = names(&cluster);
-    let lock = client.multi_lock(&names);
-    lock.lock().unwrap();
-    lock.lock().unwrap();
-    eventually("two levels", || counts(&cluster, &names) == [2; 20]);
-    lock.unlock().unwrap();
-    eventually("one level", || counts(&cluster, &names) == [1; 20]);
-    lock.unlock().unwrap();
-    assert_eq!(counts(&cluster, &names), [0; 20]);
-}
-
 /// A slot that has moved, and one that is moving, with and without its key.
 #[test]
 fn a_redirected_name_is_acquired_and_released_in_one_call() {
@@ -130,7 +113,7 @@ fn a_redirected_name_is_acquired_and_released_in_one_call() {
     let client = client(&cluster);
     let names = names(&cluster);
     let lock = client.multi_lock(&names);
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
 
     let moved = cluster.slot_of(&names[7]);
     let to = cluster.another_primary(moved);
@@ -158,35 +141,4 @@ fn a_redirected_name_is_acquired_and_released_in_one_call() {
     guard.unlock().unwrap();
     assert_eq!(counts(&cluster, &names), [0; 20]);
     assert_eq!(client.stats().lost, 0);
-}
-
-/// What the other servers granted is released.
-#[test]
-fn a_primary_that_hangs_is_reported_in_time() {
-    let cluster = ClusterDeployment::start();
-    let names = names(&cluster);
-    let timeout = millis(300);
-    let builder = LockClient::builder_cluster(cluster.urls());
-    let builder = builder.command_timeout(timeout).connect_timeout(timeout);
-    let client = builder.watchdog_lease(LEASE.get()).build().unwrap();
-    let lock = client.multi_lock(&names);
-    lock.acquire().unwrap().unlock().unwrap();
-    // Before the replicas elect a new primary.
-    let hung = cluster.pause_primary(cluster.slot_of(&names[0]));
-    let result = within(timeout + millis(250) + SLIP.get() * 2, "try_lock", || {
-        lock.try_lock(Duration::ZERO, Lease::RENEWED)
-    });
-    assert!(
-        matches!(&result, Err(Error::Unavailable { .. })),
-        "{result:?}"
-    );
-    for primary in cluster.primaries() {
-        if primary.port() != hung.port() {
-            assert_eq!(primary.ask::<u32>(&redis::cmd("DBSIZE")), 0);
-        }
-    }
-    hung.resume();
-    cluster.await_calm();
-    let guard = lock.try_acquire(SOON.get(), Lease::RENEWED).unwrap();
-    guard.expect("it is free").unlock().unwrap();
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use crossbeam_channel::{Sender, unbounded};
 use leasehold::{Error, Interrupt, Lease, Lock};
 
-use crate::line::{hold, is_waiting, places};
+use crate::line::{add_place, hold, is_waiting, places};
+use crate::support::client;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, throughout, within};
-use crate::support::{builder, client};
 
 /// Starts a thread that acquires the lock, says so and releases it.
 fn wait_for<'s>(
@@ -51,9 +51,7 @@ fn a_name_is_reserved_until_the_others_are_free() {
         let order: Vec<_> = order.iter().take(3).collect();
         assert_eq!(order, ["both", "one", "one"]);
     });
-    eventually("no lock and no line", || {
-        server.ask::<u32>(&redis::cmd("DBSIZE")) == 0
-    });
+    eventually("no lock and no line", || server.size() == 0);
 }
 
 /// Reservations have a length of their own, so these times are not scaled.
@@ -157,51 +155,53 @@ fn a_name_is_not_kept_from_others_while_another_one_is_held_for_long() {
     });
 }
 
-/// Each two have a name in common.
-#[test]
-fn clients_of_several_names_do_not_wait_for_each_other() {
-    let server = Server::start();
-    let sets = [["a", "b"], ["b", "c"], ["c", "a"], ["b", "a"]];
-    within(SOON.get(), "all of them", || {
-        thread::scope(|scope| {
-            for names in sets {
-                let lock = client(&server.url()).multi_lock(names);
-                scope.spawn(move || {
-                    for _ in 0..50 {
-                        let guard = lock.acquire().unwrap();
-                        thread::sleep(MS);
-                        guard.unlock().unwrap();
-                    }
-                });
-            }
-        });
-    });
-    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
-}
-
 /// As before there were lines, it listens for a release of the name that it was refused.
 #[test]
 fn without_permission_it_waits_outside_of_the_lines() {
     let server = Server::start();
-    let mut acl = redis::cmd("ACL");
-    acl.arg(&["SETUSER", "worker", "on", ">secret", "~*", "allchannels"]);
-    server.ask::<()>(acl.arg("+@all").arg("-zscore"));
-    let held = hold(&client(&server.url()), "b");
-    let worker = builder(&server.url()).credentials(Some("worker"), "secret");
-    let both = worker.build().unwrap().multi_lock(["a", "b"]);
-    thread::scope(|scope| {
-        let waiting_for_both = scope.spawn(|| both.lock());
-        let channel = "redisson_lock__channel:{b}";
-        let listens = || {
-            let numsub = redis::cmd("PUBSUB").arg("NUMSUB").arg(channel).clone();
-            server.ask::<(String, u32)>(&numsub).1 == 1
-        };
-        eventually("it to listen", listens);
-        assert!(waiting(&server, "a") == 0 && waiting(&server, "b") == 0);
-        thread::sleep(A_WHILE.get());
-        held.unlock().unwrap();
-        within(SLIP.get(), "the message", || {
-            waiting_for_both.join().unwrap().unwrap();
+    for denied in ["-zscore", "-zrank", "-zrem", "-zrange"] {
+        let url = server.with_user(&["~*", "&*", "+@all", denied]);
+        let held = hold(&client(&server.url()), "b");
+        let both = client(&url).multi_lock(["a", "b"]);
+        thread::scope(|scope| {
+            let waiting_for_both = scope.spawn(|| both.acquire().unwrap().unlock());
+            eventually(denied, || {
+                server.subscribers("redisson_lock__channel:{b}") == 1
+            });
+            assert!(waiting(&server, "a") == 0 && waiting(&server, "b") == 0);
+            thread::sleep(A_WHILE.get());
+            held.unlock().unwrap();
+            within(SLIP.get(), "the message", || {
+                waiting_for_both.join().unwrap().unwrap();
+            });
         });
+    }
+}
+
+/// The client waits for a lock that is reserved for one that does not answer. What is reserved for
+/// itself meanwhile is free for others after as long as it had waited before.
+#[test]
+fn a_reservation_ends_although_another_name_is_reserved_for_another_client() {
+    let server = Server::start();
+    let mut mute = server.connection();
+    let mut mute = mute.as_pubsub();
+    mute.subscribe("redisson_lock__channel:mute").unwrap();
+    let [a, b] = ["a", "b"].map(|name| hold(&client(&server.url()), name));
+    add_place(&server, "a", "redisson_lock__channel:mute");
+    let both = client(&server.url()).multi_lock(["a", "b"]);
+    let one = client(&server.url()).reentrant_lock("b");
+    thread::scope(|scope| {
+        let waiting_for_both = scope.spawn(|| both.acquire().unwrap().unlock().unwrap());
+        eventually("it to wait", || is_waiting(&server, "b", 1));
+        let waiting_for_one = scope.spawn(|| one.acquire().unwrap().unlock().unwrap());
+        eventually("both to wait", || is_waiting(&server, "b", 2));
+        a.unlock().unwrap();
+        mute.get_message().unwrap();
+        b.unlock().unwrap();
+        // The lock is reserved for the client that does not answer for longer.
+        within(MS * 400, "the end of the reservation", || {
+            waiting_for_one.join().unwrap();
+        });
+        waiting_for_both.join().unwrap();
     });
 }

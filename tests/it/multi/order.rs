@@ -11,7 +11,7 @@ use crate::support::child::{self, Process};
 use crate::support::process::Task;
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
-use crate::support::{client, on_another_thread};
+use crate::support::{assert_matches, client, on_another_thread, pair};
 
 const PROCESSES: usize = 2;
 const THREADS: usize = 4;
@@ -32,8 +32,8 @@ fn threads_and_processes_take_the_names_in_any_order() {
     });
     let counted: usize = server.ask(redis::cmd("GET").arg("counter"));
     assert_eq!(counted, PROCESSES * THREADS * TIMES);
-    server.ask::<()>(redis::cmd("DEL").arg("counter"));
-    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+    server.delete("counter");
+    assert_eq!(server.size(), 0);
 }
 
 /// The role of each process.
@@ -91,7 +91,7 @@ fn a_thread_with_one_of_the_names_gets_the_other_before_a_thread_that_waits_for_
         for _ in 0..3 {
             within(SLIP.get(), "the free name", || {
                 let got = a.try_lock(Duration::ZERO, Lease::RENEWED);
-                assert!(matches!(got, Ok(true)), "{got:?}");
+                assert_matches!(got, Ok(true));
                 a.unlock().unwrap();
             });
         }
@@ -117,13 +117,13 @@ fn a_thread_with_one_of_the_names_gets_the_other_before_a_thread_that_waits_for_
         is_held.recv().unwrap();
         goes.send(()).unwrap();
         within(SOON.get(), "all of them", || {
-            c.acquire().unwrap().unlock().unwrap();
+            pair(c);
             chained.join().unwrap().unwrap();
             held.unlock().unwrap();
             waiter.join().unwrap().unwrap();
         });
     });
-    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+    assert_eq!(server.size(), 0);
 }
 
 /// Two threads hold one of the names at any time, and two hold the other.

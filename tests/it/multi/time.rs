@@ -4,15 +4,13 @@
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Interrupt, Lease, LockClient, MultiLock};
+use leasehold::{Error, Lease, LockClient, MultiLock};
 
-use super::long;
 use crate::faults::in_redis;
-use crate::support::client;
 use crate::support::proxy::{self, Fault, Proxy};
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
-use crate::support::traffic::Monitor;
+use crate::support::{client, long, pair};
 
 /// A call that waits for each name separately would take seconds.
 const NAMES: usize = 20;
@@ -37,7 +35,7 @@ fn client_with_timeout(url: &str, timeout: Duration) -> LockClient {
 }
 
 fn is_empty(server: &Server) -> bool {
-    server.ask::<u32>(&redis::cmd("DBSIZE")) == 0
+    server.size() == 0
 }
 
 #[track_caller]
@@ -52,54 +50,6 @@ fn fails_within<T: std::fmt::Debug>(
         _ => matches!(result, Err(Error::Unavailable { .. })),
     };
     assert!(is_expected, "{call}: {result:?}");
-}
-
-#[test]
-fn every_call_ends_in_time_while_the_server_hangs() {
-    let server = Server::start();
-    let timeout = millis(100);
-    let client = client_with_timeout(&server.url(), timeout);
-    let lock = client.multi_lock(names());
-    lock.lock().unwrap();
-    let guard = lock.acquire().unwrap();
-    let dropped = lock.acquire().unwrap();
-    server.pause();
-    fails_within(timeout, "extend", || guard.extend(SOON.get() * 3));
-    fails_within(timeout, "is_locked", || lock.is_locked());
-    fails_within(timeout, "remaining_lease", || lock.remaining_lease());
-    // Nested levels need no reply.
-    lock.lock().unwrap();
-    lock.unlock().unwrap();
-    drop(dropped);
-    guard.unlock().unwrap();
-    fails_within(timeout * 3, "unlock", || lock.unlock());
-    for wait in [Duration::ZERO, timeout / 2, timeout * 2] {
-        fails_within(wait.max(timeout), "try_lock", || {
-            lock.try_lock(wait, Lease::RENEWED)
-        });
-    }
-    fails_within(timeout * 10, "lock", || lock.lock());
-    let interrupt = Interrupt::new();
-    thread::scope(|scope| {
-        let waiter = scope.spawn(|| lock.lock_interruptibly(Lease::RENEWED, &interrupt));
-        thread::sleep(timeout * 2);
-        assert!(!waiter.is_finished());
-        interrupt.interrupt();
-        // One command timeout for the attempt under way, and one for the release.
-        let result = within(timeout * 2 + slack(), "the interrupt", || {
-            waiter.join().unwrap()
-        });
-        assert!(
-            matches!(result, Err(Error::Interrupted { .. })),
-            "{result:?}"
-        );
-    });
-    server.resume();
-    eventually("everything to be released", || is_empty(&server));
-    let guard = lock.acquire().unwrap();
-    guard.check().unwrap();
-    guard.unlock().unwrap();
-    assert!(is_empty(&server));
 }
 
 /// Locks of two clients of two servers, in alternation.
@@ -128,7 +78,7 @@ fn every_call_on_two_servers_ends_in_time_while_both_hang() {
     for server in &servers {
         eventually("everything to be released", || is_empty(server));
     }
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
 }
 
 /// A client whose replies are delayed by `latency`, and its proxy.
@@ -141,7 +91,7 @@ fn client_with_latency(
     let client = client_with_timeout(&proxy.url(), timeout);
     // From now on connections and scripts exist.
     let warm = client.multi_lock(["warm", "warmer"]);
-    warm.acquire().unwrap().unlock().unwrap();
+    pair(&warm);
     proxy.on_request(move |_| Fault::Latency(latency));
     (client, proxy)
 }
@@ -185,57 +135,9 @@ fn a_held_name_is_reported_after_a_few_round_trips() {
             lock.try_lock(Duration::ZERO, Lease::RENEWED)
         });
         assert!(!took.unwrap());
-        assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 1, "{held}");
+        assert_eq!(server.size(), 1, "{held}");
         obstacle.unlock().unwrap();
     }
-}
-
-#[test]
-fn an_uncontended_pair_is_two_commands() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.multi_lock(names());
-    lock.acquire().unwrap().unlock().unwrap();
-    let mut monitor = Monitor::of(&server);
-    lock.acquire().unwrap().unlock().unwrap();
-    assert_eq!(monitor.commands(), ["EVALSHA"; 2]);
-}
-
-/// A new server knows no script.
-#[test]
-fn unknown_scripts_are_sent_by_source() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.multi_lock(names());
-    for _ in 0..2 {
-        lock.lock().unwrap();
-        let guard = lock.acquire().unwrap();
-        server.ask::<()>(redis::cmd("SCRIPT").arg("FLUSH"));
-        guard.extend(SOON.get()).unwrap();
-        guard.unlock().unwrap();
-        assert_eq!(lock.hold_count(), 1);
-        server.ask::<()>(redis::cmd("SCRIPT").arg("FLUSH"));
-        lock.unlock().unwrap();
-        assert!(is_empty(&server));
-    }
-}
-
-#[test]
-fn a_pool_of_one_connection_is_enough() {
-    let server = Server::start();
-    let client = crate::support::builder(&server.url()).connections(1);
-    let client = client.build().unwrap();
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                let lock = client.multi_lock(names());
-                for _ in 0..5 {
-                    lock.acquire().unwrap().unlock().unwrap();
-                }
-            });
-        }
-    });
-    assert!(is_empty(&server));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use leasehold::{Lease, LockClient};
 
 use crate::support::deployment::ClusterDeployment;
 use crate::support::timing::{LEASE, SLIP, SOON, throughout, within};
-use crate::support::unique;
+use crate::support::{pair, unique};
 
 fn client(cluster: &ClusterDeployment) -> LockClient {
     let builder = LockClient::builder_cluster(cluster.urls());
@@ -23,8 +23,8 @@ fn a_lock_whose_slot_moves_stays_what_it_is() {
     let lock = ours.read_write_lock(&name);
     let (read, write) = (lock.read(), lock.write());
     let free = Duration::ZERO;
-    read.acquire().unwrap().unlock().unwrap();
-    write.acquire().unwrap().unlock().unwrap();
+    pair(&read);
+    pair(&write);
 
     let slot = cluster.slot_of(&name);
     let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
@@ -81,7 +81,7 @@ fn a_reader_waits_for_the_end_of_a_move_if_it_must() {
     let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
     let read = theirs.read_write_lock(&name).read();
     thread::scope(|scope| {
-        let second = scope.spawn(|| read.acquire().unwrap().unlock().unwrap());
+        let second = scope.spawn(|| pair(&read));
         throughout(SLIP.get(), "it waits", || !second.is_finished());
         migration.move_keys();
         within(SOON.get(), "the second reader", || second.join().unwrap());
@@ -92,12 +92,6 @@ fn a_reader_waits_for_the_end_of_a_move_if_it_must() {
     reading.unlock().unwrap();
     migration.move_keys();
     migration.end();
-    theirs
-        .read_write_lock(&name)
-        .write()
-        .acquire()
-        .unwrap()
-        .unlock()
-        .unwrap();
+    pair(&theirs.read_write_lock(&name).write());
     assert_eq!((ours.stats().lost, theirs.stats().lost), (0, 0));
 }

@@ -2,12 +2,12 @@
 
 use std::thread;
 
-use leasehold::Lease;
 use redis::Connection;
 
 use super::{can_write, keys, two_clients, waiting};
 use crate::support::server::Server;
 use crate::support::timing::{SOON, eventually, within};
+use crate::support::{long, pair};
 
 /// Adds the fields of dead readers, each with this count.
 fn die(server: &Server, readers: usize, count: u32) {
@@ -36,12 +36,12 @@ fn a_writer_gets_the_lock_after_the_last_reader_that_lives() {
     let (server, ours, theirs) = two_clients();
     for (readers, count) in [(900, 1), (15, 64), (1_100, 1), (17, 64), (5_000, 1)] {
         // The writer must not wait until the lease ends.
-        let long = Lease::fixed(SOON.get() * 6);
+        let long = long();
         let reading = ours.read().acquire_with(long).unwrap();
         die(&server, readers, count);
         assert!(!can_write(&theirs));
         thread::scope(|scope| {
-            let writer = scope.spawn(|| theirs.write().acquire().unwrap().unlock().unwrap());
+            let writer = scope.spawn(|| pair(&theirs.write()));
             eventually("the writer to wait", || waiting(&server) == 1);
             reading.unlock().unwrap();
             within(SOON.get() / 4, &format!("{readers} of {count}"), || {
@@ -81,7 +81,7 @@ fn a_java_reader_among_dead_ones_keeps_writers_out() {
     assert!(field, "the field of a reader that lives");
     // It dies, and a reader that comes and goes finds that.
     server.ask::<()>(redis::cmd("DEL").arg("{lock}:java:7:rwlock_timeout:3"));
-    ours.read().acquire().unwrap().unlock().unwrap();
+    pair(&ours.read());
     eventually("the writer", || can_write(&theirs));
     assert_eq!(keys(&server), [""; 0]);
 }

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Error, Interrupt, Lease, ReadWriteLock, Result};
+use leasehold::{Error, Interrupt, Lease, LockGuard, ReadWriteLock, Result};
 
 use super::keys;
 use crate::support::server::Server;
 use crate::support::timing::{SOON, eventually, millis};
-use crate::support::{Stop, builder};
+use crate::support::{Stop, assert_matches, builder};
 
 /// What the lock protects: the number of readers, or -1 with a writer.
 #[derive(Default)]
@@ -56,9 +56,17 @@ fn briefly() -> Duration {
 /// One random use of the lock.
 fn use_once(lock: &ReadWriteLock, protected: &Protected) -> Result<()> {
     let (read, write) = (lock.read(), lock.write());
-    let gave_up = || {
-        protected.given_up.fetch_add(1, Ordering::Relaxed);
+    let end = |guard: Option<LockGuard>, work: &dyn Fn()| match guard {
+        Some(guard) => {
+            work();
+            guard.unlock()
+        }
+        None => {
+            protected.given_up.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
     };
+    let (reads, writes) = (|| protected.read(), || protected.write());
     match fastrand::u32(..10) {
         0..4 => {
             let guard = read.acquire()?;
@@ -72,36 +80,12 @@ fn use_once(lock: &ReadWriteLock, protected: &Protected) -> Result<()> {
             }
             guard.unlock()
         }
-        4 => match read.try_acquire(briefly(), Lease::RENEWED)? {
-            Some(guard) => {
-                protected.read();
-                guard.unlock()
-            }
-            None => {
-                let _: () = gave_up();
-                Ok(())
-            }
-        },
-        5 => match read.try_acquire(briefly(), Lease::fixed(SOON.get()))? {
-            Some(guard) => {
-                protected.read();
-                guard.unlock()
-            }
-            None => {
-                let _: () = gave_up();
-                Ok(())
-            }
-        },
-        6 => match write.try_acquire(briefly(), Lease::RENEWED)? {
-            Some(guard) => {
-                protected.write();
-                guard.unlock()
-            }
-            None => {
-                let _: () = gave_up();
-                Ok(())
-            }
-        },
+        4 => end(read.try_acquire(briefly(), Lease::RENEWED)?, &reads),
+        5 => end(
+            read.try_acquire(briefly(), Lease::fixed(SOON.get()))?,
+            &reads,
+        ),
+        6 => end(write.try_acquire(briefly(), Lease::RENEWED)?, &writes),
         7 => {
             let writing = write.acquire()?;
             protected.write();
@@ -109,7 +93,7 @@ fn use_once(lock: &ReadWriteLock, protected: &Protected) -> Result<()> {
             if fastrand::bool() {
                 writing.unlock()?;
                 protected.read();
-                assert!(matches!(write.lock(), Err(Error::Upgrade { .. })));
+                assert_matches!(write.lock(), Err(Error::Upgrade { .. }));
                 reading.unlock()?;
             } else {
                 reading.unlock()?;
@@ -127,40 +111,25 @@ fn use_once(lock: &ReadWriteLock, protected: &Protected) -> Result<()> {
                     interrupt.interrupt();
                 });
                 match read.acquire_interruptibly(Lease::RENEWED, &interrupt) {
-                    Ok(guard) => {
-                        protected.read();
-                        guard.unlock()
-                    }
-                    Err(Error::Interrupted { .. }) => {
-                        let _: () = gave_up();
-                        Ok(())
-                    }
-                    Err(error) => Err(error),
+                    Err(Error::Interrupted { .. }) => end(None, &reads),
+                    guard => end(Some(guard?), &reads),
                 }
             })
         }
-        _ => {
-            let guard = write.acquire()?;
-            protected.write();
-            guard.unlock()
-        }
+        _ => end(Some(write.acquire()?), &writes),
     }
 }
 
-/// Threads of several clients for a while. Some of the clients linger.
-fn clients_compete(lingers: bool) {
+/// All but one of the clients linger.
+#[test]
+fn threads_of_several_clients_exclude_each_other() {
     const CLIENTS: u64 = 3;
     const THREADS: usize = 4;
     let server = Server::start();
     let clients: Vec<_> = (0..CLIENTS)
         .map(|at| {
             let builder = builder(&server.url()).watchdog_lease(SOON.get() * 6);
-            let linger = if lingers {
-                millis(3) * u32::try_from(at).unwrap()
-            } else {
-                millis(0)
-            };
-            builder.linger(linger).build().unwrap()
+            builder.linger(millis(3 * at)).build().unwrap()
         })
         .collect();
     let (protected, is_over) = (Protected::default(), AtomicBool::new(false));
@@ -191,21 +160,13 @@ fn clients_compete(lingers: bool) {
         given_up,
         ..
     } = &protected;
-    let shared: u64 = clients.iter().map(|client| client.stats().hand_overs).sum();
     println!(
         "{reads:?} reads, {writes:?} writes, {downgrades:?} downgrades, {given_up:?} given up"
     );
-    println!("{shared} without a request");
     for number in [reads, writes, downgrades, given_up] {
         assert!(number.load(Ordering::Relaxed) > 10);
     }
-    assert_eq!(
-        clients
-            .iter()
-            .map(|client| client.stats().lost)
-            .sum::<u64>(),
-        0
-    );
+    assert!(clients.iter().all(|client| client.stats().lost == 0));
     for client in &clients {
         let lock = client.read_write_lock("lock");
         assert!(
@@ -216,14 +177,4 @@ fn clients_compete(lingers: bool) {
     }
     drop(clients);
     eventually("no key", || keys(&server).is_empty());
-}
-
-#[test]
-fn threads_of_several_clients_exclude_each_other() {
-    clients_compete(false);
-}
-
-#[test]
-fn clients_that_linger_exclude_each_other() {
-    clients_compete(true);
 }

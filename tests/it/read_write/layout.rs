@@ -8,7 +8,8 @@ use leasehold::Lease;
 use super::keys;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SOON, eventually, throughout};
-use crate::support::{client, on_another_thread};
+use crate::support::{client, long, on_another_thread, pair};
+use crate::wire::published;
 
 fn fields(server: &Server, name: &str) -> HashMap<String, String> {
     server.ask(redis::cmd("HGETALL").arg(name))
@@ -85,21 +86,15 @@ fn a_writer_has_a_field_and_its_reader_another() {
 fn messages_are_those_of_redisson() {
     let server = Server::start();
     let lock = client(&server.url()).read_write_lock("lock");
-    let mut connection = server.connection();
-    let mut subscriber = connection.as_pubsub();
-    subscriber.subscribe("redisson_rwlock:{lock}").unwrap();
-    subscriber.set_read_timeout(Some(SOON.get())).unwrap();
-    let mut message = || -> String { subscriber.get_message().unwrap().get_payload().unwrap() };
-    lock.read().acquire().unwrap().unlock().unwrap();
-    assert_eq!(message(), "0");
-    lock.write().acquire().unwrap().unlock().unwrap();
-    assert_eq!(message(), "1");
-    let writing = lock.write().acquire().unwrap();
-    let reading = lock.read().acquire().unwrap();
-    writing.unlock().unwrap();
-    assert_eq!(message(), "1");
-    reading.unlock().unwrap();
-    assert_eq!(message(), "0");
+    let messages = published(&server, "redisson_rwlock:{lock}", || {
+        pair(&lock.read());
+        pair(&lock.write());
+        let writing = lock.write().acquire().unwrap();
+        let reading = lock.read().acquire().unwrap();
+        writing.unlock().unwrap();
+        reading.unlock().unwrap();
+    });
+    assert_eq!(messages, ["0", "1", "1", "0"]);
 }
 
 /// What the script of a Redisson client does when its reader unlocks: the time to live of the lock
@@ -162,7 +157,7 @@ fn the_keys_of_leases_are_renewed_so_that_a_java_unlock_keeps_our_readers() {
         assert!(are_renewed, "{of_lock} {of_key} of {lease}");
         guard.check().is_ok()
     });
-    server.ask::<()>(redis::cmd("DEL").arg(&timeout));
+    server.delete(&timeout);
     eventually("the key of the lease", || left(&server, &timeout) > 0);
     assert_eq!(client.stats().lost, 0);
     lock.unlock().unwrap();
@@ -175,13 +170,12 @@ fn the_keys_of_leases_are_renewed_so_that_a_java_unlock_keeps_our_readers() {
 fn an_unlock_of_a_reader_leaves_the_leases_of_the_others() {
     let server = Server::start();
     let lock = || client(&server.url()).read_write_lock("lock").read();
-    let (long, short) = (lock(), lock());
-    let long = long.acquire_with(Lease::fixed(SOON.get() * 6)).unwrap();
-    let short = short.acquire_with(Lease::fixed(SOON.get())).unwrap();
+    let longer = lock().acquire_with(long()).unwrap();
+    let short = lock().acquire_with(Lease::fixed(SOON.get())).unwrap();
     let millis = i64::try_from(SOON.get().as_millis()).unwrap();
     assert!(left(&server, "lock") > millis);
     java_reads(&server, 50);
-    long.unlock().unwrap();
+    longer.unlock().unwrap();
     let shorter = left(&server, "lock");
     assert!(shorter > millis / 2 && shorter <= millis, "{shorter}");
     eventually("the end of the Java reader", || {
@@ -203,17 +197,5 @@ fn our_unlock_keeps_a_java_reader() {
     let is_free = on_another_thread(|| lock.write().try_lock(Duration::ZERO, Lease::RENEWED));
     assert!(!is_free.unwrap());
     java_unlocks(&server);
-    lock.write().acquire().unwrap().unlock().unwrap();
-}
-
-/// A nested write lock does not add its lease to that of the outer one.
-#[test]
-fn nested_leases_are_not_added_up() {
-    let server = Server::start();
-    let write = client(&server.url()).read_write_lock("lock").write();
-    for _ in 0..10 {
-        write.lock_with(Lease::fixed(SOON.get())).unwrap();
-    }
-    assert!(left(&server, "lock") <= i64::try_from(SOON.get().as_millis()).unwrap());
-    (0..10).for_each(|_| write.unlock().unwrap());
+    pair(&lock.write());
 }

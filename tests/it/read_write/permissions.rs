@@ -7,17 +7,14 @@ use leasehold::Lease;
 use crate::support::proxy::repository;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SOON, throughout};
-use crate::support::{client, refused};
+use crate::support::{client, pair, refused};
+use crate::wire::permissions::documented;
 
 /// The rules of docs/permissions.md, with the keys of one lock in the place of all keys.
 fn rules() -> Vec<String> {
     let text = std::fs::read_to_string(repository().join("docs/permissions.md")).unwrap();
-    let line = text
-        .lines()
-        .find(|line| line.starts_with("ACL SETUSER"))
-        .unwrap();
-    let rules = line.split(' ').skip(5).filter(|rule| *rule != "~*");
-    let mut rules: Vec<String> = rules.map(str::to_owned).collect();
+    let mut rules = documented();
+    rules.retain(|rule| rule != "~*");
     let start = text.find("* Read-write locks: ").unwrap();
     let item = text[start..].split("\n* ").next().unwrap();
     let quoted = item.split('`').skip(1).step_by(2);
@@ -30,10 +27,7 @@ fn rules() -> Vec<String> {
 #[test]
 fn the_documented_permissions_are_enough() {
     let server = Server::start();
-    let mut acl = redis::cmd("ACL");
-    acl.arg("SETUSER").arg("worker").arg("on").arg(">secret");
-    server.ask::<()>(acl.arg(rules()));
-    let url = format!("redis://worker:secret@{}", server.address());
+    let url = server.with_user(rules());
     let clients = [(); 2].map(|()| client(&url));
     let [lock, other] = clients
         .each_ref()
@@ -52,7 +46,7 @@ fn the_documented_permissions_are_enough() {
     // The writer waits, and with it the next reader.
     thread::scope(|scope| {
         let write = other.write();
-        let waiting = scope.spawn(move || write.acquire().unwrap().unlock().unwrap());
+        let waiting = scope.spawn(move || pair(&write));
         throughout(A_WHILE.get(), "it waits", || !waiting.is_finished());
         reading.unlock_after(LEASE.get()).unwrap();
         waiting.join().unwrap();

@@ -8,9 +8,9 @@ use std::time::Duration;
 use leasehold::{Lease, LockGuard, RedLock};
 
 use super::{NAME, Servers, scripts, take_all};
-use crate::support::builder;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, within};
+use crate::support::{builder, pair};
 
 /// Whichever server is dead, including the one that orders the local queue.
 #[test]
@@ -18,7 +18,7 @@ fn threads_of_one_process_get_the_lock_whichever_server_is_dead() {
     for dead in 0..3 {
         let servers = Servers::start(3);
         let lock = servers.lock();
-        lock.acquire().unwrap().unlock().unwrap();
+        pair(&lock);
         servers.0[dead].kill();
         within(SOON.get(), "200 turns", || {
             thread::scope(|scope| {
@@ -48,7 +48,7 @@ fn a_pool_may_be_smaller_than_the_number_of_threads() {
                 let lock = RedLock::new(&clients, &format!("{NAME}:{thread}"));
                 scope.spawn(move || {
                     for _ in 0..50 {
-                        lock.acquire().unwrap().unlock().unwrap();
+                        pair(&lock);
                     }
                 });
             }
@@ -111,19 +111,6 @@ fn of_many_clients_that_do_not_wait_one_gets_the_lock() {
         });
         assert_eq!(holders.into_inner(), 1);
     }
-}
-
-/// What is left of a lost lock is released by its unlock.
-#[test]
-fn the_rest_of_a_lost_majority_is_released_by_its_unlock() {
-    let servers = Servers::start(3);
-    let clients = servers.clients();
-    let guard = take_all(&clients, Lease::fixed(SOON.get() * 6));
-    servers.delete(0..2);
-    assert!(guard.extend(SOON.get() * 7).is_err());
-    eventually("the loss", || guard.is_lost());
-    assert!(guard.unlock().is_err());
-    eventually("what was left", || servers.held() == 0);
 }
 
 /// What is left of a lost lock is not renewed, because other clients need it.

@@ -1,15 +1,14 @@
 //! Servers that are dead or hang.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Interrupt, Lease, RedLock};
+use leasehold::{Error, Lease, RedLock};
 
 use super::{COMMAND, NAME, Servers, take_all};
-use crate::support::builder;
 use crate::support::proxy::{self, Fault};
 use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, within};
+use crate::support::timing::{SLIP, SOON, eventually, millis, within};
+use crate::support::{builder, long, pair};
 
 /// Enough pairs to detect a timeout in each.
 const PAIRS: usize = 100;
@@ -22,7 +21,7 @@ fn a_minority_that_is_dead_or_hangs_delays_no_call() {
             let fault = if hangs { Server::pause } else { Server::kill };
             let servers = Servers::start(count);
             let lock = servers.lock_with_short_timeout();
-            lock.acquire().unwrap().unlock().unwrap();
+            pair(&lock);
             servers.0[..gone].iter().for_each(fault);
             let mut times: Vec<Duration> = (0..PAIRS)
                 .map(|_| {
@@ -67,7 +66,7 @@ fn a_majority_that_is_dead_or_hangs_is_reported_in_time() {
     for fault in [Server::pause, Server::kill] {
         let servers = Servers::start(5);
         let lock = servers.lock_with_short_timeout();
-        lock.acquire().unwrap().unlock().unwrap();
+        pair(&lock);
         servers.0[..3].iter().for_each(fault);
         let command = millis(COMMAND);
         for (budget, call) in [
@@ -88,9 +87,7 @@ fn a_majority_that_is_dead_or_hangs_is_reported_in_time() {
             }
         }
         for server in &servers.0[3..] {
-            eventually("the lock to be released", || {
-                !server.ask::<bool>(redis::cmd("EXISTS").arg(NAME))
-            });
+            eventually("the lock to be released", || !server.has(NAME));
         }
     }
 }
@@ -100,11 +97,7 @@ fn a_majority_that_is_dead_or_hangs_is_reported_in_time() {
 fn a_cut_connection_fails_no_call_while_another_server_hangs() {
     let servers = Servers::start(3);
     let lock = servers.lock_with_short_timeout();
-    let cut = || {
-        let mut kill = redis::cmd("CLIENT");
-        let kill = kill.arg("KILL").arg("TYPE").arg("normal");
-        servers.0[1].ask::<()>(kill.arg("SKIPME").arg("yes"));
-    };
+    let cut = || servers.0[1].cut("normal");
     lock.lock().unwrap();
     servers.0[2].pause();
     cut();
@@ -115,33 +108,12 @@ fn a_cut_connection_fails_no_call_while_another_server_hangs() {
     servers.0[2].resume();
 }
 
-/// Requests under way to a server that hung are compensated there, too.
-#[test]
-fn nothing_is_left_when_servers_come_back() {
-    let servers = Servers::start(3);
-    let lock = servers.lock_with_short_timeout();
-    lock.acquire().unwrap().unlock().unwrap();
-    servers.0[..2].iter().for_each(Server::pause);
-    let failed = lock.try_lock(A_WHILE.get(), Lease::fixed(SOON.get() * 6));
-    assert!(
-        matches!(failed, Err(Error::Unavailable { .. })),
-        "{failed:?}"
-    );
-    servers.0[..2].iter().for_each(Server::resume);
-    eventually("all of it to be compensated", || servers.held() == 0);
-    eventually("the lock", || {
-        lock.try_lock(A_WHILE.get(), Lease::RENEWED)
-            .unwrap_or(false)
-    });
-    lock.unlock().unwrap();
-}
-
 /// An unlock does not wait for these servers. They get the release when they are back.
 #[test]
 fn a_release_does_not_wait_for_dead_servers() {
     let servers = Servers::start(5);
     // Longer than the test, so that no lease releases the lock.
-    let lease = Lease::fixed(SOON.get() * 6);
+    let lease = long();
     let clients = servers.clients_with_short_timeout();
     let guard = take_all(&clients, lease);
     servers.0[..2].iter().for_each(Server::pause);
@@ -149,7 +121,7 @@ fn a_release_does_not_wait_for_dead_servers() {
         guard.unlock()
     });
     unlocked.unwrap();
-    let held = |server: &Server| server.ask::<bool>(redis::cmd("EXISTS").arg(NAME));
+    let held = |server: &Server| server.has(NAME);
     assert!(!servers.0[2..].iter().any(held));
     servers.0[..2].iter().for_each(Server::resume);
     eventually("the release in the background", || servers.held() == 0);
@@ -178,57 +150,12 @@ fn a_nested_hold_needs_no_more_than_a_majority() {
     eventually("the lock to be free", || servers.held() == 0);
 }
 
-/// Idle connections that were cut do not make a call fail.
-#[test]
-fn a_restart_of_all_servers_fails_no_call() {
-    let servers = Servers::start(3);
-    let lock = servers.lock();
-    lock.acquire().unwrap().unlock().unwrap();
-    servers.0.iter().for_each(Server::restart_empty);
-    lock.acquire().unwrap().unlock().unwrap();
-    // Between the two calls of a pair, connections are cut, and the locks remain.
-    lock.lock().unwrap();
-    for server in &servers.0 {
-        server.ask::<()>(
-            redis::cmd("CLIENT")
-                .arg("KILL")
-                .arg("TYPE")
-                .arg("normal")
-                .arg("SKIPME")
-                .arg("yes"),
-        );
-    }
-    lock.unlock().unwrap();
-    eventually("the lock to be free", || servers.held() == 0);
-}
-
-#[test]
-fn an_interrupt_ends_the_wait_and_leaves_nothing_behind() {
-    let servers = Servers::start(3);
-    let lock = servers.lock_with_short_timeout();
-    servers.occupy(0..2);
-    let interrupt = Interrupt::new();
-    thread::scope(|scope| {
-        let waiter = scope.spawn(|| lock.lock_interruptibly(Lease::RENEWED, &interrupt));
-        thread::sleep(A_WHILE.get());
-        let result = within(SLIP.get() * 4, "the interrupt", || {
-            interrupt.interrupt();
-            waiter.join().unwrap()
-        });
-        assert!(matches!(result, Err(Error::Interrupted { lock }) if lock == NAME));
-    });
-    eventually("what was granted", || servers.held() == 2);
-    servers.delete(0..2);
-    assert!(lock.try_lock(LEASE.get(), Lease::RENEWED).unwrap());
-    lock.unlock().unwrap();
-}
-
 /// What this server granted is no part of the hold, and is released there.
 #[test]
 fn a_grant_whose_reply_cannot_be_parsed_is_released() {
     let servers = Servers::start(3);
     // From now on the servers know the script, and execute it by hash.
-    servers.lock().acquire().unwrap().unlock().unwrap();
+    pair(&servers.lock());
     let proxy = proxy::before(&servers.0[0].address());
     proxy.on_request(|request| {
         if request.runs("acquire") {

@@ -6,36 +6,8 @@ use leasehold::{Error, Lease, LostReason, RedLock};
 
 use super::{NAME, Servers, take_all};
 use crate::faults::force_unlock::{a_waiting_thread_gets_the_lock_within_a_second, long};
-use crate::support::on_another_thread;
 use crate::support::timing::{LEASE, SOON, eventually, throughout};
-
-#[test]
-fn levels_come_and_go_on_all_servers_together() {
-    let servers = Servers::start(3);
-    let lock = servers.lock();
-    lock.lock().unwrap();
-    let guard = lock.acquire().unwrap();
-    assert!(lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
-    assert_eq!(lock.hold_count(), 3);
-    eventually("the count", || {
-        servers
-            .counts()
-            .iter()
-            .all(|&count| count == 3 || count == 0)
-    });
-    lock.unlock().unwrap();
-    guard.check().unwrap();
-    guard.unlock().unwrap();
-    assert_eq!(lock.hold_count(), 1);
-    on_another_thread(|| assert!(!lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap()));
-    let other = servers.lock();
-    assert!(!other.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
-    lock.unlock().unwrap();
-    assert_eq!(lock.hold_count(), 0);
-    eventually("the lock to be free everywhere", || servers.held() == 0);
-    assert!(other.try_lock(SOON.get(), Lease::RENEWED).unwrap());
-    other.unlock().unwrap();
-}
+use crate::support::{assert_matches, pair};
 
 #[test]
 fn the_loss_of_a_majority_is_reported_and_that_of_a_minority_is_not() {
@@ -57,10 +29,10 @@ fn the_loss_of_a_majority_is_reported_and_that_of_a_minority_is_not() {
     assert!(guard.is_lost() && guard.remaining() == Duration::ZERO);
     assert_eq!(lock.hold_count(), 0);
     // The thread cannot acquire the lock again while other code of it relies on the lost hold.
-    assert!(matches!(lock.lock(), Err(Error::Lost { .. })));
-    assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
+    assert_matches!(lock.lock(), Err(Error::Lost { .. }));
+    assert_matches!(guard.unlock(), Err(Error::Lost { .. }));
     eventually("what was left of it", || servers.held() == 0);
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
 }
 
 #[test]
@@ -82,63 +54,8 @@ fn the_lock_is_renewed_while_a_majority_is_up() {
     servers.0[1].resume();
     guard.unlock().unwrap();
     eventually("the lock to be free", || {
-        servers.0[1..]
-            .iter()
-            .all(|server| !server.ask::<bool>(redis::cmd("EXISTS").arg(NAME)))
+        servers.0[1..].iter().all(|server| !server.has(NAME))
     });
-}
-
-/// The local lease is that of the last server that the majority needs.
-#[test]
-#[ignore = "soak"]
-fn a_fixed_lease_ends_and_can_be_extended() {
-    let servers = Servers::start(3);
-    let lock = servers.lock();
-    let (short, long) = (LEASE.get(), LEASE.get() * 20);
-    let guard = lock
-        .try_acquire(Duration::ZERO, Lease::fixed(short))
-        .unwrap();
-    let guard = guard.expect("it is free");
-    assert!(guard.remaining() <= short);
-    guard.extend(long).unwrap();
-    assert!(guard.remaining() > long / 2 && guard.remaining() <= long);
-    throughout(short * 3 / 2, "beyond its first lease", || {
-        guard.check().is_ok()
-    });
-    guard.unlock().unwrap();
-
-    lock.lock_with(Lease::fixed(short)).unwrap();
-    eventually("the end of the hold", || !lock.is_held_by_current_thread());
-    let result = lock.unlock();
-    let is_expired = matches!(
-        result,
-        Err(Error::Lost {
-            reason: LostReason::Expired,
-            ..
-        })
-    );
-    assert!(is_expired, "{result:?}");
-    let other = servers.lock();
-    assert!(other.try_lock(SOON.get(), Lease::RENEWED).unwrap());
-    other.unlock().unwrap();
-}
-
-/// A server that restarts without its data counts for the next hold, not for this one.
-#[test]
-#[ignore = "soak"]
-fn a_server_that_restarts_without_data_does_not_rejoin_the_hold() {
-    let servers = Servers::start(3);
-    let clients = servers.clients();
-    let guard = take_all(&clients, Lease::RENEWED);
-    servers.0[0].restart_empty();
-    throughout(LEASE.get() * 2, "two of three servers", || {
-        guard.check().unwrap();
-        !servers.0[0].ask::<bool>(redis::cmd("EXISTS").arg(NAME))
-    });
-    guard.unlock().unwrap();
-    let next = take_all(&clients, Lease::RENEWED);
-    assert_eq!(servers.held(), 3);
-    next.unlock().unwrap();
 }
 
 /// Threads of one process wait in the queue of one of the servers. The client confirms all parts of
@@ -174,7 +91,7 @@ fn an_unlock_under_a_guard_leaves_nothing_at_a_server_that_lost_the_lock() {
     let guard = lock.acquire().unwrap();
     lock.unlock().unwrap();
     guard.check().unwrap();
-    assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+    assert_matches!(lock.unlock(), Err(Error::NotHeld { .. }));
     guard.unlock().unwrap();
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
 }

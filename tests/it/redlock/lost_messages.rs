@@ -10,6 +10,7 @@ use super::{COMMAND, NAME, Servers, scripts, take_all};
 use crate::support::Stop;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::{assert_matches, long};
 
 const TURNS: usize = 40;
 
@@ -56,10 +57,7 @@ fn a_waiter_does_not_wake_itself_while_a_majority_is_dead() {
         let calls = scripts(alive) - before;
         drop(raised);
         let result = waiting.join().unwrap();
-        assert!(
-            matches!(result, Err(Error::Interrupted { .. })),
-            "{result:?}"
-        );
+        assert_matches!(result, Err(Error::Interrupted { .. }));
         // Each attempt acquires and releases, and the pauses are 0.4 s long.
         let most = 2 * (A_WHILE.get() * 20).as_millis() / 400 + 6;
         assert!(u128::from(calls) <= most, "{calls} script calls");
@@ -121,7 +119,7 @@ fn tries(lock: &RedLock) -> bool {
     let budget = millis(COMMAND) * 4 + SLIP.get() * 4;
     let taken = within(budget, "the call", || {
         // Longer than the test, so that no lease releases the lock.
-        lock.try_acquire(A_WHILE.get(), Lease::fixed(SOON.get() * 6))
+        lock.try_acquire(A_WHILE.get(), long())
     });
     match taken {
         Ok(Some(guard)) => match within(budget * 2, "the unlock", || guard.unlock()) {

@@ -197,8 +197,7 @@ fn with_every_third_reply_lost_a_majority_agrees_on_one_holder() {
     proxies.iter().for_each(Proxy::clear_rules);
     // Before any lease could end.
     eventually("every lock to be gone", || {
-        let left =
-            |server: &crate::support::server::Server| server.ask::<usize>(&redis::cmd("DBSIZE"));
+        let left = |server: &crate::support::server::Server| server.size();
         servers.0.iter().map(left).sum::<usize>() == 0
     });
     for client in clients.iter().flatten() {

@@ -3,12 +3,12 @@
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{Lease, LockClient, RedLock};
+use leasehold::{LockClient, RedLock};
 
 use super::Servers;
 use crate::support::child::{self, Process};
 use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually, millis, throughout, within};
+use crate::support::timing::{SOON, eventually, millis, within};
 
 const PROCESSES: usize = 4;
 const THREADS: usize = 4;
@@ -24,9 +24,10 @@ const MADE: &str = "made";
 /// longer.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// All processes increment one number; `meanwhile` happens at least this many times to the servers
-/// of the lock.
-fn increment_together(rounds: usize, meanwhile: impl Fn(&Servers, usize)) {
+/// All processes increment one number. Each server is one of two that hang for a while, in turn.
+#[test]
+fn four_processes_of_four_threads_lose_no_increment_while_servers_hang_in_turn() {
+    const ROUNDS: usize = 5;
     let (servers, counter) = (Servers::start(5), Server::start());
     let urls: Vec<String> = servers.0.iter().map(Server::url).collect();
     let (urls, counter_url) = (urls.join(" "), counter.url());
@@ -35,13 +36,17 @@ fn increment_together(rounds: usize, meanwhile: impl Fn(&Servers, usize)) {
         let mut children: Vec<Process> = (0..PROCESSES).map(start).collect();
         let mut round = 0;
         while !children.iter_mut().all(Process::is_over) {
-            meanwhile(&servers, round);
+            let two = [&servers.0[round % 5], &servers.0[(round + 1) % 5]];
+            two.iter().for_each(|server| server.pause());
+            thread::sleep(PAUSE);
+            two.iter().for_each(|server| server.resume());
+            thread::sleep(PAUSE / 6);
             round += 1;
-            if round == rounds {
-                counter.ask::<()>(redis::cmd("SET").arg(IS_ENOUGH).arg(1));
+            if round == ROUNDS {
+                counter.run::<()>(&format!("SET {IS_ENOUGH} 1"));
             }
         }
-        assert!(round >= rounds, "the processes have ended before");
+        assert!(round >= ROUNDS, "the processes have ended before");
         for child in children {
             child.finish();
         }
@@ -50,23 +55,6 @@ fn increment_together(rounds: usize, meanwhile: impl Fn(&Servers, usize)) {
     assert_eq!(counted, made);
     assert!(made >= PROCESSES * THREADS * TIMES, "{made}");
     eventually("the lock to be free", || servers.held() == 0);
-}
-
-#[test]
-fn four_processes_of_four_threads_lose_no_increment() {
-    increment_together(1, |_, _| thread::sleep(millis(5)));
-}
-
-/// Each server is one of two that hang for a while, in turn.
-#[test]
-fn four_processes_of_four_threads_lose_no_increment_while_servers_hang_in_turn() {
-    increment_together(5, |servers, round| {
-        let two = [&servers.0[round % 5], &servers.0[(round + 1) % 5]];
-        two.iter().for_each(|server| server.pause());
-        thread::sleep(PAUSE);
-        two.iter().for_each(|server| server.resume());
-        thread::sleep(PAUSE / 6);
-    });
 }
 
 /// The role of each process: increments by GET and SET, so a second holder in between would lose
@@ -113,24 +101,4 @@ pub fn share_majority(arguments: &[&str]) {
         }
     });
     child::send_line("done");
-}
-
-/// A message wakes the waiter before a lease or a poll ends.
-#[test]
-fn a_waiter_is_woken_by_the_release() {
-    let servers = Servers::start(3);
-    let (ours, theirs) = (servers.lock(), servers.lock());
-    // From now on the subscriptions exist.
-    for _ in 0..2 {
-        ours.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
-        thread::scope(|scope| {
-            let waiter = scope.spawn(|| {
-                assert!(theirs.try_lock(SOON.get(), Lease::RENEWED).unwrap());
-                theirs.unlock().unwrap();
-            });
-            throughout(millis(300), "the waiter waits", || !waiter.is_finished());
-            ours.unlock().unwrap();
-            within(SOON.get() / 2, "the wake-up", || waiter.join().unwrap());
-        });
-    }
 }

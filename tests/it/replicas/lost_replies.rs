@@ -7,11 +7,11 @@ use std::time::Duration;
 use leasehold::{Error, Lease};
 
 use super::{TIMEOUT, has, requiring};
-use crate::support::client;
 use crate::support::deployment::Replicated;
 use crate::support::proxy::{self, Fault};
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
+use crate::support::{assert_matches, client, pair};
 
 /// The reply is lost, the server hangs before it reads, or the connection breaks.
 const FAULTS: [Fault; 3] = [
@@ -22,32 +22,6 @@ const FAULTS: [Fault; 3] = [
 
 fn count(server: &Server) -> Vec<u32> {
     server.ask(redis::cmd("HVALS").arg("lock"))
-}
-
-#[test]
-#[ignore = "soak"]
-fn one_lost_confirmation_is_requested_again() {
-    let deployment = Replicated::start(1);
-    for fault in FAULTS {
-        let proxy = proxy::before(&deployment.master().address());
-        let client = requiring(1, &proxy.url()).min_replicas(1, millis(2_000));
-        let client = client.build().unwrap();
-        let lock = client.reentrant_lock("lock");
-        lock.acquire().unwrap().unlock().unwrap();
-        let lost = Arc::new(AtomicBool::new(false));
-        let (once, what) = (Arc::clone(&lost), fault.clone());
-        proxy.on_request(move |request| {
-            if request.command() == "WAIT" && !once.swap(true, Ordering::SeqCst) {
-                return what.clone();
-            }
-            Fault::Pass
-        });
-        let guard = lock.acquire().unwrap();
-        assert!(lost.load(Ordering::SeqCst));
-        assert_eq!(count(deployment.master()), [1], "{fault:?}");
-        guard.unlock().unwrap();
-        assert!(!has(deployment.master(), "lock"), "{fault:?}");
-    }
 }
 
 /// Long before its lease ends, and the thread can acquire it again.
@@ -67,7 +41,7 @@ fn an_unconfirmed_lock_is_released() {
         let error = within(bound, "try_lock", || {
             lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap_err()
         });
-        assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+        assert_matches!(error, Error::Unavailable { .. });
         assert!(!lock.is_held_by_current_thread());
         eventually("it is released", || !has(deployment.master(), "lock"));
         proxy.clear_rules();
@@ -81,21 +55,17 @@ fn an_unconfirmed_lock_is_released() {
 #[test]
 fn without_permission_for_wait_the_call_fails_at_once() {
     let server = Server::start();
-    let mut acl = redis::cmd("ACL");
-    acl.arg("SETUSER").arg("worker").arg("on").arg(">secret");
-    acl.arg(&["~*", "&*", "+@all", "-wait"]);
-    server.ask::<()>(&acl);
-    let url = format!("redis://worker:secret@{}", server.address());
+    let url = server.with_user(&["~*", "&*", "+@all", "-wait"]);
     let lock = requiring(1, &url).build().unwrap().reentrant_lock("lock");
     let error = within(millis(TIMEOUT) + SLIP.get(), "lock", || {
         lock.lock().unwrap_err()
     });
-    assert!(matches!(error, Error::Redis { .. }), "{error:?}");
+    assert_matches!(error, Error::Redis { .. });
     assert!(error.to_string().contains("wait"), "{error}");
     eventually("it is released", || !has(&server, "lock"));
     // The same thread, through another client.
     let other = client(&server.url()).reentrant_lock("lock");
-    other.acquire().unwrap().unlock().unwrap();
+    pair(&other);
 }
 
 /// The master dies with the lock before it replies about the replicas.

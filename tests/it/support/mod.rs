@@ -2,9 +2,12 @@
 
 pub mod certificates;
 pub mod child;
+mod child_process;
+#[allow(dead_code, reason = "other programs use the rest")]
 pub mod deployment;
 pub mod faked_clock;
 pub mod logs;
+pub mod outcome;
 pub mod process;
 pub mod proxy;
 pub mod server;
@@ -14,9 +17,9 @@ mod unique;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use leasehold::{LockClient, LockClientBuilder};
+use leasehold::{Lease, Lock, LockClient, LockClientBuilder};
 
-use timing::LEASE;
+use timing::{LEASE, SOON};
 pub use unique::unique;
 
 /// A builder with leases that are short enough for a test.
@@ -26,6 +29,56 @@ pub fn builder(url: &str) -> LockClientBuilder {
 
 pub fn client(url: &str) -> LockClient {
     builder(url).build().expect("the settings are valid")
+}
+
+/// A lease that outlasts the test: a waiter that gets the lock before its end was woken.
+pub fn long() -> Lease {
+    Lease::fixed(SOON.get() * 6)
+}
+
+/// Acquires the lock and releases it.
+#[track_caller]
+pub fn pair(lock: &dyn Lock) {
+    lock.acquire().unwrap().unlock().unwrap();
+}
+
+/// Acquires the lock without waiting, and releases it. False if it was not free.
+#[track_caller]
+pub fn is_free(lock: &dyn Lock) -> bool {
+    let guard = lock.try_acquire_now().unwrap();
+    guard.map(|guard| guard.unlock().unwrap()).is_some()
+}
+
+/// Asserts that a value has this form, and shows it otherwise.
+macro_rules! assert_matches {
+    ($value:expr, $pattern:pat $(if $guard:expr)? $(,)?) => {
+        match &$value {
+            $pattern $(if $guard)? => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    ($value:expr, $pattern:pat $(if $guard:expr)?, $($message:tt)+) => {
+        match &$value {
+            $pattern $(if $guard)? => {}
+            other => panic!("{}: {other:?}", format_args!($($message)+)),
+        }
+    };
+}
+pub(crate) use assert_matches;
+
+/// A connection of the test to the server at this address.
+pub fn connect(url: &str) -> redis::Connection {
+    let client = redis::Client::open(url).expect("the address is valid");
+    client.get_connection().expect("the server replies")
+}
+
+/// Runs one command, whose words are separated by spaces.
+#[track_caller]
+pub fn run(redis: &mut redis::Connection, command: &str) {
+    let mut words = command.split(' ');
+    let mut cmd = redis::cmd(words.next().expect("a command"));
+    let reply = cmd.arg(words.collect::<Vec<_>>()).exec(redis);
+    reply.unwrap_or_else(|error| panic!("{command}: {error}"));
 }
 
 /// The server's log of refused commands, except for the name of the connections, which the locks do

@@ -13,18 +13,26 @@ pub fn before(upstream: &str) -> Proxy {
     Proxy::start(upstream).expect("a loopback port")
 }
 
-/// The names and the texts of the library's scripts: each is one or more files of `lua/`, the last
-/// of which gives it its name.
+#[path = "../../../src/script/source.rs"]
+mod source;
+
+/// The names and the sources of the library's scripts.
 pub fn library_scripts(repository: &Path) -> Vec<(String, String)> {
-    let list = std::fs::read_to_string(repository.join("src/script/mod.rs")).unwrap_or_default();
-    let scripts = list.lines().filter_map(|line| line.split_once(" = \""));
-    let files = scripts.map(|(_, files)| files.split('"').filter(|file| file.ends_with(".lua")));
-    let texts = files.filter_map(|files| {
-        let name = files.clone().next_back()?.strip_suffix(".lua")?.to_owned();
-        let read = |file| std::fs::read_to_string(repository.join("lua").join(file)).ok();
-        Some((name, files.map(read).collect::<Option<String>>()?))
+    let files = std::fs::read_dir(repository.join("lua")).expect("the folder");
+    let files = files.map(|file| file.expect("a file").path());
+    let scripts = files.filter(|file| file.is_file()).map(|file| {
+        let name = file.file_stem().expect("a name").to_string_lossy();
+        let text = std::fs::read_to_string(&file).expect("a script");
+        (name.into_owned(), source::joined(&text))
     });
-    texts.collect()
+    scripts.collect()
+}
+
+/// The source of the library's script with this name.
+pub fn library_script(name: &str) -> String {
+    let mut scripts = library_scripts(repository()).into_iter();
+    let script = scripts.find(|(script, _)| script == name);
+    script.expect("a script of the library").1
 }
 
 /// The root of the repository. Packages in several of its folders include this module.

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Error, Interrupt, Lease, LockClient, LostReason, Result};
 
-use super::{LEASE, MINUTE, assert_lost, assert_unavailable, start, waiting};
+use super::{LEASE, MINUTE, assert_lost, assert_unavailable, start};
 use crate::support::timing::{eventually, millis};
+use crate::support::{assert_matches, pair};
 
 /// The default.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
@@ -35,14 +36,11 @@ fn calls_fail_after_their_time_limits_while_the_server_is_unavailable() {
     }
     let began = Instant::now();
     let unlocked = held.unlock();
-    assert!(
-        matches!(unlocked, Err(Error::NotReleased { .. })),
-        "{unlocked:?}"
-    );
+    assert_matches!(unlocked, Err(Error::NotReleased { .. }));
     assert!(began.elapsed() >= 3 * timeout);
     redis.set_available(true);
     assert!(!held.is_locked().unwrap());
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
 }
 
 #[test]
@@ -75,22 +73,8 @@ fn calls_without_a_limit_wait_for_ten_command_timeouts_or_until_they_are_interru
         assert!(!interrupted.is_finished());
         interrupt.interrupt();
         let result = interrupted.join().unwrap();
-        assert!(
-            matches!(result, Err(Error::Interrupted { .. })),
-            "{result:?}"
-        );
+        assert_matches!(result, Err(Error::Interrupted { .. }));
     });
-}
-
-#[test]
-fn a_waiting_thread_learns_that_the_server_is_unavailable() {
-    let redis = start();
-    let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
-    let _guard = one.reentrant_lock("job").acquire().unwrap();
-    let behind_a_client = waiting(&redis, move || other.reentrant_lock("job").lock());
-    redis.set_available(false);
-    redis.advance(11 * COMMAND_TIMEOUT);
-    assert_unavailable(behind_a_client.join().unwrap());
 }
 
 #[test]
@@ -124,7 +108,7 @@ fn a_reply_that_is_too_late_is_no_reply() {
     let builder = redis.builder().command_timeout(millis(100));
     let client = builder.build().unwrap();
     let lock = client.reentrant_lock("job");
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
     redis.set_delay(millis(60_000));
     assert_unavailable(lock.try_acquire_now());
     redis.set_delay(Duration::ZERO);

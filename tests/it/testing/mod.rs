@@ -9,6 +9,7 @@ mod losing;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use crate::support::assert_matches;
 use leasehold::testing::InMemoryRedis;
 use leasehold::{Error, LostReason, Result};
 
@@ -41,8 +42,5 @@ fn assert_lost<T: std::fmt::Debug>(result: Result<T>, expected: LostReason) {
 
 #[track_caller]
 fn assert_unavailable<T: std::fmt::Debug>(result: Result<T>) {
-    assert!(
-        matches!(result, Err(Error::Unavailable { .. })),
-        "{result:?}"
-    );
+    assert_matches!(result, Err(Error::Unavailable { .. }));
 }

@@ -10,7 +10,7 @@ use leasehold::{Lease, LockClient, LockGuard, LostReason};
 use crate::support::server::Server;
 use crate::support::timing::{SOON, eventually, millis};
 use crate::support::traffic::{Monitor, reset, scripts};
-use crate::support::{builder, client};
+use crate::support::{builder, client, pair};
 
 fn long() -> Duration {
     SOON.get() * 6
@@ -97,7 +97,7 @@ fn short_holds_cost_no_confirmation_even_if_they_share_a_grant() {
         let builder = builder(&server.url()).watchdog_lease(long());
         let client = builder.confirm_every(every).linger(linger).build().unwrap();
         let lock = client.reentrant_lock("lock");
-        lock.acquire().unwrap().unlock().unwrap();
+        pair(&lock);
         reset(&server);
         let before = client.stats();
         let (start, mut longest) = (Instant::now(), Duration::ZERO);
@@ -130,7 +130,7 @@ fn without_confirmations_nothing_is_sent_before_the_renewal() {
         calls.len() >= 10
     });
     assert!(calls.iter().all(|call| call.contains("confirmed")));
-    server.ask::<()>(redis::cmd("DEL").arg("silent"));
+    server.delete("silent");
     silent.check().unwrap();
     assert!(silent.confirm().is_err());
 }

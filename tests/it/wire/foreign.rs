@@ -4,12 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lease, LockClient};
+use leasehold::{Error, Lease};
 
-use crate::support::child::Process;
 use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
-use crate::support::{Stop, client, unique};
+use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout};
+use crate::support::{Stop, assert_matches, client, long, pair, unique};
 
 const JAVA: &str = "6f0829ed-bfd3-4e6f-bba3-6f3d66cd176c:54";
 
@@ -35,66 +34,50 @@ fn java_releases(server: &Server, name: &str) {
         .unwrap();
 }
 
-/// A client waits until the other holder releases, and then gets the lock soon.
-fn a_waiter_gets_the_lock_soon_after(
-    lease: Option<Duration>,
-    let_go: impl FnOnce(&Server, &str) -> Instant,
-) {
-    let server = Server::start();
-    let name = unique("java");
-    let client = client(&server.url());
-    java_takes(&server, &name, lease);
-    thread::scope(|scope| {
-        let waiter = scope.spawn(|| {
-            let lock = client.reentrant_lock(&name);
-            assert!(lock.try_lock(SOON.get() * 2, Lease::RENEWED).unwrap());
-            let got = Instant::now();
-            lock.unlock().unwrap();
-            got
+/// How a hold of another program ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    Release,
+    /// Without a time to live.
+    ReleaseOfEndlessHold,
+    Lease,
+}
+
+#[test]
+fn a_waiter_gets_the_lock_soon_after_another_program_has_released_it() {
+    for end in [End::Release, End::ReleaseOfEndlessHold, End::Lease] {
+        let server = Server::start();
+        let lock = client(&server.url()).reentrant_lock("java");
+        let lease = match end {
+            End::Release => Some(SOON.get() * 6),
+            End::ReleaseOfEndlessHold => None,
+            End::Lease => Some(LEASE.get()),
+        };
+        java_takes(&server, "java", lease);
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                assert!(lock.try_lock(SOON.get() * 2, Lease::RENEWED).unwrap());
+                let got = Instant::now();
+                lock.unlock().unwrap();
+                got
+            });
+            eventually("the waiter to be subscribed", || {
+                server.subscribers("redisson_lock__channel:{java}") == 1
+            });
+            let free = if end == End::Lease {
+                let left = u64::try_from(server.time_to_live("java")).expect("it still runs");
+                Instant::now() + Duration::from_millis(left)
+            } else {
+                // The second try of the waiter must be over.
+                thread::sleep(SLIP.get());
+                let free = Instant::now();
+                java_releases(&server, "java");
+                free
+            };
+            let late = waiter.join().unwrap().saturating_duration_since(free);
+            assert!(late <= SLIP.get(), "{end:?}: {late:?} after it was free");
         });
-        eventually("the waiter to be subscribed", || {
-            let counts: (String, u64) = server.ask(
-                redis::cmd("PUBSUB")
-                    .arg("NUMSUB")
-                    .arg(format!("redisson_lock__channel:{{{name}}}")),
-            );
-            counts.1 == 1
-        });
-        let free = let_go(&server, &name);
-        let late = waiter.join().unwrap().saturating_duration_since(free);
-        assert!(
-            late <= SLIP.get(),
-            "it had the lock {late:?} after it was free"
-        );
-    });
-}
-
-fn release(server: &Server, name: &str) -> Instant {
-    // The second try of the waiter must be over.
-    thread::sleep(SLIP.get());
-    let free = Instant::now();
-    java_releases(server, name);
-    free
-}
-
-#[test]
-fn a_release_by_another_program_wakes_a_waiter() {
-    a_waiter_gets_the_lock_soon_after(Some(SOON.get() * 6), release);
-}
-
-#[test]
-fn a_hold_of_another_program_without_a_time_to_live_is_waited_for() {
-    a_waiter_gets_the_lock_soon_after(None, release);
-}
-
-#[test]
-fn the_end_of_a_lease_of_another_program_is_detected() {
-    let lease = LEASE.get();
-    let expiry = |server: &Server, name: &str| {
-        let left: i64 = server.ask(redis::cmd("PTTL").arg(name));
-        Instant::now() + Duration::from_millis(u64::try_from(left).expect("it still runs"))
-    };
-    a_waiter_gets_the_lock_soon_after(Some(lease), expiry);
+    }
 }
 
 #[test]
@@ -107,7 +90,7 @@ fn a_hold_of_another_program_is_respected() {
         java_takes(&server, &name, lease);
         assert!(!lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
         assert!(!lock.try_lock(A_WHILE.get(), Lease::RENEWED).unwrap());
-        assert!(matches!(lock.unlock(), Err(Error::NotHeld { .. })));
+        assert_matches!(lock.unlock(), Err(Error::NotHeld { .. }));
         assert!(lock.is_locked().unwrap());
         let left = lock.remaining_lease().unwrap().expect("it is held");
         assert_eq!(left == Duration::MAX, lease.is_none(), "{left:?}");
@@ -118,74 +101,7 @@ fn a_hold_of_another_program_is_respected() {
         assert_eq!(fields, [(JAVA.to_owned(), 1)]);
         java_releases(&server, &name);
     }
-    lock.acquire().unwrap().unlock().unwrap();
-}
-
-fn waits(client: &LockClient, name: &str) -> Duration {
-    let start = Instant::now();
-    let lock = client.reentrant_lock(name);
-    assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
-    lock.unlock().unwrap();
-    start.elapsed()
-}
-
-/// The process is killed, so only the end of its lease releases the lock.
-#[test]
-#[ignore = "soak"]
-fn a_killed_process_releases_its_lock_within_a_lease() {
-    let server = Server::start();
-    let name = unique("killed");
-    let mut child = Process::start("hold", &[&server.url(), &name]);
-    assert_eq!(child.read_line(), "held");
-    let client = client(&server.url());
-    assert!(
-        !client
-            .reentrant_lock(&name)
-            .try_lock(LEASE.get() * 2, Lease::RENEWED)
-            .unwrap()
-    );
-    child.kill();
-    let waited = waits(&client, &name);
-    assert!(waited <= LEASE.get() + SLIP.get(), "{waited:?}");
-}
-
-/// The unlock of a process that was stopped through its lease reports the loss, and does not
-/// release the next hold.
-#[test]
-fn a_process_that_is_stopped_through_its_lease_gets_an_error() {
-    let server = Server::start();
-    let name = unique("asleep");
-    let mut child = Process::start("hold", &[&server.url(), &name]);
-    assert_eq!(child.read_line(), "held");
-    child.signal("STOP");
-    let client = client(&server.url());
-    let lock = client.reentrant_lock(&name);
-    assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
-    let held = client.inspect(&name).unwrap().owner;
-    child.signal("CONT");
-    child.send_line("end");
-    let line = child.read_line();
-    assert!(line.contains("was lost"), "{line}");
-    assert_eq!(client.inspect(&name).unwrap().owner, held);
-    lock.unlock().unwrap();
-    child.finish();
-}
-
-#[test]
-fn a_release_by_another_process_wakes_a_waiter() {
-    let server = Server::start();
-    let name = unique("process");
-    let mut child = Process::start("hold", &[&server.url(), &name]);
-    assert_eq!(child.read_line(), "held");
-    let client = client(&server.url());
-    thread::scope(|scope| {
-        let waiter = scope.spawn(|| waits(&client, &name));
-        eventually("the waiter waits", || client.stats().wakeups_by_message > 0);
-        child.send_line("end");
-        assert_eq!(child.read_line(), "released");
-        within(millis(500), "the wake-up", || waiter.join().unwrap());
-    });
-    child.finish();
+    pair(&lock);
 }
 
 /// By Redisson's naming rule, `a` and `{a}` are two locks with one channel.
@@ -196,12 +112,12 @@ fn locks_that_share_a_channel_do_not_lose_messages() {
     let names = ["a", "{a}"];
     let held = names.map(|name| theirs.reentrant_lock(name));
     for lock in &held {
-        lock.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
+        lock.lock_with(long()).unwrap();
     }
     thread::scope(|scope| {
         let waiters = names.map(|name| {
             let lock = ours.reentrant_lock(name);
-            scope.spawn(move || lock.acquire().unwrap().unlock().unwrap())
+            scope.spawn(move || pair(&lock))
         });
         throughout(A_WHILE.get(), "both wait", || {
             waiters.iter().all(|waiter| !waiter.is_finished())
@@ -233,7 +149,7 @@ fn a_release_soon_after_another_message_is_noticed() {
         let _stop = Stop(&is_over);
         for round in 0..200 {
             java_takes(&server, "lock", Some(SOON.get() * 10));
-            let waiter = scope.spawn(|| lock.acquire().unwrap().unlock().unwrap());
+            let waiter = scope.spawn(|| pair(&lock));
             // Most often, it waits by now.
             thread::sleep(Duration::from_millis(2));
             let mut message = redis::cmd("PUBLISH");

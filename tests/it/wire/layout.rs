@@ -3,8 +3,9 @@
 use leasehold::Lease;
 use uuid::Uuid;
 
+use super::published;
 use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, eventually};
+use crate::support::timing::{LEASE, eventually};
 use crate::support::{builder, client};
 
 /// Names with special bytes.
@@ -64,7 +65,7 @@ fn a_lock_is_a_hash_of_owner_to_count() {
         lock.unlock().unwrap();
         lock.unlock().unwrap();
     }
-    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
+    assert_eq!(server.size(), 0);
 }
 
 #[test]
@@ -89,57 +90,29 @@ fn each_grant_has_an_owner_of_its_own() {
     assert_ne!(owner(&clients[1]).split(':').next(), uuid);
 }
 
-/// A release publishes `0`, once, on the lock's channel. Nothing else is published.
+/// A release publishes `0`, once, on the lock's channel, and so does a forced one. Nothing else is
+/// published.
 #[test]
 fn only_a_release_is_published() {
     let server = Server::start();
     let client = client(&server.url());
-    let mut connection = server.connection();
     for (name, channel) in NAMES {
-        let mut subscriber = connection.as_pubsub();
-        subscriber.subscribe(*channel).unwrap();
-        subscriber.set_read_timeout(Some(A_WHILE.get())).unwrap();
         let lock = client.reentrant_lock(name);
-        lock.lock().unwrap();
-        lock.lock().unwrap();
-        lock.unlock().unwrap();
-        let quiet = subscriber.get_message();
-        assert!(
-            quiet.is_err_and(|error| error.is_timeout()),
-            "nothing is free yet"
-        );
-        lock.unlock().unwrap();
-        let message = subscriber.get_message().unwrap();
-        assert_eq!(message.get_channel_name(), *channel);
-        assert_eq!(message.get_payload::<String>().unwrap(), "0");
-        assert!(
-            subscriber
-                .get_message()
-                .is_err_and(|error| error.is_timeout()),
-            "once"
-        );
+        let messages = published(&server, channel, || {
+            lock.lock().unwrap();
+            lock.lock().unwrap();
+            lock.unlock().unwrap();
+        });
+        assert_eq!(messages, [""; 0], "nothing is free yet");
+        let messages = published(&server, channel, || lock.unlock().unwrap());
+        assert_eq!(messages, ["0"]);
+        let messages = published(&server, channel, || {
+            lock.lock().unwrap();
+            assert!(client.force_unlock(name).unwrap());
+        });
+        assert_eq!(messages, ["0"]);
+        assert!(lock.unlock().is_err());
     }
-}
-
-#[test]
-fn a_force_unlock_is_published_like_a_release() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let mut connection = server.connection();
-    let mut subscriber = connection.as_pubsub();
-    subscriber
-        .subscribe("redisson_lock__channel:{forced}")
-        .unwrap();
-    client.reentrant_lock("forced").lock().unwrap();
-    assert!(client.force_unlock("forced").unwrap());
-    assert_eq!(
-        subscriber
-            .get_message()
-            .unwrap()
-            .get_payload::<String>()
-            .unwrap(),
-        "0"
-    );
 }
 
 #[test]
@@ -149,22 +122,11 @@ fn a_namespace_goes_before_key_and_channel() {
         let client = builder(&server.url()).namespace(namespace).build().unwrap();
         let lock = client.reentrant_lock("pay");
         assert_eq!(lock.name(), "pay");
-        let mut connection = server.connection();
-        let mut subscriber = connection.as_pubsub();
-        subscriber
-            .subscribe("redisson_lock__channel:{shop:pay}")
-            .unwrap();
-        lock.lock().unwrap();
-        let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
-        assert_eq!(keys, ["shop:pay"]);
-        lock.unlock().unwrap();
-        assert_eq!(
-            subscriber
-                .get_message()
-                .unwrap()
-                .get_payload::<String>()
-                .unwrap(),
-            "0"
-        );
+        let messages = published(&server, "redisson_lock__channel:{shop:pay}", || {
+            lock.lock().unwrap();
+            assert_eq!(server.keys(), ["shop:pay"]);
+            lock.unlock().unwrap();
+        });
+        assert_eq!(messages, ["0"]);
     }
 }

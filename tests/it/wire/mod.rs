@@ -4,13 +4,14 @@ mod foreign;
 mod layout;
 mod numbers;
 mod other_kinds;
-mod permissions;
+pub mod permissions;
 mod scripts;
 
 use std::time::Duration;
 
 use leasehold::Lease;
 
+use crate::support::server::Server;
 use crate::support::{child, client};
 
 /// The role: acquires a lock and lives until it gets a line or is killed.
@@ -30,4 +31,15 @@ pub fn hold(arguments: &[&str]) {
         Ok(()) => "released".to_owned(),
         Err(error) => error.to_string(),
     });
+}
+
+/// The messages on the channel while `work` runs.
+pub fn published(server: &Server, channel: &str, work: impl FnOnce()) -> Vec<String> {
+    let mut connection = server.connection();
+    let mut subscriber = connection.as_pubsub();
+    subscriber.subscribe(channel).unwrap();
+    work();
+    server.ask::<()>(redis::cmd("PUBLISH").arg(channel).arg("end"));
+    let mut message = || -> String { subscriber.get_message().unwrap().get_payload().unwrap() };
+    std::iter::from_fn(|| Some(message()).filter(|message| message != "end")).collect()
 }

@@ -1,12 +1,10 @@
 //! Keys, numbers, channels and messages are those of Redisson's `RSemaphore` and `RCountDownLatch`.
 
-use std::thread;
-
 use redis::FromRedisValue;
 
-use crate::support::client;
+use super::published;
 use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SOON, eventually, throughout, within};
+use crate::support::{assert_matches, client};
 
 /// Names and the channels of semaphores and latches.
 const NAMES: &[(&str, &str, &str)] = &[
@@ -29,27 +27,6 @@ const NAMES: &[(&str, &str, &str)] = &[
 
 fn ask<T: FromRedisValue>(server: &Server, command: &str, arguments: &[&str]) -> T {
     server.ask(redis::cmd(command).arg(arguments))
-}
-
-/// The messages on the channel while `work` runs.
-fn published(server: &Server, channel: &str, work: impl FnOnce()) -> Vec<String> {
-    let mut connection = server.connection();
-    let mut subscriber = connection.as_pubsub();
-    subscriber.subscribe(channel).unwrap();
-    work();
-    server.ask::<()>(redis::cmd("PUBLISH").arg(channel).arg("end"));
-    let mut messages = Vec::new();
-    loop {
-        match subscriber
-            .get_message()
-            .unwrap()
-            .get_payload::<String>()
-            .unwrap()
-        {
-            end if end == "end" => return messages,
-            message => messages.push(message),
-        }
-    }
 }
 
 #[test]
@@ -157,51 +134,14 @@ fn records_are_in_the_slot_of_the_number_and_expire() {
         assert!(number.parse::<u64>().unwrap() > 0);
         let left: i64 = ask(&server, "PTTL", &[records]);
         assert!((60_000..=120_000).contains(&left), "{left}");
-        server.ask::<()>(&redis::cmd("FLUSHALL"));
+        server.run::<()>("FLUSHALL");
     }
     // A request that changes nothing leaves nothing.
     let semaphore = client.semaphore("slots");
     assert!(!semaphore.try_acquire(1, std::time::Duration::ZERO).unwrap());
     semaphore.drain().unwrap();
     client.count_down_latch("loaded").count_down().unwrap();
-    assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
-}
-
-/// As Redisson's scripts do it.
-#[test]
-fn changes_of_redisson_wake_waiting_threads() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let java = |command: &str, name: &str, by: &str, channel: &str, message: &str| {
-        let mut both = redis::pipe();
-        both.atomic().cmd(command).arg(name);
-        if !by.is_empty() {
-            both.arg(by);
-        }
-        both.cmd("PUBLISH").arg(channel).arg(message);
-        both.exec(&mut server.connection()).unwrap();
-    };
-    let (semaphore, latch) = (client.semaphore("slots"), client.count_down_latch("loaded"));
-    ask::<()>(&server, "SET", &["slots", "0"]);
-    ask::<()>(&server, "SET", &["loaded", "1"]);
-    thread::scope(|scope| {
-        let taken = scope.spawn(|| semaphore.acquire(2));
-        let opened = scope.spawn(|| latch.wait());
-        eventually("both listen", || client.stats().wakeups_by_message > 1);
-        throughout(A_WHILE.get(), "both wait", || {
-            !taken.is_finished() && !opened.is_finished()
-        });
-        java("INCRBY", "slots", "2", "redisson_sc:{slots}", "2");
-        within(SOON.get() / 10, "a release", || {
-            taken.join().unwrap().unwrap();
-        });
-        let channel = "redisson_countdownlatch__channel__{loaded}";
-        java("DEL", "loaded", "", channel, "0");
-        within(SOON.get() / 10, "the last count-down", || {
-            opened.join().unwrap().unwrap();
-        });
-    });
-    assert_eq!(ask::<String>(&server, "GET", &["slots"]), "0");
+    assert_eq!(server.size(), 0);
 }
 
 /// Without memory, nothing changes. Redis refuses the first write of each script.
@@ -212,24 +152,20 @@ fn without_memory_nothing_changes() {
     let (semaphore, latch) = (client.semaphore("slots"), client.count_down_latch("loaded"));
     semaphore.try_set_permits(5).unwrap();
     latch.try_set_count(5).unwrap();
-    let limit = |bytes: &str| ask::<()>(&server, "CONFIG", &["SET", "maxmemory", bytes]);
-    limit("1");
+    server.limit_memory(1);
     for result in [
         semaphore.acquire(1),
         semaphore.release(1),
         semaphore.drain().map(drop),
         latch.count_down().map(drop),
     ] {
-        assert!(
-            matches!(result, Err(leasehold::Error::Redis { .. })),
-            "{result:?}"
-        );
+        assert_matches!(result, Err(leasehold::Error::Redis { .. }));
     }
     assert_eq!(
         (semaphore.available().unwrap(), latch.count().unwrap()),
         (5, 5)
     );
-    limit("0");
+    server.limit_memory(0);
     semaphore.acquire(1).unwrap();
     latch.count_down().unwrap();
     assert_eq!(

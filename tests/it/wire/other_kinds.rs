@@ -3,10 +3,9 @@
 
 use std::time::Duration;
 
-use leasehold::{Error, Interrupt, Lease, LockClient, RedLock, Result};
+use leasehold::{Error, Interrupt, Lease, LockClient, Result};
 
 use crate::support::client;
-use crate::support::deployment::Independent;
 use crate::support::server::Server;
 use crate::support::timing::SOON;
 
@@ -98,7 +97,7 @@ fn is_refused(server: &Server, client: &LockClient, what: &str) {
         assert!(named, "{call} of {what}: {text}");
     }
     assert_eq!(dump(), before, "{what}");
-    let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
+    let keys = server.keys();
     assert_eq!(keys, [KEY], "{what}");
 }
 
@@ -107,11 +106,11 @@ fn a_key_that_is_no_lock_is_reported_and_not_changed() {
     let server = Server::start();
     let client = client(&server.url());
     for (command, arguments, what) in KINDS {
-        server.ask::<()>(redis::cmd("DEL").arg(KEY));
+        server.delete(KEY);
         server.ask::<redis::Value>(redis::cmd(command).arg(KEY).arg(arguments));
         is_refused(&server, &client, what);
     }
-    server.ask::<()>(redis::cmd("DEL").arg(KEY));
+    server.delete(KEY);
     server.ask::<()>(redis::cmd("HSET").arg(KEY).arg(b"\xff\xfe").arg(1));
     is_refused(&server, &client, "not an owner");
 }
@@ -120,10 +119,7 @@ fn a_key_that_is_no_lock_is_reported_and_not_changed() {
 #[test]
 fn without_permission_for_type_another_type_is_still_reported() {
     let server = Server::start();
-    let mut acl = redis::cmd("ACL");
-    acl.arg("SETUSER").arg("worker").arg("on").arg(">secret");
-    server.ask::<()>(acl.arg(&["~*", "&*", "+@all", "-type"]));
-    let url = format!("redis://worker:secret@{}", server.address());
+    let url = server.with_user(&["~*", "&*", "+@all", "-type"]);
     server.ask::<()>(redis::cmd("SET").arg(KEY).arg("mine"));
     is_refused(&server, &client(&url), "a value that is not a hash");
 }
@@ -145,28 +141,4 @@ fn a_lock_of_any_other_program_is_a_lock() {
             assert!(!lock.is_locked().unwrap());
         }
     }
-}
-
-#[test]
-fn a_read_write_lock_on_most_servers_is_reported() {
-    let servers = Independent::start(3);
-    for server in &servers.servers()[..2] {
-        let mut hset = redis::cmd("HSET");
-        server.ask::<()>(hset.arg(KEY).arg("mode").arg("read").arg(OWNER).arg(1));
-    }
-    let clients: Vec<LockClient> = servers.urls().iter().map(|url| client(url)).collect();
-    let lock = RedLock::new(&clients, KEY);
-    for result in [
-        lock.try_lock(Duration::ZERO, Lease::RENEWED).map(drop),
-        lock.try_lock(SOON.get(), Lease::RENEWED).map(drop),
-        lock.is_locked().map(drop),
-    ] {
-        assert!(matches!(result, Err(Error::WrongType { .. })), "{result:?}");
-    }
-    let keys: Vec<u32> = servers.servers().iter().map(count_keys).collect();
-    assert_eq!(keys, [1, 1, 0]);
-}
-
-fn count_keys(server: &Server) -> u32 {
-    server.ask(&redis::cmd("DBSIZE"))
 }

@@ -4,70 +4,26 @@
 mod kinds;
 mod many_servers;
 
-use std::time::Duration;
-
 use leasehold::{Error, Lease, LockClient, LockClientBuilder};
 
+use crate::support::proxy::repository;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, millis, throughout};
-use crate::support::{builder, on_another_thread, refused};
+use crate::support::{assert_matches, builder, on_another_thread, refused};
 
-/// The line of docs/permissions.md. Redis also checks the commands that a script calls.
-const ACL: &[&str] = &[
-    "resetchannels",
-    "&redisson_lock__channel:*",
-    "&redisson_rwlock:*",
-    "&redisson_sc:*",
-    "&redisson_countdownlatch__channel__*",
-    "~*",
-    "-@all",
-    "+evalsha",
-    "+eval",
-    "+publish",
-    "+subscribe",
-    "+unsubscribe",
-    "+ping",
-    "+time",
-    "+get",
-    "+set",
-    "+exists",
-    "+del",
-    "+pttl",
-    "+pexpire",
-    "+hexists",
-    "+hget",
-    "+hset",
-    "+hdel",
-    "+hlen",
-    "+hgetall",
-    "+decrby",
-    "+hscan",
-    "+incrby",
-    "+lindex",
-    "+llen",
-    "+lpop",
-    "+lrem",
-    "+pubsub|numsub",
-    "+rpush",
-    "+zadd",
-    "+zcard",
-    "+zcount",
-    "+zrange",
-    "+zrangebyscore",
-    "+zrank",
-    "+zrem",
-    "+zscore",
-];
+/// The rules in the line of docs/permissions.md. Redis also checks the commands that a script calls.
+pub fn documented() -> Vec<String> {
+    let page = std::fs::read_to_string(repository().join("docs/permissions.md")).unwrap();
+    let mut lines = page.lines();
+    let line = lines.find(|line| line.starts_with("ACL SETUSER")).unwrap();
+    let rules: Vec<String> = line.split(' ').skip(5).map(str::to_owned).collect();
+    assert!(rules.len() > 40 && rules[0] == "resetchannels", "{rules:?}");
+    rules
+}
 
-fn with_user(server: &Server, rules: &[&str]) -> String {
-    let mut acl = redis::cmd("ACL");
-    acl.arg("SETUSER")
-        .arg("worker")
-        .arg("on")
-        .arg(">secret")
-        .arg(rules);
-    server.ask::<()>(&acl);
-    format!("redis://worker:secret@{}", server.address())
+fn all_but(spared: &str) -> Vec<String> {
+    let rules = documented().into_iter();
+    rules.filter(|rule| rule != spared).collect()
 }
 
 /// Uses every feature that the rules are for.
@@ -97,7 +53,7 @@ fn uses_everything(builder: &LockClientBuilder) -> leasehold::Result<()> {
         waiter.join().expect("no panic")
     })?;
     assert!(clients[1].stats().wakeups_by_message > woken);
-    assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
+    assert_matches!(guard.unlock(), Err(Error::Lost { .. }));
     use_a_condition(&clients)?;
     assert!(clients[0].stats().renewals > 0);
     assert_eq!(
@@ -157,7 +113,7 @@ fn use_numbers(clients: &[LockClient; 2]) -> leasehold::Result<()> {
 #[test]
 fn the_acl_line_is_enough() {
     let server = Server::start();
-    let url = with_user(&server, ACL);
+    let url = server.with_user(documented());
     uses_everything(&builder(&url)).unwrap();
     assert_eq!(refused(&server), [""; 0]);
     let database = format!("{url}/0");
@@ -201,16 +157,19 @@ fn every_rule_of_the_acl_line_is_needed() {
     // longer needed.
     let seldom = ["+ping", "+unsubscribe"];
     let mut others = Vec::new();
-    for spared in ACL
-        .iter()
-        .filter(|rule| rule.starts_with('+') && !seldom.contains(rule))
-    {
-        server.ask::<()>(&redis::cmd("FLUSHALL"));
-        server.ask::<()>(redis::cmd("SCRIPT").arg("FLUSH"));
-        server.ask::<()>(redis::cmd("ACL").arg("LOG").arg("RESET"));
-        server.ask::<()>(redis::cmd("ACL").arg("DELUSER").arg("worker"));
-        let rules: Vec<&str> = ACL.iter().filter(|rule| *rule != spared).copied().collect();
-        let url = with_user(&server, &rules);
+    for spared in documented() {
+        if !spared.starts_with('+') || seldom.contains(&&*spared) {
+            continue;
+        }
+        for reset in [
+            "FLUSHALL",
+            "SCRIPT FLUSH",
+            "ACL LOG RESET",
+            "ACL DELUSER worker",
+        ] {
+            server.run::<redis::Value>(reset);
+        }
+        let url = server.with_user(all_but(&spared));
         let quick = builder(&url).build().unwrap();
         let lock = quick.reentrant_lock("lock");
         let use_it = || -> leasehold::Result<()> {
@@ -236,7 +195,7 @@ fn every_rule_of_the_acl_line_is_needed() {
         let refused = refused(&server);
         assert!(!refused.is_empty(), "{spared} is not needed: {used:?}");
         // The call fails with an error and does not hang.
-        if !OPTIONAL.contains(spared) && !matches!(used, Err(Error::Redis { .. })) {
+        if !OPTIONAL.contains(&&*spared) && !matches!(used, Err(Error::Redis { .. })) {
             others.push(format!("{spared}: {used:?}"));
         }
     }
@@ -255,11 +214,12 @@ fn a_missing_permission_is_reported_with_the_rule_to_grant() {
         // Redis 7.0 does not say which command of the script it is.
         (&["-hset"], "", "docs/permissions.md"),
     ] {
-        let rules: Vec<&str> = ACL.iter().chain(rules).copied().collect();
-        let url = with_user(&server, &rules) + database;
+        let mut all = documented();
+        all.extend(rules.iter().map(|rule| (*rule).to_owned()));
+        let url = server.with_user(all) + database;
         let lock = builder(&url).build().unwrap().reentrant_lock("lock");
         let error = lock.lock().unwrap_err();
-        assert!(matches!(error, Error::Redis { .. }), "{error:?}");
+        assert_matches!(error, Error::Redis { .. });
         let text = error.to_string();
         for words in [words, "docs/permissions.md"] {
             assert!(text.contains(words), "no {words:?}: {text}");
@@ -271,16 +231,8 @@ fn a_missing_permission_is_reported_with_the_rule_to_grant() {
 #[test]
 fn without_permission_to_subscribe_waiting_still_works() {
     let server = Server::start();
-    let rules: Vec<&str> = ACL
-        .iter()
-        .filter(|rule| !rule.starts_with("+subscribe"))
-        .copied()
-        .collect();
-    let url = with_user(&server, &rules);
-    let clients = [
-        builder(&url).build().unwrap(),
-        builder(&url).build().unwrap(),
-    ];
+    let url = server.with_user(all_but("+subscribe"));
+    let clients = [(); 2].map(|()| builder(&url).build().unwrap());
     let [ours, theirs] = [&clients[0], &clients[1]].map(|client| client.reentrant_lock("lock"));
     let guard = ours.acquire().unwrap();
     std::thread::scope(|scope| {
@@ -294,35 +246,11 @@ fn without_permission_to_subscribe_waiting_still_works() {
 }
 
 #[test]
-fn the_password_of_the_url_is_used() {
+fn the_password_and_the_database_of_the_url_are_used() {
     let server = Server::options().password("s3cret").start();
-    let url = server.url();
-    assert!(url.contains("s3cret"));
-    let client = builder(&url).build().unwrap();
+    let client = builder(&format!("{}/7", server.url())).build().unwrap();
     let guard = client.reentrant_lock("lock").acquire().unwrap();
-    assert!(
-        !on_another_thread(|| client
-            .reentrant_lock("lock")
-            .try_lock(Duration::ZERO, Lease::RENEWED))
-        .unwrap()
-    );
-    guard.unlock().unwrap();
-}
-
-#[test]
-fn the_database_of_the_url_is_used() {
-    let server = Server::start();
-    let url = format!("{}/7", server.url());
-    let client = builder(&url).build().unwrap();
-    let guard = client.reentrant_lock("lock").acquire().unwrap();
-    let sizes: (u32, (), u32) = redis::pipe()
-        .cmd("DBSIZE")
-        .cmd("SELECT")
-        .arg(7)
-        .cmd("DBSIZE")
-        .query(&mut server.connection())
-        .unwrap();
-    assert_eq!((sizes.0, sizes.2), (0, 1));
+    assert_eq!(server.size(), 0);
     // The watchdog's connection uses that database, too.
     eventually("a renewal", || client.stats().renewals > 1);
     guard.unlock().unwrap();

@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use leasehold::{Error, Lease, Lock};
+use leasehold::{Error, Lease};
 
-use crate::support::client;
 use crate::support::server::Server;
 use crate::support::server::program::is_redis_7;
-use crate::support::timing::{LEASE, eventually};
+use crate::support::timing::LEASE;
 use crate::support::traffic::Monitor;
+use crate::support::{assert_matches, client};
 
 /// Sent by source once, and by hash from then on.
 #[test]
@@ -26,38 +26,6 @@ fn the_source_of_a_script_is_sent_once() {
     lock.lock().unwrap();
     lock.unlock().unwrap();
     assert_eq!(monitor.commands(), ["EVALSHA", "EVALSHA"]);
-}
-
-/// A server without the scripts (after a restart or SCRIPT FLUSH) gets them again, without an
-/// error.
-#[test]
-fn a_server_without_the_scripts_gets_them_again() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.reentrant_lock("lock");
-    lock.acquire().unwrap().unlock().unwrap();
-    let mut monitor = Monitor::of(&server);
-    let forget = || server.ask::<()>(redis::cmd("SCRIPT").arg("FLUSH"));
-    let scripts = |monitor: &mut Monitor<'_>| {
-        let mut commands = monitor.commands();
-        commands.retain(|command| command.starts_with("EVAL"));
-        commands
-    };
-    for step in [Lock::lock, Lock::unlock] {
-        forget();
-        step(&lock).unwrap();
-        assert_eq!(scripts(&mut monitor), ["EVALSHA", "EVAL"]);
-    }
-    let guard = lock.acquire().unwrap();
-    let renewals = client.stats().renewals;
-    forget();
-    eventually("a renewal", || client.stats().renewals > renewals);
-    guard.check().unwrap();
-    guard.unlock().unwrap();
-    assert_eq!(
-        (client.stats().lost, client.stats().renewals_failed),
-        (0, 0)
-    );
 }
 
 /// Only reads and writes are sent: no SCRIPT LOAD, no KEYS, no PING before commands. A subscription
@@ -89,29 +57,21 @@ fn a_script_that_fails_leaves_no_key_behind() {
     let client = client(&server.url());
     let held = client.reentrant_lock("held");
     held.lock_with(Lease::fixed(LEASE.get() * 20)).unwrap();
-    let set = |memory: u32| {
-        let mut config = redis::cmd("CONFIG");
-        config.arg("SET").arg("maxmemory").arg(memory);
-        server.ask::<()>(&config);
-    };
-    set(1);
+    server.limit_memory(1);
     let refused = client.reentrant_lock("lock").lock();
-    assert!(matches!(refused, Err(Error::Redis { .. })), "{refused:?}");
-    let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
-    assert_eq!(keys, ["held"]);
-    set(0);
+    assert_matches!(refused, Err(Error::Redis { .. }));
+    assert_eq!(server.keys(), ["held"]);
+    server.limit_memory(0);
     held.unlock().unwrap();
 
     // A user who may write the hash, but not its expiry.
-    let mut acl = redis::cmd("ACL");
-    acl.arg("SETUSER").arg("half").arg("on").arg(">secret");
-    acl.arg(&["~*", "&*", "+@all", "-pexpire"]);
-    server.ask::<()>(&acl);
-    let url = format!("redis://half:secret@{}", server.address());
-    let half = crate::support::client(&url);
+    let half = crate::support::client(&server.with_user(&["~*", "&*", "+@all", "-pexpire"]));
     let lock = half.reentrant_lock("half");
     let refused = lock.lock();
-    assert!(matches!(refused, Err(Error::Redis { .. })), "{refused:?}");
-    let left: i64 = server.ask(redis::cmd("PTTL").arg("half"));
-    assert_ne!(left, -1, "a lock without a holder that never expires");
+    assert_matches!(refused, Err(Error::Redis { .. }));
+    assert_ne!(
+        server.time_to_live("half"),
+        -1,
+        "a lock without a holder that never expires"
+    );
 }

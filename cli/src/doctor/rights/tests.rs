@@ -4,14 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::doctor::finding::Verdict;
-use crate::replies::replies;
+use crate::tests::replies;
 use leasehold::LockClient;
 
 fn names() -> Names {
     let client = LockClient::connect("redis://127.0.0.1:1").unwrap();
     let names = |name| LockKeys::new(&client, name);
-    Names::of(names("job"), names("leasehold:1"))
+    Names::of(&names("job"), &names("leasehold:1"))
 }
 
 #[test]
@@ -71,150 +70,128 @@ fn refusals_of_all_versions_are_told_apart() {
     }
 }
 
-/// The finding if the test of each permission is allowed, except for these.
-fn judged(given: &[(&str, Answer)]) -> Finding {
-    let answers: Vec<_> = RIGHTS
-        .iter()
+/// The findings if the test of each permission is allowed, except for these rules, or tests that
+/// contain these words.
+fn judged(given: &[(&str, Answer)]) -> Vec<(&'static str, Finding)> {
+    let answer = |right: &Right| {
+        let is_given = |(word, _): &&(&str, Answer)| {
+            *word == right.rule || word.contains('{') && right.test.contains(word)
+        };
+        let given = given.iter().find(is_given);
+        given.map_or(Answer::Allowed, |(_, answer)| *answer)
+    };
+    let answers: Vec<_> = rights()
         .map(|right| {
-            let given = given.iter().find(|(rule, _)| *rule == right.rule);
-            (right, given.map_or(Answer::Allowed, |(_, answer)| *answer))
+            let answer = answer(&right);
+            (right, answer)
         })
         .collect();
-    verdict(&answers, &names())
+    findings(&answers, &names())
+}
+
+/// The finding of one check, if there is one.
+fn of(check: &str, given: &[(&str, Answer)]) -> Option<Finding> {
+    let mut findings = judged(given).into_iter();
+    findings
+        .find(|(name, _)| *name == check)
+        .map(|(_, finding)| finding)
 }
 
 #[test]
-fn all_that_is_missing_is_named_at_once() {
-    assert_eq!(judged(&[]).verdict, Verdict::Ok);
-    let found = judged(&[
-        ("subscribe", Answer::NotTheCommand),
-        ("del", Answer::NotTheCommand),
-        ("publish", Answer::NotTheChannel),
-    ]);
-    assert_eq!(found.verdict, Verdict::Failure);
-    assert!(
-        found.found.contains("subscribe, del, the channel"),
-        "{found:?}"
-    );
-    assert_eq!(
-        found.advice.unwrap(),
-        "ACL SETUSER <user> +subscribe +del &redisson_lock__channel:*"
-    );
+fn what_is_missing_is_named_by_its_check() {
+    use Answer::{NotTheChannel, NotTheCommand, NotTheKey, UnknownCommand};
+    for (given, check, found, advice) in [
+        (
+            &[
+                ("subscribe", NotTheCommand),
+                ("del", NotTheCommand),
+                ("publish", NotTheChannel),
+            ][..],
+            RIGHTS,
+            "the user may not use subscribe, del, the channel redisson_lock__channel:{leasehold:1}",
+            "ACL SETUSER <user> +subscribe +del &redisson_lock__channel:*",
+        ),
+        (
+            &[("hset", NotTheKey)],
+            RIGHTS,
+            "the user may not use the key job",
+            "give a lock that the user may use: leasehold doctor KEY, or ACL SETUSER <user> ~job",
+        ),
+        (
+            &[("eval", UnknownCommand), ("spublish", UnknownCommand)],
+            RIGHTS,
+            "the server does not know eval",
+            "give these commands their names back (rename-command)",
+        ),
+        (
+            &[("get", NotTheKey)],
+            "fencing",
+            "the user may not use the key redisson_lock_token:{job}: no fenced locks",
+            "ACL SETUSER <user> ~redisson_lock_token:*",
+        ),
+        (
+            &[
+                ("{latch}", NotTheChannel),
+                ("{queue}", NotTheKey),
+                ("llen", NotTheCommand),
+            ],
+            "kinds",
+            "the user may not use llen, the channel redisson_countdownlatch__channel__{job}, the \
+             key redisson_lock_queue:{job}: no fair locks, no latches",
+            "ACL SETUSER <user> +llen &redisson_countdownlatch__channel__* ~redisson_lock_queue:*",
+        ),
+        (
+            &[("scan", NotTheCommand), ("get", NotTheCommand)],
+            "looking",
+            "the user may not use scan: no list and watch; locks do not need it",
+            "ACL SETUSER <user> +scan",
+        ),
+    ] {
+        let finding = of(check, given).unwrap();
+        assert_eq!(finding.found, found);
+        assert_eq!(finding.advice.as_deref(), Some(advice));
+    }
 }
 
 #[test]
-fn a_forbidden_key_is_reported_with_the_advice_to_give_another_name() {
-    let found = judged(&[("hset", Answer::NotTheKey)]);
-    let advice = found.advice.unwrap();
-    assert!(advice.contains("leasehold doctor KEY"), "{advice}");
-    assert!(advice.contains("~job"), "{advice}");
-    // DEL uses a key that does not exist.
-    assert_eq!(judged(&[("del", Answer::NotTheKey)]).verdict, Verdict::Ok);
-}
-
-#[test]
-fn tokens_matter_to_fenced_locks_only() {
-    let get = RIGHTS.iter().find(|right| right.rule == "get").unwrap();
-    let answers = [(get, Answer::NotTheKey)];
-    assert_eq!(verdict(&answers, &names()).verdict, Verdict::Ok);
-    assert_eq!(
-        fencing(&answers, &names()).unwrap().verdict,
-        Verdict::Warning
-    );
-    assert_eq!(fencing(&[(get, Answer::NotTheCommand)], &names()), None);
-}
-
-#[test]
-fn what_some_kinds_lack_is_a_warning_that_names_them() {
-    let find = |rule, form: &str| {
-        let all = RIGHTS.iter();
-        let mut of_rule = all.filter(|right| right.rule == rule);
-        of_rule.find(|right| right.form.contains(form)).unwrap()
-    };
-    let eval = (find("eval", "EVAL"), Answer::Allowed);
-    let given = [
-        eval,
-        (find("subscribe", "{latch}"), Answer::NotTheChannel),
-        (find("exists", "{queue}"), Answer::NotTheKey),
-        (find("llen", "{key}"), Answer::NotTheCommand),
-        (find("zcount", "{key}"), Answer::NotTheKey),
-    ];
-    assert_eq!(verdict(&given, &names()).verdict, Verdict::Ok);
-    let found = kinds(&given, &names()).unwrap();
-    assert_eq!(
-        found.found,
-        "the user may not use the channel redisson_countdownlatch__channel__{job}, the key \
-         redisson_lock_queue:{job}, llen: no latches, no fair locks"
-    );
-    assert_eq!(
-        found.advice.unwrap(),
-        "ACL SETUSER <user> &redisson_countdownlatch__channel__* ~redisson_lock_queue:* +llen"
-    );
-    assert_eq!(kinds(&[eval], &names()), None);
+fn what_locks_do_not_need_is_no_failure() {
+    for (rule, answer) in [
+        // DEL uses a key that does not exist.
+        ("del", Answer::NotTheKey),
+        ("get", Answer::NotTheKey),
+        ("scan", Answer::NotTheCommand),
+        ("scan", Answer::UnknownCommand),
+        ("pubsub|numsub", Answer::NotTheCommand),
+        ("pubsub|shardnumsub", Answer::UnknownCommand),
+    ] {
+        assert_eq!(of(RIGHTS, &[(rule, answer)]).unwrap().verdict, Ok, "{rule}");
+    }
+    assert_eq!(judged(&[]).len(), 1);
     // It is reported for all locks.
-    let subscribe = (find("subscribe", "{latch}"), Answer::NotTheCommand);
-    assert_eq!(kinds(&[eval, subscribe], &names()), None);
+    assert_eq!(of("kinds", &[("subscribe", Answer::NotTheCommand)]), None);
 }
 
 #[test]
 fn a_cluster_with_shard_channels_counts_only_their_listeners() {
-    let find = |rule| RIGHTS.iter().find(|right| right.rule == rule).unwrap();
-    let missing = |in_cluster: &[Answer]| {
-        let of_shards = in_cluster
-            .iter()
-            .map(|answer| (find("pubsub|shardnumsub"), *answer));
-        let mut answers = vec![
-            (find("eval"), Answer::Allowed),
-            (find("pubsub|numsub"), Answer::NotTheCommand),
+    for (of_shards, is_missing) in [
+        (Answer::Allowed, false),
+        (Answer::UnknownCommand, true),
+        (Answer::NotTheCommand, true),
+    ] {
+        let given = [
+            ("pubsub|numsub", Answer::NotTheCommand),
+            ("pubsub|shardnumsub", of_shards),
         ];
-        answers.extend(of_shards);
-        kinds(&answers, &names()).is_some()
-    };
-    assert!(!missing(&[Answer::Allowed]));
-    assert!(missing(&[]));
-    assert!(missing(&[Answer::UnknownCommand]));
-    assert!(missing(&[Answer::NotTheCommand]));
-}
-
-#[test]
-fn locks_need_no_permission_to_look() {
-    let given = [
-        ("scan", Answer::NotTheCommand),
-        ("pubsub|numsub", Answer::NotTheCommand),
-    ];
-    assert_eq!(judged(&given).verdict, Verdict::Ok);
-    assert_eq!(
-        judged(&[("scan", Answer::UnknownCommand)]).verdict,
-        Verdict::Ok
-    );
-    let scan = RIGHTS.iter().find(|right| right.rule == "scan").unwrap();
-    assert_eq!(looking(&[(scan, Answer::Allowed)]), None);
-    let found = looking(&[(scan, Answer::NotTheCommand)]).unwrap();
-    assert_eq!(found.verdict, Verdict::Warning);
-    assert_eq!(found.advice.unwrap(), "ACL SETUSER <user> +scan");
-}
-
-#[test]
-fn an_unknown_command_is_a_failure_if_it_is_needed() {
-    let found = judged(&[
-        ("eval", Answer::UnknownCommand),
-        ("spublish", Answer::UnknownCommand),
-    ]);
-    assert!(found.found.ends_with("does not know eval"), "{found:?}");
-    assert_eq!(
-        judged(&[("pubsub|shardnumsub", Answer::UnknownCommand)]).verdict,
-        Verdict::Ok
-    );
+        assert_eq!(of("kinds", &given).is_some(), is_missing, "{of_shards:?}");
+    }
 }
 
 #[test]
 fn names_are_put_in_their_places() {
-    let hdel = RIGHTS.iter().find(|right| right.rule == "hdel").unwrap();
-    let names = Names {
-        key: "a {key} b".into(),
-        ..names()
-    };
-    let packed = hdel.command(&names).get_packed_command();
+    let client = LockClient::connect("redis://127.0.0.1:1").unwrap();
+    let keys = LockKeys::new(&client, "a {key} b");
+    let hdel = rights().find(|right| right.rule == "hdel").unwrap();
+    let packed = hdel.command(&Names::of(&keys, &keys)).get_packed_command();
     let text = String::from_utf8(packed).unwrap();
     assert!(
         text.starts_with("*3\r\n$4\r\nHDEL\r\n$9\r\na {key} b\r\n"),
@@ -222,7 +199,7 @@ fn names_are_put_in_their_places() {
     );
 }
 
-/// The words of docs/permissions.md are the rights of the constant, neither more nor fewer.
+/// The words of docs/permissions.md are the rights of the table, neither more nor fewer.
 #[test]
 fn the_documentation_names_the_same() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -234,23 +211,18 @@ fn the_documentation_names_the_same() {
     let rules = |text: &str| -> Vec<String> {
         text.split(|c: char| c.is_whitespace() || "`;,.".contains(c))
             .filter_map(|word| word.strip_prefix('+'))
+            // The sentinels' own user is another.
+            .filter(|rule| !rule.starts_with("sentinel|"))
             .map(Into::into)
             .collect()
     };
     let ours = |always: bool| {
-        let rights = RIGHTS
-            .iter()
-            .filter(|right| matches!(right.when, When::Always | When::Kinds(_)) == always);
+        let rights = rights().filter(|right| matches!(right.when, "always" | "kinds") == always);
         let mut ours: Vec<&str> = rights.map(|right| right.rule).collect();
         ours.dedup();
         ours
     };
     assert_eq!(rules(line), ours(true));
     let (_, beside) = page.split_once("A database other than 0").unwrap();
-    // The sentinels' own user is another.
-    let beside: Vec<_> = rules(beside)
-        .into_iter()
-        .filter(|rule| !rule.starts_with("sentinel|"))
-        .collect();
-    assert_eq!(beside, ours(false));
+    assert_eq!(rules(beside), ours(false));
 }

@@ -1,6 +1,6 @@
 //! Many cron jobs at once.
 
-use super::{keys, run, until};
+use super::{keys, over, run, until};
 use crate::locks::{client, with_long_timeout};
 use crate::program::Program;
 use crate::support::deployment::Independent;
@@ -26,8 +26,7 @@ fn of_many_jobs_on_independent_servers_one_runs() {
 }
 
 fn one_runs(program: impl Fn() -> Program) {
-    let directory = tempfile::tempdir().unwrap();
-    let over = directory.path().join("over");
+    let (_directory, over) = over();
     let script = format!("echo ran; {}", until(&over));
     let mut jobs: Vec<_> = (0..JOBS)
         .map(|_| program().arg("--no-wait").locked("cron", &script).start())
@@ -97,8 +96,7 @@ fn a_job_with_a_fair_lock_waits_behind_clients_that_came_before() {
 #[test]
 fn of_many_jobs_with_permits_some_run_at_the_same_time() {
     let server = Server::start();
-    let directory = tempfile::tempdir().unwrap();
-    let over = directory.path().join("over");
+    let (_directory, over) = over();
     let script = format!("echo ran; {}", until(&over));
     let job = || run(&server).args(["--kind", "permits=2", "--no-wait"]);
     let jobs: Vec<_> = (0..2)

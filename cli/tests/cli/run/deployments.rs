@@ -1,6 +1,6 @@
 //! The same on every deployment.
 
-use super::{keys, run, text};
+use super::{keys, over, run, text};
 use crate::program::{Program, leasehold, leasehold_nowhere};
 use crate::support::certificates::TRUSTED;
 use crate::support::deployment::{ClusterDeployment, Independent, Replicated, SentinelDeployment};
@@ -10,8 +10,7 @@ use crate::support::unique;
 
 /// A job that sees its lock, and one that is refused meanwhile.
 fn works(program: impl Fn() -> Program, key: &str) {
-    let directory = tempfile::tempdir().unwrap();
-    let over = directory.path().join("over");
+    let (_directory, over) = over();
     let script = format!("echo on; {}; exit 3", super::until(&over));
     let holder = program().arg("run").locked(key, &script).start();
     assert_eq!(holder.next_output(), "on\n");

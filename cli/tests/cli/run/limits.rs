@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use super::{keys, run, said_pid, text, time_to_live};
+use super::{keys, over, run, said_pid, text, time_to_live};
+use crate::proxy::library_script;
 use crate::support::server::Server;
 use crate::support::timing::{eventually, millis};
 
@@ -85,8 +86,7 @@ fn a_lock_outlasts_a_short_job() {
 #[test]
 fn a_waiter_learns_how_long_a_lock_outlasts_its_job() {
     let server = Server::start();
-    let directory = tempfile::tempdir().unwrap();
-    let over = directory.path().join("over");
+    let (_directory, over) = over();
     let holder = run(&server)
         .args([
             "--at-least",
@@ -108,8 +108,7 @@ fn a_waiter_learns_how_long_a_lock_outlasts_its_job() {
 #[test]
 fn nothing_lengthens_what_outlasts_its_job() {
     let server = Server::start();
-    let directory = tempfile::tempdir().unwrap();
-    let over = directory.path().join("over");
+    let (_directory, over) = over();
     let (least, lease) = (millis(30_000), millis(60_000));
     let holder = run(&server)
         .args(["--at-least", &text(least), "--lease", &text(lease)])
@@ -121,7 +120,7 @@ fn nothing_lengthens_what_outlasts_its_job() {
     };
     std::fs::write(&over, "").unwrap();
     holder.end().expect(0);
-    let renew = include_str!("../../../../lua/renew.lua");
+    let renew = library_script("renew");
     let mut late = redis::cmd("EVAL");
     late.arg(renew).arg(1).arg("k").arg(owner);
     late.arg(u64::try_from(lease.as_millis()).unwrap());

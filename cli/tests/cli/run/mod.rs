@@ -75,6 +75,13 @@ fn await_waiters(server: &Server, key: &str, count: u64) {
     });
 }
 
+/// A directory, and a file in it that is not there yet, for which scripts wait.
+fn over() -> (tempfile::TempDir, std::path::PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("over");
+    (directory, file)
+}
+
 /// A script's part: runs on until the file is there.
 fn until(file: &Path) -> String {
     format!("while [ ! -e '{}' ]; do sleep 0.02; done", file.display())

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{is_dead, run, said_pid, text, time_to_live, until};
+use super::{is_dead, over, run, said_pid, text, time_to_live, until};
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, eventually, millis, throughout};
 
@@ -108,8 +108,7 @@ fn a_job_that_is_ended_without_a_reply_has_its_time_even_if_redis_is_back() {
 fn a_redis_that_replies_again_in_time_does_no_harm() {
     let server = Server::start();
     let lease = millis(6_000);
-    let directory = tempfile::tempdir().unwrap();
-    let over = directory.path().join("over");
+    let (_directory, over) = over();
     let mut running = run(&server)
         .args(["--lease", &text(lease), "--timeout", &text(millis(200))])
         // So that TERM is not due before the last thirtieth of the lease.

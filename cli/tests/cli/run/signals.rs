@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Instant;
 
-use super::{await_waiters, holder, is_dead, keys, run, said_pid, text, until, wrap};
+use super::{await_waiters, holder, is_dead, keys, over, run, said_pid, text, until, wrap};
 use crate::support::process::{is_stopped, signal};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, eventually, eventually_some, millis, throughout};
@@ -110,8 +110,7 @@ fn the_lock_is_kept_until_the_rest_of_a_job_that_was_asked_to_end_has_ended() {
 #[test]
 fn the_lock_is_kept_until_the_rest_of_a_job_that_another_process_ended_has_ended() {
     let server = Server::start();
-    let directory = tempfile::tempdir().unwrap();
-    let over = directory.path().join("over");
+    let (_directory, over) = over();
     let look = format!("redis-cli -p {} exists k", server.port());
     // The worker prints the process id of the shell, so it exists by then.
     let script = format!("(echo $$; {}; {look}) & wait", until(&over));
@@ -169,8 +168,7 @@ fn zombies_of_a_job_are_not_waited_for() {
 #[test]
 fn they_end_a_wait() {
     let server = Server::start();
-    let directory = tempfile::tempdir().unwrap();
-    let over = directory.path().join("over");
+    let (_directory, over) = over();
     let holder = holder(&server, "k", &over);
     for (signal, number) in [("HUP", 1), ("INT", 2), ("QUIT", 3), ("TERM", 15)] {
         for wait in [&[][..], &["--wait", "60s"]] {

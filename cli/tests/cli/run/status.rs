@@ -1,6 +1,6 @@
 //! Exit statuses, and what the command finds in its environment.
 
-use super::{holder, keys, run};
+use super::{holder, keys, over, run};
 use crate::program::{leasehold, leasehold_nowhere};
 use crate::support::server::Server;
 use crate::support::timing::{eventually, millis};
@@ -31,8 +31,7 @@ fn the_status_is_the_commands() {
 #[test]
 fn no_wait_reports_that_another_client_holds_the_lock() {
     let server = Server::start();
-    let directory = tempfile::tempdir().unwrap();
-    let over = directory.path().join("over");
+    let (_directory, over) = over();
     let holder = holder(&server, "taken", &over);
 
     let words = ["taken", "held by another client or thread"];
@@ -138,8 +137,7 @@ fn the_environment_tells_the_lock_and_its_token() {
 #[test]
 fn a_command_that_is_not_there_takes_no_lock() {
     let server = Server::start();
-    let directory = tempfile::tempdir().unwrap();
-    let over = directory.path().join("over");
+    let (directory, over) = over();
     // An attempt to acquire the lock would have to wait.
     let holder = holder(&server, "k", &over);
     let plain = directory.path().join("plain");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rexpect::session::PtyReplSession;
 
-use super::{delete, is_dead, keys, text, time_to_live};
+use super::{delete, is_dead, keys, over, text, time_to_live};
 use crate::program::PATH;
 use crate::support::process::{is_stopped, signal};
 use crate::support::server::Server;
@@ -48,6 +48,14 @@ fn status(shell: &mut PtyReplSession) -> i32 {
     let status = hear(shell, ".");
     shell.wait_for_prompt().unwrap();
     status.parse().unwrap()
+}
+
+/// Stops the command, and waits for the shell.
+#[track_caller]
+fn suspend(shell: &mut PtyReplSession) {
+    shell.send_control('z').unwrap();
+    hear(shell, "Stopped");
+    shell.wait_for_prompt().unwrap();
 }
 
 const ECHO: &str = "echo on; while read line; do echo \"got $line\"; done; exit 3";
@@ -135,9 +143,7 @@ fn a_command_that_is_stopped_goes_on_later() {
         hear(&mut shell, "on");
         say(&mut shell, "one");
         hear(&mut shell, "got one");
-        shell.send_control('z').unwrap();
-        hear(&mut shell, "Stopped");
-        shell.wait_for_prompt().unwrap();
+        suspend(&mut shell);
         say(&mut shell, "fg");
         // What is typed belongs to the shell until it has continued the job.
         hear(&mut shell, "run");
@@ -154,8 +160,7 @@ fn a_command_that_is_stopped_goes_on_later() {
 #[test]
 fn in_a_pipeline_the_terminal_stays_with_a_neighbour_that_reads_it() {
     let server = Server::start();
-    let directory = tempfile::tempdir().unwrap();
-    let over = directory.path().join("over");
+    let (_directory, over) = over();
     let file = over.display();
     let mut shell = shell(&server);
     let script = format!("echo begin; while [ ! -e {file} ]; do sleep 0.02; done");
@@ -165,9 +170,7 @@ fn in_a_pipeline_the_terminal_stays_with_a_neighbour_that_reads_it() {
         &format!("'{PATH}' run k -- bash -c '{script}' | sh -c '{neighbour}'"),
     );
     hear(&mut shell, "heard begin.");
-    shell.send_control('z').unwrap();
-    hear(&mut shell, "Stopped");
-    shell.wait_for_prompt().unwrap();
+    suspend(&mut shell);
     say(&mut shell, "fg");
     hear(&mut shell, "read typed");
     // The second is asked for when all that follows "fg" has happened.
@@ -235,8 +238,7 @@ fn in_a_pipeline_each_lock_is_renewed_until_its_own_command_has_stopped() {
 #[test]
 fn a_command_in_a_pipeline_is_stopped_although_it_reads_nothing() {
     let server = Server::start();
-    let directory = tempfile::tempdir().unwrap();
-    let over = directory.path().join("over");
+    let (_directory, over) = over();
     let file = over.display();
     let mut shell = shell(&server);
     let script = format!("echo pid $$.; while [ ! -e {file} ]; do sleep 0.02; done; echo off");
@@ -260,17 +262,14 @@ fn a_command_in_a_pipeline_is_stopped_although_it_reads_nothing() {
 #[test]
 fn a_command_that_is_stopped_goes_on_in_the_background() {
     let server = Server::start();
-    let directory = tempfile::tempdir().unwrap();
-    let over = directory.path().join("over");
+    let (_directory, over) = over();
     let file = over.display();
     let mut shell = shell(&server);
     // Quotes of the shell's own are around it.
     let script = format!("echo on; while [ ! -e {file} ]; do sleep 0.02; done; echo off");
     say(&mut shell, &format!("run 'exec bash -c \"{script}\"'"));
     hear(&mut shell, "on");
-    shell.send_control('z').unwrap();
-    hear(&mut shell, "Stopped");
-    shell.wait_for_prompt().unwrap();
+    suspend(&mut shell);
     say(&mut shell, "bg");
     std::fs::write(&over, "").unwrap();
     hear(&mut shell, "off");
@@ -288,9 +287,7 @@ fn a_command_that_is_stopped_while_its_lock_is_lost_does_not_go_on() {
         "run 'trap \"echo went on\" TERM CONT; echo on; while :; do read line; done'",
     );
     hear(&mut shell, "on");
-    shell.send_control('z').unwrap();
-    hear(&mut shell, "Stopped");
-    shell.wait_for_prompt().unwrap();
+    suspend(&mut shell);
     delete(&server, "k");
     say(&mut shell, "fg");
     let heard = hear(&mut shell, "its key was deleted");
@@ -312,9 +309,7 @@ fn all_of_a_command_is_stopped_with_it() {
     say(&mut shell, &format!("run 'exec bash {}'", file.display()));
     hear(&mut shell, "pid ");
     let pid = hear(&mut shell, ".").parse().expect("a number");
-    shell.send_control('z').unwrap();
-    hear(&mut shell, "Stopped");
-    shell.wait_for_prompt().unwrap();
+    suspend(&mut shell);
     eventually("the worker to stop", || is_stopped(pid));
     say(&mut shell, "fg");
     eventually("the worker to go on", || !is_stopped(pid));
@@ -371,8 +366,7 @@ fn stopped_in_the_background(shell: &mut PtyReplSession, options: &str, over: &P
 #[test]
 fn a_background_command_that_another_process_stops_keeps_its_lock() {
     let server = Server::start();
-    let directory = tempfile::tempdir().unwrap();
-    let over = directory.path().join("over");
+    let (_directory, over) = over();
     let mut shell = shell(&server);
     let options = format!("--lease {}", text(LEASE.get() * 3));
     let (job, leasehold) = stopped_in_the_background(&mut shell, &options, &over);
@@ -395,8 +389,7 @@ fn a_background_command_that_another_process_stops_keeps_its_lock() {
 #[test]
 fn a_command_that_was_stopped_before_fg_can_be_ended() {
     let server = Server::start();
-    let directory = tempfile::tempdir().unwrap();
-    let over = directory.path().join("over");
+    let (_directory, over) = over();
     let mut shell = shell(&server);
     let (job, leasehold) = stopped_in_the_background(&mut shell, "", &over);
     say(&mut shell, "fg");
@@ -485,8 +478,7 @@ fn the_terminal_is_set_as_it_was_after_a_command_that_was_killed() {
 #[test]
 fn the_terminal_of_a_shell_is_left_to_it() {
     let server = Server::start();
-    let directory = tempfile::tempdir().unwrap();
-    let over = directory.path().join("over");
+    let (_directory, over) = over();
     let file = over.display();
     let mut shell = shell(&server);
     let script = format!("echo pid $PPID.; while [ ! -e {file} ]; do sleep 0.02; done");

@@ -3,7 +3,7 @@
 use super::*;
 use crate::local::Unlocks;
 use crate::local::grant::Granted;
-use crate::protocol::Permits;
+use crate::protocol::PERMITS;
 
 /// A permit that Redis granted to a thread. Its hold has no ticket.
 fn permit(queue: &Arc<LocalQueue>, name: &str, number: u64) -> Arc<Hold> {
@@ -15,7 +15,7 @@ fn permit(queue: &Arc<LocalQueue>, name: &str, number: u64) -> Arc<Hold> {
         tokens: 0..0,
         turns: None,
     };
-    let place: (_, _, &'static dyn Protocol) = (lock(name), LockKey::new("", name), &Permits);
+    let place: (_, _, &'static Kind) = (lock(name), LockKey::new("", name), &PERMITS);
     queue.begin_hold_of(place, granted, &Arc::default(), thread(number))
 }
 

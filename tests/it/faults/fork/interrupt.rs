@@ -3,21 +3,18 @@
 use std::thread;
 
 use fork::Fork;
-use leasehold::{Error, Interrupt, Lease};
+use leasehold::{Interrupt, Lease};
 
 use super::{run_child, wait_for};
 use crate::faults::in_redis;
-use crate::support::child;
-use crate::support::client;
+use crate::support::outcome::assert_error;
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, SOON, eventually, within};
-use crate::support::unique;
+use crate::support::{child, client, connect, unique};
 
 /// In the child: the interrupt ends the wait of a thread with a client of the child.
 fn ends_a_wait(interrupt: &Interrupt, url: &str, name: &str) {
-    let mut redis = redis::Client::open(url)
-        .and_then(|client| client.get_connection())
-        .expect("the server replies");
+    let mut redis = connect(url);
     let (one, other) = (client(url), client(url));
     let held = other.reentrant_lock(name);
     held.lock_with(Lease::fixed(SOON.get() * 6))
@@ -33,7 +30,7 @@ fn ends_a_wait(interrupt: &Interrupt, url: &str, name: &str) {
         within(SLIP.get(), "from the interrupt to the end", || {
             interrupt.interrupt();
             let ended = waiter.join().expect("the thread panicked, see above");
-            assert!(matches!(ended, Err(Error::Interrupted { .. })), "{ended:?}");
+            assert_error!(ended, Interrupted);
         });
     });
     held.unlock().expect("it is held");

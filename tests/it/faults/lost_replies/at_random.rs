@@ -1,204 +1,21 @@
 //! Thousands of operations, of which every third reply is lost.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use leasehold::{Error, Lease, LockClient, LockGuard, LostReason, ReentrantLock};
+use leasehold::{Error, Lease, LockGuard, ReentrantLock};
 
-use crate::faults::deployment::Deployment;
-use crate::faults::proxied_deployment::ProxiedDeployment;
-use crate::faults::proxied_server::RedisView;
+use crate::faults::proxied_server::{ProxiedServer, RedisView, is_not_released};
 use crate::support::proxy::Fault;
 use crate::support::timing::{LEASE, eventually, millis};
 use crate::support::unique;
 
-everywhere! {
-    operations_with_every_third_reply_dropped_keep_every_count
-    locks_are_renewed_although_every_third_reply_is_lost;
-    operations_with_every_third_connection_reset_keep_every_count
-}
-
-/// The number of calls of `lock`, `unlock` and so on: `LEASEHOLD_OPERATIONS`, or 1,000 if that is
-/// not set. With more than one server, a fifth of a larger number, because the scripts are the same
-/// there.
-fn operations(deployment: &Deployment) -> u32 {
-    const FEW: u32 = 1_000;
-    let set = std::env::var("LEASEHOLD_OPERATIONS").ok();
-    let wanted = set.map_or(FEW, |set| {
-        set.parse().expect("LEASEHOLD_OPERATIONS is a number")
-    });
-    match deployment {
-        Deployment::OneServer(_) => wanted,
-        _ => (wanted / 5).max(FEW),
-    }
-}
-
-const DEEPEST: usize = 3;
-const CLIENTS: u32 = 2;
-const OWN_NAMES: u32 = 2;
-const SHARED_NAMES: u32 = 2;
-const THREADS: u32 = CLIENTS * (OWN_NAMES + SHARED_NAMES);
-
-/// `LEASEHOLD_SEED` if that is set. Shown when the test fails.
-fn seed() -> u64 {
-    let seed = std::env::var("LEASEHOLD_SEED").ok();
-    let seed = seed.map_or_else(
-        || fastrand::u64(..),
-        |seed| seed.parse().expect("LEASEHOLD_SEED is a number"),
-    );
-    println!("LEASEHOLD_SEED={seed}");
-    seed
-}
-
-fn client(proxied: &ProxiedDeployment, lease: Duration, timeout: Duration) -> LockClient {
-    let builder = proxied.builder(timeout).watchdog_lease(lease);
-    builder.build().expect("the settings are valid")
-}
-
-/// Loses one reply of three, of all scripts, and counts them.
-fn lose_one_of_three(proxied: &ProxiedDeployment, seed: u64, fault: Fault) -> Arc<AtomicU32> {
-    let lost = Arc::new(AtomicU32::new(0));
-    let count = Arc::clone(&lost);
-    let mut random = fastrand::Rng::with_seed(seed);
-    proxied.on_request(move |request| {
-        let script = matches!(request.script(), Some("acquire" | "release" | "renew"));
-        if script && random.u32(..3) == 0 {
-            count.fetch_add(1, Ordering::SeqCst);
-            return fault.clone();
-        }
-        Fault::Pass
-    });
-    lost
-}
-
-/// The state of one thread: its lock, and the holder as the process itself counts.
-struct Worker<'a> {
-    lock: ReentrantLock,
-    id: u64,
-    /// No other thread uses the name.
-    alone: bool,
-    inside: &'a AtomicU64,
-    view: RedisView,
-    random: fastrand::Rng,
-    levels: Vec<Option<LockGuard>>,
-    /// A thread has failed, so the others stop.
-    failed: &'a AtomicBool,
-}
-
-impl Drop for Worker<'_> {
-    /// The other threads must not wait for what a failed thread holds.
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.failed.store(true, Ordering::SeqCst);
-            self.levels.clear();
-            while self.lock.unlock().is_ok() {}
-        }
-    }
-}
-
-impl Worker<'_> {
-    fn run(&mut self, operations: u32) {
-        for _ in 0..operations {
-            if self.failed.load(Ordering::SeqCst) {
-                return;
-            }
-            self.step(DEEPEST);
-        }
-        while !self.levels.is_empty() {
-            self.step(0);
-        }
-    }
-
-    fn step(&mut self, deepest: usize) {
-        let acquire_level =
-            self.levels.len() < deepest && (self.levels.is_empty() || self.random.bool());
-        let answered = if acquire_level {
-            self.acquire_level()
-        } else {
-            self.release_level()
-        };
-        if self.failed.load(Ordering::SeqCst) {
-            return;
-        }
-        let count = self.levels.len() as u32;
-        assert_eq!(self.lock.hold_count(), count);
-        let name = self.lock.name().to_owned();
-        if count > 0 {
-            assert!(self.view.count(&name) > 0, "it is held");
-        }
-        // The watchdog writes counts, which takes up to a second, so most of them are not awaited.
-        // A late copy of a retried acquire may take a lock that no thread wants; the client
-        // releases it.
-        if count > 0 && self.random.u32(..16) == 0 || count == 0 && self.alone {
-            let what = format!("answered: {answered}");
-            self.view.await_count(count, &name, lease(), &what);
-        }
-        // A shared lock may already have another holder after the release.
-    }
-
-    /// Returns whether there was a clear reply.
-    fn acquire_level(&mut self) -> bool {
-        let patient = millis(100);
-        let result = match self.random.u32(..5) {
-            0 => self.lock.lock().map(|()| Some(None)),
-            // In a hold with a shorter lease, this asks Redis.
-            4 => {
-                let longer = Lease::RENEWED.lasting(lease() * 2);
-                self.lock.lock_with(longer).map(|()| Some(None))
-            }
-            1 => self.lock.acquire().map(|guard| Some(Some(guard))),
-            2 => {
-                let result = self.lock.try_lock(Duration::ZERO, Lease::RENEWED);
-                result.map(|taken| taken.then_some(None))
-            }
-            _ => {
-                let result = self.lock.try_acquire(patient, Lease::RENEWED);
-                result.map(|guard| guard.map(Some))
-            }
-        };
-        match result {
-            Ok(Some(level)) => {
-                if self.levels.is_empty() {
-                    let before = self.inside.swap(self.id, Ordering::SeqCst);
-                    assert_eq!(before, 0, "two holders of {}", self.lock.name());
-                }
-                self.levels.push(level);
-                true
-            }
-            // Another thread holds it, or an earlier attempt of this thread that is being
-            // compensated.
-            Ok(None) => {
-                assert!(self.levels.is_empty(), "a nested acquire does not wait");
-                false
-            }
-            Err(Error::Unavailable { .. }) => false,
-            Err(error) => panic!("{error}"),
-        }
-    }
-
-    fn release_level(&mut self) -> bool {
-        let level = self.levels.pop().expect("a level");
-        if self.levels.is_empty() {
-            let before = self.inside.swap(0, Ordering::SeqCst);
-            assert_eq!(before, self.id, "two holders of {}", self.lock.name());
-        }
-        let result = match level {
-            None => self.lock.unlock(),
-            Some(guard) if self.random.bool() => guard.unlock(),
-            Some(guard) => {
-                // A drop does not report whether the release succeeded.
-                drop(guard);
-                return false;
-            }
-        };
-        match result {
-            Ok(()) => true,
-            Err(Error::NotReleased { .. }) => false,
-            Err(error) => panic!("{error}"),
-        }
-    }
+/// A number from an environment variable.
+fn set<T: std::str::FromStr>(variable: &str) -> Option<T> {
+    let set = std::env::var(variable).ok()?;
+    Some(set.parse().ok().expect("a number"))
 }
 
 /// Long enough that nothing is renewed, so that no lock can be lost.
@@ -206,37 +23,129 @@ fn lease() -> Duration {
     LEASE.get() * 5
 }
 
-fn random_operations(deployment: &Deployment, fault: Fault, timeout: Duration) {
-    let seed = seed();
-    let (proxied, operations) = (ProxiedDeployment::new(deployment), operations(deployment));
-    let lost = lose_one_of_three(&proxied, seed, fault);
-    let clients = [(); CLIENTS as usize].map(|()| client(&proxied, lease(), timeout));
-    let shared: Vec<String> = (0..SHARED_NAMES).map(|_| unique("shared")).collect();
-    let shared_inside: Vec<AtomicU64> = shared.iter().map(|_| AtomicU64::new(0)).collect();
-    let own_inside: Vec<AtomicU64> = (0..THREADS).map(|_| AtomicU64::new(0)).collect();
-    let failed = &AtomicBool::new(false);
+/// One thread and its lock.
+struct Worker<'a> {
+    lock: ReentrantLock,
+    number: u32,
+    /// No other thread uses the name.
+    alone: bool,
+    /// The number of the thread that holds the lock, as the process itself counts.
+    inside: &'a AtomicU32,
+    view: RedisView,
+    random: fastrand::Rng,
+    levels: Vec<Option<LockGuard>>,
+}
+
+impl Worker<'_> {
+    fn run(&mut self, operations: u32) {
+        for _ in 0..operations {
+            self.step(3);
+        }
+        while !self.levels.is_empty() {
+            self.step(0);
+        }
+    }
+
+    fn step(&mut self, deepest: usize) {
+        let is_free = self.levels.is_empty();
+        if self.levels.len() < deepest && (is_free || self.random.bool()) {
+            self.acquire_level();
+        } else if !is_free {
+            self.release_level();
+        }
+        let count = self.levels.len() as u32;
+        assert_eq!(self.lock.hold_count(), count);
+        let name = self.lock.name();
+        assert!(count == 0 || self.view.count(name) > 0, "it is held");
+        // The watchdog writes counts, which takes up to a second, so most of them are not awaited.
+        // A late copy of a retried acquire may take a lock that no thread wants; the client
+        // releases it. A shared lock may already have another holder after the release.
+        if count > 0 && self.random.u32(..16) == 0 || count == 0 && self.alone {
+            self.view.await_count(count, name, lease(), "a level");
+        }
+    }
+
+    fn acquire_level(&mut self) {
+        let wait = [Duration::ZERO, millis(100)][self.random.usize(..2)];
+        // In a hold with a shorter lease, a longer one is requested from Redis.
+        let longer = Lease::RENEWED.lasting(lease() * 2);
+        let lease = [Lease::RENEWED, longer][self.random.usize(..2)];
+        let level = match self.random.bool() {
+            true => self.lock.try_acquire(wait, lease).map(|it| it.map(Some)),
+            false => self.lock.try_lock(wait, lease).map(|it| it.then_some(None)),
+        };
+        match level {
+            Ok(Some(level)) => {
+                if self.levels.is_empty() {
+                    let before = self.inside.swap(self.number, Ordering::SeqCst);
+                    assert_eq!(before, 0, "two holders of {}", self.lock.name());
+                }
+                self.levels.push(level);
+            }
+            // Another thread holds it, or an earlier attempt that is being compensated.
+            Ok(None) => assert!(self.levels.is_empty(), "a nested acquire does not wait"),
+            Err(Error::Unavailable { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn release_level(&mut self) {
+        let level = self.levels.pop().expect("a level");
+        if self.levels.is_empty() {
+            let before = self.inside.swap(0, Ordering::SeqCst);
+            assert_eq!(before, self.number, "two holders of {}", self.lock.name());
+        }
+        let result = match level {
+            None => self.lock.unlock(),
+            Some(guard) if self.random.bool() => guard.unlock(),
+            // A drop does not report whether the release succeeded.
+            Some(guard) => {
+                drop(guard);
+                Ok(())
+            }
+        };
+        assert!(result.is_ok() || is_not_released(&result), "{result:?}");
+    }
+}
+
+/// The number of calls is `LEASEHOLD_OPERATIONS`, and the seed `LEASEHOLD_SEED`, if they are set.
+fn random_operations(fault: Fault, timeout: Duration) {
+    const THREADS: u32 = 8;
+    let operations: u32 = set("LEASEHOLD_OPERATIONS").unwrap_or(1_000);
+    let seed = set("LEASEHOLD_SEED").unwrap_or_else(|| fastrand::u64(..));
+    println!("LEASEHOLD_SEED={seed}");
+    let (proxied, lost) = (ProxiedServer::new(), Arc::new(AtomicU32::new(0)));
+    let count = Arc::clone(&lost);
     let mut random = fastrand::Rng::with_seed(seed);
+    let mut forks = random.fork();
+    proxied.proxy.on_request(move |request| {
+        let script = matches!(request.script(), Some("acquire" | "release" | "renew"));
+        if script && random.u32(..3) == 0 {
+            count.fetch_add(1, Ordering::SeqCst);
+            return fault.clone();
+        }
+        Fault::Pass
+    });
+    let clients = [(); 2].map(|()| {
+        let builder = proxied.builder(timeout).watchdog_lease(lease());
+        builder.build().expect("the settings are valid")
+    });
+    // Two threads of different clients share a name, or none.
+    let names = [(); 6].map(|()| (unique("random"), AtomicU32::new(0)));
     thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let client = &clients[(thread % CLIENTS) as usize];
-            let lock = thread / CLIENTS;
-            let (name, inside, alone) = if lock < OWN_NAMES {
-                (unique("own"), &own_inside[thread as usize], true)
-            } else {
-                let at = (lock - OWN_NAMES) as usize;
-                (shared[at].clone(), &shared_inside[at], false)
-            };
-            let (random, view) = (random.fork(), proxied.view(&name));
+        for number in 0..THREADS {
+            let (name, inside) = &names[if number < 4 { number / 2 } else { number - 2 } as usize];
+            let lock = clients[number as usize % 2].reentrant_lock(name);
+            let (view, random) = (proxied.view(), forks.fork());
             scope.spawn(move || {
                 let mut worker = Worker {
-                    lock: client.reentrant_lock(&name),
-                    id: u64::from(thread) + 1,
-                    alone,
+                    lock,
+                    number: number + 1,
+                    alone: number >= 4,
                     inside,
                     view,
                     random,
                     levels: Vec::new(),
-                    failed,
                 };
                 worker.run(operations / THREADS);
             });
@@ -244,66 +153,24 @@ fn random_operations(deployment: &Deployment, fault: Fault, timeout: Duration) {
     });
     let lost = lost.load(Ordering::SeqCst);
     assert!(lost > operations / 10, "only {lost} replies were lost");
-    proxied.clear_rules();
-    eventually("every lock to be gone", || proxied.is_empty());
+    proxied.proxy.clear_rules();
+    eventually("every lock to be gone", || {
+        proxied.server.ask::<u32>(&redis::cmd("DBSIZE")) == 0
+    });
     for client in &clients {
         assert_eq!(client.stats().lost, 0);
     }
 }
 
-fn operations_with_every_third_reply_dropped_keep_every_count(deployment: &Deployment) {
+#[test]
+fn operations_with_every_third_reply_dropped_keep_every_count() {
     // Every lost reply costs one timeout.
-    random_operations(deployment, Fault::SwallowReply, millis(20));
+    random_operations(Fault::SwallowReply, millis(20));
 }
 
-fn operations_with_every_third_connection_reset_keep_every_count(deployment: &Deployment) {
+#[test]
+#[ignore = "soak"]
+fn operations_with_every_third_connection_reset_keep_every_count() {
     // A reset is noticed at once, so there is time for several.
-    random_operations(deployment, Fault::ResetBeforeReply, millis(200));
-}
-
-/// Each client has one renewal, so that each is random. While `check` reports that a lock is held,
-/// Redis has it and no other client gets it.
-fn locks_are_renewed_although_every_third_reply_is_lost(deployment: &Deployment) {
-    let seed = seed();
-    let proxied = ProxiedDeployment::new(deployment);
-    // Several attempts fit into a third of the lease.
-    let lease = LEASE.get() * 2;
-    let clients = [(); 6].map(|()| client(&proxied, lease, millis(100)));
-    let [rival, holders @ ..] = &clients;
-    let mut guards = holders.each_ref().map(|client| {
-        let lock = client.reentrant_lock(&unique("lost"));
-        let guard = lock.acquire().expect("no reply is lost yet");
-        (proxied.view(guard.name()), guard)
-    });
-    lose_one_of_three(&proxied, seed, Fault::SwallowReply);
-    let start = Instant::now();
-    let mut taken = 0;
-    while start.elapsed() < lease * 4 {
-        for (view, guard) in &mut guards {
-            let found = view.count(guard.name());
-            match guard.check() {
-                Ok(()) => assert_eq!(found, 1, "{}", guard.name()),
-                // All attempts in the last third of a lease may be lost.
-                Err(Error::Lost { reason, .. }) => assert_eq!(reason, LostReason::Expired),
-                Err(error) => panic!("{error}"),
-            }
-            let lock = rival.reentrant_lock(guard.name());
-            if matches!(lock.try_lock(Duration::ZERO, Lease::RENEWED), Ok(true)) {
-                taken += 1;
-                assert!(guard.is_lost(), "two holders of {}", guard.name());
-            }
-        }
-    }
-    let stats = holders.each_ref().map(LockClient::stats);
-    let renewed: u64 = stats.iter().map(|stats| stats.renewals).sum();
-    let failed: u64 = stats.iter().map(|stats| stats.renewals_unknown).sum();
-    println!("{renewed} renewals, {failed} more without a reply, {taken} locks lost");
-    assert!(failed > 0, "{stats:?}");
-    // On a busy machine more replies are late, in addition to those that are lost.
-    let kept = guards.iter().filter(|(_, guard)| !guard.is_lost()).count() as u64;
-    assert!(kept >= 2 && renewed >= 4 * kept, "{kept} kept: {stats:?}");
-    proxied.clear_rules();
-    guards.into_iter().for_each(drop);
-    drop(clients);
-    eventually("every lock to be gone", || proxied.is_empty());
+    random_operations(Fault::ResetBeforeReply, millis(200));
 }

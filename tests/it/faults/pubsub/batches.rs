@@ -20,7 +20,7 @@ use crate::support::unique;
 #[derive(Clone, Default)]
 struct Requests {
     gate: Gate,
-    subscriptions: Arc<Mutex<u32>>,
+    subscriptions: Arc<Mutex<usize>>,
     /// The requests for each lock.
     tries: Arc<Mutex<HashMap<Vec<u8>, u32>>>,
 }
@@ -31,11 +31,8 @@ impl Requests {
         let seen = requests.clone();
         place.proxy.on_request(move |request| {
             if request.runs("fair_acquire") {
-                *seen
-                    .tries
-                    .lock()
-                    .entry(request.words[3].clone())
-                    .or_default() += 1;
+                let name = request.words[3].clone();
+                *seen.tries.lock().entry(name).or_default() += 1;
             }
             if request.command() == "SUBSCRIBE" {
                 let mut count = seen.subscriptions.lock();
@@ -52,30 +49,25 @@ impl Requests {
     /// Waits until a thread waits for each of these locks. It listens before its second request.
     fn await_waiters(&self, count: usize) {
         eventually("all threads poll", || {
-            self.tries
-                .lock()
-                .values()
-                .filter(|&&tries| tries > 1)
-                .count()
-                == count
+            let tries = self.tries.lock();
+            tries.values().filter(|&&tries| tries > 1).count() == count
         });
     }
 
-    fn subscriptions(&self) -> u32 {
+    fn subscriptions(&self) -> usize {
         *self.subscriptions.lock()
     }
 }
 
-fn names(kind: &str, count: usize) -> Vec<String> {
-    (0..count).map(|_| unique(kind)).collect()
-}
-
-fn hold(holder: &LockClient, names: &[String]) {
-    for name in names {
+/// Locks that `holder` holds.
+fn held(holder: &LockClient, kind: &str, count: usize) -> Vec<String> {
+    let names: Vec<String> = (0..count).map(|_| unique(kind)).collect();
+    for name in &names {
         let lease = Lease::fixed(SOON.get() * 6);
         let lock = holder.fair_lock(name);
         lock.lock_with(lease).expect("it is free");
     }
+    names
 }
 
 /// Whether each of these locks has a subscriber on one of these servers.
@@ -95,40 +87,48 @@ fn are_listened(servers: &[&Server], names: &[String]) -> bool {
     names.iter().all(is_listened)
 }
 
-fn acquire(client: &LockClient, name: &str) {
-    let lock = client.fair_lock(name);
-    let acquired = lock.try_lock(SOON.get(), Lease::RENEWED);
-    assert!(acquired.expect("a reply"), "{name}");
-    lock.unlock().expect("it is held");
+/// Threads of `waiter` wait for the locks. They get them when `meanwhile` has run. Without a message
+/// they would wait for the ends of the leases.
+fn wait_for_all(
+    holder: &LockClient,
+    waiter: &LockClient,
+    names: &[String],
+    meanwhile: impl FnOnce(),
+) {
+    thread::scope(|scope| {
+        for name in names {
+            scope.spawn(move || {
+                let lock = waiter.fair_lock(name);
+                let acquired = lock.try_lock(SOON.get(), Lease::RENEWED);
+                assert!(acquired.expect("a reply"), "{name}");
+                lock.unlock().expect("it is held");
+            });
+        }
+        meanwhile();
+        for name in names {
+            holder.fair_lock(name).unlock().expect("it is held");
+        }
+    });
 }
 
 /// Those of threads that begin to wait at the same time, and all channels of a new connection.
 #[test]
 fn channels_that_are_wanted_together_are_subscribed_by_one_command() {
     let place = ProxiedServer::new();
-    let names = names("together", 50);
     let holder = place.rival();
-    hold(&holder, &names);
+    let names = held(&holder, "together", 50);
     let requests = Requests::of(&place);
-    let waiter = place.builder(SOON.get()).build();
-    let waiter = waiter.expect("the settings are valid");
-    thread::scope(|scope| {
-        for name in &names {
-            scope.spawn(|| acquire(&waiter, name));
-        }
+    let waiter = place.builder(SOON.get()).build().unwrap();
+    wait_for_all(&holder, &waiter, &names, || {
         requests.await_waiters(names.len());
         assert_eq!(requests.subscriptions(), 1, "the control channel");
         requests.gate.open();
         let listen = || are_listened(&[&place.server], &names);
         eventually("all channels are subscribed", listen);
         assert_eq!(requests.subscriptions(), 2);
-
         kill_subscribers(&[&place.server]);
         eventually("all are subscribed again", listen);
         assert_eq!(requests.subscriptions(), 4);
-        for name in &names {
-            holder.fair_lock(name).unlock().expect("it is held");
-        }
     });
 }
 
@@ -136,47 +136,30 @@ fn channels_that_are_wanted_together_are_subscribed_by_one_command() {
 #[test]
 fn forbidden_channels_do_not_affect_those_that_are_subscribed_with_them() {
     let place = ProxiedServer::new();
-    let [permitted, forbidden] = ["permitted", "forbidden"].map(|kind| names(kind, 10));
-    let all = [&permitted[..], &forbidden[..]].concat();
     let holder = place.rival();
-    hold(&holder, &all);
-    let mut acl = redis::cmd("ACL");
-    acl.arg(&[
-        "SETUSER",
-        "worker",
-        "on",
-        ">secret",
-        "~*",
-        "+@all",
-        "resetchannels",
-    ]);
-    acl.arg(&[
-        "&redisson_lock__channel:{leasehold:*",
-        "&redisson_lock__channel:{permitted*",
-    ]);
-    place.server.ask::<()>(&acl);
+    let [permitted, forbidden] = ["permitted", "forbidden"].map(|kind| held(&holder, kind, 10));
+    let all = [&permitted[..], &forbidden[..]].concat();
+    place.server.run(
+        "ACL SETUSER worker on >secret ~* +@all resetchannels \
+         &redisson_lock__channel:{leasehold:* &redisson_lock__channel:{permitted*",
+    );
     let requests = Requests::of(&place);
-    let waiter = place
-        .builder(SOON.get())
-        .credentials(Some("worker"), "secret");
-    let waiter = waiter.build().expect("the settings are valid");
-    thread::scope(|scope| {
-        for name in &all {
-            scope.spawn(|| acquire(&waiter, name));
-        }
+    let waiter = place.builder(SOON.get());
+    let waiter = waiter
+        .credentials(Some("worker"), "secret")
+        .build()
+        .unwrap();
+    wait_for_all(&holder, &waiter, &all, || {
         requests.await_waiters(all.len());
         requests.gate.open();
         eventually("the permitted channels are subscribed", || {
             are_listened(&[&place.server], &permitted)
         });
         // The control channel, all together, and each channel alone.
-        let expected = 2 + u32::try_from(all.len()).expect("few");
+        let expected = 2 + all.len();
         eventually("each is requested", || requests.subscriptions() >= expected);
         assert_eq!(requests.subscriptions(), expected);
         assert!(!are_listened(&[&place.server], &forbidden[..1]));
-        for name in &all {
-            holder.fair_lock(name).unlock().expect("it is held");
-        }
     });
 }
 
@@ -185,20 +168,12 @@ fn forbidden_channels_do_not_affect_those_that_are_subscribed_with_them() {
 fn many_shard_channels_are_subscribed_again() {
     let deployment = Deployment::cluster();
     let servers = deployment.servers();
-    let names = names("shards", 20);
     let (holder, waiter) = (deployment.client(), deployment.client());
-    hold(&holder, &names);
-    thread::scope(|scope| {
-        for name in &names {
-            scope.spawn(|| acquire(&waiter, name));
-        }
+    let names = held(&holder, "shards", 20);
+    wait_for_all(&holder, &waiter, &names, || {
         let listen = || are_listened(&servers, &names);
         eventually("all channels are subscribed", listen);
         kill_subscribers(&servers);
         eventually("all are subscribed again", listen);
-        // Without a message they would wait for the ends of the leases.
-        for name in &names {
-            holder.fair_lock(name).unlock().expect("it is held");
-        }
     });
 }

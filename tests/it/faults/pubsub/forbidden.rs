@@ -7,23 +7,16 @@ use leasehold::{Lease, Lock, LockClient};
 
 use super::{commands_in, kill_subscribers};
 use crate::faults::deployment::Deployment;
+use crate::support::outcome::take_and_release;
 use crate::support::server::program::is_redis_7;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
 use crate::support::{logs, refused, traffic, unique};
 
 everywhere! {
     without_permission_to_publish_an_unlock_succeeds
-    without_permission_to_subscribe_a_waiter_polls_and_there_is_one_warning
-    a_forbidden_channel_does_not_affect_the_others;
+    without_permission_to_subscribe_a_waiter_polls_and_there_is_one_warning;
     locks_whose_channels_are_forbidden_are_polled_and_there_is_one_warning
     a_waiter_that_loses_the_permission_to_subscribe_polls
-}
-
-/// Long enough for the client to try again.
-#[test]
-#[ignore = "soak"]
-fn without_permission_to_subscribe_there_is_one_warning_in_a_long_time() {
-    polls_with_one_warning(&Deployment::one_server(), millis(35_000));
 }
 
 /// The server is asked again about a channel that it has refused.
@@ -85,6 +78,15 @@ fn fair(client: &LockClient, name: &str) -> Box<dyn Lock> {
     Box::new(client.fair_lock(name))
 }
 
+/// Acquires and unlocks a lock. Returns when it was acquired.
+fn take(lock: &dyn Lock) -> Instant {
+    let taken = lock.try_lock(SOON.get(), Lease::RENEWED);
+    assert!(taken.expect("a reply"), "{}", lock.name());
+    let got = Instant::now();
+    lock.unlock().expect("it is held");
+    got
+}
+
 /// Acquires many locks that another client releases one after the other. Each acquire succeeds by a
 /// poll.
 fn take_by_polling(make: Make, holder: &LockClient, waiter: &LockClient, names: &[String]) {
@@ -94,18 +96,13 @@ fn take_by_polling(make: Make, holder: &LockClient, waiter: &LockClient, names: 
         let guard = guard.expect("a reply").expect("it is free");
         let polls = waiter.stats().wakeups_by_timeout;
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| {
-                let lock = make(waiter, name);
-                assert!(lock.try_lock(SOON.get(), Lease::RENEWED)?);
-                let got = Instant::now();
-                lock.unlock().map(|()| got)
-            });
+            let waiting = scope.spawn(|| take(&*make(waiter, name)));
             eventually("the waiter polls", || {
                 waiter.stats().wakeups_by_timeout > polls + 1
             });
             let released = Instant::now();
             guard.unlock().expect("it is held");
-            let got = waiting.join().expect("no panic").expect("the lock");
+            let got = waiting.join().expect("the lock");
             let took = got.saturating_duration_since(released);
             assert!(took < POLL + SLIP.get() * 2, "{took:?}");
         });
@@ -116,10 +113,7 @@ fn take_by_polling(make: Make, holder: &LockClient, waiter: &LockClient, names: 
 fn without_permission_to_publish_an_unlock_succeeds(deployment: &Deployment) {
     let client = client_of_user(deployment, MAY, &["resetchannels"]);
     let lock = client.reentrant_lock(&unique("forbidden"));
-    lock.acquire()
-        .expect("it is free")
-        .unlock()
-        .expect("it is held");
+    take_and_release(&lock);
     assert_eq!(client.stats().releases, 1);
     lock.lock().expect("it is free");
     assert!(client.force_unlock(lock.name()).expect("it is held"));
@@ -133,11 +127,7 @@ fn polls_seldom(make: Make, deployment: &Deployment, holder: &LockClient, waiter
     let guard = guard.try_acquire(Duration::ZERO, Lease::fixed(SOON.get() * 6));
     let guard = guard.expect("a reply").expect("it is free");
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| {
-            let lock = make(waiter, &name);
-            assert!(lock.try_lock(SOON.get(), Lease::RENEWED)?);
-            lock.unlock()
-        });
+        let waiting = scope.spawn(|| take(&*make(waiter, &name)));
         let polls = waiter.stats().wakeups_by_timeout;
         // After the first polls, which follow each other quickly.
         eventually("the waiter polls", || {
@@ -148,28 +138,20 @@ fn polls_seldom(make: Make, deployment: &Deployment, holder: &LockClient, waiter
         let sent = commands_in(deployment, server, 0);
         assert!((2..=8).contains(&sent), "{sent} commands in three polls");
         guard.unlock().expect("it is held");
-        waiting.join().expect("no panic").expect("the lock");
+        waiting.join().expect("the lock");
     });
 }
 
+/// One warning for each server.
 fn without_permission_to_subscribe_a_waiter_polls_and_there_is_one_warning(
     deployment: &Deployment,
 ) {
-    polls_with_one_warning(deployment, millis(0));
-}
-
-/// One warning for each server.
-fn polls_with_one_warning(deployment: &Deployment, time: Duration) {
     logs::keep();
     let waiter = client_of_user(deployment, MAY_NOT, &["allchannels"]);
     let holder = deployment.client();
     let names: Vec<String> = (0..20).map(|_| unique("forbidden")).collect();
-    let start = Instant::now();
     take_by_polling(plain, &holder, &waiter, &names);
     polls_seldom(plain, deployment, &holder, &waiter);
-    while start.elapsed() < time {
-        take_by_polling(plain, &holder, &waiter, &names[..3]);
-    }
     for (server, _) in deployment.by_server(&names) {
         assert!(!refused(server).is_empty(), "it has tried");
         let warnings = logs::warnings_about(&server.address());
@@ -200,43 +182,6 @@ fn locks_whose_channels_are_forbidden_are_polled_and_there_is_one_warning(deploy
     assert_eq!(warnings.len(), 1, "{warnings:#?}");
 }
 
-/// The user may listen to one of two locks.
-fn a_forbidden_channel_does_not_affect_the_others(deployment: &Deployment) {
-    let (permitted, forbidden) = (unique("permitted"), unique("forbidden"));
-    let allowed = format!("&redisson_lock__channel:{{{permitted}}}:*");
-    let channels = [
-        "resetchannels",
-        "&redisson_lock__channel:{leasehold:*",
-        &allowed,
-    ];
-    let waiter = client_of_user(deployment, MAY, &channels);
-    let holder = deployment.client();
-    let held = Lease::fixed(SOON.get() * 6);
-    for name in [&forbidden, &permitted] {
-        holder.fair_lock(name).lock_with(held).expect("it is free");
-    }
-    thread::scope(|scope| {
-        let [polling, listening] = [&forbidden, &permitted].map(|name| {
-            scope.spawn(|| {
-                let lock = waiter.fair_lock(name);
-                assert!(lock.try_lock(SOON.get(), Lease::RENEWED)?);
-                lock.unlock()
-            })
-        });
-        let polls = || waiter.stats().wakeups_by_timeout;
-        eventually("one waiter polls", || polls() > 5);
-        within(millis(100) + SLIP.get(), "the message", || {
-            holder.fair_lock(&permitted).unlock().expect("it is held");
-            listening.join().expect("no panic").expect("the lock");
-        });
-        assert!(!polling.is_finished());
-        holder.fair_lock(&forbidden).unlock().expect("it is held");
-        within(POLL + SLIP.get() * 2, "the poll", || {
-            polling.join().expect("no panic").expect("the lock");
-        });
-    });
-}
-
 fn a_waiter_that_loses_the_permission_to_subscribe_polls(deployment: &Deployment) {
     let waiter = client_of_user(deployment, MAY, &["allchannels"]);
     let holder = deployment.client();
@@ -245,11 +190,7 @@ fn a_waiter_that_loses_the_permission_to_subscribe_polls(deployment: &Deployment
     lock.lock_with(Lease::fixed(SOON.get() * 6))
         .expect("it is free");
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| {
-            let lock = waiter.reentrant_lock(&name);
-            assert!(lock.try_lock(SOON.get(), Lease::RENEWED)?);
-            lock.unlock()
-        });
+        let waiting = scope.spawn(|| take(&*plain(&waiter, &name)));
         eventually("the waiter subscribes", || {
             waiter.stats().wakeups_by_message > 0
         });
@@ -261,7 +202,7 @@ fn a_waiter_that_loses_the_permission_to_subscribe_polls(deployment: &Deployment
         });
         lock.unlock().expect("it is held");
         within(POLL + SLIP.get() * 2, "the poll", || {
-            waiting.join().expect("no panic").expect("the lock");
+            waiting.join().expect("the lock");
         });
     });
 }

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, LockEvent, LockGuard, LostReason};
-use redis::Connection;
+use leasehold::{LockEvent, LockGuard, LostReason};
 
 use super::{NO_PERMISSION, says};
 use crate::support::builder;
+use crate::support::outcome::assert_error;
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, throughout};
 
@@ -16,40 +16,19 @@ const MANY: usize = 500;
 /// The last of the first 250 locks, which are renewed together, and the first of the next.
 const REFUSED: [usize; 2] = [249, 250];
 
-fn allow(redis: &mut Connection, rules: &[&str]) {
-    let mut acl = redis::cmd("ACL");
-    acl.arg("SETUSER")
-        .arg("worker")
-        .arg("on")
-        .arg(">secret")
-        .arg("allchannels")
-        .arg(rules);
-    acl.exec(redis).expect("the server replies");
-}
-
-#[test]
-#[ignore = "soak"]
-fn of_many_locks_two_lose_the_permission_and_all_others_are_renewed() {
-    two_of_many_are_refused(&["resetkeys", "~kept:*", "~redisson_lock__channel:*"]);
-}
-
 /// The script may be called for all keys, but its commands only for some keys. Then the error has
 /// no code of its own.
 #[test]
 fn of_many_locks_two_lose_the_permission_in_scripts_and_all_others_are_renewed() {
-    two_of_many_are_refused(&["-@all", "+evalsha", "+eval", "(+@all ~kept:*)"]);
-}
-
-fn two_of_many_are_refused(rules: &[&str]) {
     let server = Server::start();
     let mut redis = server.connection();
-    allow(&mut redis, &["+@all", "~*"]);
+    server.run("ACL SETUSER worker on >secret allchannels +@all ~*");
     // Long enough that all locks are acquired within the time in which they are renewed together.
     let lease = LEASE.get() * 4;
     let client = builder(&format!("redis://worker:secret@{}", server.address()))
         .watchdog_lease(lease)
         .build()
-        .expect("the settings are valid");
+        .unwrap();
     let events = client.events();
     let mut guards: Vec<LockGuard> = (0..MANY)
         .map(|at| {
@@ -62,7 +41,10 @@ fn two_of_many_are_refused(rules: &[&str]) {
             lock.acquire().expect("it is free")
         })
         .collect();
-    allow(&mut redis, rules);
+    let mut acl = redis::cmd("ACL");
+    acl.arg("SETUSER").arg("worker");
+    acl.arg(&["-@all", "+evalsha", "+eval", "(+@all ~kept:*)"]);
+    server.ask::<()>(&acl);
     let start = Instant::now();
     let refused = REFUSED.map(|_| guards.remove(REFUSED[0]));
     throughout(lease * 2, "renewed in time", || {
@@ -94,7 +76,7 @@ fn two_of_many_are_refused(rules: &[&str]) {
     assert_eq!(in_danger, HashSet::from(names));
     for guard in refused {
         assert_eq!(guard.lost().try_recv(), Ok(LostReason::Expired));
-        assert!(matches!(guard.unlock(), Err(Error::Lost { .. })));
+        assert_error!(guard.unlock(), Lost);
     }
     assert_eq!(client.stats().lost, 2);
     for guard in guards {

@@ -11,10 +11,10 @@ use tracing::{Event, Metadata, Subscriber};
 
 use super::is_shut_down;
 use crate::faults::proxied_server::ProxiedServer;
-use crate::support::builder;
 use crate::support::proxy::Fault;
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
+use crate::support::{assert_matches, builder};
 
 /// Makes `call`, whose request of `script` gets no reply. The client is shut down meanwhile, in
 /// less time than the call takes. Then the connection is reset, and the shutdown completed.
@@ -31,9 +31,10 @@ fn shut_down_without_reply(
         eventually("the request", || lost.load(Ordering::SeqCst));
         let short = millis(50);
         let result = within(short + SLIP.get(), "shutdown", || client.shutdown(short));
-        assert!(
-            matches!(result, Err(Error::NotReleased { .. })),
-            "the call is not over: {result:?}"
+        assert_matches!(
+            result,
+            Err(Error::NotReleased { .. }),
+            "the call is not over"
         );
         proxied.proxy.reset_all();
         let result = calling.join().unwrap();
@@ -125,7 +126,7 @@ fn a_shutdown_waits_for_another_one_but_not_for_its_log() {
             assert_eq!(lost.recv_timeout(SOON.get()), Ok(LostReason::ShutDown));
         }
         within(SOON.get() / 2, "shutdown", || client.shutdown(SOON.get())).unwrap();
-        let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("*"));
+        let keys = server.keys();
         assert_eq!(keys, Vec::<String>::new());
         assert!(guards.iter().all(leasehold::LockGuard::is_lost));
         assert!(!first.is_finished());

@@ -5,6 +5,7 @@ mod machine;
 mod options;
 mod port;
 pub mod program;
+mod queries;
 mod reaper;
 mod server_process;
 mod time_limit;
@@ -124,6 +125,14 @@ impl Server {
     pub fn ask<T: FromRedisValue>(&self, command: &Cmd) -> T {
         let answer = command.query(&mut self.connection());
         answer.unwrap_or_else(|error| panic!("{error}\n{}", self.log()))
+    }
+
+    /// Runs one command, whose words are separated by spaces.
+    #[track_caller]
+    pub fn run(&self, command: &str) {
+        let mut words = command.split(' ');
+        let mut cmd = redis::cmd(words.next().expect("a command"));
+        self.ask::<()>(cmd.arg(words.collect::<Vec<_>>()));
     }
 
     /// From now on the server hangs: it accepts connections and bytes, and replies nothing.

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use leasehold::{Error, Lease, LockClient, LockClientBuilder};
 
-use super::{ACL, uses_everything, with_user};
+use super::{documented, uses_everything};
 use crate::support::deployment::{ClusterDeployment, Replicated, SentinelDeployment};
 use crate::support::server::Server;
 use crate::support::server::program::is_redis_7;
 use crate::support::timing::{LEASE, SOON, eventually, millis, within};
-use crate::support::{on_another_thread, refused};
+use crate::support::{assert_matches, on_another_thread, pair, refused};
 
 const IN_A_CLUSTER: [&str; 6] = [
     "+cluster|slots",
@@ -22,22 +22,22 @@ const IN_A_CLUSTER: [&str; 6] = [
 
 const OF_SENTINELS: [&str; 2] = ["-@all", "+sentinel|get-master-addr-by-name"];
 
-fn and(more: &[&'static str]) -> Vec<&'static str> {
-    [ACL, more].concat()
+fn and(more: &[&str]) -> Vec<String> {
+    let mut rules = documented();
+    rules.extend(more.iter().map(|rule| (*rule).to_owned()));
+    rules
+}
+
+/// A user of this server with these rules, instead of the one before.
+fn with_user<R: redis::ToRedisArgs>(server: &Server, rules: R) -> String {
+    server.run::<()>("ACL LOG RESET");
+    server.with_user(rules)
 }
 
 /// A user of all nodes with these rules.
-fn in_cluster(cluster: &ClusterDeployment, rules: &[&str]) -> LockClientBuilder {
-    let urls: Vec<String> = cluster
-        .nodes()
-        .iter()
-        .map(|node| {
-            node.ask::<()>(redis::cmd("ACL").arg("LOG").arg("RESET"));
-            node.ask::<i64>(redis::cmd("ACL").arg("DELUSER").arg("worker"));
-            with_user(node, rules)
-        })
-        .collect();
-    LockClient::builder_cluster(urls).watchdog_lease(LEASE.get())
+fn in_cluster(cluster: &ClusterDeployment, rules: &[String]) -> LockClientBuilder {
+    let urls = cluster.nodes().iter().map(|node| with_user(node, rules));
+    LockClient::builder_cluster(urls.collect::<Vec<_>>()).watchdog_lease(LEASE.get())
 }
 
 fn refused_by<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Vec<String> {
@@ -48,16 +48,11 @@ fn refused_by<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Vec<String> 
 fn behind_sentinels(
     deployment: &SentinelDeployment,
     of_sentinels: &[&str],
-    of_master: &[&str],
+    of_master: &[String],
 ) -> LockClientBuilder {
-    let user = |server: &Server, rules: &[&str]| {
-        server.ask::<()>(redis::cmd("ACL").arg("LOG").arg("RESET"));
-        server.ask::<i64>(redis::cmd("ACL").arg("DELUSER").arg("worker"));
-        with_user(server, rules)
-    };
-    user(deployment.master(), of_master);
+    with_user(deployment.master(), of_master);
     let sentinels = deployment.sentinels().iter();
-    let urls: Vec<String> = sentinels.map(|one| user(one, of_sentinels)).collect();
+    let urls: Vec<String> = sentinels.map(|one| with_user(one, of_sentinels)).collect();
     LockClient::builder_sentinel(urls, deployment.master_name())
         .credentials(Some("worker"), "secret")
         .watchdog_lease(LEASE.get())
@@ -74,11 +69,6 @@ fn the_words_are_those_of_the_documentation() {
     for rule in rules.chain(&OF_SENTINELS[1..2]) {
         assert!(words.contains(rule), "{rule}");
     }
-    let line = text
-        .lines()
-        .find(|line| line.starts_with("ACL SETUSER"))
-        .unwrap();
-    assert!(line.ends_with(&ACL.join(" ")));
 }
 
 /// Also while a slot moves.
@@ -140,10 +130,7 @@ fn the_rules_for_a_cluster_are_needed() {
         // Messages are optional, or are sent to all nodes.
         match *spared {
             "+cluster|slots" | "+asking" => {
-                assert!(
-                    matches!(used, Err(Error::Redis { .. })),
-                    "{spared}: {used:?}"
-                );
+                assert_matches!(used, Err(Error::Redis { .. }), "{spared}");
             }
             _ => used.unwrap_or_else(|error| panic!("{spared}: {error}")),
         }
@@ -170,9 +157,9 @@ fn the_rules_for_sentinels_are_enough() {
     assert!(sentinels.any(|sentinel| sentinel.address() == *node));
 
     // If the role of a master cannot be read, it is assumed.
-    let builder = behind_sentinels(&deployment, &OF_SENTINELS, ACL);
+    let builder = behind_sentinels(&deployment, &OF_SENTINELS, &documented());
     let lock = builder.build().unwrap().reentrant_lock("lock");
-    lock.acquire().unwrap().unlock().unwrap();
+    pair(&lock);
     assert!(!refused(deployment.master()).is_empty());
 }
 
@@ -180,14 +167,14 @@ fn the_rules_for_sentinels_are_enough() {
 #[ignore = "soak"]
 fn the_rule_for_replicas_is_enough() {
     let deployment = Replicated::start(1);
-    let url = with_user(deployment.master(), &and(&["+wait"]));
+    let url = with_user(deployment.master(), and(&["+wait"]));
     let builder = crate::support::builder(&url).min_replicas(1, SOON.get());
     let builder = builder.command_timeout(SOON.get());
     uses_everything(&builder).unwrap();
     assert_eq!(refused(deployment.master()), [""; 0]);
-    let url = with_user(deployment.master(), &["-wait"]);
+    let url = with_user(deployment.master(), "-wait");
     let lock = crate::support::builder(&url).min_replicas(1, SOON.get());
     let lock = lock.build().unwrap().reentrant_lock("lock");
     let result = on_another_thread(|| lock.try_lock(Duration::ZERO, Lease::RENEWED));
-    assert!(matches!(result, Err(Error::Redis { .. })), "{result:?}");
+    assert_matches!(result, Err(Error::Redis { .. }));
 }

@@ -27,7 +27,6 @@ const GIVEN_UP: Duration = Duration::from_secs(5);
 pub struct ClusterDeployment {
     nodes: Vec<Server>,
     ids: Vec<String>,
-    full_coverage: bool,
     _buses: Vec<Port>,
 }
 
@@ -37,27 +36,20 @@ impl ClusterDeployment {
     ///
     /// Slots without a primary are refused, and the others are served.
     pub fn start() -> Self {
-        Self::start_with(Options::default, false)
-    }
-
-    /// Starts a cluster that refuses all slots while one has no primary, which is the default of
-    /// Redis.
-    pub fn start_with_full_coverage() -> Self {
-        Self::start_with(Options::default, true)
+        Self::start_with(Options::default)
     }
 
     /// The shared cluster of this process, for tests that harm no server and move no slot.
     pub fn shared() -> Shared<Self> {
-        static SHARED: LazyLock<ClusterDeployment> = LazyLock::new(|| {
-            ClusterDeployment::start_with(|| Options::default().everlasting(), false)
-        });
+        static SHARED: LazyLock<ClusterDeployment> =
+            LazyLock::new(|| ClusterDeployment::start_with(|| Options::default().everlasting()));
         Shared::of(&SHARED)
     }
 
     /// A primary refuses everything for two seconds after its start. A replica does not, even if it
     /// is promoted. So the future primaries start as replicas and take over, and then their
     /// replicas start.
-    fn start_with(options: fn() -> Options, full_coverage: bool) -> Self {
+    fn start_with(options: fn() -> Options) -> Self {
         let ports = (0..2 * SLOTS.len()).map(|_| Port::reserve_with_bus());
         let (ports, buses): (Vec<_>, Vec<_>) = ports.unzip();
         let planned: Vec<Planned> = ports.iter().zip(&buses).map(plan).collect();
@@ -98,7 +90,6 @@ impl ClusterDeployment {
         let cluster = Self {
             nodes,
             ids: planned.into_iter().map(|node| node.id).collect(),
-            full_coverage,
             _buses: buses,
         };
         cluster.await_calm();
@@ -190,15 +181,6 @@ impl ClusterDeployment {
         })
     }
 
-    /// Waits until all nodes that are up know that the primary of a slot has failed.
-    pub fn await_lost(&self, slot: u16) {
-        eventually("the nodes to notice the failure", || {
-            let tables = self.tables().unwrap_or_default();
-            let lost = |entry: &Entry| entry.owns(slot) && entry.failed;
-            !tables.is_empty() && tables.iter().all(|table| table.iter().any(lost))
-        });
-    }
-
     /// A manual failover: the replica replaces its primary without loss. Returns the new primary;
     /// the old one is its replica when this returns.
     pub fn fail_over(&self, slot: u16) -> &Server {
@@ -242,14 +224,6 @@ impl ClusterDeployment {
                 && tables.iter().all(|table| self.is_well(table))
                 && self.nodes.iter().filter(|node| node.is_up()).all(is_ok)
         });
-        // Only now: a node that comes back would refuse all slots while it does not know the
-        // others.
-        let coverage = if self.full_coverage { "yes" } else { "no" };
-        for node in self.nodes.iter().filter(|node| node.is_up()) {
-            let mut set = redis::cmd("CONFIG");
-            set.arg("SET").arg("cluster-require-full-coverage");
-            node.ask::<()>(set.arg(coverage));
-        }
     }
 
     /// Whether every replica in a table follows its primary, and all nodes that are up are

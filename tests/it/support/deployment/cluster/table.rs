@@ -12,8 +12,6 @@ pub struct Entry {
     pub primary: Option<String>,
     /// The link of this node to that one is down.
     pub suspected: bool,
-    /// The nodes agree that it has failed.
-    pub failed: bool,
     pub slots: Vec<(u16, u16)>,
 }
 
@@ -50,7 +48,6 @@ fn parse(line: &str) -> Option<Entry> {
         port: address.rsplit(':').next()?.parse().ok()?,
         primary: (primary != "-").then(|| primary.to_owned()),
         suspected: flags.contains("fail"),
-        failed: flags.split(',').any(|flag| flag == "fail"),
         slots: slots.map(range).collect::<Option<_>>()?,
     })
 }

@@ -1,0 +1,172 @@
+//! What the kinds of locks differ in: each kind is one [`Kind`], and has a file of its own.
+//!
+//! A kind is written as the difference to [`PLAIN`](super::PLAIN), a hash of owner to hold count.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use redis::{RedisResult, Value};
+
+use super::{AcquireReply, Wish};
+use crate::base::key::{Family, LockKey};
+use crate::base::owner::OwnerId;
+use crate::script::{Call, Script};
+
+/// One kind of lock: its properties, its scripts, and the parts of their keys, arguments and
+/// replies that differ between kinds. Each grant has an owner id of its own.
+pub(crate) struct Kind {
+    /// The name of the kind, also in spans. Grants of one kind do not suit another.
+    pub(crate) name: &'static str,
+    pub(super) family: Family,
+    /// Several threads of a client hold the lock at the same time, and may share a grant. Locks of
+    /// the same id whose holds are not shared exclude them.
+    pub(crate) is_shared: bool,
+    /// A hold keeps all other owners from the lock. Otherwise several threads of a client can have
+    /// holds at the same time, and each hold has a grant of its own.
+    pub(crate) is_exclusive: bool,
+    /// One call can acquire several locks of this kind, all of them or none.
+    pub(crate) is_joinable: bool,
+    /// Each hold has a fencing token.
+    pub(crate) has_tokens: bool,
+    /// Clients that wait stand in a line (`lua/shared/line.lua`).
+    pub(crate) has_line: bool,
+
+    pub(super) to_acquire: &'static LazyLock<Script>,
+    pub(super) to_release: &'static LazyLock<Script>,
+    /// Releases a lock, but leaves it held by another owner id.
+    pub(super) to_leave: &'static LazyLock<Script>,
+    pub(super) to_renew: &'static LazyLock<Script>,
+    /// The script that reads an owner, and its argument.
+    pub(super) to_inspect: (&'static LazyLock<Script>, &'static str),
+
+    /// Completes the names of a lock, for a channel that depends on the client.
+    pub(super) names: fn(LockKey, &str) -> LockKey,
+    /// The first part of a new owner id of the client, and the rest of it.
+    pub(super) new_owner: fn(&str) -> OwnerId,
+    /// Adds the keys of one lock to a call.
+    pub(super) keys: fn(Call, &LockKey) -> Call,
+    /// The names of an owner, as they are in Redis.
+    pub(super) written: fn(&OwnerId) -> Cow<'_, [u8]>,
+    /// The channels of a lock, as the scripts that publish get them.
+    pub(super) channel: fn(&LockKey) -> Cow<'_, str>,
+    /// Adds the arguments of an acquire that follow the owner and the lease.
+    pub(super) wish: fn(Call, &[&LockKey], &OwnerId, &Wish) -> Call,
+    /// The largest hold count that a renewal writes. `None`: it writes none.
+    pub(super) largest_count: Option<u32>,
+    /// The call that follows if the requests of a client were refused, and the caller waits no
+    /// more; `None` if Redis knows of no client that waits. The last argument is the place of the
+    /// client, if the lock has a line. All waits of the client have the same place.
+    pub(crate) give_up: fn(&LockKey, &str, Option<&str>) -> Option<Call>,
+
+    /// True for a reply to an acquire that grants the locks.
+    pub(crate) grants: fn(&Value) -> bool,
+    /// The fencing tokens of a reply that grants a lock.
+    pub(super) tokens: fn(&Value) -> Range<u64>,
+    /// Decodes a reply to an acquire that grants nothing.
+    pub(super) refused: fn(&Value) -> RedisResult<AcquireReply>,
+    /// How many holds may use what a reply grants; `None` if that is not limited. The last argument
+    /// is the number of threads that waited here when Redis first refused the lock, if it did.
+    pub(crate) turns: fn(&Value, Option<usize>) -> Option<usize>,
+    /// True if no owner has what a reply refuses, so that no release can make it available.
+    pub(crate) has_no_owner: fn(&Value) -> bool,
+    /// True for a reply that refuses a lock, and after which the client listens to the channel for
+    /// releases besides its place in the line.
+    pub(crate) listens: fn(&Value) -> bool,
+}
+
+impl Kind {
+    /// The names of a lock in Redis. Its channel can depend on the client.
+    pub(crate) fn names(&self, namespace: &str, name: &str, client: &str) -> LockKey {
+        (self.names)(LockKey::of(self.family, namespace, name), client)
+    }
+
+    /// A new owner id for a grant to a client whose owner ids begin with `client`.
+    pub(crate) fn new_owner(&self, client: &str) -> OwnerId {
+        (self.new_owner)(client)
+    }
+
+    /// Acquires all of these locks for `owner`, or none, for `millis` milliseconds.
+    pub(crate) fn acquire(
+        &self,
+        keys: &[&LockKey],
+        owner: &OwnerId,
+        millis: u64,
+        wish: &Wish,
+    ) -> Call {
+        let call = Call::new(self.to_acquire).acquiring(self.grants);
+        let call = keys.iter().fold(call, |call, key| (self.keys)(call, key));
+        let call = call
+            .arg((self.written)(owner))
+            .arg(itoa::Buffer::new().format(millis));
+        // It releases nothing.
+        (self.wish)(call, keys, owner, wish).publishing_if(|_| false)
+    }
+
+    /// Decodes the reply to [`acquire`](Self::acquire).
+    pub(crate) fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply> {
+        match (self.grants)(reply) {
+            true => Ok(AcquireReply::Granted((self.tokens)(reply))),
+            false => (self.refused)(reply),
+        }
+    }
+
+    /// Releases a lock, and publishes that. `owner` may have several names.
+    pub(crate) fn release(&self, key: &LockKey, owner: &OwnerId) -> Call {
+        (self.keys)(Call::new(self.to_release), key)
+            .arg((self.written)(owner))
+            .arg(&*(self.channel)(key))
+            .publishing()
+    }
+
+    /// Releases a lock of `owner`, but leaves it held by `name` for `millis` milliseconds.
+    pub(crate) fn leave(
+        &self,
+        key: &LockKey,
+        owner: &OwnerId,
+        millis: u64,
+        name: &OwnerId,
+    ) -> Call {
+        (self.keys)(Call::new(self.to_leave), key)
+            .arg((self.written)(owner))
+            .arg(millis.to_string())
+            .arg((self.written)(name))
+            .arg(&*(self.channel)(key))
+            .publishing()
+    }
+
+    /// Prolongs the lease to `millis` milliseconds if it is shorter; with 0, only confirms that
+    /// Redis has the lock. Writes the hold count, if there is one.
+    pub(crate) fn renew(
+        &self,
+        key: &LockKey,
+        owner: &OwnerId,
+        millis: u64,
+        count: Option<u32>,
+    ) -> Call {
+        let call = Call::new(self.to_renew)
+            .key(&key.owners())
+            .arg((self.written)(owner))
+            .arg(millis.to_string());
+        match self.largest_count {
+            Some(largest) => {
+                let count = count.map(|count| count.min(largest).to_string());
+                call.arg(count.unwrap_or_default())
+            }
+            None => call,
+        }
+    }
+
+    /// Reads an owner of a lock.
+    pub(crate) fn inspect(&self, key: &LockKey) -> Call {
+        let (script, argument) = self.to_inspect;
+        Call::new(script).key(key.key()).arg(argument)
+    }
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}

@@ -1,0 +1,139 @@
+//! Behind sentinels, in a cluster, in a namespace, and with replicas.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use leasehold::{LockClient, LockClientBuilder};
+
+use super::{KINDS, Kind, SEMAPHORES};
+use crate::support::deployment::{ClusterDeployment, Replicated, SentinelDeployment};
+use crate::support::outcome::{assert_error, stay_waiting};
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, millis, within};
+use crate::support::{builder, client, traffic, unique};
+
+/// Two clients share a number and wake each other. In a cluster, on several servers.
+fn two_clients_share_a_number(builder: &LockClientBuilder) {
+    let builder = builder.clone().watchdog_lease(LEASE.get());
+    let [ours, theirs] = [(); 2].map(|()| builder.clone().build().unwrap());
+    for kind in KINDS.into_iter().cycle().take(9) {
+        let steps = kind.of(&ours, &unique("steps"));
+        let other = steps.at(&theirs);
+        steps.close(2);
+        let woken = theirs.stats().wakeups_by_message;
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| other.wait());
+            eventually("it listens", || theirs.stats().wakeups_by_message > woken);
+            if kind == Kind::Latch {
+                steps.open().unwrap();
+            }
+            stay_waiting([&waiter]);
+            steps.open().unwrap();
+            within(SOON.get() / 4, "a message", || {
+                waiter.join().unwrap().unwrap().keep();
+            });
+        });
+        assert_eq!(steps.left().unwrap(), 0, "{kind:?}");
+    }
+}
+
+#[test]
+fn behind_sentinels() {
+    let shared = SentinelDeployment::shared();
+    let urls = shared.sentinel_urls();
+    two_clients_share_a_number(&LockClient::builder_sentinel(urls, shared.master_name()));
+}
+
+#[test]
+fn in_a_cluster() {
+    let shared = ClusterDeployment::shared();
+    two_clients_share_a_number(&LockClient::builder_cluster(shared.urls()));
+}
+
+#[test]
+fn in_a_namespace_and_with_replicas() {
+    let shared = Replicated::shared();
+    let builder = builder(&shared.url()).namespace("shop");
+    two_clients_share_a_number(&builder.min_replicas(1, SOON.get()));
+}
+
+/// In a cluster, the key, its records and its channel have one slot. Redisson's channel of a latch
+/// with braces in its name is in another slot.
+#[test]
+fn a_name_with_two_slots_is_refused_in_a_cluster() {
+    let shared = ClusterDeployment::shared();
+    let client = LockClient::builder_cluster(shared.urls()).build().unwrap();
+    for kind in SEMAPHORES {
+        for name in ["a}b", "a{b", "{}x"] {
+            assert_error!(kind.of(&client, name).left(), Config, "{kind:?} {name}");
+            let result = kind.of(&client, name).wait_for(Duration::ZERO);
+            assert_error!(result, Config, "{kind:?} {name}");
+        }
+        let steps = kind.of(&client, &format!("{{order}}:{}", unique("slots")));
+        steps.open().unwrap();
+        assert!(steps.wait_for(Duration::ZERO).unwrap().is_some());
+    }
+    let latch = Kind::Latch.of(&client, "{order}:loaded");
+    assert_error!(latch.left(), Config);
+}
+
+/// The permits move with their slot while clients use and await them.
+#[test]
+fn permits_stay_exact_while_their_slot_moves() {
+    let cluster = ClusterDeployment::start();
+    let client = || LockClient::builder_cluster(cluster.urls()).build().unwrap();
+    let (clients, name) = ([client(), client()], unique("moved"));
+    let slot = cluster.slot_of(&name);
+    clients[0].semaphore(&name).add_permits(2).unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for place in [0, 1, 0, 1] {
+            let (semaphore, done) = (clients[place].semaphore(&name), &done);
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    semaphore.acquire(1).unwrap();
+                    semaphore.release(1).unwrap();
+                }
+            });
+        }
+        for _ in 0..2 {
+            let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
+            thread::sleep(millis(50));
+            migration.move_keys();
+            thread::sleep(millis(50));
+            migration.end();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(clients[0].semaphore(&name).available().unwrap(), 2);
+}
+
+/// Permits that too few replicas confirm are given back. The first of the waiting threads sends the
+/// requests of all.
+#[test]
+fn too_few_replicas_are_an_error_of_each_thread_and_no_permit_is_taken() {
+    let server = Server::start();
+    let hasty = builder(&server.url()).command_timeout(millis(300));
+    let hasty = hasty.min_replicas(1, millis(50)).build().unwrap();
+    let view = client(&server.url());
+    for kind in SEMAPHORES {
+        let steps = kind.of(&hasty, &unique("alone"));
+        let view = steps.at(&view);
+        thread::scope(|scope| {
+            let waiters = [(); 3].map(|()| scope.spawn(|| steps.wait()));
+            stay_waiting(&waiters);
+            view.add(3).unwrap();
+            for waiter in waiters {
+                let result = within(SOON.get(), "a wait", || waiter.join().unwrap());
+                assert_error!(result, TooFewReplicas, "{kind:?}");
+            }
+        });
+        eventually("all are given back", || view.left().unwrap() == 3);
+        for wait in [Duration::ZERO, A_WHILE.get()] {
+            assert_error!(steps.wait_for(wait), TooFewReplicas, "{kind:?}");
+            assert_eq!(view.left().unwrap(), 3, "{kind:?}");
+        }
+    }
+    assert!(traffic::calls(&server)["wait"] >= 3, "it was repeated");
+}

@@ -1,0 +1,244 @@
+//! A copy of a request arrives after the call has ended. It changes nothing any more.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use leasehold::Error;
+
+use super::lost_replies::Proxied;
+use super::{Kind, Steps};
+use crate::faults::proxied_server::{is_not_released, is_unavailable};
+use crate::support::outcome::assert_error;
+use crate::support::proxy::{Fault, Gate};
+use crate::support::timing::{A_WHILE, SOON, eventually, throughout, within};
+use crate::support::traffic;
+
+use Kind::{Latch, Semaphore as Permits};
+
+/// A call whose reply is a refusal or a zero, a change of another client after which the call would
+/// change the number, and the number after that change.
+type Refused = (
+    Kind,
+    &'static str,
+    i64,
+    fn(&Steps) -> bool,
+    fn(&Proxied),
+    i64,
+);
+
+const REFUSED: [Refused; 7] = [
+    (
+        Permits,
+        "take_permits",
+        0,
+        |one| !one.semaphore().try_acquire(3, SOON.get() / 10).unwrap(),
+        |test| test.view.add(4).unwrap(),
+        4,
+    ),
+    (
+        Permits,
+        "drain_permits",
+        0,
+        |one| one.semaphore().drain().unwrap() == 0,
+        |test| test.view.add(4).unwrap(),
+        4,
+    ),
+    (
+        Permits,
+        "add_permits",
+        i32::MAX as i64,
+        |one| matches!(one.semaphore().release(1), Err(Error::Config { .. })),
+        |test| test.view.semaphore().drain().map(drop).unwrap(),
+        0,
+    ),
+    (
+        Permits,
+        "set_number",
+        5,
+        |one| !one.semaphore().try_set_permits(3).unwrap(),
+        |test| test.proxied.server.run(&format!("DEL {}", test.view.name)),
+        0,
+    ),
+    // The latch had no count when the repetition arrived, and has one when the first copy arrives.
+    (
+        Latch,
+        "count_down",
+        0,
+        |one| one.latch().count_down().unwrap() == 0,
+        |test| test.view.close(3),
+        3,
+    ),
+    // The latch has a new count by then.
+    (
+        Latch,
+        "count_down",
+        1,
+        |one| one.latch().count_down().unwrap() == 0,
+        |test| test.view.close(3),
+        3,
+    ),
+    // It would close the latch again.
+    (
+        Latch,
+        "set_number",
+        1,
+        |one| !one.latch().try_set_count(3).unwrap(),
+        |test| test.view.open().unwrap(),
+        0,
+    ),
+];
+
+#[test]
+fn a_request_whose_repetition_was_refused() {
+    for (kind, script, before, call, then, expected) in REFUSED {
+        let test = Proxied::of(kind, before);
+        let gate = test.proxied.hold_back_once(script);
+        assert!(call(&test.steps), "{script} of {kind:?}");
+        then(&test);
+        assert_eq!(gate.held(), 1);
+        gate.open();
+        eventually("the late request", || gate.passed() == 1);
+        assert_eq!(test.left(), expected, "{script} of {kind:?}");
+    }
+}
+
+/// Redis refuses the next request of the same lane: without memory in its first write, without a
+/// permission in its second one.
+#[test]
+fn a_request_before_one_that_was_refused() {
+    for (refuse, permit) in [
+        ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
+        ("ACL SETUSER default -incrby", "ACL SETUSER default +incrby"),
+    ] {
+        let test = Proxied::of(Permits, 10);
+        let gate = test.proxied.hold_back_once("take_permits");
+        test.steps.semaphore().acquire(3).unwrap();
+        test.proxied.server.run(refuse);
+        assert_error!(test.steps.semaphore().release(1), Redis, "{refuse}");
+        test.proxied.server.run(permit);
+        gate.open();
+        eventually("the late request", || gate.passed() == 1);
+        assert_eq!(test.left(), 7, "{refuse}");
+    }
+}
+
+/// The first copy gets no reply, and Redis refuses the second: the call may have been executed.
+#[test]
+fn a_refused_repetition_is_no_refusal_of_the_call() {
+    for (script, before, expected) in [("count_down", 5, 4), ("set_number", 0, 0)] {
+        let test = Proxied::of(Latch, before);
+        test.proxied.server.run("CONFIG SET maxmemory 1");
+        test.proxied.fault_once(script, &Fault::SwallowRequest);
+        let result = match script {
+            "count_down" => test.steps.latch().count_down().map(drop),
+            _ => test.steps.latch().try_set_count(3).map(drop),
+        };
+        let is_expected = match script {
+            "count_down" => is_not_released(&result),
+            _ => is_unavailable(&result),
+        };
+        assert!(is_expected, "{script}: {result:?}");
+        let text = result.unwrap_err().to_string();
+        assert!(text.contains("OOM"), "{text}");
+        test.proxied.server.run("CONFIG SET maxmemory 0");
+        test.assert_becomes(expected, "it is repeated or cancelled");
+    }
+}
+
+/// The caller has given up, and the client has undone the request before it arrived.
+#[test]
+fn a_request_that_arrives_after_it_was_undone_takes_no_permits() {
+    let test = Proxied::of(Permits, 10);
+    let semaphore = test.steps.semaphore();
+    let gate = Gate::new();
+    let fault = Fault::HoldBack(gate.clone());
+    test.proxied.fault_always("take_permits", &fault);
+    let result = semaphore.try_acquire(3, Duration::ZERO);
+    assert!(is_unavailable(&result), "{result:?}");
+    eventually("a request to be held back", || gate.held() > 0);
+    test.proxied.proxy.clear_rules();
+    // The lane of the request is not used by others.
+    for _ in 0..3 {
+        semaphore.acquire(1).unwrap();
+        semaphore.release(1).unwrap();
+    }
+    throughout(A_WHILE.get(), "it is undone", || test.left() == 10);
+    let held = gate.held();
+    traffic::reset(&test.proxied.server);
+    gate.open();
+    eventually("the late requests", || gate.passed() >= held);
+    let calls = traffic::calls(&test.proxied.server);
+    let is_undone = calls.contains_key("hget") && !calls.contains_key("incrby");
+    assert!(is_undone, "{calls:?}");
+    test.assert_becomes(10, "the permits");
+}
+
+/// `WAIT` counts the replicas that have the last write of its connection. So the second copy of a
+/// request for permits writes, too.
+#[test]
+fn a_repeated_request_writes_so_that_replicas_can_confirm_it() {
+    let test = Proxied::of(Permits, 10);
+    let fault = Fault::SwallowReply;
+    test.proxied.fault_once("take_permits", &fault);
+    traffic::reset(&test.proxied.server);
+    assert!(test.steps.semaphore().try_acquire(3, SOON.get()).unwrap());
+    let calls = traffic::calls(&test.proxied.server);
+    // A busy machine repeats it more often.
+    assert!(calls["incrby"] == 1 && calls["pexpire"] >= 2, "{calls:?}");
+}
+
+/// As many records as there are requests at the same time, and only for a while.
+#[test]
+fn few_records_are_kept() {
+    let test = Proxied::of(Permits, 8);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let semaphore = test.steps.semaphore();
+                for _ in 0..50 {
+                    semaphore.acquire(1).unwrap();
+                    semaphore.release(1).unwrap();
+                }
+            });
+        }
+    });
+    let server = &test.proxied.server;
+    let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("{*:leasehold:*"));
+    // One of this client, and one of the test's own.
+    assert_eq!(keys.len(), 2, "{keys:?}");
+    for key in keys {
+        let records: u32 = server.ask(redis::cmd("HLEN").arg(&key));
+        assert!((1..=4).contains(&records), "{records}");
+        let left: i64 = server.ask(redis::cmd("PTTL").arg(&key));
+        assert!((1..=120_000).contains(&left), "{left}");
+    }
+}
+
+/// The reply of the third copy is the refusal of the second one, from before the release.
+#[test]
+fn a_release_after_a_lost_refusal_wakes_the_waiting_thread() {
+    let test = Proxied::of(Permits, 0);
+    test.view.add(0).unwrap();
+    let keys = || test.proxied.server.ask::<u32>(&redis::cmd("DBSIZE"));
+    // From now on its channel is subscribed.
+    assert!(test.steps.wait_for(A_WHILE.get()).unwrap().is_none());
+    let before = keys();
+    let copies = AtomicU32::new(0);
+    test.proxied.proxy.on_request(move |request| {
+        match request.runs("take_permits") && copies.fetch_add(1, Ordering::SeqCst) < 2 {
+            true => Fault::SwallowReply,
+            false => Fault::Pass,
+        }
+    });
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| test.steps.wait_for(SOON.get()));
+        // The record of the second copy.
+        eventually("a recorded refusal", || keys() == before + 1);
+        test.view.open().unwrap();
+        within(SOON.get() / 10, "a permit", || {
+            assert!(waiter.join().unwrap().unwrap().is_some());
+        });
+    });
+    assert_eq!(test.left(), 0);
+}

@@ -1,0 +1,159 @@
+//! Threads of one client that wait for the same permits.
+
+use std::thread;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::{Kind, SEMAPHORES, Steps};
+use crate::support::process::Task;
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, SOON, eventually, millis, throughout};
+use crate::support::traffic::Monitor;
+use crate::support::{builder, client, unique};
+
+/// Only the first of them sends a request when a message arrives, and they send nothing meanwhile.
+#[test]
+fn waiting_threads_get_permits_in_the_order_in_which_they_came() {
+    const WAITING: usize = 12;
+    let server = Server::start();
+    for kind in SEMAPHORES {
+        let patient = builder(&server.url()).watchdog_lease(SOON.get() * 6);
+        let theirs = patient.build().unwrap();
+        let steps = kind.of(&client(&server.url()), &unique("order"));
+        let waiting = steps.at(&theirs);
+        let order = Mutex::new(Vec::new());
+        let mut monitor = Monitor::of(&server);
+        thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for number in 0..WAITING {
+                let (waiting, order) = (&waiting, &order);
+                let (sender, task) = crossbeam_channel::bounded(1);
+                threads.push(scope.spawn(move || {
+                    sender.send(Task::current()).unwrap();
+                    // With a limit, so that no failed test hangs.
+                    let permit = waiting.wait_for(SOON.get() * 2).unwrap();
+                    order.lock().push(number);
+                    permit.expect("a permit").keep();
+                }));
+                let task = task.recv().unwrap();
+                eventually("it waits", || task.is_asleep());
+                // The first sleeps also while it waits for its replies.
+                throughout(millis(20), "it waits", || !threads[number].is_finished());
+            }
+            monitor.commands();
+            throughout(millis(1500), "all wait", || {
+                threads.iter().all(|one| !one.is_finished())
+            });
+            let idle = monitor.commands_but_pings();
+            assert_eq!(idle, [""; 0], "while they wait");
+            for released in 1..=WAITING - 4 {
+                steps.open().unwrap();
+                eventually("one permit is taken", || order.lock().len() == released);
+            }
+            // One message serves several threads.
+            steps.add(5).unwrap();
+        });
+        let mut order = order.into_inner();
+        order[WAITING - 4..].sort_unstable();
+        assert_eq!(order, (0..WAITING).collect::<Vec<_>>(), "{kind:?}");
+        assert_eq!(steps.left().unwrap(), 1, "{kind:?}");
+        let commands = monitor.commands();
+        let sent = commands.iter().filter(|one| one.starts_with("EVAL"));
+        // For each permit: its release, its acquire, and the request of the next thread.
+        let sent = sent.count();
+        assert!(sent <= 3 * WAITING + 4, "{kind:?}: {sent} requests");
+        assert_eq!(theirs.stats().wakeups_by_timeout, 0, "{kind:?}");
+    }
+}
+
+/// The request of such a call may succeed while other threads of its client wait.
+#[test]
+fn a_call_that_does_not_wait_asks_redis_although_other_threads_wait() {
+    let server = Server::start();
+    let client = builder(&server.url()).watchdog_lease(SOON.get() * 6);
+    let client = client.build().unwrap();
+    let steps = Kind::Leased.of(&client, &unique("pass"));
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| steps.wait().unwrap());
+        eventually("it listens", || client.stats().wakeups_by_message > 0);
+        let now = || steps.wait_for(Duration::ZERO).unwrap();
+        let mut monitor = Monitor::of(&server);
+        assert!(now().is_none());
+        assert!(monitor.commands().contains(&"EVALSHA".to_owned()));
+        // A permit without a message: only a request notices it.
+        steps.open_silently(&server);
+        drop(now().expect("it is available"));
+        drop(waiting.join().unwrap());
+    });
+    assert_eq!(steps.left().unwrap(), 1);
+}
+
+fn semaphore(server: &Server, permits: i32) -> Steps {
+    let steps = Kind::Semaphore.of(&client(&server.url()), &unique("local"));
+    steps.add(permits).unwrap();
+    steps
+}
+
+/// One of them sends a request for those that came while others were under way.
+#[test]
+fn many_threads_send_fewer_requests_than_they_make_calls() {
+    const THREADS: usize = 48;
+    const PAIRS: usize = 20;
+    let server = Server::start();
+    let steps = semaphore(&server, 48);
+    let semaphore = steps.semaphore();
+    let mut monitor = Monitor::of(&server);
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..PAIRS {
+                    semaphore.acquire(1).unwrap();
+                    semaphore.release(1).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(semaphore.available().unwrap(), 48);
+    let commands = monitor.commands();
+    let sent = commands.iter().filter(|one| one.starts_with("EVAL"));
+    let (sent, calls) = (sent.count(), 2 * THREADS * PAIRS);
+    assert!(sent < calls / 2, "{sent} requests for {calls} calls");
+}
+
+/// A thread that wants many permits is not passed by threads that want fewer. When it gives up, the
+/// next one tries.
+#[test]
+fn a_thread_that_wants_many_permits_is_not_passed_by_others() {
+    let server = Server::start();
+    let steps = semaphore(&server, 3);
+    let listens = || steps.client.stats().wakeups_by_message > 0;
+    let semaphore = steps.semaphore();
+    let now = |permits| semaphore.try_acquire(permits, Duration::ZERO);
+    thread::scope(|scope| {
+        let many = scope.spawn(|| semaphore.acquire(5));
+        eventually("it waits", listens);
+        // A wait of zero takes permits only if enough are left for it.
+        assert!(!now(1).unwrap());
+        assert!(!semaphore.try_acquire(1, A_WHILE.get()).unwrap());
+        let few = scope.spawn(|| semaphore.acquire(1));
+        throughout(A_WHILE.get(), "both wait", || {
+            !many.is_finished() && !few.is_finished()
+        });
+        semaphore.release(2).unwrap();
+        many.join().unwrap().unwrap();
+        throughout(A_WHILE.get(), "the other waits", || !few.is_finished());
+        semaphore.release(5).unwrap();
+        few.join().unwrap().unwrap();
+    });
+    assert!(now(3).unwrap() && semaphore.available().unwrap() == 1);
+    let steps = self::semaphore(&server, 1);
+    let semaphore = steps.semaphore();
+    thread::scope(|scope| {
+        let many = scope.spawn(|| semaphore.try_acquire(2, A_WHILE.get() * 3));
+        eventually("it waits", || steps.client.stats().wakeups_by_message > 0);
+        let few = scope.spawn(|| semaphore.try_acquire(1, SOON.get()));
+        assert!(!many.join().unwrap().unwrap());
+        assert!(few.join().unwrap().unwrap());
+    });
+}

@@ -1,0 +1,358 @@
+//! What semaphores, semaphores with leased permits, and latches have in common: threads wait for a
+//! number in Redis. Permits or count-downs are *steps* here.
+
+mod combined;
+mod deployments;
+mod faults;
+mod hangs;
+mod late_copies;
+mod local;
+mod lost_replies;
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{
+    CountDownLatch, Interrupt, Lease, LeasedSemaphore, LockClient, PermitGuard, Result, Semaphore,
+};
+
+use crate::support::outcome::{assert_error, stay_waiting};
+use crate::support::server::Server;
+use crate::support::timing::{A_WHILE, SLIP, SOON, within};
+use crate::support::{client, unique};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    Semaphore,
+    Leased,
+    Latch,
+}
+
+pub const KINDS: [Kind; 3] = [Kind::Semaphore, Kind::Leased, Kind::Latch];
+pub const SEMAPHORES: [Kind; 2] = [Kind::Semaphore, Kind::Leased];
+
+/// A permit that was taken. Dropping it releases it only if it has a lease.
+#[derive(Debug)]
+pub struct Permit(Option<PermitGuard>);
+
+impl Permit {
+    /// Leaves the permit taken.
+    pub fn keep(self) {
+        std::mem::forget(self.0);
+    }
+}
+
+/// One of these, of one client.
+pub struct Steps {
+    pub kind: Kind,
+    pub client: LockClient,
+    pub name: String,
+}
+
+impl Kind {
+    pub fn of(self, client: &LockClient, name: &str) -> Steps {
+        Steps {
+            kind: self,
+            client: client.clone(),
+            name: name.to_owned(),
+        }
+    }
+}
+
+impl Steps {
+    /// The same for another client.
+    pub fn at(&self, client: &LockClient) -> Self {
+        self.kind.of(client, &self.name)
+    }
+
+    pub fn semaphore(&self) -> Semaphore {
+        self.client.semaphore(&self.name)
+    }
+
+    pub fn leased(&self) -> LeasedSemaphore {
+        self.client.leased_semaphore(&self.name)
+    }
+
+    pub fn latch(&self) -> CountDownLatch {
+        self.client.count_down_latch(&self.name)
+    }
+
+    /// Makes threads wait until there are this many steps. A new semaphore needs no preparation.
+    pub fn close(&self, steps: u64) {
+        if self.kind == Kind::Latch {
+            assert!(self.latch().try_set_count(steps).unwrap());
+        }
+    }
+
+    /// A step, for which threads wait.
+    pub fn open(&self) -> Result<()> {
+        match self.kind {
+            Kind::Latch => self.latch().count_down().map(drop),
+            _ => self.add(1),
+        }
+    }
+
+    /// Adds permits, which may be the first.
+    pub fn add(&self, permits: i32) -> Result<()> {
+        match self.kind {
+            Kind::Semaphore => self.semaphore().add_permits(permits),
+            Kind::Leased => self.leased().add_permits(permits),
+            Kind::Latch => panic!("it has no permits"),
+        }
+    }
+
+    /// A step of another program, which publishes nothing.
+    pub fn open_silently(&self, server: &Server) {
+        match self.kind {
+            Kind::Latch => server.run(&format!("DEL {}", self.name)),
+            _ => server.run(&format!("INCRBY {} 1", self.name)),
+        }
+    }
+
+    /// Waits without a limit, except for that of the library.
+    pub fn wait(&self) -> Result<Permit> {
+        match self.kind {
+            Kind::Semaphore => self.semaphore().acquire(1).map(none),
+            Kind::Leased => self.leased().acquire().map(Some).map(Permit),
+            Kind::Latch => self.latch().wait().map(none),
+        }
+    }
+
+    pub fn wait_for(&self, time: Duration) -> Result<Option<Permit>> {
+        let is_taken = match self.kind {
+            Kind::Semaphore => self.semaphore().try_acquire(1, time)?,
+            Kind::Leased => {
+                let guard = self.leased().try_acquire(time, Lease::RENEWED)?;
+                return Ok(guard.map(|guard| Permit(Some(guard))));
+            }
+            Kind::Latch => self.latch().wait_for(time)?,
+        };
+        Ok(is_taken.then_some(Permit(None)))
+    }
+
+    /// Waits until the interrupt is raised, at most for `limit` if there is one.
+    pub fn wait_interruptibly(&self, limit: Option<Duration>, end: &Interrupt) -> Result<()> {
+        let (semaphore, leased, latch) = (self.semaphore(), self.leased(), self.latch());
+        let lease = Lease::RENEWED;
+        let Some(limit) = limit else {
+            return match self.kind {
+                Kind::Semaphore => semaphore.acquire_interruptibly(1, end),
+                Kind::Leased => leased.acquire_interruptibly(lease, end).map(drop),
+                Kind::Latch => latch.wait_interruptibly(end),
+            };
+        };
+        match self.kind {
+            Kind::Semaphore => {
+                let taken = semaphore.try_acquire_interruptibly(1, limit, end);
+                taken.map(drop)
+            }
+            Kind::Leased => {
+                let guard = leased.try_acquire_interruptibly(limit, lease, end);
+                guard.map(drop)
+            }
+            Kind::Latch => latch.wait_for_interruptibly(limit, end).map(drop),
+        }
+    }
+
+    pub fn give_back(&self, permit: Permit) -> Result<()> {
+        match (permit.0, self.kind) {
+            (Some(guard), _) => guard.release(),
+            (None, Kind::Semaphore) => self.semaphore().release(1),
+            (None, _) => Ok(()),
+        }
+    }
+
+    /// The number of free permits, or the count.
+    pub fn left(&self) -> Result<i64> {
+        match self.kind {
+            Kind::Semaphore => self.semaphore().available().map(i64::from),
+            Kind::Leased => self.leased().available(),
+            Kind::Latch => self.latch().count().map(|count| count as i64),
+        }
+    }
+}
+
+fn none(_: ()) -> Permit {
+    Permit(None)
+}
+
+#[test]
+fn a_wait_ends_in_time_and_by_an_interrupt_and_the_next_thread_goes_on() {
+    let server = Server::start();
+    let client = client(&server.url());
+    for kind in KINDS {
+        let steps = kind.of(&client, &unique("steps"));
+        steps.close(1);
+        for wait in [Duration::ZERO, A_WHILE.get()] {
+            let start = Instant::now();
+            assert!(steps.wait_for(wait).unwrap().is_none(), "{kind:?}");
+            let took = start.elapsed();
+            assert!(
+                took >= wait && took < wait + SLIP.get(),
+                "{kind:?}: {took:?}"
+            );
+        }
+        let interrupt = Interrupt::new();
+        thread::scope(|scope| {
+            let interrupted = [None, Some(SOON.get() * 6)].map(|limit| {
+                let (steps, interrupt) = (&steps, &interrupt);
+                scope.spawn(move || steps.wait_interruptibly(limit, interrupt))
+            });
+            stay_waiting(&interrupted);
+            let next = scope.spawn(|| steps.wait().unwrap());
+            stay_waiting([&next]);
+            interrupt.interrupt();
+            within(SLIP.get(), "the interrupt", || {
+                for thread in interrupted {
+                    assert_error!(thread.join().unwrap(), Interrupted, "{kind:?}");
+                }
+            });
+            steps.open().unwrap();
+            steps.give_back(next.join().unwrap()).unwrap();
+        });
+        // Raised before, although there is a step.
+        for limit in [None, Some(SOON.get())] {
+            let result = steps.wait_interruptibly(limit, &interrupt);
+            assert_error!(result, Interrupted, "{kind:?}");
+            steps.wait_interruptibly(limit, &Interrupt::new()).unwrap();
+            if kind == Kind::Semaphore {
+                steps.open().unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn handles_show_their_names_and_refuse_bad_ones() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let (semaphore, leased) = (client.semaphore("slots"), client.leased_semaphore("slots"));
+    let latch = client.count_down_latch("slots");
+    for (shown, kind) in [
+        (format!("{semaphore:?}"), "Semaphore"),
+        (format!("{leased:?}"), "LeasedSemaphore"),
+        (format!("{latch:?}"), "CountDownLatch"),
+    ] {
+        assert!(shown.starts_with(kind), "{shown}");
+        assert!(shown.contains("name: \"slots\""), "{shown}");
+        assert!(shown.contains(&server.address()), "{shown}");
+    }
+    leased.add_permits(1).unwrap();
+    let guard = leased.acquire().unwrap();
+    let shown = format!("{guard:?}");
+    assert!(
+        shown.contains("Held") && shown.contains(guard.id()),
+        "{shown}"
+    );
+    for kind in KINDS {
+        for name in [String::new(), "x".repeat(513)] {
+            let steps = kind.of(&client, &name);
+            assert_error!(steps.left(), Config, "{kind:?}");
+            assert_error!(steps.wait_for(Duration::ZERO), Config, "{kind:?}");
+        }
+    }
+}
+
+/// Two clients, and several threads of each. All permits are used, and none is lost.
+#[test]
+fn never_more_permits_are_taken_than_there_are() {
+    const PERMITS: i64 = 3;
+    let server = Server::start();
+    let clients = [(); 3].map(|()| client(&server.url()));
+    for kind in SEMAPHORES {
+        let steps = kind.of(&clients[0], &unique("steps"));
+        steps.add(3).unwrap();
+        let most = most_at_work(&steps, &clients, 12, 30, SOON.get());
+        assert_eq!(most, PERMITS, "{kind:?}");
+        assert_eq!(steps.left().unwrap(), PERMITS, "{kind:?}");
+    }
+}
+
+/// Threads that take permits and give them back. Returns how many had one at the same time.
+fn most_at_work(
+    steps: &Steps,
+    clients: &[LockClient],
+    threads: usize,
+    turns: usize,
+    wait: Duration,
+) -> i64 {
+    let (at_work, most) = (AtomicI64::new(0), AtomicI64::new(0));
+    thread::scope(|scope| {
+        for client in clients.iter().cycle().take(threads) {
+            let (steps, at_work, most) = (steps.at(client), &at_work, &most);
+            scope.spawn(move || {
+                for turn in 0..turns {
+                    // Every third call does not wait.
+                    let wait = if turn % 3 == 1 { Duration::ZERO } else { wait };
+                    let Ok(Some(permit)) = steps.wait_for(wait) else {
+                        continue;
+                    };
+                    let now = at_work.fetch_add(1, Ordering::SeqCst) + 1;
+                    let guard = permit.0.as_ref();
+                    if guard.is_none_or(|guard| guard.check().is_ok()) {
+                        most.fetch_max(now, Ordering::SeqCst);
+                    }
+                    thread::yield_now();
+                    at_work.fetch_sub(1, Ordering::SeqCst);
+                    // Whether this failed is unknown to the caller, but not to Redis.
+                    let _ = steps.give_back(permit);
+                }
+            });
+        }
+    });
+    most.into_inner()
+}
+
+#[test]
+fn a_key_of_another_type_is_reported_by_each_call_and_stays() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let (semaphore, leased) = (client.semaphore("key"), client.leased_semaphore("key"));
+    let latch = client.count_down_latch("key");
+    let leases = "{key}:timeout";
+    for (writes, key, found) in [
+        ("HSET key field 1", "key", "a hash"),
+        ("RPUSH key 1", "key", "a list"),
+        ("SET key text", "key", "not a number"),
+        ("SET key 1.5", "key", "not a number"),
+        ("SET key 3;LPUSH {key}:timeout 1", leases, "a list"),
+    ] {
+        server.run("FLUSHALL");
+        writes.split(';').for_each(|command| server.run(command));
+        let dump = |key: &str| -> Option<Vec<u8>> { server.ask(redis::cmd("DUMP").arg(key)) };
+        let before = (dump("key"), dump(leases));
+        let mut results = vec![
+            leased.try_acquire_now().map(drop),
+            leased.acquire().map(drop),
+            leased.permits().map(drop),
+            leased.set_permits(9),
+        ];
+        if key == "key" {
+            results.extend([
+                latch.try_set_count(1).map(drop),
+                latch.count_down().map(drop),
+                latch.count().map(drop),
+                latch.wait(),
+                semaphore.try_set_permits(1).map(drop),
+                semaphore.acquire(1),
+                semaphore.release(1),
+                semaphore.add_permits(-1),
+                semaphore.drain().map(drop),
+                semaphore.available().map(drop),
+            ]);
+        }
+        for result in results {
+            assert_error!(result, WrongType, "{writes}");
+            let text = result.unwrap_err().to_string();
+            assert!(text.contains(found) && text.contains(key), "{text}");
+            assert!(
+                !text.contains("lock \"") && !text.contains("delete"),
+                "{text}"
+            );
+        }
+        assert_eq!((dump("key"), dump(leases)), before, "{writes}");
+    }
+    server.run("SET key 9007199254740992");
+    assert_error!(semaphore.release(1), WrongType);
+}

@@ -1,0 +1,111 @@
+//! Semaphores: permits without an owner. `permits` has what they share with other kinds.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold::{Interrupt, Result, Semaphore};
+
+use crate::support::outcome::{assert_error, stay_waiting};
+use crate::support::server::Server;
+use crate::support::timing::{Millis, SOON, eventually};
+use crate::support::{client, unique};
+
+/// The longest time from a release until a waiting thread has the permit.
+const WAKE_UP: Millis = Millis(500);
+
+fn now(semaphore: &Semaphore, permits: u32) -> bool {
+    semaphore.try_acquire(permits, Duration::ZERO).unwrap()
+}
+
+#[test]
+fn permits_are_taken_returned_added_and_removed() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let semaphore = client.semaphore("slots");
+    let available = || semaphore.available().unwrap();
+    assert_eq!((semaphore.name(), available()), ("slots", 0));
+    assert!(!now(&semaphore, 1), "a semaphore without permits");
+    assert!(semaphore.try_set_permits(3).unwrap());
+    assert!(!semaphore.try_set_permits(7).unwrap());
+    semaphore.acquire(2).unwrap();
+    assert!(!now(&semaphore, 2) && now(&semaphore, 1) && !now(&semaphore, 1));
+    semaphore.release(3).unwrap();
+    assert_eq!(available(), 3);
+    // A release without an acquire adds a permit.
+    semaphore.release(1).unwrap();
+    assert_eq!(semaphore.drain().unwrap(), 4);
+    assert_eq!((semaphore.drain().unwrap(), available()), (0, 0));
+    // It exists without free permits.
+    assert!(!semaphore.try_set_permits(1).unwrap());
+    semaphore.add_permits(5).unwrap();
+    semaphore.add_permits(-7).unwrap();
+    assert_eq!(available(), -2);
+    semaphore.release(2).unwrap();
+    assert!(!now(&semaphore, 1));
+    semaphore.add_permits(-1).unwrap();
+    assert_eq!((semaphore.drain().unwrap(), available()), (-1, 0));
+}
+
+#[test]
+fn zero_permits_are_always_there_and_too_many_are_refused() {
+    let server = Server::start();
+    let semaphore = client(&server.url()).semaphore("slots");
+    semaphore.add_permits(1).unwrap();
+    semaphore.acquire(0).unwrap();
+    semaphore.release(0).unwrap();
+    semaphore.add_permits(0).unwrap();
+    let none = semaphore.try_acquire_interruptibly(0, SOON.get(), &Interrupt::new());
+    assert!(none.unwrap());
+    let max = u32::try_from(i32::MAX).unwrap();
+    for refused in [
+        semaphore.acquire(max + 1),
+        semaphore.release(u32::MAX),
+        semaphore.try_set_permits(max + 1).map(drop),
+        semaphore.release(max),
+        semaphore.add_permits(i32::MAX),
+    ] {
+        assert_error!(refused, Config);
+    }
+    assert_eq!(semaphore.available().unwrap(), 1);
+    semaphore.add_permits(i32::MAX - 1).unwrap();
+    assert_eq!(semaphore.available().unwrap(), i32::MAX);
+    semaphore.drain().unwrap();
+    semaphore.add_permits(i32::MIN).unwrap();
+    assert_error!(semaphore.add_permits(-1), Config);
+    assert_eq!(semaphore.available().unwrap(), i32::MIN);
+}
+
+/// A release, an addition and the first permits.
+#[test]
+fn every_change_that_frees_permits_wakes_waiting_threads_at_once() {
+    let server = Server::start();
+    let (ours, theirs) = (client(&server.url()), client(&server.url()));
+    type Change = fn(&Semaphore) -> Result<()>;
+    let changes: [(u32, Change); 4] = [
+        (1, |semaphore| semaphore.release(1)),
+        (1, |semaphore| semaphore.add_permits(1)),
+        (3, |semaphore| semaphore.release(1)),
+        (2, |semaphore| semaphore.try_set_permits(2).map(drop)),
+    ];
+    for (wanted, change) in changes {
+        let semaphore = ours.semaphore(&unique("permits"));
+        let waiting = theirs.semaphore(semaphore.name());
+        let woken = theirs.stats().wakeups_by_message;
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                waiting.acquire(wanted).unwrap();
+                Instant::now()
+            });
+            eventually("it listens", || theirs.stats().wakeups_by_message > woken);
+            if wanted == 3 {
+                semaphore.release(2).unwrap();
+            }
+            stay_waiting([&waiter]);
+            let changed = Instant::now();
+            change(&semaphore).unwrap();
+            let took = waiter.join().unwrap().duration_since(changed);
+            assert!(took < WAKE_UP.get(), "{took:?}");
+        });
+        assert_eq!(semaphore.available().unwrap(), 0);
+    }
+}
