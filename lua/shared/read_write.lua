@@ -1,6 +1,7 @@
 -- Functions of the scripts of the read-write lock. The lock is a hash: the field `mode` is read or
 -- write, each reader has a field with its hold count, and the field of the writer ends in `:write`.
 
+-- require "kinds"
 -- require "wrong_type"
 -- require "tagged"
 -- require "timeout_key"

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-/// A point in time, in nanoseconds of this [clock](self). A sum that overflows is [`NEVER`].
+/// A point in time, in nanoseconds of this clock. A sum that overflows is [`NEVER`].
 ///
 /// [`NEVER`]: Self::NEVER
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

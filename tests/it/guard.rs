@@ -91,13 +91,11 @@ fn a_lock_that_another_client_has_is_reported() {
         let guard = acquire(&*lock);
         for server in &servers[..2] {
             server.delete(NAME);
-            server.run::<()>(&format!("HSET {NAME} {OTHER_OWNER} 1"));
+            server.run(&format!("HSET {NAME} {OTHER_OWNER} 1"));
         }
         assert!(is_lost(guard.confirm(), LostReason::Taken), "{lock:?}");
         drop(guard);
-        servers
-            .iter()
-            .for_each(|server| server.run::<()>("FLUSHALL"));
+        servers.iter().for_each(|server| server.run("FLUSHALL"));
     }
 }
 

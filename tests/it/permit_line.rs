@@ -254,10 +254,10 @@ fn a_client_that_needs_several_permits_is_not_overtaken_by_those_behind_it() {
 /// A client listens for all in the line. It does not ask itself whether it is still there.
 #[test]
 fn a_client_that_listens_does_not_wake_itself() {
-    for kind in KINDS {
+    for kind in SEMAPHORES {
         let line = Line::new();
         let ours = client(&line.server.url());
-        kind.add(&ours, &line.name, 0);
+        kind.of(&ours, &line.name).add(0).unwrap();
         thread::scope(|scope| {
             line.wait(scope, kind, 1);
             let mut places = redis::cmd("ZRANGEBYSCORE");
@@ -277,7 +277,7 @@ fn a_client_that_listens_does_not_wake_itself() {
             let message = called.get_message();
             assert!(message.is_err(), "{kind:?}: {message:?}");
             drop(called);
-            kind.add(&ours, &line.name, 1);
+            kind.of(&ours, &line.name).add(1).unwrap();
             line.next();
         });
     }
@@ -293,21 +293,14 @@ fn a_wait_that_ends_without_a_reply_leaves_no_client_that_listens() {
         let proxied = ProxiedServer::new();
         let name = unique("silent");
         let waiter = proxied.builder(SLIP.get()).build().unwrap();
-        kind.add(&proxied.rival(), &name, 0);
+        kind.of(&proxied.rival(), &name).add(0).unwrap();
         let in_line = || -> u32 {
             let mut members = redis::cmd("ZCARD");
             let line = format!("leasehold_line:{{{name}}}");
             proxied.server.ask(members.arg(line))
         };
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| match kind {
-                Kind::Semaphore => waiter.semaphore(&name).try_acquire(1, SLIP.get() * 2),
-                Kind::Leased => {
-                    let semaphore = waiter.leased_semaphore(&name);
-                    let permit = semaphore.try_acquire(SLIP.get() * 2, Lease::RENEWED);
-                    permit.map(|permit| permit.is_some())
-                }
-            });
+            let waiting = scope.spawn(|| kind.of(&waiter, &name).wait_for(SLIP.get() * 2));
             eventually("a place, and a client that listens", || in_line() == 2);
             proxied.fault_always(script, &Fault::SwallowRequest);
             is_unavailable(&waiting.join().unwrap());
@@ -322,12 +315,12 @@ fn a_semaphore_whose_permits_are_reserved_is_not_said_to_have_none() {
     logs::keep();
     let line = Line::new();
     let ours = client(&line.server.url());
-    Kind::Leased.add(&ours, &line.name, 0);
+    Kind::Leased.of(&ours, &line.name).add(0).unwrap();
     let mut called = line.server.connection();
     let mut called = called.as_pubsub();
     called.subscribe("called").unwrap();
     line.add_place("called");
-    Kind::Leased.add(&ours, &line.name, 1);
+    Kind::Leased.of(&ours, &line.name).add(1).unwrap();
     called.get_message().unwrap();
     thread::scope(|scope| {
         line.wait(scope, Kind::Leased, 1);

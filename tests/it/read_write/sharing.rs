@@ -35,7 +35,7 @@ fn readers_that_wait_for_a_writer_send_one_command_together() {
         let mut monitor = Monitor::of(&server);
         writing.unlock().unwrap();
         all_read.wait();
-        let fields: Vec<String> = server.run("HKEYS lock");
+        let fields: Vec<String> = server.query("HKEYS lock");
         assert_eq!(fields.len(), 2, "the mode and one reader: {fields:?}");
         let commands = monitor.commands();
         let scripts = commands.iter().filter(|name| *name == "EVALSHA").count();

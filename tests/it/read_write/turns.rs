@@ -255,7 +255,7 @@ fn a_reader_lets_those_pass_that_listen_although_other_readers_are_left() {
 #[test]
 fn the_first_writer_listens_to_a_reader_of_redisson_beside_one_that_has_left() {
     let (server, ours, theirs) = two_clients();
-    let long = Lease::fixed(SOON.get() * 6);
+    let long = long();
     let (write, hold) = (
         theirs.write(),
         format!("{{lock}}:{}:rwlock_timeout:1", line::JAVA),
@@ -271,7 +271,7 @@ fn the_first_writer_listens_to_a_reader_of_redisson_beside_one_that_has_left() {
         let soon = millis(100);
         reading.unlock_after(soon).unwrap();
         let channel = "redisson_rwlock:{lock}";
-        eventually("it to listen", || line::subscribers(&server, channel) == 1);
+        eventually("it to listen", || server.subscribers(channel) == 1);
         thread::sleep(soon);
         let mut unlock = redis::pipe();
         unlock.del("lock").del(&hold).publish(channel, "0");

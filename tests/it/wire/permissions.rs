@@ -167,7 +167,7 @@ fn every_rule_of_the_acl_line_is_needed() {
             "ACL LOG RESET",
             "ACL DELUSER worker",
         ] {
-            server.run::<redis::Value>(reset);
+            server.query::<redis::Value>(reset);
         }
         let url = server.with_user(all_but(&spared));
         let quick = builder(&url).build().unwrap();

@@ -130,9 +130,7 @@ impl Server {
     /// Runs one command, whose words are separated by spaces.
     #[track_caller]
     pub fn run(&self, command: &str) {
-        let mut words = command.split(' ');
-        let mut cmd = redis::cmd(words.next().expect("a command"));
-        self.ask::<()>(cmd.arg(words.collect::<Vec<_>>()));
+        self.query::<()>(command);
     }
 
     /// From now on the server hangs: it accepts connections and bytes, and replies nothing.

@@ -7,7 +7,7 @@ use super::Server;
 impl Server {
     /// Runs a command whose words have no spaces.
     #[track_caller]
-    pub fn run<T: FromRedisValue>(&self, command: &str) -> T {
+    pub fn query<T: FromRedisValue>(&self, command: &str) -> T {
         let mut words = command.split(' ');
         let mut request = redis::cmd(words.next().expect("a name"));
         request.arg(words.collect::<Vec<_>>());
@@ -16,14 +16,14 @@ impl Server {
 
     /// All keys, sorted.
     pub fn keys(&self) -> Vec<String> {
-        let mut keys: Vec<String> = self.run("KEYS *");
+        let mut keys: Vec<String> = self.query("KEYS *");
         keys.sort_unstable();
         keys
     }
 
     /// The number of keys.
     pub fn size(&self) -> usize {
-        self.run("DBSIZE")
+        self.query("DBSIZE")
     }
 
     pub fn has(&self, key: &str) -> bool {
@@ -55,11 +55,11 @@ impl Server {
 
     /// Cuts all connections of this type except the test's own.
     pub fn cut(&self, kind: &str) {
-        self.run::<()>(&format!("CLIENT KILL TYPE {kind} SKIPME yes"));
+        self.run(&format!("CLIENT KILL TYPE {kind} SKIPME yes"));
     }
 
     /// Without memory, Redis refuses commands that write.
     pub fn limit_memory(&self, bytes: u32) {
-        self.run::<()>(&format!("CONFIG SET maxmemory {bytes}"));
+        self.run(&format!("CONFIG SET maxmemory {bytes}"));
     }
 }

@@ -30,7 +30,7 @@ fn and(more: &[&str]) -> Vec<String> {
 
 /// A user of this server with these rules, instead of the one before.
 fn with_user<R: redis::ToRedisArgs>(server: &Server, rules: R) -> String {
-    server.run::<()>("ACL LOG RESET");
+    server.run("ACL LOG RESET");
     server.with_user(rules)
 }
 
