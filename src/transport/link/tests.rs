@@ -280,6 +280,27 @@ fn a_reply_without_a_request_ends_the_link() {
     peer.finish();
 }
 
+/// A thread has chosen the link, and another one reads before it sends.
+#[test]
+fn a_refused_connection_breaks_as_a_closed_one() {
+    let peer = Peer::new();
+    peer.link.choose(1);
+    let refusal = b"-ERR max number of clients reached\r\n";
+    peer.does([Step::Write(refusal), Step::Close]);
+    let end = soon();
+    while peer.link.state.lock().end.is_none() {
+        assert!(!end.is_past());
+        peer.link.read_if_unread();
+    }
+    let send = |out: &mut Outgoing<'_>| out.commands(1, b"x\n");
+    let mut sent = peer.link.send(1, Moment::now(), send);
+    match sent.outcomes().pop().flatten() {
+        Some(Outcome::Broken(error)) => assert!(error.is_connection_dropped(), "{error:?}"),
+        other => panic!("{other:?}"),
+    }
+    peer.finish();
+}
+
 #[test]
 fn a_link_without_replies_ends_a_wait_and_progress_prolongs_it() {
     let peer = Peer::new();
