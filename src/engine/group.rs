@@ -142,6 +142,7 @@ fn grant_replies(
 fn is_done(reply: &Value) -> bool {
     match reply {
         Value::Array(replies) => replies.iter().all(is_done),
-        reply => matches!(reply, Value::Int(1..)),
+        // Less than -1: readers of the lock are left.
+        reply => matches!(reply, Value::Int(1.. | ..=-2)),
     }
 }

@@ -173,7 +173,7 @@ impl Yields {
         let listeners = listeners.unwrap_or(history.listeners);
         history.listeners = listeners;
         history.is_contended = is_called || listeners > 0 && history.unused == 0;
-        history.pause = None;
+        (history.pause, history.is_pausing) = (None, false);
         if listeners == 0 {
             return;
         }

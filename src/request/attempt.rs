@@ -36,6 +36,9 @@ pub(super) struct Attempt<'r, 'q> {
     pub(super) purpose: Purpose,
     pub(super) began: Moment,
     pub(super) until: Moment,
+    /// A server is unresponsive if it does not reply, or accepts no connection, in the time of this
+    /// attempt.
+    pub(super) blames: bool,
     /// The call of a further copy of the request at this place, if it is another call.
     next_call: &'r mut dyn FnMut(usize) -> Option<Call>,
 }
@@ -54,6 +57,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
             purpose,
             began: Moment::now(),
             until,
+            blames: true,
             next_call,
         }
     }
@@ -71,7 +75,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
             // A look-up that gets no reply does not delay the renewals on known servers.
             self.send(std::mem::take(&mut groups), &mut open);
         }
-        self.look_up(&unknown, &mut groups);
+        self.look_up(unknown, &mut groups);
         self.send(groups, &mut open);
         self.send_again(&mut open);
         let mut settled = None;
@@ -236,7 +240,8 @@ impl<'r, 'q> Attempt<'r, 'q> {
         }
         let request = state.request;
         let redirect = match action {
-            RetryAction::Redirect => {
+            // That of a command is about a channel, and not about the slot of a lock.
+            RetryAction::Redirect if !request.call.is_command() => {
                 let topology = &request.client.topology;
                 topology.redirect(request.lock, server, &error)
             }
@@ -258,7 +263,8 @@ impl<'r, 'q> Attempt<'r, 'q> {
         }
         // A call with little time left says nothing of the server, nor does a server that replies
         // to other requests first, or whose reply no thread has read yet.
-        if unanswered >= BRIEFLY.min(timeout) && !exchange.sent.link.has_arrived() {
+        let is_late = self.blames && unanswered >= BRIEFLY.min(timeout);
+        if is_late && !exchange.sent.link.has_arrived() {
             exchange.server.unanswered(exchange.sent.sent_at);
             // A server that is late where others were faster may be as good as they are.
             if self.enough.is_none() {

@@ -23,12 +23,14 @@ const HINT_TIMEOUT: Duration = Duration::from_millis(250);
 
 impl RedisClient {
     /// Sends a command to each of these servers, to all before the first reply is read, and waits
-    /// for the replies until this moment.
+    /// for the replies until this moment. `blames`: a server that does not reply by then is
+    /// unresponsive.
     fn command(
         &self,
         servers: &[Arc<Server>],
         command: &Cmd,
         until: Moment,
+        blames: bool,
     ) -> List<RedisResult<Value>> {
         let no_lock = LockKey::new("", "");
         let request = Request::new(self, &no_lock, Call::of_command(command));
@@ -36,13 +38,16 @@ impl RedisClient {
             .iter()
             .map(|server| RequestState::to(&request, server));
         let mut states: List<RequestState<'_>> = states.collect();
-        Attempt::new(&mut states, None, Purpose::Caller, until, &mut |_| None).run();
+        let mut next_call = |_| None;
+        let mut attempt = Attempt::new(&mut states, None, Purpose::Caller, until, &mut next_call);
+        attempt.blames = blames;
+        attempt.run();
         let states = states.into_iter();
         states.map(|state| state.into_replied().0).collect()
     }
 
     /// Publishes a message by this command at the server, within `time` and shortly. It saves
-    /// other threads time.
+    /// other threads time. The health of the server does not depend on a reply in this time.
     pub(crate) fn publish(
         &self,
         server: &Arc<Server>,
@@ -52,7 +57,7 @@ impl RedisClient {
         let until = Moment::now().after(HINT_TIMEOUT.min(time));
         let mut message = redis::cmd(command);
         message.arg(channel).arg(text);
-        let replies = self.command(std::slice::from_ref(server), &message, until);
+        let replies = self.command(std::slice::from_ref(server), &message, until, false);
         replies.into_iter().try_for_each(|reply| reply.map(drop))
     }
 
@@ -71,7 +76,7 @@ impl RedisClient {
             let unavailable = |cause| unavailable(&self.topology.deployment(), cause);
             final_error("", error).unwrap_or_else(unavailable)
         })?;
-        let pongs = self.command(&servers, &redis::cmd("PING"), until);
+        let pongs = self.command(&servers, &redis::cmd("PING"), until, true);
         let fail = |server: &Server, error: RedisError| {
             let cause: Cause = match error {
                 error if error.is_timeout() => timeout_cause(&error).into(),

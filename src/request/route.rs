@@ -84,8 +84,7 @@ impl Attempt<'_, '_> {
 
     /// Looks up unknown servers. One look-up covers all locks of a client, and a failed one is not
     /// repeated.
-    pub(super) fn look_up(&mut self, unknown: &[usize], groups: &mut List<Group>) {
-        let mut unknown = unknown.to_vec();
+    pub(super) fn look_up(&mut self, mut unknown: List<usize>, groups: &mut List<Group>) {
         unknown.sort_by_key(|&place| std::ptr::from_ref(self.client(place)));
         let is_of_one =
             |&one: &usize, &other: &usize| std::ptr::eq(self.client(one), self.client(other));

@@ -116,6 +116,9 @@ impl Attempt<'_, '_> {
 
     /// Records that no connection could be opened within `time`.
     fn not_opened(&self, server: &Server, error: &RedisError, time: Duration) {
+        if !self.blames {
+            return;
+        }
         server.failed(error, false, Moment::now());
         // In less time even a healthy server may not be reached.
         if !error.is_timeout() || time >= BRIEFLY {
@@ -129,8 +132,7 @@ impl Attempt<'_, '_> {
         }
         for &place in &group.places {
             self.requests[place].server = Some(Arc::clone(&group.server));
-            let in_use = || Failure::NoServer("all connections of the pool are in use".into());
-            let failure = error.clone().map_or_else(in_use, Failure::Redis);
+            let failure = error.clone().map_or(Failure::InUse, Failure::Redis);
             self.fail(place, failure);
         }
     }

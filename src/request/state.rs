@@ -66,8 +66,10 @@ pub(crate) struct Enough {
 /// Why one attempt brought no reply.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// It was not sent.
+    /// No server is known to which it can be sent now, for this reason.
     NoServer(Cause),
+    /// It was not sent, because all connections of the pool are in use.
+    InUse,
     Redis(RedisError),
     /// Another attempt would fail, too.
     Final(Error),
@@ -202,6 +204,10 @@ impl<'q> RequestState<'q> {
         };
         match failure {
             Failure::NoServer(cause) => self.cause = Some(cause),
+            Failure::InUse => {
+                let cause = || "all connections of the pool are in use".into();
+                self.cause.get_or_insert_with(cause);
+            }
             // An earlier error reply says more than a timeout.
             Failure::Redis(error) if error.is_timeout() => {
                 self.cause
@@ -253,7 +259,7 @@ impl<'q> RequestState<'q> {
             Some(Err(Failure::Redis(error))) => return (Err(error), Moment::NEVER),
             Some(Err(Failure::NoServer(cause))) => cause.to_string(),
             Some(Err(Failure::Final(error))) => error.to_string(),
-            None => "it was not sent in time".into(),
+            Some(Err(Failure::InUse)) | None => "it was not sent in time".into(),
         };
         let error = RedisError::from((ErrorKind::Io, "no server replied", cause));
         (Err(error), Moment::NEVER)

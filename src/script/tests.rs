@@ -37,6 +37,8 @@ fn a_script_requires_the_shared_functions_that_it_calls() {
         .collect();
     for (script, text) in SCRIPTS {
         let source = source::joined(text);
+        let has_unknown = source.lines().any(|line| line.starts_with("-- require "));
+        assert!(!has_unknown, "{script} requires an unknown file");
         for (line, code) in source.lines().enumerate() {
             let code = code.split("--").next().unwrap_or_default();
             let before_call = code.split('(').map(|words| {

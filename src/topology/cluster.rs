@@ -169,12 +169,17 @@ impl Cluster {
 fn ask(node: &Node, time: Duration) -> RedisResult<Option<(Vec<Range>, Publish)>> {
     let deadline = Moment::now().after(time);
     let link = node.open(time)?;
-    let ranges = link.ask_one(redis::cmd("CLUSTER").arg("SLOTS"), deadline)?;
-    let ranges = slots::ranges(ranges)?;
-    let publish = match link.ask_one(redis::cmd("PUBSUB").arg("SHARDNUMSUB"), deadline) {
-        Ok(_) => Publish::ToShard,
-        Err(error) if RetryAction::is_reply(&error) => Publish::ToAll,
-        Err(error) => return Err(error),
+    let mut commands = redis::pipe();
+    commands.cmd("CLUSTER").arg("SLOTS");
+    commands.cmd("PUBSUB").arg("SHARDNUMSUB");
+    let packed = commands.get_packed_pipeline();
+    let mut replies = link.ask((commands.len(), &packed), deadline, Duration::MAX);
+    let (shards, slots) = (replies.pop(), replies.pop());
+    let ranges = slots.map_or(Ok(Vec::new()), |slots| slots::ranges(slots?))?;
+    let publish = match shards {
+        Some(Ok(_)) => Publish::ToShard,
+        Some(Err(error)) if !RetryAction::is_reply(&error) => return Err(error),
+        _ => Publish::ToAll,
     };
     Ok((!ranges.is_empty()).then_some((ranges, publish)))
 }

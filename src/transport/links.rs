@@ -52,16 +52,17 @@ impl Links {
     }
 
     /// The link to use, without opening one: an idle one, or else the one with the fewest requests
-    /// if no further one may be opened or if the caller `shares`.
+    /// if no further one may be opened or if the caller `shares`. Those that are not usable become
+    /// `ended`: the caller drops them, which closes their sockets, when it has unlocked the mutex.
     fn choose(
         &self,
-        state: &mut State,
+        (state, ended): (&mut State, &mut Vec<Arc<Link>>),
         requests: usize,
         now: Moment,
         shares: bool,
     ) -> Option<Arc<Link>> {
         loop {
-            state.links.retain(|link| link.is_usable());
+            ended.extend(state.links.extract_if(.., |link| !link.is_usable()));
             let link = state.links.iter().min_by_key(|link| link.load())?;
             // A request without a reply is one that the watchdog does not wait for any longer.
             let is_in_time = self.whose == Purpose::Caller || link.load() == 0;
@@ -88,8 +89,9 @@ impl Links {
     /// A link on which the caller sends `requests` requests `now`, without opening one. `None` if
     /// one has to be opened.
     pub(crate) fn open_link(&self, requests: usize, now: Moment) -> Option<Arc<Link>> {
+        let mut ended = Vec::new();
         let mut state = self.state.lock();
-        self.choose(&mut state, requests, now, false)
+        self.choose((&mut state, &mut ended), requests, now, false)
     }
 
     /// Reads late replies that no thread waits for, so that their links are idle again.
@@ -113,14 +115,15 @@ impl Links {
         self.read_late_replies();
         let until = now.after(time());
         loop {
+            let mut ended = Vec::new();
             let mut state = self.state.lock();
             let now = Moment::now();
-            if let Some(link) = self.choose(&mut state, requests, now, false) {
+            if let Some(link) = self.choose((&mut state, &mut ended), requests, now, false) {
                 return Ok(link);
             }
             if self.may_open(&state) {
                 state.opening += 1;
-                drop(state);
+                drop((state, ended));
                 return self.open(node, requests, until);
             }
             // Other callers are opening all links that there may be.
@@ -134,6 +137,7 @@ impl Links {
 
     fn open(&self, node: &Node, requests: usize, until: Moment) -> RedisResult<Arc<Link>> {
         let opened = node.open(until.left());
+        let mut ended = Vec::new();
         let mut state = self.state.lock();
         state.opening -= 1;
         let link = match opened {
@@ -145,7 +149,7 @@ impl Links {
             // The server may accept no more clients, and serve the open links.
             Err(error) => {
                 let now = Moment::now();
-                let shared = self.choose(&mut state, requests, now, true);
+                let shared = self.choose((&mut state, &mut ended), requests, now, true);
                 shared.ok_or(error)
             }
         };

@@ -1,9 +1,9 @@
 //! One server: the connections to it, what is sent and received on them, and what a failure means.
 //!
-//! This is more code than a wrapper of `redis` would be. A connection of `redis` serves one thread at
-//! a time, sets no deadline for a whole exchange or a TLS handshake, and does not read again after a
-//! timeout. Here many threads share a [link](link), each with its own deadline, and a late reply
-//! still says what became of its request. The rest tells apart what a failure means: for the
+//! This is more code than a wrapper of `redis` would be. A connection of `redis` serves one thread
+//! at a time, sets no deadline for a whole exchange or a TLS handshake, and does not read again
+//! after a timeout. Here many threads share a [link](link), each with its own deadline, and a late
+//! reply still says what became of its request. The rest tells apart what a failure means: for the
 //! connection, for the server, for the route to it, and for the user.
 //!
 //! | modules | duty |

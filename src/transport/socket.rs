@@ -192,9 +192,10 @@ impl Socket {
         PollFd::new(&self.socket, PollFlags::IN)
     }
 
-    /// Ends the connection. What has arrived can still be read.
-    pub(crate) fn shut_down(&self) {
-        let _ = self.socket.shutdown(Shutdown::Both);
+    /// Ends the connection, or one direction of it. After the end of both, some systems discard
+    /// what has arrived and was not read.
+    pub(crate) fn shut_down(&self, how: Shutdown) {
+        let _ = self.socket.shutdown(how);
     }
 }
 

@@ -259,7 +259,11 @@ impl Number {
             let call = script::leave_line(&self.key, line.place, false).not_repeatable();
             let redis = &self.core.redis;
             let _ = redis.request(&self.key, call, &budget.to_give_up());
-        } else if budget.take_message() || line.is_unanswered {
+            return;
+        }
+        // The next thread of this client makes the place its own.
+        let others_wait = || self.core.waiting.wanted(&self.key) > u64::from(line.wanted);
+        if budget.take_message() || line.is_unanswered && !others_wait() {
             self.core.leave_if_called(&self.key, line.place);
         }
     }

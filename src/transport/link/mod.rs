@@ -20,6 +20,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -42,8 +43,8 @@ mod writing;
 
 use outgoing::Awaited;
 pub(crate) use outgoing::Outgoing;
-use pending::Pending;
-pub(crate) use pending::{Outcome, reply_of};
+pub(crate) use pending::Outcome;
+use pending::{Pending, reply_of};
 pub(crate) use sent::{Copy, Sent, wait_for_any};
 
 /// A link that was idle for longer is replaced by a new one. A firewall or a NAT may have dropped
@@ -203,8 +204,8 @@ impl Link {
         self.load.fetch_sub(requests, Ordering::Relaxed);
     }
 
-    /// True once a request has a reply. Before that, a failure can mean that the server accepted the
-    /// connection and closed it because it has too many clients.
+    /// True once a request has a reply. Before that, a failure can mean that the server accepted
+    /// the connection and closed it because it has too many clients.
     pub(crate) fn is_established(&self) -> bool {
         self.state.lock().is_established
     }
@@ -217,8 +218,8 @@ impl Link {
         self.opened_at
     }
 
-    /// True unless the link was idle for long, or nothing has arrived for `timeout` although a reply
-    /// is awaited.
+    /// True unless the link was idle for long, or nothing has arrived for `timeout` although a
+    /// reply is awaited.
     pub(crate) fn is_of_use(&self, now: Moment, timeout: Duration) -> bool {
         match self.load() {
             0 => self.is_fresh(now),
@@ -299,8 +300,8 @@ impl Link {
         replies.unwrap_or_else(|| reply_of(None))
     }
 
-    /// Sends this number of commands in bytes, and waits for all their replies until this moment, or until nothing
-    /// has arrived for `timeout`.
+    /// Sends this number of commands in bytes, and waits for all their replies until this moment,
+    /// or until nothing has arrived for `timeout`.
     pub(crate) fn ask(
         self: &Arc<Self>,
         (commands, packed): (usize, &[u8]),
@@ -317,7 +318,7 @@ impl Link {
     /// Ends the link: no reply arrives any more.
     pub(crate) fn end(&self, error: &RedisError) {
         self.retire();
-        self.socket.shut_down();
+        self.socket.shut_down(Shutdown::Both);
         let awaited = {
             let mut state = self.state.lock();
             state.end.get_or_insert_with(|| error.clone());

@@ -24,13 +24,14 @@ impl Link {
         let mut input = self.input.lock();
         while !pending.is_some_and(Pending::is_over) {
             let deadline = deadline(self.unanswered_since());
-            match self.read_once(&mut input, deadline) {
-                Ok(()) if input.pushes.is_empty() => {}
-                Ok(()) => {
-                    let what = "a reply without a request";
-                    return self.end(&RedisError::from((ErrorKind::Parse, what)));
-                }
-                Err(_) => return,
+            if self.read_once(&mut input, deadline).is_err() {
+                return;
+            }
+            // By an error reply that no request awaits, a server says why it closes the connection.
+            // The end of the connection is read next.
+            if input.pushes.drain(..).any(|push| push.is_ok()) {
+                let what = "a reply without a request";
+                return self.end(&RedisError::from((ErrorKind::Parse, what)));
             }
         }
     }

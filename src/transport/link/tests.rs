@@ -78,15 +78,6 @@ impl Peer {
             .send(1, Moment::now(), |out| out.commands(1, b"x\n"))
     }
 
-    /// As the subscriber thread sends a request for a thread that waits later.
-    fn prepare(&self) -> Sent {
-        self.link.choose(1);
-        let append = |out: &mut Outgoing<'_>| out.commands(1, b"x\n");
-        let prepared = self.link.append(1, Moment::now(), append);
-        self.link.flush();
-        prepared
-    }
-
     fn finish(self) {
         let Self {
             link,
@@ -191,30 +182,17 @@ fn a_thread_that_gives_up_lets_another_one_read() {
     peer.finish();
 }
 
-/// Another thread sends and waits, and gets its own reply first.
-fn keeps_no_other_thread(peer: Peer, mut first: Sent) {
-    let mut other = peer.send();
+/// It may open a connection to another server first, or the subscriber thread has sent its request.
+#[test]
+fn a_thread_that_waits_later_keeps_no_other_thread() {
+    let peer = Peer::new();
+    let (mut first, mut other) = (peer.send(), peer.send());
     peer.does([Step::Read(2), Step::Write(b":1\r\n:2\r\n")]);
     other.wait(soon(), SOON);
     assert_eq!(reply(&mut other), 2);
     first.wait(soon(), SOON);
     assert_eq!(reply(&mut first), 1);
     peer.finish();
-}
-
-#[test]
-fn a_thread_that_does_not_wait_yet_is_not_to_read() {
-    let peer = Peer::new();
-    let prepared = peer.prepare();
-    keeps_no_other_thread(peer, prepared);
-}
-
-/// It may open a connection to another server first.
-#[test]
-fn a_thread_that_has_sent_and_waits_later_keeps_no_other_thread() {
-    let peer = Peer::new();
-    let busy = peer.send();
-    keeps_no_other_thread(peer, busy);
 }
 
 #[test]
@@ -232,7 +210,7 @@ fn the_time_before_the_first_request_does_not_count() {
 #[test]
 fn a_prepared_request_alone_is_read_by_the_thread_that_waits() {
     let peer = Peer::new();
-    let mut prepared = peer.prepare();
+    let mut prepared = peer.send();
     peer.does([Step::Read(1), Step::Write(b":1\r\n")]);
     prepared.wait(soon(), SOON);
     assert_eq!(reply(&mut prepared), 1);
@@ -277,6 +255,25 @@ fn a_reply_without_a_request_ends_the_link() {
     let outcome = next.outcomes().pop().flatten();
     let is_wrong = matches!(outcome, Some(Outcome::Replied(..)));
     assert!(!is_wrong || !peer.link.is_usable(), "{outcome:?}");
+    peer.finish();
+}
+
+/// A thread has chosen the link, and another one reads before it sends.
+#[test]
+fn a_refused_connection_breaks_as_a_closed_one() {
+    let peer = Peer::new();
+    peer.link.choose(1);
+    let refusal = b"-ERR max number of clients reached\r\n";
+    peer.does([Step::Write(refusal), Step::Close]);
+    let end = soon();
+    while peer.link.state.lock().end.is_none() {
+        assert!(!end.is_past());
+        peer.link.read_if_unread();
+    }
+    match peer.send().outcomes().pop().flatten() {
+        Some(Outcome::Broken(error)) => assert!(error.is_connection_dropped(), "{error:?}"),
+        other => panic!("{other:?}"),
+    }
     peer.finish();
 }
 

@@ -1,5 +1,6 @@
 //! Writing to a link: one thread at a time takes all that is there.
 
+use std::net::Shutdown;
 use std::{io, thread};
 
 use parking_lot::MutexGuard;
@@ -54,7 +55,7 @@ impl Link {
                 Err(_) => {
                     // Replies that have arrived are read, and then the end of the connection is.
                     self.retire();
-                    self.socket.shut_down();
+                    self.socket.shut_down(Shutdown::Write);
                     break;
                 }
             }

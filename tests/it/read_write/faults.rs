@@ -8,7 +8,7 @@ use leasehold::{Error, Lease, Lock, LockClient, Result};
 
 use super::{can_write, keys};
 use crate::faults::proxied_server::{ProxiedServer, is_not_released, is_unavailable};
-use crate::support::proxy::{Fault, Gate};
+use crate::support::proxy::{Fault, Gate, library_script};
 use crate::support::server::Server;
 use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
 use crate::support::{assert_matches, client, pair};
@@ -137,6 +137,24 @@ fn a_release_that_is_never_answered_is_executed() {
             lock.unlock().unwrap();
         }
     }
+}
+
+/// Two copies of a request, of which Redis executes the second first, are two readers.
+#[test]
+fn a_release_ends_all_copies_of_a_read_request() {
+    let server = Server::start();
+    let run = |script: &str, arguments: &[&str]| {
+        let mut call = redis::cmd("EVAL");
+        call.arg(library_script(script)).arg(1).arg("lock");
+        server.ask::<Option<i32>>(call.arg(arguments))
+    };
+    for names in ["a:2 a:1", "a:1"] {
+        let arguments = [names, "60000", "", "0", "", "publish"];
+        assert_eq!(run("read_acquire", &arguments), None);
+    }
+    let arguments = ["a:2 a:1", "redisson_rwlock:{lock}", "publish"];
+    assert_eq!(run("read_write_release", &arguments), Some(1));
+    assert_eq!(keys(&server), [""; 0]);
 }
 
 /// A request that arrives late begins to read although no thread does. That ends with one lease at
