@@ -262,7 +262,7 @@ impl Number {
             return;
         }
         // The next thread of this client makes the place its own.
-        let others_wait = || self.core.waiting.wanted(&self.key) > u64::from(line.wanted);
+        let others_wait = || self.shared.waiting.wanted() > u64::from(line.wanted);
         if budget.take_message() || line.is_unanswered && !others_wait() {
             self.core.leave_if_called(&self.key, line.place);
         }
