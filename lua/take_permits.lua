@@ -9,12 +9,11 @@
 -- ARGV[5]  1: an earlier copy of the request is lost; else 0
 -- ARGV[6]  the place of this client in the line (shared/permit_line.lua); empty if it has none
 -- ARGV[7]  1 if the caller waits if it gets none, else 0
--- ARGV[8]  how many times more it takes as many permits, if they are free and no client waits
--- ARGV[9]  the command that publishes: publish or spublish
--- reply    the number of permits that are taken; 0: not enough are free, or those are reserved.
---          { rank, listens }: the same, and this number of clients are before this one in the line.
---          Listens is 1 if it also listens to the channel, else 0. An error, without any change, if a
---          key has another type or form
+-- ARGV[8]  the command that publishes: publish or spublish
+-- reply    ARGV[1]: taken; 0: not enough are free, or those are reserved. { rank, listens }: the
+--          same, and this number of clients are before this one in the line. Listens is 1 if it also
+--          listens to the channel, else 0. An error, without any change, if a key has another type
+--          or form
 --
 -- A refused caller that waits and has a place enters the line. One that does not wait leaves it, and
 -- may take permits that are reserved.
@@ -22,7 +21,7 @@
 -- require "once"
 -- require "line_of"
 
-local key, place, waits, publish = KEYS[1], ARGV[6], ARGV[7] == '1', ARGV[9]
+local key, place, waits, publish = KEYS[1], ARGV[6], ARGV[7] == '1', ARGV[8]
 local records, lane, number = KEYS[2], ARGV[3], ARGV[4]
 local permits = tonumber(ARGV[1])
 local needed = permits + ARGV[2]
@@ -32,9 +31,7 @@ if done then
 end
 free = free or 0
 if free >= needed and redis.pcall('exists', line_of(key)) == 0 then
-    local times = math.min(1 + ARGV[8], math.floor((free - ARGV[2]) / permits))
-    local taken = permits * times
-    return once(records, lane, number, taken, 'incrby', key, -taken)
+    return once(records, lane, number, permits, 'incrby', key, -permits)
 end
 
 -- require "permit_line"

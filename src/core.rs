@@ -17,7 +17,7 @@ use crate::base::process::Process;
 use crate::base::test_clock::Entered;
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::local::{LocalQueue, Numbers};
+use crate::local::{LocalQueue, WaitQueues};
 use crate::observe::{Observer, Reporter};
 use crate::request::{BatchClient, RedisClient};
 use crate::script;
@@ -48,8 +48,8 @@ pub(crate) struct Core {
     pub(crate) subscriber: Subscriber,
     pub(crate) redis: Arc<RedisClient>,
     pub(crate) queue: Arc<LocalQueue>,
-    /// The semaphores and latches that have handles.
-    pub(crate) numbers: Numbers,
+    /// The threads that wait for kinds without a holder.
+    pub(crate) waiting: WaitQueues,
     /// The log says that Redis refuses the line of a lock. It is logged once, because every lock may
     /// have one.
     pub(crate) logged_no_line: AtomicBool,
@@ -107,7 +107,7 @@ impl Core {
             subscriber,
             redis,
             queue: LocalQueue::shared(),
-            numbers: Numbers::default(),
+            waiting: WaitQueues::default(),
             logged_no_line: AtomicBool::new(false),
             lanes: Lanes::default(),
             observer,

@@ -20,17 +20,14 @@
 //! | `place` | the place of a waiting thread in the queue of a condition |
 //! | `yields` | when a client leaves a released lock to other clients |
 //! | `queue/` | which thread may use a lock: tickets, hand-over, idle grants |
-//! | `numbers`, `wait_queue` | numbers in Redis, and the threads that wait for them |
-//! | `combiner` | changes of a number that are sent as one request |
+//! | `wait_queue` | the threads that wait for a kind without a holder |
 
-mod combiner;
 mod grant;
 mod hold;
 mod lease_state;
 mod levels;
 mod loss_notifier;
 mod lost;
-mod numbers;
 mod place;
 mod queue;
 mod quorum;
@@ -46,15 +43,13 @@ use foldhash::fast::FixedState;
 
 use crate::base::key::{Family, LockKey};
 
-pub(crate) use combiner::{Batch, Outcome, Turn};
 pub(crate) use grant::{Grant, Granted};
 pub(crate) use hold::{Hold, Unlocks};
 pub(crate) use levels::LevelId;
-pub(crate) use numbers::{Numbers, SharedNumber};
 pub(crate) use place::{Place, PlaceEnd};
 pub(crate) use queue::{CameWith, Claim, LocalQueue, Released, Unlocked, Waiter, Wanted};
 pub(crate) use quorum::Quorum;
-pub(crate) use wait_queue::{Position, Queued};
+pub(crate) use wait_queue::{Position, Queued, WaitQueues};
 pub(crate) use yields::Pause;
 
 /// Identifies a lock in this process: the same key at another client is another lock, and so is a

@@ -49,9 +49,6 @@ impl<'a> RequestCopy<'a> {
 pub(crate) struct Ask<'a> {
     /// How many more permits must be free: for threads of this client that have waited longer.
     pub(crate) left_over: u64,
-    /// For how many further threads of this client that want as many permits it also takes some,
-    /// if they are free and no client waits.
-    pub(crate) others: u32,
     /// The place of the client in the line of the semaphore, if it has or wants one.
     pub(crate) place: Option<&'a str>,
     /// The caller waits if it gets none, and leaves those that are reserved.
@@ -64,7 +61,7 @@ impl<'a> Ask<'a> {
         Self {
             place: Some(place),
             waits: true,
-            ..Self::default()
+            left_over: 0,
         }
     }
 }
@@ -72,8 +69,7 @@ impl<'a> Ask<'a> {
 /// The reply to a request for permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// This many permits are taken.
-    Done(u32),
+    Done,
     Refused {
         /// The number of clients before this one in the line; `None` if this client is in no line.
         rank: Option<u32>,
@@ -118,7 +114,6 @@ impl NumberKey<'_> {
         once(call, copy)
             .arg(ask.place.unwrap_or_default())
             .flag(ask.waits)
-            .arg(ask.others.to_string())
             .acquiring(|reply| matches!(reply, Value::Int(1..)))
             // It releases nothing.
             .publishing_if(|_| false)
@@ -168,10 +163,8 @@ fn once(call: Call, copy: RequestCopy<'_>) -> Call {
 pub(crate) fn taken(reply: &Value) -> RedisResult<Taken> {
     let refused = |rank, listens| Ok(Taken::Refused { rank, listens });
     match reply {
+        Value::Int(1..) => Ok(Taken::Done),
         Value::Int(0) => refused(None, false),
-        Value::Int(taken) => u32::try_from(*taken)
-            .map(Taken::Done)
-            .map_err(|_| unexpected(reply)),
         Value::Array(place) => match place[..] {
             [Value::Int(0..), Value::Int(listens)] => refused(rank_of(place), listens == 1),
             _ => Err(unexpected(reply)),

@@ -5,7 +5,6 @@
 //! |---|---|
 //! | `mod` | the number; requests that Redis executes at most once |
 //! | `semaphore` | takes and adds permits |
-//! | `combined` | takes and adds permits for several threads of the client |
 //! | `latch` | counts down, and waits for zero |
 //! | `waiting` | waits until the number allows what a thread wants |
 //!
@@ -15,13 +14,13 @@
 //! further request, which the watchdog repeats for a minute, too. Then the lane stays unused for
 //! two minutes, because a newer record would hide that of the request.
 
-mod combined;
 mod latch;
 mod semaphore;
 mod waiting;
 
 use std::fmt::Display;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use redis::{RedisResult, Value};
@@ -33,7 +32,6 @@ use crate::base::key::{Family, LockKey};
 use crate::base::lanes::RequestId;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::local::SharedNumber;
 use crate::protocol::{Ask, NumberKey, RequestCopy, number, records};
 use crate::request::{LostCopies, NoReply, Prepared, Reply, Request, request_one};
 use crate::script::Call;
@@ -53,8 +51,8 @@ pub(crate) struct Number {
     key: LockKey,
     /// The key of this client's records about the number.
     records: Arc<str>,
-    /// What the threads of this client share about it.
-    shared: Arc<SharedNumber>,
+    /// Other clients are known to wait: the last request was refused.
+    is_contended: Arc<AtomicBool>,
 }
 
 /// A clear reply to a request that Redis executes at most once.
@@ -98,14 +96,9 @@ enum IfUnclear {
 impl Number {
     pub(crate) fn new(core: Arc<Core>, family: Family, name: &str) -> Self {
         let key = LockKey::of(family, &core.namespace, name);
-        // In a forked process, a mutex that another thread had locked stays locked.
-        let shared = match core.is_same_process() {
-            true => core.numbers.shared(&key),
-            false => Arc::default(),
-        };
         Self {
             records: records(&key, &core.owner_prefix).into(),
-            shared,
+            is_contended: Arc::default(),
             key,
             core,
         }

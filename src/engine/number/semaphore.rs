@@ -34,10 +34,7 @@ impl Number {
             return Ok(true);
         }
         let call = || {
-            let take = |ask: Ask<'_>, ready| match ask.place {
-                None if ask.waits => self.take_first(permits, budget),
-                _ => self.take(permits, ask, ready, budget),
-            };
+            let take = |ask: Ask<'_>, ready| self.take(permits, ask, ready, budget);
             self.request_until_done(permits, budget, take)
         };
         let waited = observe::wait(self.name(), "semaphore", call, Outcome::of_wait);
@@ -47,18 +44,18 @@ impl Number {
     }
 
     /// One request for permits, which may be ready. Repeated while too few replicas confirm it.
-    pub(super) fn take<'a>(
+    fn take<'a>(
         &'a self,
         permits: u32,
         ask: Ask<'_>,
         mut ready: Option<Ready<'a>>,
         budget: &CallBudget,
-    ) -> Result<Step<'a>> {
+    ) -> Result<Step> {
         let redis = &self.core.redis;
         // Until permits that do not count are given back.
         let _call = self.core.watchdog.begin_call();
         let mut pauses = polls();
-        let mut unreplicated = self.shared.waiting.confirmed_replicas();
+        let mut unreplicated = self.core.waiting.confirmed_replicas(&self.key);
         wait_until(budget, self.name(), || {
             let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, ask);
             let asked = Moment::now();
@@ -71,7 +68,7 @@ impl Number {
             })?;
             let Some(confirmed) = clear.unreplicated else {
                 return Ok(Some(match clear.value {
-                    Taken::Done(taken) => Step::Done(taken / permits),
+                    Taken::Done => Step::Done,
                     Taken::Refused { rank, listens } => Step::Wait(Refusal {
                         // The refusal may be that of a lost copy, from before a release whose
                         // message ended a pause of the request.
@@ -86,8 +83,8 @@ impl Number {
                 return Err(redis.too_few_replicas(&self.key, confirmed));
             }
             unreplicated = Some(confirmed);
-            let waiting = &self.shared.waiting;
-            waiting.unreplicated(budget.unparker(), confirmed);
+            let waiting = &self.core.waiting;
+            waiting.unreplicated(&self.key, budget.unparker(), confirmed);
             budget.wait(pauses.next().min(budget.reply_deadline().left()));
             Ok(None)
         })
@@ -106,26 +103,24 @@ impl Number {
 
     /// Adds permits.
     pub(crate) fn release(&self, permits: u32) -> Result<()> {
-        check(permits)?;
-        let core = self.check_process()?;
-        match permits {
-            0 => Ok(()),
-            _ => self.add_released(permits, &core.budget_to_unlock()),
+        match check(permits)? {
+            0 => self.check_process().map(drop),
+            permits => self.add(permits),
         }
     }
 
     /// Adds permits, or removes some.
     pub(crate) fn add_permits(&self, permits: i32) -> Result<()> {
-        let core = self.check_process()?;
         match permits {
-            0 => Ok(()),
-            _ => self.add(permits, &core.budget_to_unlock()),
+            0 => self.check_process().map(drop),
+            permits => self.add(permits),
         }
     }
 
-    pub(super) fn add(&self, permits: i32, budget: &CallBudget) -> Result<()> {
+    fn add(&self, permits: i32) -> Result<()> {
+        let budget = self.check_process()?.budget_to_unlock();
         let call = |copy: RequestCopy<'_>| self.key().add(copy, permits);
-        let sum = self.request_once(call, number::<i64>, IfUnclear::Repeat, budget)?;
+        let sum = self.request_once(call, number::<i64>, IfUnclear::Repeat, &budget)?;
         i32::try_from(sum.value).map(drop).map_err(|_| {
             let rule = "the free permits must stay between -2147483648 and 2147483647";
             refused("permits", permits, rule)
@@ -148,8 +143,7 @@ impl Number {
 }
 
 /// The bound of Java's `int`.
-fn check(permits: u32) -> Result<()> {
+fn check(permits: u32) -> Result<i32> {
     let rule = "a number of permits must be at most 2147483647";
-    let checked = i32::try_from(permits).map(drop);
-    checked.map_err(|_| refused("permits", permits, rule))
+    i32::try_from(permits).map_err(|_| refused("permits", permits, rule))
 }

@@ -24,16 +24,13 @@ use crate::script;
 
 /// The result of one request.
 #[derive(Debug)]
-pub(super) enum Step<'a> {
-    /// The thread has what it wants; for how many threads of the client there is enough.
-    Done(u32),
+pub(super) enum Step {
+    /// The thread has what it wants.
+    Done,
     /// All threads that waited for the number before the request have what they want.
     DoneForAll,
     /// It is not available now.
     Wait(Refusal),
-    /// Another thread sent the first request for this one, or waits before it. The thread is in the
-    /// queue.
-    Queued(Queued<'a>),
 }
 
 /// What a thread that was refused waits for.
@@ -47,9 +44,9 @@ pub(super) struct Refusal {
     pub(super) listens: bool,
 }
 
-impl Step<'_> {
+impl Step {
     fn is_done(&self) -> bool {
-        matches!(self, Self::Done(_) | Self::DoneForAll)
+        !matches!(self, Self::Wait(_))
     }
 }
 
@@ -81,13 +78,13 @@ impl Number {
         &'a self,
         wanted: u32,
         budget: &'a CallBudget<'a>,
-        request: impl Fn(Ask<'_>, Option<Ready<'a>>) -> Result<Step<'a>>,
+        request: impl Fn(Ask<'_>, Option<Ready<'a>>) -> Result<Step>,
     ) -> Result<bool> {
         // Until what the subscriber thread has sent is given back.
         let _call = self.core.watchdog.begin_call();
         budget.check_interrupt(self.name())?;
-        let waiting = &self.shared.waiting;
-        let is_first = !waiting.is_used();
+        let waiting = &self.core.waiting;
+        let is_first = !waiting.has(&self.key);
         // The time without a reply counts from the second argument.
         let request = |ask: Ask<'_>, ready, since| {
             budget.set_unanswered_since(Some(since));
@@ -95,7 +92,11 @@ impl Number {
         };
         let request_now = |ask: Ask<'_>| request(ask, None, Moment::now());
         if budget.is_wait_over() {
-            let left_over = if is_first { 0 } else { waiting.wanted() };
+            let left_over = if is_first {
+                0
+            } else {
+                waiting.wanted(&self.key)
+            };
             let ask = Ask {
                 left_over,
                 ..Ask::default()
@@ -103,8 +104,8 @@ impl Number {
             return Ok(request_now(ask)?.is_done());
         }
         let has_line = wanted > 0;
-        let (mut wait, mut refused, mut queued) = (Wait::new(budget, polls()), None, None);
-        if is_first && !self.shared.is_contended.load(Ordering::Relaxed) {
+        let (mut wait, mut refused) = (Wait::new(budget, polls()), None);
+        if is_first && !self.is_contended.load(Ordering::Relaxed) {
             if !has_line {
                 wait.listen_if_live(Channel::of(&self.core, &self.key));
             }
@@ -112,13 +113,13 @@ impl Number {
                 waits: true,
                 ..Ask::default()
             };
-            match request_now(ask)? {
-                Step::Queued(place) => queued = Some(place),
-                step if step.is_done() || budget.is_wait_over() => return Ok(step.is_done()),
-                step => refused = Some(step).filter(|_| !has_line),
+            let step = request_now(ask)?;
+            if step.is_done() || budget.is_wait_over() {
+                return Ok(step.is_done());
             }
+            refused = Some(step).filter(|_| !has_line);
         }
-        let queued = queued.unwrap_or_else(|| waiting.enter(wanted, budget.unparker()));
+        let queued = waiting.enter(&self.key, wanted, budget.unparker());
         if queued.position() != Position::First {
             refused = None;
             wait.stop_listening();
@@ -148,10 +149,10 @@ impl Number {
     fn wait_as_first<'a>(
         &'a self,
         queued: &Queued<'_>,
-        (mut wait, mut refused): (Wait<'a>, Option<Step<'a>>),
+        (mut wait, mut refused): (Wait<'a>, Option<Step>),
         line: &mut Option<InLine<'a, '_>>,
         budget: &'a CallBudget<'a>,
-        request: impl Fn(Ask<'_>, Option<Ready<'a>>, Moment) -> Result<Step<'a>>,
+        request: impl Fn(Ask<'_>, Option<Ready<'a>>, Moment) -> Result<Step>,
     ) -> Result<bool> {
         let channel = Channel::of(&self.core, &self.key);
         let heard = if line.is_some() {
@@ -191,9 +192,7 @@ impl Number {
                     if let Some(line) = line {
                         line.is_entered &= ask.waits && !step.is_done();
                         is_contended |= !step.is_done();
-                        self.shared
-                            .is_contended
-                            .store(is_contended, Ordering::Relaxed);
+                        self.is_contended.store(is_contended, Ordering::Relaxed);
                     }
                     if matches!(step, Step::DoneForAll) {
                         queued.done_for(waiting);
@@ -201,9 +200,8 @@ impl Number {
                     step
                 }
             };
-            let refusal = match step {
-                Step::Wait(refusal) => refusal,
-                step => return Ok(Some(step.is_done())),
+            let Step::Wait(refusal) = step else {
+                return Ok(Some(true));
             };
             if budget.is_wait_over() {
                 return Ok(Some(false));
@@ -262,7 +260,7 @@ impl Number {
             return;
         }
         // The next thread of this client makes the place its own.
-        let others_wait = || self.shared.waiting.wanted() > u64::from(line.wanted);
+        let others_wait = || self.core.waiting.wanted(&self.key) > u64::from(line.wanted);
         if budget.take_message() || line.is_unanswered && !others_wait() {
             self.core.leave_if_called(&self.key, line.place);
         }
@@ -270,11 +268,11 @@ impl Number {
 
     /// Sleeps until this thread is the first one in its queue: then `None`. Otherwise returns
     /// whether the thread has what it wants.
-    fn await_first<'a>(
-        &'a self,
+    fn await_first(
+        &self,
         queued: &Queued<'_>,
         budget: &CallBudget,
-        request: impl Fn(Ask<'_>) -> Result<Step<'a>>,
+        request: impl Fn(Ask<'_>) -> Result<Step>,
     ) -> Result<Option<bool>> {
         loop {
             let position = queued.position();
@@ -301,7 +299,7 @@ impl Number {
             }
             budget.set_unanswered_since(unanswered_since);
             if unanswered_since.is_some() && budget.reply_deadline().is_past() {
-                let confirmed = self.shared.waiting.confirmed_replicas();
+                let confirmed = self.core.waiting.confirmed_replicas(&self.key);
                 return Err(no_reply_error(&self.core, &self.key, confirmed, budget));
             }
             budget.wait(budget.reply_deadline().left());

@@ -95,32 +95,6 @@ fn semaphore(server: &Server, permits: i32) -> Steps {
     steps
 }
 
-/// One of them sends a request for those that came while others were under way.
-#[test]
-fn many_threads_send_fewer_requests_than_they_make_calls() {
-    const THREADS: usize = 48;
-    const PAIRS: usize = 20;
-    let server = Server::start();
-    let steps = semaphore(&server, 48);
-    let semaphore = steps.semaphore();
-    let mut monitor = Monitor::of(&server);
-    thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                for _ in 0..PAIRS {
-                    semaphore.acquire(1).unwrap();
-                    semaphore.release(1).unwrap();
-                }
-            });
-        }
-    });
-    assert_eq!(semaphore.available().unwrap(), 48);
-    let commands = monitor.commands();
-    let sent = commands.iter().filter(|one| one.starts_with("EVAL"));
-    let (sent, calls) = (sent.count(), 2 * THREADS * PAIRS);
-    assert!(sent < calls / 2, "{sent} requests for {calls} calls");
-}
-
 /// A thread that wants many permits is not passed by threads that want fewer. When it gives up, the
 /// next one tries.
 #[test]
