@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
-pub use handles::{KINDS, MakeLock, lock_of_kind};
+pub use handles::lock_of_kind;
 
 use crate::base::key::LockKey;
 use crate::config::{Config, LockClientBuilder};

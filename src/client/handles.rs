@@ -10,11 +10,11 @@ use crate::lock::{
 };
 
 /// Makes a handle of the lock with a name.
-pub type MakeLock = fn(&LockClient, &str) -> Box<dyn Lock>;
+type MakeLock = fn(&LockClient, &str) -> Box<dyn Lock>;
 
 /// The kinds of locks that are made by the name of the kind, as in `#[locked(kind = fair)]` and in
 /// the command.
-pub const KINDS: [(&str, MakeLock); 5] = [
+const KINDS: [(&str, MakeLock); 5] = [
     ("reentrant", |client, name| {
         Box::new(client.reentrant_lock(name))
     }),
@@ -28,7 +28,8 @@ pub const KINDS: [(&str, MakeLock); 5] = [
     }),
 ];
 
-/// Makes a handle of the lock with this name and of this kind, which is one of [`KINDS`].
+/// Makes a handle of the lock with this name and of this kind: `reentrant`, `fenced`, `fair`, `read`
+/// or `write`.
 ///
 /// # Errors
 ///

@@ -11,7 +11,7 @@ use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::protocol::{Verdict, verdicts};
+use crate::protocol::{Verdict, verdict, verdicts};
 use crate::request::{NoReply, Reply, Request, lost_copies};
 use crate::script::Call;
 
@@ -142,7 +142,6 @@ fn grant_replies(
 fn is_done(reply: &Value) -> bool {
     match reply {
         Value::Array(replies) => replies.iter().all(is_done),
-        // Less than -1: readers of the lock are left.
-        reply => matches!(reply, Value::Int(1.. | ..=-2)),
+        reply => verdict(reply).is_ok_and(Verdict::is_done),
     }
 }

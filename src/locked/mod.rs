@@ -30,14 +30,14 @@ pub struct Call {
     lease: Lease,
     /// `None`: without a limit.
     wait: Option<Duration>,
-    /// One of [`KINDS`](crate::admin::KINDS).
+    /// One of the kinds of [`lock_of_kind`].
     kind: &'static str,
     ignores_loss: bool,
 }
 
 impl Call {
-    /// A call with this key and the default client. `kind` is one of
-    /// [`KINDS`](crate::admin::KINDS). If it `ignores_loss`, it only logs the loss of the lock and
+    /// A call with this key and the default client. `kind` is one of those of
+    /// [`lock_of_kind`](crate::admin::lock_of_kind). If it `ignores_loss`, it only logs the loss of the lock and
     /// errors of its release.
     #[must_use]
     pub fn new(

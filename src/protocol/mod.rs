@@ -40,7 +40,9 @@ pub(crate) use permits::{
 };
 pub(crate) use plain::PLAIN;
 pub(crate) use read_write::{READ, WRITE};
-pub(crate) use reply::{Inspected, Verdict, forced, found, inspected, mixed, unexpected, verdicts};
+pub(crate) use reply::{
+    Inspected, Verdict, forced, found, inspected, mixed, unexpected, verdict, verdicts,
+};
 #[cfg(test)]
 pub(crate) use tests::TOY;
 

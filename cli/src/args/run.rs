@@ -9,25 +9,28 @@ use crate::outcome::HELD;
 /// The kind of lock that is acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Reentrant,
-    Fair,
-    Read,
-    Write,
+    /// A lock of the kind with this name.
+    Lock(&'static str),
     /// A permit of a leased semaphore, which gets this number of permits if there is none yet.
     Permits(u32),
 }
 
+impl Kind {
+    pub(crate) const REENTRANT: Self = Self::Lock("reentrant");
+}
+
 fn kind(text: &str) -> Result<Kind, String> {
+    let kinds = [
+        Kind::REENTRANT,
+        Kind::Lock("fair"),
+        Kind::Lock("read"),
+        Kind::Lock("write"),
+    ];
     let permits = |number: &str| number.parse().ok().filter(|permits| *permits > 0);
-    match text {
-        "reentrant" => Ok(Kind::Reentrant),
-        "fair" => Ok(Kind::Fair),
-        "read" => Ok(Kind::Read),
-        "write" => Ok(Kind::Write),
-        _ => (text.strip_prefix("permits=").and_then(permits))
-            .map(Kind::Permits)
-            .ok_or_else(|| "write reentrant, fair, read, write or permits=N".into()),
-    }
+    let named = |kind: &Kind| matches!(kind, Kind::Lock(name) if *name == text);
+    let permits = || Some(Kind::Permits(permits(text.strip_prefix("permits=")?)?));
+    let found = kinds.into_iter().find(named).or_else(permits);
+    found.ok_or_else(|| "write reentrant, fair, read, write or permits=N".into())
 }
 
 /// Which lock, and how it is acquired.

@@ -27,7 +27,7 @@ pub(super) fn check(args: &LockArgs, redis: &RedisArgs) -> Result<()> {
             "--fenced does not work with --redlock: independent servers count separately",
         ));
     }
-    if args.kind != Kind::Reentrant && redis.redlock {
+    if args.kind != Kind::REENTRANT && redis.redlock {
         return Err(Failure::usage(
             "--kind does not work with --redlock: only a reentrant lock exists on several servers",
         ));

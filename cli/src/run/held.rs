@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::args::{Kind, LockArgs, RedisArgs};
 use crate::name::shown;
 use crate::reporter::Reporter;
+use leasehold::admin::lock_of_kind;
 use leasehold::crossbeam_channel::Receiver;
 use leasehold::{
     Interrupt, Lease, LeasedSemaphore, Lock, LockClient, LockGuard, LostReason, PermitGuard,
@@ -14,8 +15,7 @@ use leasehold::{
 /// The guard. Dropping it releases the lock or the permit.
 #[derive(Debug)]
 pub(super) enum Held {
-    /// With the token of the hold, if the lock is fenced.
-    Lock(LockGuard, Option<u64>),
+    Lock(LockGuard),
     Permit(PermitGuard),
 }
 
@@ -23,7 +23,7 @@ pub(super) enum Held {
 macro_rules! each {
     ($held:expr, $guard:ident => $call:expr) => {
         match $held {
-            Held::Lock($guard, _) => $call,
+            Held::Lock($guard) => $call,
             Held::Permit($guard) => $call,
         }
     };
@@ -57,19 +57,9 @@ impl Held {
     ) -> Result<Option<Self>> {
         let lease = Lease::RENEWED;
         let lock: Box<dyn Lock> = match clients {
-            [client] if args.fenced => {
-                let lock = client.fenced_lock(&args.key);
-                let guard = lock.try_acquire_interruptibly(wait, lease, interrupt)?;
-                return Ok(guard.map(|guard| {
-                    let token = guard.fencing_token();
-                    Self::Lock(guard.into(), Some(token))
-                }));
-            }
+            [client] if args.fenced => lock_of_kind(client, "fenced", &args.key)?,
             [client] if !redis.redlock => match args.kind {
-                Kind::Reentrant => Box::new(client.reentrant_lock(&args.key)),
-                Kind::Fair => Box::new(client.fair_lock(&args.key)),
-                Kind::Read => Box::new(client.read_write_lock(&args.key).read()),
-                Kind::Write => Box::new(client.read_write_lock(&args.key).write()),
+                Kind::Lock(kind) => lock_of_kind(client, kind, &args.key)?,
                 Kind::Permits(permits) => {
                     let semaphore = client.leased_semaphore(&args.key);
                     if !semaphore.try_set_permits(permits)? {
@@ -82,12 +72,12 @@ impl Held {
             clients => Box::new(RedLock::new(clients, &args.key)),
         };
         let guard = lock.try_acquire_interruptibly(wait, lease, interrupt)?;
-        Ok(guard.map(|guard| Self::Lock(guard, None)))
+        Ok(guard.map(Self::Lock))
     }
 
     pub(super) fn token(&self) -> Option<u64> {
         match self {
-            Self::Lock(_, token) => *token,
+            Self::Lock(guard) => guard.fencing_token(),
             Self::Permit(_) => None,
         }
     }
@@ -116,8 +106,8 @@ impl Held {
     /// Releases it, a lock after `keep`. A permit is released at once.
     pub(super) fn release(self, keep: Option<Duration>) -> Result<()> {
         match (self, keep) {
-            (Self::Lock(guard, _), Some(keep)) => guard.unlock_after(keep),
-            (Self::Lock(guard, _), None) => guard.unlock(),
+            (Self::Lock(guard), Some(keep)) => guard.unlock_after(keep),
+            (Self::Lock(guard), None) => guard.unlock(),
             (Self::Permit(guard), _) => guard.release(),
         }
     }

@@ -100,3 +100,31 @@ fn an_interrupt_shows_whether_it_was_raised() {
     interrupt.interrupt();
     assert_eq!(shown(&interrupt), "Interrupt { raised: true }");
 }
+
+#[test]
+fn no_credentials_are_shown() {
+    let server = Server::options().password("hunter2").start();
+    let url = format!("redis://default:hunter2@{}", server.address());
+    let builder = LockClient::builder(&url).credentials(Some("default"), "hunter2");
+    let client = builder.clone().build().unwrap();
+    let lock = client.reentrant_lock("order");
+    let guard = lock.acquire().unwrap();
+    for line in [
+        shown(&builder),
+        shown(&client),
+        shown(&lock),
+        shown(&guard),
+        shown(&LockClient::builder_sentinel([&url], "main")),
+        shown(
+            &LockClient::builder_sentinel([&url], "main")
+                .build()
+                .unwrap(),
+        ),
+        shown(&LockClient::builder_cluster([&url]).build().unwrap()),
+    ] {
+        assert!(
+            !line.contains("hunter2") && !line.contains("default"),
+            "{line}"
+        );
+    }
+}

@@ -75,9 +75,7 @@ pub fn connect(url: &str) -> redis::Connection {
 /// Runs one command, whose words are separated by spaces.
 #[track_caller]
 pub fn run(redis: &mut redis::Connection, command: &str) {
-    let mut words = command.split(' ');
-    let mut cmd = redis::cmd(words.next().expect("a command"));
-    let reply = cmd.arg(words.collect::<Vec<_>>()).exec(redis);
+    let reply = server::queries::command(command).exec(redis);
     reply.unwrap_or_else(|error| panic!("{command}: {error}"));
 }
 

@@ -276,7 +276,7 @@ fn a_request_for_a_read_lock_by_the_writer_leaves_its_ticket_answered() {
     assert_eq!(queue.unanswered_since(&[lock("k")]), None);
 }
 
-/// Its hold is a part of the turn of its client, as that of a writer.
+/// A hold of a reader and a hold of a writer are the same part of the turn of their client.
 #[test]
 fn a_reader_beside_a_waiting_writer_owes_others_a_part_of_a_hold() {
     let queue = queue();

@@ -5,7 +5,7 @@ mod machine;
 mod options;
 mod port;
 pub mod program;
-mod queries;
+pub mod queries;
 mod reaper;
 mod server_process;
 mod time_limit;

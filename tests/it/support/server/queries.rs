@@ -4,14 +4,18 @@ use redis::FromRedisValue;
 
 use super::Server;
 
+/// The command of these words, which are separated by spaces.
+pub fn command(words: &str) -> redis::Cmd {
+    let mut command = redis::Cmd::new();
+    command.arg(words.split(' ').collect::<Vec<_>>());
+    command
+}
+
 impl Server {
     /// Runs a command whose words have no spaces.
     #[track_caller]
     pub fn query<T: FromRedisValue>(&self, command: &str) -> T {
-        let mut words = command.split(' ');
-        let mut request = redis::cmd(words.next().expect("a name"));
-        request.arg(words.collect::<Vec<_>>());
-        self.ask(&request)
+        self.ask(&self::command(command))
     }
 
     /// All keys, sorted.
