@@ -21,7 +21,7 @@ use std::time::Duration;
 use crate::base::clock::Moment;
 
 /// A grant may be handed over for this long.
-const SLICE: Duration = Duration::from_millis(10);
+pub(super) const SLICE: Duration = Duration::from_millis(10);
 
 /// The slice while other clients wait, once the turn has had as many holds as its share.
 const SHORT_SLICE: Duration = Duration::from_millis(2);

@@ -277,13 +277,15 @@ impl Number {
         Some(Ready { id, request })
     }
 
-    /// Takes back a request for permits that the subscriber thread may have sent.
-    fn take_back(&self, ready: Ready<'_>) {
+    /// Takes back a request for permits. Returns whether the subscriber thread may have sent it.
+    fn take_back(&self, ready: Ready<'_>) -> bool {
         let lost_copies = ready.request.abandon();
-        if lost_copies.is_ambiguous() {
+        let is_sent = lost_copies.is_ambiguous();
+        if is_sent {
             let (call, limit) = (ready.request.call().clone(), Moment::NEVER);
             self.clean_up(ready.id, call, lost_copies, IfUnclear::Undo, limit);
         }
+        is_sent
     }
 
     /// Deals in the background with a request that Redis may or may not have executed.

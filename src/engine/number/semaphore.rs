@@ -10,6 +10,7 @@ use crate::base::interrupt::Interrupt;
 use crate::base::lanes::RequestId;
 use crate::engine::wait::{FIRST_POLL, polls, wait_until};
 use crate::error::{Error, Result};
+use crate::local::LinePlace;
 use crate::observe::{self, Outcome};
 use crate::protocol::{Ask, RequestCopy, Taken, number, taken};
 
@@ -73,8 +74,11 @@ impl Number {
                         // The refusal may be that of a lost copy, from before a release whose
                         // message ended a pause of the request.
                         again: clear.is_repeated.then_some(FIRST_POLL),
-                        in_line: rank.map(|rank| (rank, asked)),
-                        listens,
+                        in_line: rank.map(|rank| LinePlace {
+                            rank,
+                            asked,
+                            listens,
+                        }),
                     }),
                 }));
             };
@@ -101,10 +105,11 @@ impl Number {
         }
     }
 
-    /// Adds permits.
+    /// Adds permits, or hands them over to a thread of this client that waits for as many.
     pub(crate) fn release(&self, permits: u32) -> Result<()> {
         match check(permits)? {
             0 => self.check_process().map(drop),
+            _ if self.check_process()?.waiting.hand_over(&self.key, permits) => Ok(()),
             permits => self.add(permits),
         }
     }

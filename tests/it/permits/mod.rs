@@ -3,6 +3,7 @@
 
 mod deployments;
 mod faults;
+mod hand_over;
 mod hangs;
 mod late_copies;
 mod local;

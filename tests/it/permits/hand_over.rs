@@ -1,0 +1,90 @@
+//! Threads that release permits of a semaphore hand them over to threads of their client.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::support::server::Server;
+use crate::support::timing::{SOON, eventually, within};
+use crate::support::traffic::scripts;
+use crate::support::{Stop, client, connect, unique};
+
+const PERMITS: u32 = 2;
+const THREADS: usize = 12;
+
+/// Most permits change hands without a request. Never more are taken than there are. Another client
+/// gets its turn all the same.
+#[test]
+fn permits_change_hands_without_requests_and_another_client_gets_its_turn() {
+    const TURNS: u64 = 20;
+    let server = Server::start();
+    let (ours, theirs) = (client(&server.url()), client(&server.url()));
+    let name = unique("passing");
+    let (ours, theirs) = (ours.semaphore(&name), theirs.semaphore(&name));
+    ours.add_permits(PERMITS.cast_signed()).unwrap();
+    let (taken, most) = (AtomicI64::new(0), AtomicI64::new(0));
+    let (pairs, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let pair = |semaphore: &leasehold::Semaphore| {
+        semaphore.acquire(1).unwrap();
+        most.fetch_max(taken.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        thread::yield_now();
+        taken.fetch_sub(1, Ordering::SeqCst);
+        semaphore.release(1).unwrap();
+    };
+    let before = scripts(&server);
+    thread::scope(|scope| {
+        let _stop = Stop(&stop);
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    pair(&ours);
+                    pairs.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        within(SOON.get() * 2, "the other client", || {
+            (0..TURNS).for_each(|_| pair(&theirs));
+        });
+        eventually("many pairs", || pairs.load(Ordering::Relaxed) > 2000);
+    });
+    assert_eq!(most.into_inner(), i64::from(PERMITS));
+    assert_eq!(ours.available().unwrap(), PERMITS.cast_signed());
+    let (requests, pairs) = (scripts(&server) - before, pairs.into_inner());
+    assert!(requests < pairs, "{requests} requests for {pairs} pairs");
+}
+
+/// Threads give up while others hand permits over to them. No permit is lost, and the client leaves
+/// the line.
+#[test]
+fn no_permit_is_lost_when_threads_give_up_during_a_hand_over() {
+    const CALLS: u32 = 400;
+    let server = Server::start();
+    let semaphore = client(&server.url()).semaphore(&unique("giving-up"));
+    semaphore.add_permits(PERMITS.cast_signed()).unwrap();
+    let got = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for thread in 0..THREADS as u32 {
+            let (semaphore, got) = (&semaphore, &got);
+            scope.spawn(move || {
+                for call in 0..CALLS {
+                    // From none to longer than the others need.
+                    let wait = Duration::from_micros(u64::from((call * 7 + thread) % 40 * 50));
+                    if semaphore.try_acquire(1, wait).unwrap() {
+                        got.fetch_add(1, Ordering::Relaxed);
+                        semaphore.release(1).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    assert!(got.into_inner() > 0);
+    eventually("all permits are free", || {
+        semaphore.available().unwrap() == PERMITS.cast_signed()
+    });
+    let line = format!("leasehold_line:{{{}}}", semaphore.name());
+    let mut redis = connect(&server.url());
+    eventually("no client is in the line", || {
+        let exists: bool = redis::cmd("EXISTS").arg(&line).query(&mut redis).unwrap();
+        !exists
+    });
+}
