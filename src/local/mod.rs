@@ -49,7 +49,7 @@ pub(crate) use levels::LevelId;
 pub(crate) use place::{Place, PlaceEnd};
 pub(crate) use queue::{CameWith, Claim, LocalQueue, Released, Unlocked, Waiter, Wanted};
 pub(crate) use quorum::Quorum;
-pub(crate) use wait_queue::{Leaving, LinePlace, Position, Queued, WaitQueues};
+pub(crate) use wait_queue::{Leaving, LinePlace, Position, Queued, WaitQueue, WaitQueues};
 pub(crate) use yields::Pause;
 
 /// Identifies a lock in this process: the same key at another client is another lock, and so is a

@@ -8,8 +8,7 @@
 //! a grant of Redis. Then other clients get their turn.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use foldhash::HashMap;
 use parking_lot::Mutex;
@@ -24,38 +23,33 @@ use crate::base::parker::Unparker;
 /// permits wait for the round trips of others.
 const AT_ONCE: usize = 32;
 
-/// The queues of one client. A key has a queue while threads wait for it.
+/// The queues of one client for which there are handles.
 #[derive(Debug, Default)]
-pub(crate) struct WaitQueues {
-    /// Its mutex protects: a thread that may send requests is unparked after it was allowed to; a
-    /// thread gets permits by its request or from another thread, never both; no two threads have
-    /// the same number.
-    state: Mutex<State>,
-    /// The number of queues. Read without the mutex, because usually there are none.
-    count: AtomicUsize,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    queues: HashMap<Id, Queue>,
-    /// The number of the next thread. It rises for all queues together: a thread may still ask for
-    /// its position after its queue was removed and another made for the same key.
-    next: u64,
-}
+pub(crate) struct WaitQueues(Mutex<HashMap<Id, Weak<WaitQueue>>>);
 
 /// Key and channel: kinds with different channels have queues of their own.
 type Id = (Arc<str>, Arc<str>);
 
+/// The threads of one client that wait for one number.
+#[derive(Debug, Default)]
+pub(crate) struct WaitQueue {
+    /// Its mutex protects: a thread that may send requests is unparked after it was allowed to; a
+    /// thread gets permits by its request or from another thread, never both.
+    queue: Mutex<Queue>,
+}
+
 #[derive(Debug)]
 struct Queue {
     waiting: VecDeque<Waiting>,
-    /// How many threads at its head may send requests.
+    /// The number of the next thread.
+    next: u64,
+    /// How many threads at its head may send requests: [`AT_ONCE`], or one after a refusal.
     senders: usize,
     /// The client may have its place in the line. The last thread of the queue leaves the line.
     has_place: bool,
     /// The place according to the last reply, if no request or call has come after it.
     place: Option<LinePlace>,
-    /// When Redis last granted what a thread of this queue wants.
+    /// When Redis last granted what a thread wants.
     granted: Option<Moment>,
     /// Since when the requests of this queue have had no reply.
     unanswered_since: Option<Moment>,
@@ -94,7 +88,7 @@ pub(crate) struct LinePlace {
 pub(crate) enum Position {
     /// It may send requests. No other thread may.
     First,
-    /// It may send one request, as other threads may.
+    /// It sends one request, as other threads may.
     AmongFirst,
     Behind {
         /// The number of permits that the threads before it want.
@@ -121,53 +115,62 @@ pub(crate) enum Leaving {
 /// A thread in a queue. Dropping it leaves the queue.
 #[derive(Debug)]
 pub(crate) struct Queued<'a> {
-    queues: &'a WaitQueues,
-    id: Id,
+    queue: &'a WaitQueue,
     number: u64,
 }
 
 impl WaitQueues {
-    /// The number of permits that all waiting threads want, if one of them was refused.
-    pub(crate) fn wanted(&self, key: &LockKey) -> u64 {
-        if self.count.load(Ordering::Relaxed) == 0 {
-            return 0;
+    /// All handles of one number share the result.
+    pub(crate) fn queue(&self, key: &LockKey) -> Arc<WaitQueue> {
+        let mut known = self.0.lock();
+        if known.len() == known.capacity() {
+            known.retain(|_, queue| queue.strong_count() > 0);
+            // So the next removal comes after as many further numbers.
+            let live = known.len();
+            known.reserve(live + 1);
         }
-        let state = self.state.lock();
-        let queue = state.queues.get(&id(key));
-        let refused = queue.filter(|queue| queue.senders == 1);
-        refused.map_or(0, |queue| queue.wanted_before(usize::MAX))
+        let id = (Arc::clone(key.key()), Arc::clone(key.channel()));
+        let known = known.entry(id).or_default();
+        known.upgrade().unwrap_or_else(|| {
+            let queue = Arc::default();
+            *known = Arc::downgrade(&queue);
+            queue
+        })
+    }
+}
+
+impl WaitQueue {
+    /// The number of permits that all waiting threads want, if one of them was refused.
+    pub(crate) fn wanted(&self) -> u64 {
+        let queue = self.queue.lock();
+        match queue.senders {
+            1 => queue.wanted_before(usize::MAX),
+            _ => 0,
+        }
     }
 
     /// Records a grant that does not count: only this many replicas confirmed it, which is too few.
     /// No effect if the thread of `unparker` is not the first of its queue: the others do not wait
     /// for its requests.
-    pub(crate) fn unreplicated(&self, key: &LockKey, unparker: &Unparker, confirmed: u32) {
-        if let Some(queue) = self.state.lock().queues.get_mut(&id(key))
-            && let Some(first) = queue.waiting.front()
-            && first
-                .unparker
-                .as_ref()
-                .is_some_and(|first| first.same_as(unparker))
-        {
+    pub(crate) fn unreplicated(&self, unparker: &Unparker, confirmed: u32) {
+        let mut queue = self.queue.lock();
+        let first = queue.waiting.front();
+        let first = first.and_then(|first| first.unparker.as_ref());
+        if first.is_some_and(|first| first.same_as(unparker)) {
             queue.confirmed_replicas = Some(confirmed);
         }
     }
 
     /// How many replicas confirmed the last grant to the first thread, if they were too few.
-    pub(crate) fn confirmed_replicas(&self, key: &LockKey) -> Option<u32> {
-        let state = self.state.lock();
-        state.queues.get(&id(key))?.confirmed_replicas
+    pub(crate) fn confirmed_replicas(&self) -> Option<u32> {
+        self.queue.lock().confirmed_replicas
     }
 
-    /// Adds a thread at the end of the queue. If there is none, several threads of the new one may
-    /// send requests at the same time, unless one `is_refused`.
-    pub(crate) fn enter(&self, key: &LockKey, wanted: u32, is_refused: bool) -> Queued<'_> {
-        let id = id(key);
-        let mut state = self.state.lock();
-        let number = state.next;
-        state.next += 1;
-        let queue = state.queues.entry(id.clone());
-        let queue = queue.or_insert_with(|| Queue::new(if is_refused { 1 } else { AT_ONCE }));
+    /// Adds a thread at the end of the queue.
+    pub(crate) fn enter(&self, wanted: u32) -> Queued<'_> {
+        let mut queue = self.queue.lock();
+        let number = queue.next;
+        queue.next += 1;
         queue.waiting.push_back(Waiting {
             number,
             wanted,
@@ -175,10 +178,8 @@ impl WaitQueues {
             sends: false,
             asks: false,
         });
-        self.count.store(state.queues.len(), Ordering::Relaxed);
         Queued {
-            queues: self,
-            id,
+            queue: self,
             number,
         }
     }
@@ -186,28 +187,23 @@ impl WaitQueues {
     /// Gives released permits to the first thread that sleeps, if it wants as many, and Redis has
     /// granted permits to a thread of the queue within a slice. A thread stays in the queue that
     /// leaves the line.
-    pub(crate) fn hand_over(&self, key: &LockKey, permits: u32) -> bool {
-        if self.count.load(Ordering::Relaxed) == 0 {
-            return false;
-        }
-        let mut state = self.state.lock();
-        let Some(queue) = state.queues.get_mut(&id(key)) else {
-            return false;
-        };
-        let is_last = queue.waiting.len() == 1;
-        let granted = queue.granted.filter(|_| !is_last || !queue.has_place);
+    pub(crate) fn hand_over(&self, permits: u32) -> bool {
+        let mut queue = self.queue.lock();
+        let keeps_place = !queue.has_place || queue.waiting.len() > 1;
         let mut waiting = queue.waiting.iter();
         let Some(index) = waiting.position(|one| !one.sends) else {
             return false;
         };
-        if queue.waiting[index].wanted != permits
-            || granted.is_none_or(|granted| granted.after(SLICE).is_past())
+        if !keeps_place
+            || queue.waiting[index].wanted != permits
+            || queue
+                .granted
+                .is_none_or(|granted| granted.after(SLICE).is_past())
         {
             return false;
         }
         let (done, next) = queue.remove(index);
-        self.remove_if_empty(&mut state, &id(key));
-        drop(state);
+        drop(queue);
         let done = done.and_then(|done| done.unparker);
         done.into_iter().chain(next).for_each(|one| one.unpark());
         true
@@ -215,40 +211,24 @@ impl WaitQueues {
 
     /// The client may have been called, or have sent a request that no thread waits for: the first
     /// thread sends another.
-    pub(crate) fn forget_place(&self, key: &LockKey) {
-        let mut state = self.state.lock();
-        let queue = state.queues.get_mut(&id(key));
-        let first = queue.and_then(|queue| {
-            queue.place = None;
-            queue.waiting.front()?.unparker.clone()
-        });
-        drop(state);
+    pub(crate) fn forget_place(&self) {
+        let mut queue = self.queue.lock();
+        queue.place = None;
+        let first = queue.waiting.front();
+        let first = first.and_then(|first| first.unparker.clone());
+        drop(queue);
         if let Some(first) = first {
             first.unpark();
         }
     }
-
-    fn remove_if_empty(&self, state: &mut State, id: &Id) {
-        if state
-            .queues
-            .get(id)
-            .is_some_and(|queue| queue.waiting.is_empty())
-        {
-            state.queues.remove(id);
-            self.count.store(state.queues.len(), Ordering::Relaxed);
-        }
-    }
 }
 
-fn id(key: &LockKey) -> Id {
-    (Arc::clone(key.key()), Arc::clone(key.channel()))
-}
-
-impl Queue {
-    fn new(senders: usize) -> Self {
+impl Default for Queue {
+    fn default() -> Self {
         Self {
             waiting: VecDeque::new(),
-            senders,
+            next: 0,
+            senders: AT_ONCE,
             has_place: false,
             place: None,
             granted: None,
@@ -256,7 +236,9 @@ impl Queue {
             confirmed_replicas: None,
         }
     }
+}
 
+impl Queue {
     /// The number of permits that the threads before this one want.
     fn wanted_before(&self, index: usize) -> u64 {
         let before = self.waiting.iter().take(index);
@@ -267,9 +249,19 @@ impl Queue {
         self.waiting.iter().position(|one| one.number == number)
     }
 
+    fn begin_request(&mut self, index: usize, now: Moment) -> (Moment, u64) {
+        self.waiting[index].asks = true;
+        let last = self.waiting.back().map_or(0, |last| last.number);
+        let since = *self.unanswered_since.get_or_insert(now);
+        (since, last)
+    }
+
     /// Removes a thread. Returns it, and the one to wake that may send requests instead.
     fn remove(&mut self, index: usize) -> (Option<Waiting>, Option<Unparker>) {
         let removed = self.waiting.remove(index);
+        if self.waiting.is_empty() {
+            (self.unanswered_since, self.confirmed_replicas) = (None, None);
+        }
         let next = self.waiting.get(self.senders - 1);
         let next = next.filter(|next| index < self.senders && !next.sends);
         (removed, next.and_then(|next| next.unparker.clone()))
@@ -279,15 +271,14 @@ impl Queue {
 impl Queued<'_> {
     /// Changes the queue and the thread in it. `None` if the thread is not in it any more.
     fn update<T>(&self, change: impl FnOnce(&mut Queue, usize) -> T) -> Option<T> {
-        let mut state = self.queues.state.lock();
-        let queue = state.queues.get_mut(&self.id)?;
+        let mut queue = self.queue.queue.lock();
         let index = queue.index(self.number)?;
-        Some(change(queue, index))
+        Some(change(&mut queue, index))
     }
 
     /// If the thread may send requests, it gets nothing from other threads until the next
-    /// [`sleeps`](Self::sleeps).
-    pub(crate) fn position(&self) -> Position {
+    /// [`sleeps`](Self::sleeps). If other threads may, too, its request [begins](Self::begin_request).
+    pub(crate) fn position(&self, now: Moment) -> Position {
         let position = self.update(|queue, index| {
             if index >= queue.senders {
                 return Position::Behind {
@@ -296,10 +287,11 @@ impl Queued<'_> {
                 };
             }
             queue.waiting[index].sends = true;
-            match queue.senders {
-                1 => Position::First,
-                _ => Position::AmongFirst,
+            if queue.senders == 1 {
+                return Position::First;
             }
+            queue.begin_request(index, now);
+            Position::AmongFirst
         });
         position.unwrap_or(Position::Done)
     }
@@ -323,12 +315,7 @@ impl Queued<'_> {
     /// Notes that the thread sends a request. Returns since when the requests of this queue have had
     /// no reply, and the last thread that waits now, for [`done_for`](Self::done_for).
     pub(crate) fn begin_request(&self, now: Moment) -> (Moment, u64) {
-        let begun = self.update(|queue, index| {
-            queue.waiting[index].asks = true;
-            let last = queue.waiting.back().map_or(0, |last| last.number);
-            let since = *queue.unanswered_since.get_or_insert(now);
-            (since, last)
-        });
+        let begun = self.update(|queue, index| queue.begin_request(index, now));
         begun.unwrap_or((now, 0))
     }
 
@@ -380,10 +367,7 @@ impl Queued<'_> {
 
     /// Leaves the queue, unless the thread has to leave the line first.
     pub(crate) fn leave(&self) -> Leaving {
-        let mut state = self.queues.state.lock();
-        let Some(queue) = state.queues.get_mut(&self.id) else {
-            return Leaving::Done { others_wait: false };
-        };
+        let mut queue = self.queue.queue.lock();
         let others_wait = queue.waiting.len() > 1;
         let Some(index) = queue.index(self.number) else {
             return Leaving::Done { others_wait };
@@ -394,8 +378,7 @@ impl Queued<'_> {
         }
         let has_place = queue.has_place;
         let (left, next) = queue.remove(index);
-        self.queues.remove_if_empty(&mut state, &self.id);
-        drop(state);
+        drop(queue);
         drop(left);
         if let Some(next) = next {
             next.unpark();

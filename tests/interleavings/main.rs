@@ -1,5 +1,5 @@
 //! The local queue under many interleavings of its threads: hand-over, threads that give up,
-//! losses, idle grants, tokens, readers beside writers.
+//! losses, idle grants, tokens, readers beside writers, permits.
 //!
 //! The files of the library are compiled with the mutexes of `shuttle`, which runs the threads one
 //! at a time and decides at each mutex which one continues. A thread that is not woken is a
@@ -27,6 +27,7 @@ mod lease;
 mod local;
 #[path = "../../src/observe/mod.rs"]
 mod observe;
+mod permits;
 #[path = "../../src/protocol/mod.rs"]
 mod protocol;
 mod readers;
@@ -35,6 +36,7 @@ mod scenario;
 mod script;
 mod watchdog;
 
+use permits::Permits;
 use readers::Readers;
 use scenario::Scenario;
 
@@ -120,5 +122,11 @@ fn main() {
         shuttle::check_random(move || readers.run(), ITERATIONS);
         println!("test readers and writers, {readers:?} ... ok");
     }
-    println!("16 passed, 0 failed");
+    for (free, gives_up) in [(1, false), (1, true), (2, false), (2, true)] {
+        let permits = Permits { free, gives_up };
+        shuttle::check_pct(move || permits.run(), ITERATIONS / 2, 3);
+        shuttle::check_random(move || permits.run(), ITERATIONS);
+        println!("test {permits:?} ... ok");
+    }
+    println!("20 passed, 0 failed");
 }

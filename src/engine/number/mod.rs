@@ -20,7 +20,6 @@ mod waiting;
 
 use std::fmt::Display;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use redis::{RedisResult, Value};
@@ -32,6 +31,7 @@ use crate::base::key::{Family, LockKey};
 use crate::base::lanes::RequestId;
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::local::WaitQueue;
 use crate::protocol::{Ask, NumberKey, RequestCopy, number, records};
 use crate::request::{LostCopies, NoReply, Prepared, Reply, Request, request_one};
 use crate::script::Call;
@@ -51,8 +51,8 @@ pub(crate) struct Number {
     key: LockKey,
     /// The key of this client's records about the number.
     records: Arc<str>,
-    /// Other clients are known to wait: the last request was refused.
-    is_contended: Arc<AtomicBool>,
+    /// The threads of the client that wait.
+    queue: Arc<WaitQueue>,
 }
 
 /// A clear reply to a request that Redis executes at most once.
@@ -98,7 +98,7 @@ impl Number {
         let key = LockKey::of(family, &core.namespace, name);
         Self {
             records: records(&key, &core.owner_prefix).into(),
-            is_contended: Arc::default(),
+            queue: core.waiting.queue(&key),
             key,
             core,
         }

@@ -56,7 +56,7 @@ impl Number {
         // Until permits that do not count are given back.
         let _call = self.core.watchdog.begin_call();
         let mut pauses = polls();
-        let mut unreplicated = self.core.waiting.confirmed_replicas(&self.key);
+        let mut unreplicated = self.queue.confirmed_replicas();
         wait_until(budget, self.name(), || {
             let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, ask);
             let asked = Moment::now();
@@ -87,8 +87,7 @@ impl Number {
                 return Err(redis.too_few_replicas(&self.key, confirmed));
             }
             unreplicated = Some(confirmed);
-            let waiting = &self.core.waiting;
-            waiting.unreplicated(&self.key, budget.unparker(), confirmed);
+            self.queue.unreplicated(budget.unparker(), confirmed);
             budget.wait(pauses.next().min(budget.reply_deadline().left()));
             Ok(None)
         })
@@ -109,8 +108,13 @@ impl Number {
     pub(crate) fn release(&self, permits: u32) -> Result<()> {
         match check(permits)? {
             0 => self.check_process().map(drop),
-            _ if self.check_process()?.waiting.hand_over(&self.key, permits) => Ok(()),
-            permits => self.add(permits),
+            added => {
+                self.check_process()?;
+                match self.queue.hand_over(permits) {
+                    true => Ok(()),
+                    false => self.add(added),
+                }
+            }
         }
     }
 

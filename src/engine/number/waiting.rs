@@ -11,7 +11,8 @@
 //! A sleeping thread may get its permits from a thread of the same client that releases as many
 //! (`local/wait_queue.rs`). Redis need not know: the permits stay taken.
 
-use std::sync::atomic::Ordering;
+use std::cell::OnceCell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Number, Ready};
@@ -60,11 +61,11 @@ impl Step {
 }
 
 /// What the wait of a client in a line knows.
-struct InLine<'a, 'p> {
+struct InLine<'a> {
     /// How many permits the thread wants.
     wanted: u32,
-    /// The place of the client.
-    place: &'p str,
+    /// The place of the client, which a thread that finds free permits does not need.
+    place: OnceCell<Arc<str>>,
     /// The next request.
     ready: Option<Ready<'a>>,
     /// The last request had no reply.
@@ -90,26 +91,27 @@ impl Number {
         // Until what the subscriber thread has sent is given back.
         let _call = self.core.watchdog.begin_call();
         budget.check_interrupt(self.name())?;
-        let waiting = &self.core.waiting;
         // The time without a reply counts from the second argument.
         let request = |ask: Ask<'_>, ready, since| {
             budget.set_unanswered_since(Some(since));
             request(ask, ready)
         };
-        let request_now = |ask: Ask<'_>| request(ask, None, Moment::now());
+        let request_now = |ask: Ask<'_>, now| request(ask, None, now);
         if budget.is_wait_over() {
             let ask = Ask {
-                left_over: waiting.wanted(&self.key),
+                left_over: self.queue.wanted(),
                 ..Ask::default()
             };
-            return Ok(request_now(ask)?.is_done());
+            return Ok(request_now(ask, Moment::now())?.is_done());
         }
-        let is_refused = wanted == 0 || self.is_contended.load(Ordering::Relaxed);
-        let queued = waiting.enter(&self.key, wanted, is_refused);
-        let place = (wanted > 0).then(|| self.core.place(&self.key));
-        let mut line = place.as_deref().map(|place| InLine {
+        let queued = self.queue.enter(wanted);
+        if wanted == 0 {
+            // One request serves all threads.
+            queued.refused();
+        }
+        let mut line = (wanted > 0).then(|| InLine {
             wanted,
-            place,
+            place: OnceCell::new(),
             ready: None,
             is_unanswered: false,
             polls: Polls::default(),
@@ -136,11 +138,12 @@ impl Number {
         &self,
         queued: &Queued<'_>,
         budget: &CallBudget,
-        request: impl Fn(Ask<'_>) -> Result<Step>,
+        request: impl Fn(Ask<'_>, Moment) -> Result<Step>,
     ) -> Result<Option<bool>> {
         let mut is_ready_to_sleep = false;
         loop {
-            let (ahead, unanswered_since) = match queued.position() {
+            let now = Moment::now();
+            let (ahead, unanswered_since) = match queued.position(now) {
                 Position::Done => return Ok(Some(true)),
                 Position::First => {
                     // The wake-up must not end the next sleep.
@@ -149,12 +152,11 @@ impl Number {
                 }
                 Position::AmongFirst => {
                     is_ready_to_sleep = false;
-                    queued.begin_request(Moment::now());
                     let ask = Ask {
                         waits: true,
                         ..Ask::default()
                     };
-                    let is_done = request(ask)?.is_done();
+                    let is_done = request(ask, now)?.is_done();
                     queued.replied(is_done);
                     if is_done || budget.is_wait_over() {
                         return Ok(Some(is_done));
@@ -183,11 +185,11 @@ impl Number {
                     left_over: ahead,
                     ..Ask::default()
                 };
-                return Ok(Some(request(ask)?.is_done()));
+                return Ok(Some(request(ask, now)?.is_done()));
             }
             budget.set_unanswered_since(unanswered_since);
             if unanswered_since.is_some() && budget.reply_deadline().is_past() {
-                let confirmed = self.core.waiting.confirmed_replicas(&self.key);
+                let confirmed = self.queue.confirmed_replicas();
                 return Err(no_reply_error(&self.core, &self.key, confirmed, budget));
             }
             budget.wait(budget.reply_deadline().left());
@@ -198,11 +200,12 @@ impl Number {
     fn wait_as_first<'a>(
         &'a self,
         queued: &Queued<'_>,
-        line: &mut Option<InLine<'a, '_>>,
+        line: &mut Option<InLine<'a>>,
         budget: &'a CallBudget<'a>,
         request: impl Fn(Ask<'_>, Option<Ready<'a>>, Moment) -> Result<Step>,
     ) -> Result<bool> {
         let mut wait = Wait::new(budget, polls());
+        let place = line.as_ref().map(|line| Arc::clone(self.place(line)));
         let channel = Channel::of(&self.core, &self.key);
         let heard = if line.is_some() {
             channel.of_others()
@@ -213,7 +216,7 @@ impl Number {
         // The place of a thread that got its permits from another one.
         let mut inherited = queued.place();
         wait_until(budget, self.name(), || {
-            if queued.position() == Position::Done {
+            if queued.position(Moment::now()) == Position::Done {
                 return Ok(Some(true));
             }
             if let Some(place) = inherited.take() {
@@ -238,7 +241,7 @@ impl Number {
                 let is_kept = |ready: &Ready<'_>| ask.waits || !ready.request.cancel();
                 ready = line.ready.take().filter(is_kept);
                 ask.waits |= ready.is_some();
-                ask.place = Some(line.place).filter(|_| ask.waits || queued.has_place());
+                ask.place = place.as_deref().filter(|_| ask.waits || queued.has_place());
                 queued.set_place(ask.place.is_some(), None);
                 // This request answers the calls so far.
                 budget.take_message();
@@ -255,7 +258,6 @@ impl Number {
             if line.is_some() {
                 queued.set_place(ask.waits && !step.is_done(), step.place());
                 is_refused |= !step.is_done();
-                self.is_contended.store(is_refused, Ordering::Relaxed);
             }
             let refusal = match step {
                 Step::Wait(refusal) => refusal,
@@ -279,12 +281,7 @@ impl Number {
     }
 
     /// Sleeps until a message, or until the thread asks again.
-    fn sleep<'a>(
-        &'a self,
-        wait: &mut Wait<'a>,
-        refusal: Refusal,
-        line: Option<&mut InLine<'a, '_>>,
-    ) {
+    fn sleep<'a>(&'a self, wait: &mut Wait<'a>, refusal: Refusal, line: Option<&mut InLine<'a>>) {
         let channel = Channel::of(&self.core, &self.key);
         let again = refusal.again.unwrap_or(Duration::MAX);
         let (Some(place), Some(line)) = (refusal.in_line, line) else {
@@ -299,7 +296,7 @@ impl Number {
         let both = [called, channel.of_others()];
         let channels = if place.listens { &both[..] } else { &both[..1] };
         let is_live = wait.listen(channels) == channels.len();
-        line.ready = self.prepare(line.wanted, line.place);
+        line.ready = self.prepare(line.wanted, self.place(line));
         if let Some(ready) = &line.ready {
             let prepare = |&channel: &Channel<'a>| wait.prepare(channel, &ready.request);
             channels.iter().for_each(prepare);
@@ -312,10 +309,14 @@ impl Number {
         }
     }
 
+    fn place<'l>(&self, line: &'l InLine<'_>) -> &'l Arc<str> {
+        line.place.get_or_init(|| self.core.place(&self.key))
+    }
+
     /// Ends the wait of a thread. The last thread of the queue leaves the line.
     fn end_line(
         &self,
-        mut line: InLine<'_, '_>,
+        mut line: InLine<'_>,
         queued: &Queued<'_>,
         is_done: bool,
         budget: &CallBudget,
@@ -323,18 +324,18 @@ impl Number {
         let is_called = budget.take_message();
         let ready = line.ready.take();
         if ready.is_some_and(|ready| self.take_back(ready)) || is_called {
-            self.core.waiting.forget_place(&self.key);
+            self.queue.forget_place();
         }
         match queued.leave() {
             Leaving::AfterLine => {
                 // A late copy could affect a later wait, so what gets no reply is not repeated.
-                let call = script::leave_line(&self.key, line.place, false).not_repeatable();
+                let call = script::leave_line(&self.key, self.place(&line), false).not_repeatable();
                 let redis = &self.core.redis;
                 let _ = redis.request(&self.key, call, &budget.to_give_up());
             }
             Leaving::Done { others_wait } if !is_done => {
                 if is_called || line.is_unanswered && !others_wait {
-                    self.core.leave_if_called(&self.key, line.place);
+                    self.core.leave_if_called(&self.key, self.place(&line));
                 }
             }
             Leaving::Done { .. } | Leaving::PlaceStays => {}
