@@ -35,7 +35,7 @@ pub(super) fn permits(
     };
     let found = find_locks(redis, &clients, key, reporter)?;
     let kind = found.first().map(|found| &found.row.kind);
-    if let Some(Kind::Lock { .. } | Kind::ReadWrite { .. }) = kind {
+    if kind.is_some_and(Kind::is_lock) {
         return Err(Failure::usage(format!("{key} is a lock, not a semaphore")));
     }
     let semaphore = client.leased_semaphore(name);
@@ -50,10 +50,8 @@ pub(super) fn permits(
         ));
     }
     let (total, available) = (semaphore.permits()?, semaphore.available()?);
-    let changed = match wanted.permits {
-        Some(_) => format!(" (before: {before})"),
-        None => String::new(),
-    };
+    let changed = wanted.permits.map(|_| format!(" (before: {before})"));
+    let changed = changed.unwrap_or_default();
     let leased = total - available;
     let text = format!(
         "name       {key}\npermits    {total}{changed}\navailable  {available}\n\
@@ -83,25 +81,22 @@ pub(super) fn id(permit: u128) -> String {
 pub(super) fn end(
     client: &LockClient,
     redis: &RedisArgs,
-    semaphore: &FoundLock,
+    semaphore: &mut FoundLock<'_>,
     name: &str,
     permit: u128,
 ) -> Result<bool> {
     let keys = LockKeys::new(client, name);
-    let mut end = command("ZADD", keys.leases);
-    end.arg("XX")
-        .arg("CH")
-        .arg(0)
-        .arg(&permit.to_be_bytes()[..]);
-    let is_ended = semaphore.run(client, end)? == Value::Int(1);
+    let id = permit.to_be_bytes();
+    let end = command(("ZADD", keys.leases, "XX", "CH", 0, &id[..]));
+    let is_ended = semaphore.probe.run(&end)? == Value::Int(1);
     if is_ended {
         // A client that waits counts the permit when it asks again. If no message can be sent, it
         // asks later.
-        let publish = |name| command(name, &keys.semaphore_channel).arg(1).clone();
-        let is_sent = redis.cluster && semaphore.run(client, publish("SPUBLISH")).is_ok();
-        if !is_sent {
-            let _ = semaphore.run(client, publish("PUBLISH"));
-        }
+        let mut publish = |name| {
+            let publish = command((name, &keys.semaphore_channel, 1));
+            semaphore.probe.run(&publish).is_ok()
+        };
+        let _is_sent = redis.cluster && publish("SPUBLISH") || publish("PUBLISH");
     }
     Ok(is_ended)
 }

@@ -7,7 +7,7 @@ use redis::Cmd;
 use super::args::RedisArgs;
 use super::kinds::{LEASES, is_beside_a_lock, semaphores_of};
 use super::outcome::{Failure, Result};
-use super::probe::Probe;
+use super::probe::{Probe, command};
 use super::row::Row;
 use leasehold::LockClient;
 use leasehold::admin::{self, Server, ServerError};
@@ -54,31 +54,20 @@ impl Scan {
     pub(super) fn run(clients: &[LockClient], wanted: Wanted<'_>) -> Self {
         let mut scan = Self::default();
         for client in clients {
-            scan.client(client, wanted);
+            let servers = admin::servers(client).map_err(Failure::from);
+            let servers = servers.map_err(|failure| scan.failures.push(failure));
+            scan.servers += servers.as_ref().map_or(1, Vec::len);
+            // SCAN can return a key twice. Two primaries return a key that moves between them.
+            let mut found = BTreeMap::new();
+            for server in servers.unwrap_or_default() {
+                let scanned = scan_server(client, &server, wanted, &mut found);
+                scan.failures.extend(scanned.err());
+            }
+            scan.rows.extend(found.into_values());
         }
         scan.rows
             .sort_by(|a, b| (&a.name, &a.server).cmp(&(&b.name, &b.server)));
         scan
-    }
-
-    fn client(&mut self, client: &LockClient, wanted: Wanted<'_>) {
-        let servers = match admin::servers(client) {
-            Ok(servers) => servers,
-            Err(error) => {
-                self.servers += 1;
-                self.failures.push(error.into());
-                return;
-            }
-        };
-        // SCAN can return a key twice. Two primaries return a key that moves between them.
-        let mut found = BTreeMap::new();
-        for server in &servers {
-            self.servers += 1;
-            if let Err(failure) = scan_server(client, server, wanted, &mut found) {
-                self.failures.push(failure);
-            }
-        }
-        self.rows.extend(found.into_values());
     }
 
     /// Fails if a server belongs to a cluster and `--cluster` is missing: it has only the locks of
@@ -114,12 +103,12 @@ fn scan_server(
     wanted: Wanted<'_>,
     found: &mut BTreeMap<Vec<u8>, Row>,
 ) -> Result<()> {
-    let mut probe = Probe::connect(client, server)?;
+    let mut probe = Probe::connect(client, server, false)?;
     let mut by_type = true;
     for pass in wanted.passes() {
-        let mut cursor = 0;
-        loop {
-            let reply = match probe.run(&pass.next_keys(cursor, wanted.pattern, by_type)) {
+        let mut cursor = Some(0);
+        while let Some(from) = cursor {
+            let reply = match probe.run(&pass.next_keys(from, wanted.pattern, by_type)) {
                 // SCAN has no TYPE before Redis 6.
                 Err(error) if by_type && error.is_reply() => {
                     by_type = false;
@@ -132,10 +121,7 @@ fn scan_server(
                 // A semaphore with leased permits is a number, too.
                 found.entry(row.name.clone()).or_insert(row);
             }
-            if next == 0 {
-                break;
-            }
-            cursor = next;
+            cursor = (next != 0).then_some(next);
         }
     }
     let own = |row: &&mut Row| &*row.server == server.name() && row.kind.hold().is_some();
@@ -158,13 +144,19 @@ impl<'a> Wanted<'a> {
     }
 
     fn passes(self) -> impl Iterator<Item = Pass> {
-        let numbers = self.numbers.then_some(Pass::Numbers);
-        // The pattern for all names also finds names with braces around them.
-        let tagged = (self.pattern != ALL).then_some(Pass::TaggedLeases);
-        [Pass::Hashes, Pass::Leases]
-            .into_iter()
-            .chain(tagged)
-            .chain(numbers)
+        let is_wanted = move |pass: &Pass| match pass {
+            Pass::Hashes | Pass::Leases => true,
+            // The pattern for all names also finds names with braces around them.
+            Pass::TaggedLeases => self.pattern != ALL,
+            Pass::Numbers => self.numbers,
+        };
+        let all = [
+            Pass::Hashes,
+            Pass::Leases,
+            Pass::TaggedLeases,
+            Pass::Numbers,
+        ];
+        all.into_iter().filter(is_wanted)
     }
 }
 
@@ -176,13 +168,8 @@ impl Pass {
             Self::Leases => ([pattern, LEASES].concat(), "zset"),
             Self::Numbers => (pattern.into(), "string"),
         };
-        let mut scan = redis::cmd("SCAN");
-        scan.arg(cursor).arg("MATCH").arg(pattern);
-        scan.arg("COUNT").arg(BATCH);
-        if by_type {
-            scan.arg("TYPE").arg(of_type);
-        }
-        scan
+        let of_type = by_type.then_some(("TYPE", of_type));
+        command(("SCAN", cursor, "MATCH", pattern, "COUNT", BATCH, of_type))
     }
 
     fn rows(
@@ -193,28 +180,27 @@ impl Pass {
     ) -> Result<Vec<Row>, ServerError> {
         let keys = keys.iter().map(Vec::as_slice);
         match self {
-            Self::Hashes => probe.locks(&keys.collect::<Vec<_>>()),
+            Self::Hashes => probe.rows(&keys.collect::<Vec<_>>(), Probe::hashes),
             Self::TaggedLeases | Self::Leases => {
                 let names = keys.flat_map(|key| {
                     let [inner, whole] = semaphores_of(key);
                     let inner = inner.filter(|_| self == Self::TaggedLeases || pattern == ALL);
-                    inner
-                        .into_iter()
-                        .chain(whole.filter(|_| self == Self::Leases))
+                    let whole = whole.filter(|_| self == Self::Leases);
+                    inner.into_iter().chain(whole)
                 });
-                probe.semaphores(&names.collect::<Vec<_>>())
+                probe.rows(&names.collect::<Vec<_>>(), Probe::semaphores)
             }
             Self::Numbers => {
                 let own = keys.filter(|key| !is_beside_a_lock(key));
-                probe.numbers(&own.collect::<Vec<_>>())
+                probe.rows(&own.collect::<Vec<_>>(), Probe::numbers)
             }
         }
     }
 }
 
 fn is_of_cluster(client: &LockClient, server: &Server) -> Result<bool> {
-    let mut probe = Probe::connect(client, server)?;
-    let reply = probe.run(redis::cmd("INFO").arg("cluster"))?;
+    let mut probe = Probe::connect(client, server, false)?;
+    let reply = probe.run(&command(("INFO", "cluster")))?;
     let info: String = probe.decode(reply)?;
     Ok(info.contains("cluster_enabled:1"))
 }
