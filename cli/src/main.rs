@@ -28,7 +28,9 @@ mod tests;
 #[cfg(unix)]
 mod watch;
 
+use std::io;
 use std::process::ExitCode;
+use std::thread::{Builder, JoinHandle};
 
 use args::{Args, Command};
 use outcome::Result;
@@ -79,4 +81,9 @@ fn run(args: &Args) -> Result<ExitCode> {
         Command::Completions(wanted) => manual::completions(wanted),
         Command::Man => manual::man(),
     }
+}
+
+/// Starts a thread, `leasehold-` and this name.
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    Builder::new().name(format!("leasehold-{name}")).spawn(run)
 }

@@ -59,6 +59,12 @@ impl Failure {
         }
     }
 
+    /// The status says everything.
+    #[cfg(unix)]
+    pub(super) fn silent(status: u8) -> Self {
+        Self::new(status, "")
+    }
+
     #[cfg(unix)]
     pub(super) fn no_thread(error: std::io::Error) -> Self {
         Self::new(UNAVAILABLE, format!("no thread can be started: {error}"))
@@ -70,7 +76,9 @@ impl Failure {
 
     /// Writes the message and returns the status.
     pub(super) fn report(self) -> ExitCode {
-        say(&self);
+        if !self.message.is_empty() {
+            say(&self);
+        }
         ExitCode::from(self.status)
     }
 }
