@@ -20,10 +20,10 @@ impl Facts {
     pub(super) fn of_info(command: &str, reply: Result<Value, ServerError>) -> Self {
         let mut facts = Self::default();
         facts.read(command, reply, |text: String| {
-            let lines = text
+            let pairs = text
                 .lines()
                 .filter_map(|line| line.trim_end().split_once(':'));
-            lines
+            pairs
                 .map(|(name, value)| (name.into(), value.into()))
                 .collect()
         });

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::finding::{Finding, Verdict};
-use crate::outcome::in_options;
+use crate::outcome;
 use leasehold::__Moment as Moment;
 use leasehold::{Error, Lease, LockClient, Result};
 
@@ -20,7 +20,7 @@ pub(super) fn lock(client: &LockClient, name: &str, lease: Duration) -> Finding 
         Err(Error::WrongType { .. }) => format!("the key of lock {name:?} is not a lock"),
         Err(error) => {
             let advice = "look at the other checks, and at the log of the server";
-            return Verdict::Failure.advise(in_options(error), advice);
+            return Verdict::Failure.advise(outcome::Failure::from(error).to_string(), advice);
         }
     };
     let found = format!("{why}, and was not used: give another name, leasehold doctor KEY");
