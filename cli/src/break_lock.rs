@@ -1,7 +1,6 @@
 //! `leasehold break`: frees a lock that any client holds, or ends the lease of one permit.
 
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::process::ExitCode;
 
 use redis::Value;
 
@@ -11,7 +10,6 @@ use super::lookup::{FoundLock, find_held, not_held};
 use super::name::Name;
 use super::outcome::{Failure, NOT_HELD, Result, settle};
 use super::probe::command;
-use super::reporter::Reporter;
 use super::{connect, output, permits, stderr};
 
 /// Deletes a lock that this owner still has. The hash of a name that is not UTF-8 is none of this
@@ -19,11 +17,7 @@ use super::{connect, output, permits, stderr};
 const FREE: &str = "if redis.call('hexists', KEYS[1], ARGV[1]) == 1 then \
                     return redis.call('del', KEYS[1]) end return 0";
 
-pub(super) fn break_lock(
-    redis: &RedisArgs,
-    wanted: &BreakArgs,
-    reporter: Reporter,
-) -> Result<ExitCode> {
+pub(super) fn break_lock(redis: &RedisArgs, wanted: &BreakArgs) -> Result<()> {
     let asks = !wanted.yes;
     // The question goes to standard error.
     let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
@@ -37,7 +31,7 @@ pub(super) fn break_lock(
     let (key, permit) = (&wanted.key, wanted.permit.map(permits::id));
     let permit = permit.as_deref();
     let find = || {
-        let found = find_held(redis, &clients, key, reporter)?;
+        let found = find_held(redis, &clients, key)?;
         let mut all = found.iter();
         let checked = all.try_for_each(|lock| check_can_be_freed(lock, permit));
         checked.map(|()| found)
@@ -83,8 +77,7 @@ pub(super) fn break_lock(
         };
         return Err(failures.into_iter().next().unwrap_or_else(nothing));
     }
-    settle(failures, clients.len(), redis.redlock, reporter)?;
-    Ok(ExitCode::SUCCESS)
+    settle(failures, clients.len(), redis.redlock)
 }
 
 /// Frees a lock with a name that is not UTF-8. False if its owner has changed.

@@ -7,9 +7,8 @@ use super::kinds::Kind;
 use super::name::Name;
 use super::outcome::{Failure, NOT_HELD, Result, UNAVAILABLE, settle};
 use super::probe::{Found, Probe, command};
-use super::reporter::Reporter;
 use super::row::{Row, Share};
-use leasehold::admin::{self, LockKeys, Server, ServerError};
+use leasehold::admin::{self, LockKeys, Server};
 use leasehold::{Error, LockClient};
 
 /// How often a lock is read again that is released between two commands.
@@ -36,7 +35,6 @@ pub(super) fn find_locks<'a>(
     redis: &RedisArgs,
     clients: &'a [LockClient],
     name: &Name,
-    reporter: Reporter,
 ) -> Result<Vec<FoundLock<'a>>> {
     let (mut found, mut failures) = (Vec::new(), Vec::new());
     for (place, client) in clients.iter().enumerate() {
@@ -45,7 +43,7 @@ pub(super) fn find_locks<'a>(
             Err(failure) => failures.push(failure),
         }
     }
-    settle(failures, clients.len(), redis.redlock, reporter)?;
+    settle(failures, clients.len(), redis.redlock)?;
     Ok(found)
 }
 
@@ -54,9 +52,8 @@ pub(super) fn find_held<'a>(
     redis: &RedisArgs,
     clients: &'a [LockClient],
     name: &Name,
-    reporter: Reporter,
 ) -> Result<Vec<FoundLock<'a>>> {
-    let found = find_locks(redis, clients, name, reporter)?;
+    let found = find_locks(redis, clients, name)?;
     if found.is_empty() {
         return Err(not_held(name, clients));
     }
@@ -87,32 +84,56 @@ fn find_lock<'a>(
     in_cluster: bool,
     name: &Name,
 ) -> Result<Option<FoundLock<'a>>> {
+    for _ in 0..LOOKS {
+        let Some((mut probe, home, found)) = locate(client, name)? else {
+            return Ok(None);
+        };
+        let mut row = match found {
+            Found::Held(row) => row,
+            Found::Gone => continue,
+            Found::Nothing | Found::Other | Found::OtherType => {
+                not_a_lock(client, &probe.server, name)?;
+                continue;
+            }
+        };
+        let mut shares = probe.shares(&row)?;
+        if row.kind.is_lock() {
+            let clients = probe.clients();
+            row.find_holder(&clients);
+            for share in &mut shares {
+                share.holder = clients.holder(&share.who);
+            }
+        }
+        let mut lock = FoundLock {
+            place,
+            probe,
+            row,
+            shares,
+            listeners: None,
+        };
+        lock.count_listeners(client, &home, name, in_cluster);
+        return Ok(Some(lock));
+    }
+    let message = format!("the owner of {name} changes too quickly; try again");
+    Err(Failure::new(UNAVAILABLE, message))
+}
+
+/// What the key is, by a probe of the server that has it. The second server is that of its slot.
+/// `None` if no server has the key.
+fn locate<'a>(client: &'a LockClient, name: &Name) -> Result<Option<(Probe<'a>, Server, Found)>> {
     let text = name.text();
     let mut servers = match text {
         Some(text) => vec![admin::server_of(client, text)?],
         // The library computes no slot of such a name, so this asks all servers.
         None => admin::servers(client)?,
     };
-    let (mut home, mut asking, mut redirects) = (servers.first().cloned(), false, 0);
+    let (mut home, mut asking, mut redirects) = (None, false, 0);
     while let Some(server) = servers.pop() {
         let mut probe = Probe::connect(client, &server, asking)?;
-        let error = match look(&mut probe, client, &server, name) {
-            Ok(None) => continue,
-            Ok(Some((row, shares))) => {
-                let mut lock = FoundLock {
-                    place,
-                    probe,
-                    row,
-                    shares,
-                    listeners: None,
-                };
-                if let (Some(text), Some(home)) = (text, home) {
-                    lock.count_listeners(client, &home, text, in_cluster);
-                }
-                return Ok(Some(lock));
-            }
-            Err(Look::Refused(error)) => error,
-            Err(Look::Failed(failure)) => return Err(failure),
+        let error = match probe.find(name.bytes()) {
+            Ok(Found::Nothing) => continue,
+            Ok(found) => return Ok(Some((probe, home.unwrap_or(server), found))),
+            Err(error) => error,
         };
         let is = |kind| error.cause.kind() == ErrorKind::Server(kind);
         match text.map(|text| server.redirect(client, text, &error)) {
@@ -123,59 +144,13 @@ fn find_lock<'a>(
             Some(Some(next)) => {
                 redirects += 1;
                 asking = is(ServerErrorKind::Ask);
-                if !asking {
-                    home = Some(next.clone());
-                }
+                home = asking.then_some(server);
                 servers.push(next);
             }
             _ => return Err(error.into()),
         }
     }
     Ok(None)
-}
-
-/// Why a look at a server found no lock.
-enum Look {
-    /// The server refused a command. Another one may have the lock.
-    Refused(ServerError),
-    Failed(Failure),
-}
-
-impl From<ServerError> for Look {
-    fn from(error: ServerError) -> Self {
-        Self::Refused(error)
-    }
-}
-
-/// The lock and its shares at this server.
-fn look(
-    probe: &mut Probe<'_>,
-    client: &LockClient,
-    server: &Server,
-    name: &Name,
-) -> Result<Option<(Row, Vec<Share>)>, Look> {
-    for _ in 0..LOOKS {
-        match probe.find(name.bytes())? {
-            Found::Gone => {}
-            Found::Nothing => return Ok(None),
-            Found::Other | Found::OtherType => {
-                not_a_lock(client, server, name).map_err(Look::Failed)?;
-            }
-            Found::Held(mut row) => {
-                let mut shares = probe.shares(&row)?;
-                if row.kind.is_lock() {
-                    let clients = probe.clients();
-                    row.find_holder(&clients);
-                    for share in &mut shares {
-                        share.holder = clients.holder(&share.who);
-                    }
-                }
-                return Ok(Some((row, shares)));
-            }
-        }
-    }
-    let message = format!("the owner of {name} changes too quickly; try again");
-    Err(Look::Failed(Failure::new(UNAVAILABLE, message)))
 }
 
 /// Fails with what the key is, unless it became a lock meanwhile, or was deleted.
@@ -203,15 +178,18 @@ fn not_a_lock(client: &LockClient, server: &Server, name: &Name) -> Result<()> {
 impl FoundLock<'_> {
     /// Counts the connections that listen for releases of the lock, and the clients that are in its
     /// line and do not listen. They listen at its server, `home`, also while its slot moves to
-    /// another one. In a cluster with shard channels they use those.
+    /// another one. In a cluster with shard channels they use those. The library computes no
+    /// channels of a name that is not UTF-8.
     fn count_listeners(
         &mut self,
         client: &LockClient,
         home: &Server,
-        name: &str,
+        name: &Name,
         in_cluster: bool,
     ) {
-        let keys = LockKeys::new(client, name);
+        let Some(keys) = name.text().map(|text| LockKeys::new(client, text)) else {
+            return;
+        };
         let channels = self.channels(&keys);
         let listening = || {
             let mut probe = Probe::connect(client, home, false).ok()?;

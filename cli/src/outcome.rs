@@ -6,7 +6,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use super::reporter::{Reporter, one_line, say};
+use super::reporter::{is_quiet, one_line, say};
 use leasehold::Error;
 use leasehold::admin::{RouteError, ServerError};
 
@@ -37,7 +37,7 @@ pub(super) const NOT_FOUND: u8 = 127;
 pub(super) struct Failure {
     pub(super) status: u8,
     /// The status reports it, so `--quiet` suppresses the message.
-    pub(super) is_expected: bool,
+    is_expected: bool,
     message: String,
 }
 
@@ -74,9 +74,11 @@ impl Failure {
         Self::new(USAGE, message)
     }
 
-    /// Writes the message and returns the status.
+    /// Writes the message, if there is one, and returns the status.
     pub(super) fn report(self) -> ExitCode {
-        if !self.message.is_empty() {
+        // On many machines all but one get the lock.
+        let is_silent = self.message.is_empty() || self.is_expected && is_quiet();
+        if !is_silent {
             say(&self);
         }
         ExitCode::from(self.status)
@@ -92,15 +94,10 @@ impl fmt::Display for Failure {
 
 /// Fails with the first of these failures of `asked` servers. A majority of the servers of a
 /// Redlock is enough, so a minority of failures gives warnings only.
-pub(super) fn settle(
-    failures: Vec<Failure>,
-    asked: usize,
-    redlock: bool,
-    reporter: Reporter,
-) -> Result<()> {
+pub(super) fn settle(failures: Vec<Failure>, asked: usize, redlock: bool) -> Result<()> {
     if redlock && failures.len() * 2 < asked {
         for failure in &failures {
-            reporter.warning(failure);
+            say(failure);
         }
         return Ok(());
     }

@@ -1,8 +1,6 @@
 //! `leasehold permits`: shows or sets the number of permits of a semaphore. Ends a single permit for
 //! `leasehold break`.
 
-use std::process::ExitCode;
-
 use redis::Value;
 
 use super::args::{PermitsArgs, RedisArgs};
@@ -11,16 +9,12 @@ use super::lookup::{FoundLock, deployments, find_locks};
 use super::name::Name;
 use super::outcome::{Failure, NOT_HELD, Result};
 use super::probe::command;
-use super::reporter::Reporter;
+use super::reporter::remark;
 use super::{connect, output};
 use leasehold::LockClient;
 use leasehold::admin::LockKeys;
 
-pub(super) fn permits(
-    redis: &RedisArgs,
-    wanted: &PermitsArgs,
-    reporter: Reporter,
-) -> Result<ExitCode> {
+pub(super) fn permits(redis: &RedisArgs, wanted: &PermitsArgs) -> Result<()> {
     let key = &wanted.key;
     let Some(name) = key.text() else {
         return Err(Failure::usage(format!(
@@ -33,7 +27,7 @@ pub(super) fn permits(
             "permits does not work with --redlock: a semaphore is on one server",
         ));
     };
-    let found = find_locks(redis, &clients, key, reporter)?;
+    let found = find_locks(redis, &clients, key)?;
     let kind = found.first().map(|found| &found.row.kind);
     if kind.is_some_and(Kind::is_lock) {
         return Err(Failure::usage(format!("{key} is a lock, not a semaphore")));
@@ -59,14 +53,14 @@ pub(super) fn permits(
     );
     output::print(text.as_bytes())?;
     if available <= 0 && leased == 0 {
-        remark_on_lost_leases(key, reporter);
+        remark_on_lost_leases(key);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Tells how a semaphore comes to have no permits at all.
-pub(super) fn remark_on_lost_leases(name: &Name, reporter: Reporter) {
-    reporter.remark(format!(
+pub(super) fn remark_on_lost_leases(name: &Name) {
+    remark(format!(
         "no permit of {name} is available or leased; if the key of its leases was lost in Redis, \
          leasehold permits {name} N gives it N permits again"
     ));

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use redis::Cmd;
 
-use super::args::RedisArgs;
 use super::kinds::{LEASES, is_beside_a_lock, semaphores_of};
 use super::outcome::{Failure, Result};
 use super::probe::{Probe, command};
@@ -27,6 +26,8 @@ pub(super) struct Wanted<'a> {
     pub(super) numbers: bool,
     /// Also the processes of the owners. To find them, each server lists all its connections.
     pub(super) holders: bool,
+    /// Fail for a server that belongs to a cluster: it has only the locks of its own slots.
+    pub(super) no_cluster: bool,
 }
 
 /// The keys that one pass over a server looks for.
@@ -70,28 +71,6 @@ impl Scan {
         scan
     }
 
-    /// Fails if a server belongs to a cluster and `--cluster` is missing: it has only the locks of
-    /// its own slots.
-    pub(super) fn check_deployment(&self, clients: &[LockClient], redis: &RedisArgs) -> Result<()> {
-        let is_given = redis.cluster || redis.sentinel.is_some();
-        if is_given || self.failures.len() == self.servers {
-            return Ok(());
-        }
-        for client in clients {
-            for server in admin::servers(client)? {
-                // A user without the permission for INFO may list the locks.
-                if is_of_cluster(client, &server).unwrap_or(false) {
-                    return Err(Failure::usage(format!(
-                        "{} is a server of a cluster, and has only the locks of its slots: use \
-                         --cluster",
-                        server.name()
-                    )));
-                }
-            }
-        }
-        Ok(())
-    }
-
     pub(super) fn names_servers(&self) -> bool {
         self.servers > 1
     }
@@ -104,6 +83,12 @@ fn scan_server(
     found: &mut BTreeMap<Vec<u8>, Row>,
 ) -> Result<()> {
     let mut probe = Probe::connect(client, server, false)?;
+    if wanted.no_cluster && is_of_cluster(&mut probe).unwrap_or(false) {
+        return Err(Failure::usage(format!(
+            "{} is a server of a cluster, and has only the locks of its slots: use --cluster",
+            server.name()
+        )));
+    }
     let mut by_type = true;
     for pass in wanted.passes() {
         let mut cursor = Some(0);
@@ -133,6 +118,13 @@ fn scan_server(
     Ok(())
 }
 
+/// Fails also for a user without the permission for INFO, who may list the locks.
+fn is_of_cluster(probe: &mut Probe<'_>) -> Result<bool> {
+    let reply = probe.run(&command(("INFO", "cluster")))?;
+    let info: String = probe.decode(reply)?;
+    Ok(info.contains("cluster_enabled:1"))
+}
+
 impl<'a> Wanted<'a> {
     /// What is held.
     pub(super) fn locks(pattern: &'a [u8]) -> Self {
@@ -140,6 +132,7 @@ impl<'a> Wanted<'a> {
             pattern,
             numbers: false,
             holders: false,
+            no_cluster: false,
         }
     }
 
@@ -196,11 +189,4 @@ impl Pass {
             }
         }
     }
-}
-
-fn is_of_cluster(client: &LockClient, server: &Server) -> Result<bool> {
-    let mut probe = Probe::connect(client, server, false)?;
-    let reply = probe.run(&command(("INFO", "cluster")))?;
-    let info: String = probe.decode(reply)?;
-    Ok(info.contains("cluster_enabled:1"))
 }

@@ -1,7 +1,5 @@
 //! `leasehold show`: one lock or semaphore.
 
-use std::process::ExitCode;
-
 use serde_json::Value;
 
 use super::args::{RedisArgs, ShowArgs};
@@ -10,14 +8,13 @@ use super::lookup::{FoundLock, find_held};
 use super::name::shown;
 use super::outcome::Result;
 use super::permits::remark_on_lost_leases;
-use super::reporter::Reporter;
 use super::row::{Share, set};
 use super::{connect, json, output};
 use leasehold::Holder;
 
-pub(super) fn show(redis: &RedisArgs, show: &ShowArgs, reporter: Reporter) -> Result<ExitCode> {
+pub(super) fn show(redis: &RedisArgs, show: &ShowArgs) -> Result<()> {
     let clients = connect::clients(redis, None)?;
-    let found = find_held(redis, &clients, &show.key, reporter)?;
+    let found = find_held(redis, &clients, &show.key)?;
     let with_server = clients.len() > 1;
     let text = |lock| match (object(lock, with_server), show.json) {
         (object, true) => json::line(&object),
@@ -27,9 +24,9 @@ pub(super) fn show(redis: &RedisArgs, show: &ShowArgs, reporter: Reporter) -> Re
     output::print(texts.join(if show.json { "" } else { "\n" }).as_bytes())?;
     let has_no_permits = |lock: &FoundLock| matches!(lock.row.kind, Kind::Number(..=0));
     if !show.json && found.iter().any(has_no_permits) {
-        remark_on_lost_leases(&show.key, reporter);
+        remark_on_lost_leases(&show.key);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// The lock as text: most of its JSON object, and each of its shares.

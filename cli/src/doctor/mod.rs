@@ -11,7 +11,6 @@ mod server;
 mod storage;
 mod trial;
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -32,7 +31,7 @@ const FAILED: u8 = 1;
 /// The lease of the lock that is acquired as a test, in case this program dies meanwhile.
 const LEASE: Duration = Duration::from_secs(10);
 
-pub(super) fn run(general: &Args, args: &DoctorArgs) -> Result<ExitCode> {
+pub(super) fn run(general: &Args, args: &DoctorArgs) -> Result<u8> {
     let redis = &general.redis;
     let clients = connect::clients(redis, Some(LEASE))?;
     for client in &clients {
@@ -53,11 +52,11 @@ pub(super) fn run(general: &Args, args: &DoctorArgs) -> Result<ExitCode> {
     };
     output::print(report::text(&lines, style).as_bytes())?;
     let mut reachable = lines.iter().filter(|line| line.check == REACHABLE);
-    Ok(ExitCode::from(match lines.iter().any(Line::is_failure) {
+    Ok(match lines.iter().any(Line::is_failure) {
         _ if reachable.all(Line::is_failure) => UNAVAILABLE,
         true => FAILED,
         false => 0,
-    }))
+    })
 }
 
 /// The checks of the servers of one client, and the finding about the client as a whole.

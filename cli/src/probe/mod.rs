@@ -37,7 +37,7 @@ pub(super) type Read<'a> = fn(&mut Probe<'a>, &[&[u8]]) -> Result<Vec<Reply<Foun
 #[derive(Debug)]
 pub(super) struct Probe<'a> {
     client: &'a LockClient,
-    server: Server,
+    pub(super) server: Server,
     /// True if the keys are moving to this server.
     asking: bool,
     connection: Connection,

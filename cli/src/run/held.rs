@@ -9,7 +9,7 @@ use crate::args::{Kind, LockArgs, RedisArgs};
 use crate::connect;
 use crate::name::shown;
 use crate::outcome::{Failure, Result};
-use crate::reporter::Reporter;
+use crate::reporter::{say, step};
 use leasehold::__Moment as Moment;
 use leasehold::admin::lock_of_kind;
 use leasehold::crossbeam_channel::Receiver;
@@ -64,22 +64,17 @@ pub(super) fn check(args: &LockArgs, redis: &RedisArgs) -> Result<()> {
 
 impl Held {
     /// Acquires what the arguments name. Fails if the wait ends first, by its time or by a signal.
-    pub(super) fn acquire(
-        args: &LockArgs,
-        redis: &RedisArgs,
-        signals: &Signals,
-        reporter: Reporter,
-    ) -> Result<Self> {
+    pub(super) fn acquire(args: &LockArgs, redis: &RedisArgs, signals: &Signals) -> Result<Self> {
         let clients = connect::clients(redis, Some(args.lease))?;
-        reporter.step(format!("waiting for lock {:?}", args.key));
+        step(format!("waiting for lock {:?}", args.key));
         let asked = Moment::now();
-        let line = WaitingLine::start(args, &clients, reporter);
-        let acquired = Self::try_acquire(args, redis, &clients, &signals.interrupt, reporter);
+        let line = WaitingLine::start(args, &clients);
+        let acquired = Self::try_acquire(args, redis, &clients, &signals.interrupt);
         // What follows an acquire must not wait for a request of the line. Otherwise the end of its
         // thread lets the clients end, which clean up first.
         line.end(!matches!(acquired, Ok(Some(_))));
         if let Some(signal) = signals.ended_the_wait() {
-            reporter.step(format!("signal {signal} ended the wait"));
+            step(format!("signal {signal} ended the wait"));
             // The lock may have been acquired at the last moment. Its guard releases it.
             drop(acquired);
             return Err(Failure::silent(signalled(signal)));
@@ -91,7 +86,7 @@ impl Held {
             };
             Failure::held_by_another(args.conflict_exit_code, error)
         })?;
-        reporter.step(format!("acquired lock {:?}", args.key));
+        step(format!("acquired lock {:?}", args.key));
         Ok(held)
     }
 
@@ -101,7 +96,6 @@ impl Held {
         redis: &RedisArgs,
         clients: &[LockClient],
         interrupt: &Interrupt,
-        reporter: Reporter,
     ) -> leasehold::Result<Option<Self>> {
         let (lease, longest) = (Lease::RENEWED, args.wait.unwrap_or(Duration::MAX));
         let wait = if args.no_wait {
@@ -117,7 +111,7 @@ impl Held {
             ([client], Kind::Permits(permits)) => {
                 let semaphore = client.leased_semaphore(&args.key);
                 if !semaphore.try_set_permits(permits)? {
-                    check_permits(&semaphore, permits, reporter);
+                    check_permits(&semaphore, permits);
                 }
                 let guard = semaphore.try_acquire_interruptibly(wait, lease, interrupt)?;
                 return Ok(guard.map(Self::Permit));
@@ -137,12 +131,7 @@ impl Held {
 
     /// Releases it, a lock after `keep`. A permit is released at once. Fails if it was lost, unless
     /// that `is_reported`: another client may have run at the same time.
-    pub(super) fn release(
-        self,
-        keep: Option<Duration>,
-        is_reported: bool,
-        reporter: Reporter,
-    ) -> Result<()> {
+    pub(super) fn release(self, keep: Option<Duration>, is_reported: bool) -> Result<()> {
         let name = format!("{:?}", self.name());
         let released = match (self, keep) {
             (Self::Lock(guard), Some(keep)) => guard.unlock_after(keep),
@@ -150,10 +139,10 @@ impl Held {
             (Self::Permit(guard), _) => guard.release(),
         };
         match released {
-            Ok(()) => reporter.step(format!("released lock {name}")),
-            Err(error) if is_reported => reporter.step(Failure::from(error)),
+            Ok(()) => step(format!("released lock {name}")),
+            Err(error) if is_reported => step(Failure::from(error)),
             Err(error @ (Error::Lost { .. } | Error::NotHeld { .. })) => return Err(error.into()),
-            Err(error) => reporter.warning(Failure::from(error)),
+            Err(error) => say(Failure::from(error)),
         }
         Ok(())
     }
@@ -161,12 +150,12 @@ impl Held {
 
 /// Warns if the semaphore exists with another number of permits. Without a reply there is no
 /// warning: the acquire reports that.
-fn check_permits(semaphore: &LeasedSemaphore, wanted: u32, reporter: Reporter) {
+fn check_permits(semaphore: &LeasedSemaphore, wanted: u32) {
     if let Ok(permits) = semaphore.permits()
         && permits != i64::from(wanted)
     {
         let name = shown(semaphore.name());
-        reporter.warning(format!(
+        say(format!(
             "semaphore {name} has {permits} permits, not {wanted}: --kind permits={wanted} counts \
              only for a semaphore that does not exist yet; to change it: leasehold permits {name} \
              {wanted}"

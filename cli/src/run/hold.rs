@@ -1,16 +1,14 @@
 //! `leasehold hold`: holds a lock until standard input ends. Its content is ignored.
 
-use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
+use nix::sys::stat::{FileStat, SFlag, fstat, stat};
 
 use super::held::{self, Held};
 use super::job::signalled;
@@ -18,18 +16,17 @@ use super::signals::{Signals, ends_the_wait};
 use crate::args::{HoldArgs, RedisArgs};
 use crate::name::shown;
 use crate::outcome::{Failure, OUTPUT, Result};
-use crate::reporter::Reporter;
 use crate::{output, spawn, stderr};
 
 /// The time between two attempts to read from a terminal that another process group has.
 const BACKGROUND: Duration = Duration::from_secs(1);
 
 /// Acquires the lock, prints a line on standard output, and releases the lock when the input ends.
-pub(crate) fn hold(args: &HoldArgs, redis: &RedisArgs, reporter: Reporter) -> Result<ExitCode> {
+pub(crate) fn hold(args: &HoldArgs, redis: &RedisArgs) -> Result<u8> {
     held::check(&args.lock, redis)?;
     check_input()?;
     let signals = Signals::catch()?;
-    let held = Held::acquire(&args.lock, redis, &signals, reporter)?;
+    let held = Held::acquire(&args.lock, redis, &signals)?;
     let signal = await_end(&held, &signals);
     if let Err(loss) = held.check() {
         // Nothing else reports a loss, so this process ends at once. What is left in Redis, such as
@@ -41,27 +38,22 @@ pub(crate) fn hold(args: &HoldArgs, redis: &RedisArgs, reporter: Reporter) -> Re
         std::process::exit(status)
     }
     let status = signal?.map_or(0, signalled);
-    held.release(None, false, reporter)?;
-    Ok(ExitCode::from(status))
+    held.release(None, false)?;
+    Ok(status)
 }
 
 /// Fails if standard input is `/dev/null`, as for jobs of cron and systemd. A standard input that
 /// was closed when this process started is that, too.
 fn check_input() -> Result<()> {
-    let device = |metadata: Metadata| {
-        let is_device = metadata.file_type().is_char_device();
-        is_device.then(|| metadata.rdev())
-    };
-    let input = io::stdin().as_fd().try_clone_to_owned();
-    let input = input.and_then(|input| File::from(input).metadata());
-    let null = std::fs::metadata("/dev/null");
-    match (input.map(device), null.map(device)) {
-        (Ok(Some(input)), Ok(Some(null))) if input == null => Err(Failure::usage(
+    let device = |file: FileStat| (file.st_mode & SFlag::S_IFMT.bits(), file.st_rdev);
+    let input = fstat(io::stdin()).map(device);
+    if input.is_ok() && input == stat("/dev/null").map(device) {
+        return Err(Failure::usage(
             "standard input is /dev/null, so the hold would end at once; to hold a lock until a \
              signal, write: leasehold run KEY -- sleep infinity",
-        )),
-        _ => Ok(()),
+        ));
     }
+    Ok(())
 }
 
 /// Prints the line, and waits for the end of the input, for a loss, or for a signal, which is

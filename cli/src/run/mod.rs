@@ -16,7 +16,6 @@ mod supervisor;
 mod terminal;
 mod waiting_line;
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 pub(super) use hold::hold;
@@ -24,7 +23,6 @@ pub(super) use parent::become_job;
 
 use super::args::{Kind, RedisArgs, RunArgs};
 use super::outcome::{Failure, Result};
-use super::reporter::Reporter;
 use held::Held;
 use job::Job;
 use leasehold::__Moment as Moment;
@@ -35,7 +33,7 @@ use supervisor::Supervisor;
 
 /// Acquires the lock, runs the command and releases the lock. The status is that of the command,
 /// unless the lock was not acquired or was lost.
-pub(super) fn run(args: &RunArgs, redis: &RedisArgs, reporter: Reporter) -> Result<ExitCode> {
+pub(super) fn run(args: &RunArgs, redis: &RedisArgs) -> Result<u8> {
     let lock = &args.lock;
     held::check(lock, redis)?;
     if matches!(lock.kind, Kind::Permits(_)) && args.at_least.is_some() {
@@ -46,7 +44,7 @@ pub(super) fn run(args: &RunArgs, redis: &RedisArgs, reporter: Reporter) -> Resu
     let program = Program::find(&args.command)?;
     // First of all, so that no signal is missed from here on.
     let signals = Signals::catch()?;
-    let held = Held::acquire(lock, redis, &signals, reporter)?;
+    let held = Held::acquire(lock, redis, &signals)?;
     let acquired_at = Moment::now();
     signals.catch_stops()?;
     // The lock may have been lost since it was acquired.
@@ -55,7 +53,7 @@ pub(super) fn run(args: &RunArgs, redis: &RedisArgs, reporter: Reporter) -> Resu
     let time_is_up = args.max_hold.map(|time| acquired_at.after(time));
     let time_is_up = time_is_up.unwrap_or(Moment::NEVER);
     let schedule = Schedule::new(lock.lease, args.kill_after, time_is_up);
-    let end = Supervisor::new(&held, job, schedule, reporter).run(&signals, lock.lease);
+    let end = Supervisor::new(&held, job, schedule).run(&signals, lock.lease);
 
     // A command that did not start does not keep the lock.
     let least = args.at_least.filter(|_| !end.failed_to_start);
@@ -66,7 +64,7 @@ pub(super) fn run(args: &RunArgs, redis: &RedisArgs, reporter: Reporter) -> Resu
     let may_stand = is_unconfirmed && keep.is_some() && held.check().is_ok();
     // After a loss, dropping the guard releases what is left in Redis.
     if may_stand || matches!(end.why, None | Some(Why::TimeIsUp)) {
-        held.release(keep, is_unconfirmed, reporter)?;
+        held.release(keep, is_unconfirmed)?;
     }
-    Ok(ExitCode::from(end.status))
+    Ok(end.status)
 }

@@ -15,7 +15,7 @@ use super::signals::Signals;
 use super::terminal::Terminal;
 use crate::connect::confirm_every;
 use crate::outcome::LOST;
-use crate::reporter::{Reporter, say};
+use crate::reporter::{say, step};
 use leasehold::__Moment as Moment;
 use leasehold::{Error, LostReason};
 
@@ -36,7 +36,6 @@ pub(super) struct Supervisor<'a> {
     job: Job,
     schedule: Schedule,
     terminal: Option<Terminal>,
-    reporter: Reporter,
     /// Until when a shell must continue this process: the job stopped because it asked for the
     /// terminal from the background, and this process was not stopped with it. That happens if no
     /// shell is left.
@@ -64,13 +63,12 @@ pub(super) struct End {
 }
 
 impl<'a> Supervisor<'a> {
-    pub(super) fn new(held: &'a Held, job: Job, schedule: Schedule, reporter: Reporter) -> Self {
+    pub(super) fn new(held: &'a Held, job: Job, schedule: Schedule) -> Self {
         Self {
             held,
             job,
             schedule,
             terminal: Terminal::open(),
-            reporter,
             continue_by: None,
             stop_requested: false,
             stopped_by: None,
@@ -152,10 +150,10 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn execute(&mut self, step: Step) {
-        let Step::Term(why) = step else {
+    fn execute(&mut self, due: Step) {
+        let Step::Term(why) = due else {
             if self.pass_on(Signal::SIGKILL) {
-                self.reporter.step("the command did not end, and is killed");
+                step("the command did not end, and is killed");
             }
             return;
         };

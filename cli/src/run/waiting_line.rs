@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounde
 
 use crate::args::{Kind, LockArgs};
 use crate::name::shown;
-use crate::reporter::Reporter;
+use crate::reporter::is_quiet;
 use crate::{output, spawn, stderr};
 use leasehold::__Moment as Moment;
 use leasehold::{Error, Holder, LockClient};
@@ -26,11 +26,11 @@ pub(super) struct WaitingLine {
 
 impl WaitingLine {
     /// Shows nothing with `--quiet`, or if standard error is not a terminal that can erase a line.
-    pub(super) fn start(args: &LockArgs, clients: &[LockClient], reporter: Reporter) -> Self {
+    pub(super) fn start(args: &LockArgs, clients: &[LockClient]) -> Self {
         let (stop, stopped) = bounded(0);
         let mut line = Self { stop, thread: None };
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        if args.no_wait || reporter.is_quiet() || is_dumb || !io::stderr().is_terminal() {
+        if args.no_wait || is_quiet() || is_dumb || !io::stderr().is_terminal() {
             return line;
         }
         let updater = Updater {

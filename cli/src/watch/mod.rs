@@ -3,7 +3,6 @@
 mod screen;
 
 use std::io::{self, IsTerminal, Read};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -17,7 +16,7 @@ use signal_hook::low_level::emulate_default_handler;
 
 use super::args::{RedisArgs, WatchArgs};
 use super::outcome::{Failure, Result, UNAVAILABLE};
-use super::reporter::Reporter;
+use super::reporter::say;
 use super::scan::{Scan, Wanted};
 use super::{connect, output, spawn, table};
 use leasehold::__Moment as Moment;
@@ -33,42 +32,40 @@ const CTRL_C: u8 = 3;
 /// The signals that end the view.
 const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 
-pub(super) fn watch(redis: &RedisArgs, watch: &WatchArgs, reporter: Reporter) -> Result<ExitCode> {
+pub(super) fn watch(redis: &RedisArgs, watch: &WatchArgs) -> Result<()> {
     if watch.every < SHORTEST {
         return Err(Failure::usage("--every is at least 100ms"));
     }
     let clients = connect::clients(redis, None)?;
-    let mut first = Scan::run(&clients, Wanted::locks(watch.pattern.bytes()));
+    let wanted = Wanted {
+        no_cluster: redis.names_no_cluster(),
+        ..Wanted::locks(watch.pattern.bytes())
+    };
+    let mut first = Scan::run(&clients, wanted);
     // A server that cannot be reached at the start was probably misspelt.
     if first.failures.len() == first.servers && !first.failures.is_empty() {
         return Err(first.failures.swap_remove(0));
     }
-    first.check_deployment(&clients, redis)?;
     if !(io::stdin().is_terminal() && output::is_terminal()) {
-        return print(&clients, watch, first, reporter);
+        return print(&clients, watch, first);
     }
     if let Some(signal) = view(clients, watch, first).map_err(view_failed)? {
         emulate_default_handler(signal).map_err(view_failed)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Prints plain lists until the reader of standard output ends. A signal ends the program as usual.
-fn print(
-    clients: &[LockClient],
-    watch: &WatchArgs,
-    mut scan: Scan,
-    reporter: Reporter,
-) -> Result<ExitCode> {
+fn print(clients: &[LockClient], watch: &WatchArgs, mut scan: Scan) -> Result<()> {
     let mut text = String::new();
     loop {
         text.push_str(&table::plain(&scan.rows, scan.names_servers()));
         for failure in &scan.failures {
-            reporter.warning(failure);
+            say(failure);
         }
         let next = Moment::now().after(watch.every);
         if !output::print(text.as_bytes())? || output::reader_is_gone(next).map_err(view_failed)? {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(());
         }
         scan = Scan::run(clients, Wanted::locks(watch.pattern.bytes()));
         text = String::from("\n");
