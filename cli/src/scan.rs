@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use redis::Cmd;
-
 use super::kinds::{LEASES, is_beside_a_lock, semaphores_of};
 use super::outcome::{Failure, Result};
-use super::probe::{Probe, command};
+use super::probe::{Probe, Read, command};
 use super::row::Row;
 use leasehold::LockClient;
-use leasehold::admin::{self, Server, ServerError};
+use leasehold::admin::{self, Server};
 
 /// How many keys Redis looks at for one reply. It serves no other client meanwhile.
 const BATCH: usize = 500;
@@ -30,15 +28,14 @@ pub(super) struct Wanted<'a> {
     pub(super) no_cluster: bool,
 }
 
-/// The keys that one pass over a server looks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pass {
-    Hashes,
-    /// The sorted sets of leased permits, whose names are made from those of the semaphores: with
-    /// braces around a name without braces.
-    TaggedLeases,
-    Leases,
-    Numbers,
+/// One pass over the keys of a server.
+struct Pass<'a> {
+    /// The pattern and the type of the keys.
+    keys: Vec<u8>,
+    of_type: &'static str,
+    /// The names of the locks to which such a key belongs.
+    names: fn(&[u8]) -> [Option<&[u8]>; 2],
+    read: Read<'a>,
 }
 
 /// The locks that were found, in the order of their names.
@@ -93,7 +90,9 @@ fn scan_server(
     for pass in wanted.passes() {
         let mut cursor = Some(0);
         while let Some(from) = cursor {
-            let reply = match probe.run(&pass.next_keys(from, wanted.pattern, by_type)) {
+            let of_type = by_type.then_some(("TYPE", pass.of_type));
+            let scan = ("SCAN", from, "MATCH", &pass.keys, "COUNT", BATCH, of_type);
+            let reply = match probe.run(&command(scan)) {
                 // SCAN has no TYPE before Redis 6.
                 Err(error) if by_type && error.is_reply() => {
                     by_type = false;
@@ -102,7 +101,9 @@ fn scan_server(
                 reply => reply?,
             };
             let (next, keys): (u64, Vec<Vec<u8>>) = probe.decode(reply)?;
-            for row in pass.rows(&mut probe, &keys, wanted.pattern)? {
+            let names = keys.iter().flat_map(|key| (pass.names)(key));
+            let names: Vec<&[u8]> = names.flatten().collect();
+            for row in probe.rows(&names, pass.read)? {
                 // A semaphore with leased permits is a number, too.
                 found.entry(row.name.clone()).or_insert(row);
             }
@@ -136,57 +137,38 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    fn passes(self) -> impl Iterator<Item = Pass> {
-        let is_wanted = move |pass: &Pass| match pass {
-            Pass::Hashes | Pass::Leases => true,
-            // The pattern for all names also finds names with braces around them.
-            Pass::TaggedLeases => self.pattern != ALL,
-            Pass::Numbers => self.numbers,
+    fn passes<'p>(self) -> Vec<Pass<'p>> {
+        let pattern = self.pattern;
+        let leases = |keys, names| Pass {
+            keys,
+            of_type: "zset",
+            names,
+            read: Probe::semaphores,
         };
-        let all = [
-            Pass::Hashes,
-            Pass::Leases,
-            Pass::TaggedLeases,
-            Pass::Numbers,
-        ];
-        all.into_iter().filter(is_wanted)
-    }
-}
-
-impl Pass {
-    fn next_keys(self, cursor: u64, pattern: &[u8], by_type: bool) -> Cmd {
-        let (pattern, of_type) = match self {
-            Self::Hashes => (pattern.into(), "hash"),
-            Self::TaggedLeases => ([b"{", pattern, b"}", LEASES].concat(), "zset"),
-            Self::Leases => ([pattern, LEASES].concat(), "zset"),
-            Self::Numbers => (pattern.into(), "string"),
-        };
-        let of_type = by_type.then_some(("TYPE", of_type));
-        command(("SCAN", cursor, "MATCH", pattern, "COUNT", BATCH, of_type))
-    }
-
-    fn rows(
-        self,
-        probe: &mut Probe<'_>,
-        keys: &[Vec<u8>],
-        pattern: &[u8],
-    ) -> Result<Vec<Row>, ServerError> {
-        let keys = keys.iter().map(Vec::as_slice);
-        match self {
-            Self::Hashes => probe.rows(&keys.collect::<Vec<_>>(), Probe::hashes),
-            Self::TaggedLeases | Self::Leases => {
-                let names = keys.flat_map(|key| {
-                    let [inner, whole] = semaphores_of(key);
-                    let inner = inner.filter(|_| self == Self::TaggedLeases || pattern == ALL);
-                    let whole = whole.filter(|_| self == Self::Leases);
-                    inner.into_iter().chain(whole)
-                });
-                probe.rows(&names.collect::<Vec<_>>(), Probe::semaphores)
-            }
-            Self::Numbers => {
-                let own = keys.filter(|key| !is_beside_a_lock(key));
-                probe.rows(&own.collect::<Vec<_>>(), Probe::numbers)
-            }
+        let mut passes = vec![Pass {
+            keys: pattern.into(),
+            of_type: "hash",
+            names: |key| [Some(key), None],
+            read: Probe::hashes,
+        }];
+        // The names of the sorted sets of leased permits are made from those of the semaphores: with
+        // braces around a name without braces. The pattern for all names finds both.
+        let whole = [pattern, LEASES].concat();
+        if pattern == ALL {
+            passes.push(leases(whole, semaphores_of));
+        } else {
+            let tagged = [b"{", pattern, b"}", LEASES].concat();
+            passes.push(leases(tagged, |key| [semaphores_of(key)[0], None]));
+            passes.push(leases(whole, |key| [None, semaphores_of(key)[1]]));
         }
+        if self.numbers {
+            passes.push(Pass {
+                keys: pattern.into(),
+                of_type: "string",
+                names: |key| [Some(key).filter(|key| !is_beside_a_lock(key)), None],
+                read: Probe::numbers,
+            });
+        }
+        passes
     }
 }

@@ -1,9 +1,9 @@
 //! Sends the commands of all checks to one server. Other files judge the replies.
 
-use redis::{Cmd, Pipeline, Value};
+use redis::Pipeline;
 
 use super::clock::{self, Reading};
-use super::facts::Facts;
+use super::facts::{Facts, ask};
 use super::finding::{Finding, Line, Verdict};
 use super::rights::{self, Names, RIGHTS};
 use super::{reach, server, storage};
@@ -149,7 +149,7 @@ impl<'a> Checks<'a> {
             } else {
                 replies.next()
             };
-            answers.extend(reply.map(|reply| (right, rights::answer(&reply))));
+            answers.extend(reply.map(|reply| (right, reply)));
         }
         for (check, finding) in rights::findings(&answers, names) {
             self.add(check, finding);
@@ -165,16 +165,5 @@ impl<'a> Checks<'a> {
             self.add(CLOCK_RATE, finding.unwrap_or_else(unknown));
         }
         self.lines
-    }
-}
-
-/// The reply or error reply. An error of the connection is the outer error.
-pub(super) fn ask(
-    connection: &mut Connection,
-    command: &Cmd,
-) -> Result<Result<Value, ServerError>, ServerError> {
-    match connection.run(command) {
-        Err(error) if !error.is_reply() => Err(error),
-        reply => Ok(reply),
     }
 }

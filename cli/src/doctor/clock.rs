@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::checks::ask;
+use super::facts::ask;
 use super::finding::Finding;
 use super::finding::Verdict::{Failure, Note, Ok as Good};
 use leasehold::__Moment as Moment;

@@ -127,32 +127,14 @@ impl Right {
     }
 }
 
-/// How the server replied to the test of a permission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    /// The user may use the command. It may have failed for another reason.
-    Allowed,
-    NotTheCommand,
-    NotTheKey,
-    NotTheChannel,
-    /// The server does not know the command.
-    UnknownCommand,
-}
+/// The reply to the test of a permission. It may also be an error for another reason.
+type Reply = Result<Value, ServerError>;
 
-/// A reply, or the error of a reply.
-pub(super) fn answer(reply: &Result<Value, ServerError>) -> Answer {
-    let Err(error) = reply else {
-        return Answer::Allowed;
-    };
-    let text = error.cause.detail().unwrap_or_default().to_lowercase();
-    let is_unknown = text.starts_with("unknown command") || text.starts_with("unknown subcommand");
-    match error.hint.as_deref() {
-        Some(Hint::Grant(Permission::Key)) => Answer::NotTheKey,
-        Some(Hint::Grant(Permission::Channel)) => Answer::NotTheChannel,
-        Some(Hint::Grant(_)) => Answer::NotTheCommand,
-        _ if is_unknown => Answer::UnknownCommand,
-        _ => Answer::Allowed,
-    }
+/// True if the server does not know the command.
+fn is_unknown(reply: &Reply) -> bool {
+    let detail = reply.as_ref().err().and_then(|error| error.cause.detail());
+    let text = detail.unwrap_or_default().to_lowercase();
+    text.starts_with("unknown command") || text.starts_with("unknown subcommand")
 }
 
 /// The check of the permissions that all locks need.
@@ -168,21 +150,20 @@ struct Lack {
 }
 
 impl Lack {
-    fn of(right: &Right, answer: Answer, names: &Names) -> Option<Self> {
-        let what = match answer {
-            Answer::Allowed | Answer::UnknownCommand => return None,
-            Answer::NotTheCommand => "",
-            Answer::NotTheKey => "key",
-            Answer::NotTheChannel => "channel",
+    fn of(right: &Right, reply: &Reply, names: &Names) -> Option<Self> {
+        let what = match reply.as_ref().err()?.hint.as_deref()? {
+            Hint::Grant(Permission::Key) => "key",
+            Hint::Grant(Permission::Channel) => "channel",
+            Hint::Grant(_) => {
+                return Some(Self {
+                    check: right.check(),
+                    what: right.rule.into(),
+                    rule: format!("+{}", right.rule),
+                    purposes: right.purposes.clone(),
+                });
+            }
+            _ => return None,
         };
-        if what.is_empty() {
-            return Some(Self {
-                check: right.check(),
-                what: right.rule.into(),
-                rule: format!("+{}", right.rule),
-                purposes: right.purposes.clone(),
-            });
-        }
         let place = right.test.split(' ').find_map(|word| names.get(word))?;
         let check = match &place.kinds[..] {
             [] => RIGHTS,
@@ -200,25 +181,23 @@ impl Lack {
 
 /// The findings about permissions, by the names of their checks. Only the first one is always
 /// there.
-pub(super) fn findings(answers: &[(Right, Answer)], names: &Names) -> Vec<(&'static str, Finding)> {
-    let is = |rule: &str, wanted| {
-        let mut of_rule = answers.iter().filter(|(right, _)| right.rule == rule);
-        of_rule.any(|(_, answer)| *answer == wanted)
-    };
+pub(super) fn findings(replies: &[(Right, Reply)], names: &Names) -> Vec<(&'static str, Finding)> {
+    let lacks = |(right, reply): &(Right, Reply)| Lack::of(right, reply, names);
+    let of_rule = |rule| replies.iter().find(move |(right, _)| right.rule == rule);
     // The test of one permission is a script, which then says nothing.
-    let tries_scripts = !is("eval", Answer::NotTheCommand);
+    let tries_scripts = of_rule("eval").is_none_or(|eval| lacks(eval).is_none());
     // A cluster with shard channels counts their listeners alone.
-    let has_shards = is("pubsub|shardnumsub", Answer::Allowed);
-    let lacks = answers.iter().filter(|(right, _)| match right.rule {
+    let has_shards = of_rule("pubsub|shardnumsub")
+        .is_some_and(|count| lacks(count).is_none() && !is_unknown(&count.1));
+    let relevant = replies.iter().filter(|(right, _)| match right.rule {
         "rpush" => tries_scripts,
         "pubsub|numsub" => !has_shards,
         _ => true,
     });
-    let lacks = lacks.filter_map(|(right, answer)| Lack::of(right, *answer, names));
-    let mut lacks: Vec<Lack> = lacks.collect();
+    let mut lacks: Vec<Lack> = relevant.filter_map(lacks).collect();
     // Commands, then channels, then keys.
     lacks.sort_by_key(|lack| "+&~".find(&lack.rule[..1]));
-    let mut findings = vec![(RIGHTS, of_all_locks(&lacks, answers, names))];
+    let mut findings = vec![(RIGHTS, of_all_locks(&lacks, replies, names))];
     for (check, verdict, remark) in [
         ("fencing", Warning, ""),
         ("kinds", Warning, ""),
@@ -233,7 +212,7 @@ pub(super) fn findings(answers: &[(Right, Answer)], names: &Names) -> Vec<(&'sta
 }
 
 /// The finding about the permissions that all locks need.
-fn of_all_locks(lacks: &[Lack], answers: &[(Right, Answer)], names: &Names) -> Finding {
+fn of_all_locks(lacks: &[Lack], replies: &[(Right, Reply)], names: &Names) -> Finding {
     let (mut found, mut advice) = (Vec::new(), Vec::new());
     let key = names.get("{key}").map(|place| &place.rule);
     if lacks.iter().any(|lack| Some(&lack.rule) == key) {
@@ -243,10 +222,10 @@ fn of_all_locks(lacks: &[Lack], answers: &[(Right, Answer)], names: &Names) -> F
         found.push(lack);
         advice.push(rules);
     }
-    let unknown = answers.iter().filter(|(right, answer)| {
+    let unknown = replies.iter().filter(|(right, reply)| {
         // A cluster without shard channels publishes releases to all its servers.
         let is_of_shards = right.when == "shards" || right.rule == "pubsub|shardnumsub";
-        *answer == Answer::UnknownCommand && right.check() == RIGHTS && !is_of_shards
+        is_unknown(reply) && right.check() == RIGHTS && !is_of_shards
     });
     let unknown: Vec<&str> = unknown.map(|(right, _)| right.rule).collect();
     if !unknown.is_empty() {
