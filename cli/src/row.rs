@@ -103,7 +103,7 @@ impl Row {
         object
     }
 
-    /// What only `show` has of this row.
+    /// The last fencing token, if the lock ever had one.
     pub(super) fn token(&self) -> Option<u64> {
         match self.kind {
             Kind::Lock {

@@ -94,8 +94,8 @@ pub(super) fn latency(mut trips: Vec<Duration>) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Verdict::Ok;
     use super::*;
+    use crate::doctor::finding::Verdict::Ok;
     use crate::tests::{failures, refusal};
 
     #[test]
