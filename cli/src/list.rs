@@ -7,7 +7,7 @@ use super::outcome::{Result, settle};
 use super::reporter::remark;
 use super::scan::{Scan, Wanted};
 use super::table::Style;
-use super::{connect, json, output, table};
+use super::{connect, output, table};
 
 pub(super) fn list(redis: &RedisArgs, list: &ListArgs, color: ColorChoice) -> Result<()> {
     let clients = connect::clients(redis, None)?;
@@ -21,7 +21,7 @@ pub(super) fn list(redis: &RedisArgs, list: &ListArgs, color: ColorChoice) -> Re
     let with_server = scan.names_servers();
     let text = if list.json {
         let objects = scan.rows.iter().map(|row| row.json(with_server));
-        objects.map(|object| json::line(&object)).collect()
+        objects.map(|object| output::json(&object)).collect()
     } else if !output::is_terminal() {
         table::plain(&scan.rows, with_server)
     } else if scan.rows.is_empty() {

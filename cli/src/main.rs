@@ -4,7 +4,6 @@ mod args;
 mod break_lock;
 mod connect;
 mod doctor;
-mod json;
 mod kinds;
 mod list;
 mod lookup;

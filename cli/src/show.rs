@@ -9,7 +9,7 @@ use super::name::shown;
 use super::outcome::Result;
 use super::permits::remark_on_lost_leases;
 use super::row::{Share, set};
-use super::{connect, json, output};
+use super::{connect, output};
 use leasehold::Holder;
 
 pub(super) fn show(redis: &RedisArgs, show: &ShowArgs) -> Result<()> {
@@ -17,7 +17,7 @@ pub(super) fn show(redis: &RedisArgs, show: &ShowArgs) -> Result<()> {
     let found = find_held(redis, &clients, &show.key)?;
     let with_server = clients.len() > 1;
     let text = |lock| match (object(lock, with_server), show.json) {
-        (object, true) => json::line(&object),
+        (object, true) => output::json(&object),
         (object, false) => lines(lock, &object),
     };
     let texts: Vec<String> = found.iter().map(text).collect();

@@ -56,13 +56,9 @@ impl<'a> Checks<'a> {
 
     /// True if no finding prevents locks.
     pub(super) fn grants_locks(&self) -> bool {
-        let mut hinders = [REACHABLE, ROLE, RIGHTS].into_iter();
-        let has_failed = |check| {
-            self.lines
-                .iter()
-                .any(|line| line.check == check && line.is_failure())
-        };
-        !hinders.any(has_failed)
+        let checks = [REACHABLE, ROLE, RIGHTS];
+        let hinders = |line: &Line| line.is_failure() && checks.contains(&line.check);
+        !self.lines.iter().any(hinders)
     }
 
     fn add(&mut self, check: &'static str, finding: Finding) {

@@ -6,7 +6,7 @@ use clap::builder::styling::{AnsiColor, Style as Color};
 use serde_json::json;
 
 use super::finding::{Line, Verdict};
-use crate::json;
+use crate::output;
 use crate::reporter::one_line;
 
 /// The form of the output.
@@ -67,7 +67,7 @@ fn color(verdict: Verdict, colors: bool) -> Color {
 
 fn object(line: &Line) -> String {
     let finding = &line.finding;
-    json::line(&json!({
+    output::json(&json!({
         "server": line.server,
         "check": line.check,
         "verdict": finding.verdict.name(),

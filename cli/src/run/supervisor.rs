@@ -35,7 +35,7 @@ pub(super) struct Supervisor<'a> {
     held: &'a Held,
     job: Job,
     schedule: Schedule,
-    terminal: Option<Terminal>,
+    terminal: Terminal,
     /// Until when a shell must continue this process: the job stopped because it asked for the
     /// terminal from the background, and this process was not stopped with it. That happens if no
     /// shell is left.
@@ -79,9 +79,7 @@ impl<'a> Supervisor<'a> {
     /// Runs until the job has ended. Looks at the job at least as often as Redis is asked for a
     /// lock with this lease.
     pub(super) fn run(mut self, signals: &Signals, lease: Duration) -> End {
-        if let Some(terminal) = &mut self.terminal {
-            terminal.offer(self.job.group());
-        }
+        self.terminal.offer(self.job.group());
         let (mut received, mut lost) = (signals.received.clone(), self.held.lost().clone());
         let mut beat = confirm_every(lease);
         loop {
@@ -220,9 +218,10 @@ impl<'a> Supervisor<'a> {
     /// another process stopped the job, that process continues it, and the lock is renewed until
     /// then.
     fn follow_stop(&mut self, by: Signal) {
-        let Some(terminal) = &mut self.terminal else {
+        let terminal = &mut self.terminal;
+        if !terminal.exists() {
             return;
-        };
+        }
         let asks = matches!(by, Signal::SIGTTIN | Signal::SIGTTOU);
         if asks {
             terminal.is_wanted();
@@ -264,19 +263,14 @@ impl<'a> Supervisor<'a> {
             self.job.signal(Signal::SIGKILL);
             return;
         }
-        if let Some(terminal) = &mut self.terminal {
-            terminal.give(self.job.group());
-        }
+        self.terminal.give(self.job.group());
         self.job.signal(Signal::SIGCONT);
     }
 
     fn end(mut self, ended: ExitStatus) -> End {
         let why = self.schedule.why();
-        if let Some(terminal) = &mut self.terminal
-            && terminal.take_back()
-            && (why.is_some() || ended.signal().is_some())
-        {
-            terminal.restore();
+        if self.terminal.take_back() && (why.is_some() || ended.signal().is_some()) {
+            self.terminal.restore();
         }
         if why.is_some() {
             // For the processes that the job left behind.
