@@ -231,7 +231,7 @@ pub(super) struct PermitsArgs {
     pub(super) permits: Option<u32>,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(super) struct WatchArgs {
     /// Which locks: a pattern of Redis with * ? [ab]
     #[arg(default_value = "*", value_parser = name())]

@@ -8,7 +8,7 @@ use super::args::{BreakArgs, RedisArgs};
 use super::kinds::{Fencing, Kind};
 use super::lookup::{FoundLock, find_held, not_held};
 use super::name::Name;
-use super::outcome::{Failure, NOT_HELD, Result, settle};
+use super::outcome::{Failure, Result, settle};
 use super::probe::command;
 use super::{connect, output, permits, stderr};
 
@@ -39,13 +39,12 @@ pub(super) fn break_lock(redis: &RedisArgs, wanted: &BreakArgs) -> Result<()> {
     let mut holders = find()?;
     if asks {
         if !is_wanted(&holders, permit)? {
-            return Err(Failure::new(NOT_HELD, "nothing was done"));
+            return Err(Failure::not_held("nothing was done"));
         }
         // The answer was about these holders, and took time.
         let now = find()?;
         if now.iter().any(|lock| !is_among(lock, &holders)) {
-            return Err(Failure::new(
-                NOT_HELD,
+            return Err(Failure::not_held(
                 "another client has acquired it meanwhile; nothing was done",
             ));
         }
@@ -116,10 +115,9 @@ fn check_can_be_freed(lock: &FoundLock<'_>, permit: Option<&str>) -> Result<()> 
 }
 
 fn not_leased(name: &str, permit: &str) -> Failure {
-    Failure::new(
-        NOT_HELD,
-        format!("{name} has no leased permit {permit}; leasehold show {name} lists those it has"),
-    )
+    Failure::not_held(format!(
+        "{name} has no leased permit {permit}; leasehold show {name} lists those it has"
+    ))
 }
 
 /// True if all its owners were shown to the user. All holds that one thread has of a lock have the

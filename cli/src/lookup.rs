@@ -5,7 +5,7 @@ use redis::{ErrorKind, ServerErrorKind, Value};
 use super::args::RedisArgs;
 use super::kinds::Kind;
 use super::name::Name;
-use super::outcome::{Failure, NOT_HELD, Result, UNAVAILABLE, settle};
+use super::outcome::{Failure, Result, UNAVAILABLE, settle};
 use super::probe::{Found, Probe, command};
 use super::row::{Row, Share};
 use leasehold::admin::{self, LockKeys, Server};
@@ -63,12 +63,9 @@ pub(super) fn find_held<'a>(
 /// The failure if no server has the lock.
 pub(super) fn not_held(name: &Name, clients: &[LockClient]) -> Failure {
     let servers = deployments(clients);
-    Failure::new(
-        NOT_HELD,
-        format!(
-            "no client holds {name} at {servers}; leasehold list lists the locks that are held"
-        ),
-    )
+    Failure::not_held(format!(
+        "no client holds {name} at {servers}; leasehold list lists the locks that are held"
+    ))
 }
 
 /// The addresses of the servers, for messages.

@@ -14,7 +14,7 @@ use leasehold::admin::{RouteError, ServerError};
 pub(super) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// No client holds the lock, or the user did not want to free it.
-pub(super) const NOT_HELD: u8 = 1;
+const NOT_HELD: u8 = 1;
 /// No command was given.
 pub(super) const NO_COMMAND: u8 = 2;
 /// The arguments are invalid (`EX_USAGE` of sysexits.h).
@@ -68,6 +68,11 @@ impl Failure {
     #[cfg(unix)]
     pub(super) fn no_thread(error: std::io::Error) -> Self {
         Self::new(UNAVAILABLE, format!("no thread can be started: {error}"))
+    }
+
+    /// No client holds the lock, or nothing was freed.
+    pub(super) fn not_held(message: impl fmt::Display) -> Self {
+        Self::new(NOT_HELD, message)
     }
 
     pub(super) fn usage(message: impl fmt::Display) -> Self {

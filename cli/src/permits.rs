@@ -7,7 +7,7 @@ use super::args::{PermitsArgs, RedisArgs};
 use super::kinds::Kind;
 use super::lookup::{FoundLock, deployments, find_locks};
 use super::name::Name;
-use super::outcome::{Failure, NOT_HELD, Result};
+use super::outcome::{Failure, Result};
 use super::probe::command;
 use super::reporter::remark;
 use super::{connect, output};
@@ -38,10 +38,9 @@ pub(super) fn permits(redis: &RedisArgs, wanted: &PermitsArgs) -> Result<()> {
         semaphore.set_permits(permits)?;
     } else if kind.is_none() && before == 0 {
         let servers = deployments(&clients);
-        return Err(Failure::new(
-            NOT_HELD,
-            format!("there is no semaphore {key} at {servers}; leasehold permits {key} N makes it"),
-        ));
+        return Err(Failure::not_held(format!(
+            "there is no semaphore {key} at {servers}; leasehold permits {key} N makes it"
+        )));
     }
     let (total, available) = (semaphore.permits()?, semaphore.available()?);
     let changed = wanted.permits.map(|_| format!(" (before: {before})"));

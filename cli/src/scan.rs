@@ -15,8 +15,8 @@ const BATCH: usize = 500;
 /// The pattern of all names.
 const ALL: &[u8] = b"*";
 
-/// Which keys are wanted.
-#[derive(Clone, Copy, Debug)]
+/// Which keys are wanted. By default, what is held.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wanted<'a> {
     /// The pattern of their names.
     pub(super) pattern: &'a [u8],
@@ -126,17 +126,7 @@ fn is_of_cluster(probe: &mut Probe<'_>) -> Result<bool> {
     Ok(info.contains("cluster_enabled:1"))
 }
 
-impl<'a> Wanted<'a> {
-    /// What is held.
-    pub(super) fn locks(pattern: &'a [u8]) -> Self {
-        Self {
-            pattern,
-            numbers: false,
-            holders: false,
-            no_cluster: false,
-        }
-    }
-
+impl Wanted<'_> {
     fn passes<'p>(self) -> Vec<Pass<'p>> {
         let pattern = self.pattern;
         let leases = |keys, names| Pass {

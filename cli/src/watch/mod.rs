@@ -37,11 +37,7 @@ pub(super) fn watch(redis: &RedisArgs, watch: &WatchArgs) -> Result<()> {
         return Err(Failure::usage("--every is at least 100ms"));
     }
     let clients = connect::clients(redis, None)?;
-    let wanted = Wanted {
-        no_cluster: redis.names_no_cluster(),
-        ..Wanted::locks(watch.pattern.bytes())
-    };
-    let mut first = Scan::run(&clients, wanted);
+    let mut first = scan(&clients, watch, redis.names_no_cluster());
     // A server that cannot be reached at the start was probably misspelt.
     if first.failures.len() == first.servers && !first.failures.is_empty() {
         return Err(first.failures.swap_remove(0));
@@ -55,19 +51,28 @@ pub(super) fn watch(redis: &RedisArgs, watch: &WatchArgs) -> Result<()> {
     Ok(())
 }
 
+fn scan(clients: &[LockClient], watch: &WatchArgs, no_cluster: bool) -> Scan {
+    let wanted = Wanted {
+        pattern: watch.pattern.bytes(),
+        no_cluster,
+        ..Wanted::default()
+    };
+    Scan::run(clients, wanted)
+}
+
 /// Prints plain lists until the reader of standard output ends. A signal ends the program as usual.
-fn print(clients: &[LockClient], watch: &WatchArgs, mut scan: Scan) -> Result<()> {
+fn print(clients: &[LockClient], watch: &WatchArgs, mut found: Scan) -> Result<()> {
     let mut text = String::new();
     loop {
-        text.push_str(&table::plain(&scan.rows, scan.names_servers()));
-        for failure in &scan.failures {
+        text.push_str(&table::plain(&found.rows, found.names_servers()));
+        for failure in &found.failures {
             say(failure);
         }
         let next = Moment::now().after(watch.every);
         if !output::print(text.as_bytes())? || output::reader_is_gone(next).map_err(view_failed)? {
             return Ok(());
         }
-        scan = Scan::run(clients, Wanted::locks(watch.pattern.bytes()));
+        found = scan(clients, watch, false);
         text = String::from("\n");
     }
 }
@@ -141,11 +146,11 @@ fn signals() -> io::Result<Receiver<i32>> {
 /// Further scans, each some time after the one before was received. They end if a scan panics.
 fn scans(clients: Vec<LockClient>, watch: &WatchArgs) -> io::Result<Receiver<Scan>> {
     let (sender, scans) = bounded(0);
-    let (pattern, every) = (watch.pattern.clone(), watch.every);
-    let scan = move || {
-        thread::sleep(every);
-        Scan::run(&clients, Wanted::locks(pattern.bytes()))
+    let watch = watch.clone();
+    let next = move || {
+        thread::sleep(watch.every);
+        scan(&clients, &watch, false)
     };
-    spawn("scanner", move || while sender.send(scan()).is_ok() {})?;
+    spawn("scanner", move || while sender.send(next()).is_ok() {})?;
     Ok(scans)
 }
