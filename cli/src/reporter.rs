@@ -9,8 +9,8 @@ use super::stderr;
 /// The options `--quiet` and `--verbose`.
 static WANTED: OnceLock<(bool, bool)> = OnceLock::new();
 
-/// Sets which messages the user wants. If `--verbose` is given twice, the log of the library goes to
-/// standard error, too.
+/// Sets which messages the user wants. If `--verbose` is given twice, the log of the library goes
+/// to standard error, too.
 pub(super) fn set(quiet: bool, verbose: u8) {
     let _ = WANTED.set((quiet, verbose > 0));
     if verbose > 1 {

@@ -61,8 +61,8 @@ pub(super) fn show(line: String) {
     send(Piece::Line(line.into_bytes()));
 }
 
-/// Erases the line of [`show`], if there is one, and ignores those that come later. Waits until that
-/// is done, for at most [`ERASE_TIMEOUT`].
+/// Erases the line of [`show`], if there is one, and ignores those that come later. Waits until
+/// that is done, for at most [`ERASE_TIMEOUT`].
 #[cfg(unix)]
 pub(super) fn end_lines() {
     let (erasing, erased) = bounded(0);

@@ -1,4 +1,5 @@
-//! What a server is: version, role, connections. A check returns `None` if the server does not report it.
+//! What a server is: version, role, connections. A check returns `None` if the server does not
+//! report it.
 
 use super::facts::Facts;
 use super::finding::Finding;

@@ -17,12 +17,13 @@ const LONGEST_NUMBER: usize = 20;
 /// Redisson's end of a lease that does not end.
 const NEVER: i64 = 922_337_203_685_477;
 
-type All = Result<Vec<Reply<Found>>, ServerError>;
+/// What each key is, or the error reply about it.
+type Replies = Result<Vec<Reply<Found>>, ServerError>;
 
 impl Probe<'_> {
     /// Locks. Of a hash of several fields, only the field `mode` is read, unless it is a read-write
     /// lock.
-    pub(crate) fn hashes(&mut self, names: &[&[u8]]) -> All {
+    pub(crate) fn hashes(&mut self, names: &[&[u8]]) -> Replies {
         let shapes = self.run_each(names, |name| {
             [command(("HLEN", name)), command(("HGET", name, "mode"))]
         })?;
@@ -71,7 +72,7 @@ impl Probe<'_> {
 
     /// The semaphores with these names of which a permit is leased. A user who may not read one
     /// does not find it.
-    pub(crate) fn semaphores(&mut self, names: &[&[u8]]) -> All {
+    pub(crate) fn semaphores(&mut self, names: &[&[u8]]) -> Replies {
         let now = match names {
             [] => None,
             _ => self.clock()?,
@@ -114,16 +115,16 @@ impl Probe<'_> {
 
     /// The keys that are numbers. They may be semaphores, latches, or data of other programs. Does
     /// not read long strings.
-    pub(crate) fn numbers(&mut self, names: &[&[u8]]) -> All {
+    pub(crate) fn numbers(&mut self, names: &[&[u8]]) -> Replies {
         self.values(names, |name| command(("GETRANGE", name, 0, LONGEST_NUMBER)))
     }
 
     /// A number, without the permission for GETRANGE.
-    pub(super) fn number(&mut self, names: &[&[u8]]) -> All {
+    pub(super) fn number(&mut self, names: &[&[u8]]) -> Replies {
         self.values(names, |name| command(("GET", name)))
     }
 
-    fn values(&mut self, names: &[&[u8]], value: impl Fn(&[u8]) -> Cmd) -> All {
+    fn values(&mut self, names: &[&[u8]], value: impl Fn(&[u8]) -> Cmd) -> Replies {
         let read = self.run_each(names, |name| [value(name), command(("PTTL", name))])?;
         let found = names.iter().zip(read).map(|(name, [value, left])| {
             let found = number(value?).zip(time_to_live(left?));

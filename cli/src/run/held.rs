@@ -70,8 +70,8 @@ impl Held {
         let asked = Moment::now();
         let line = WaitingLine::start(args, &clients);
         let acquired = Self::try_acquire(args, redis, &clients, &signals.interrupt);
-        // What follows an acquire must not wait for a request of the line. Otherwise the end of its
-        // thread lets the clients end, which clean up first.
+        // A lock that was acquired does not wait for a request of the line's thread. Otherwise the
+        // thread is joined: it has clients, which clean up when they end.
         line.end(!matches!(acquired, Ok(Some(_))));
         if let Some(signal) = signals.ended_the_wait() {
             step(format!("signal {signal} ended the wait"));

@@ -127,8 +127,8 @@ fn keys() -> io::Result<Receiver<u8>> {
     Ok(keys)
 }
 
-/// The signals that end the view, and that of a new size. The first one of the former ends the view,
-/// which restores the terminal. A second one ends the program at once.
+/// The signals that end the view, and that of a new size. The first one of the former ends the
+/// view, which restores the terminal. A second one ends the program at once.
 fn signals() -> io::Result<Receiver<i32>> {
     let arrived = Arc::new(AtomicBool::new(false));
     for signal in ENDING {
