@@ -171,14 +171,6 @@ pub(super) enum Command {
     Man,
 }
 
-impl Command {
-    /// True if the command needs no Redis, so that settings of Redis in the environment do not
-    /// matter.
-    fn asks_no_redis(&self) -> bool {
-        matches!(self, Self::Completions(_) | Self::Man)
-    }
-}
-
 #[derive(Debug, clap::Args)]
 pub(super) struct ListArgs {
     /// Which locks: a pattern of Redis with * ? [ab]
@@ -239,7 +231,7 @@ pub(super) struct PermitsArgs {
     pub(super) permits: Option<u32>,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(super) struct WatchArgs {
     /// Which locks: a pattern of Redis with * ? [ab]
     #[arg(default_value = "*", value_parser = name())]
@@ -285,7 +277,8 @@ impl Args {
     fn parsed() -> Result<Self, clap::Error> {
         let is_set = |name: &OsStr| std::env::var_os(name).is_none_or(|value| !value.is_empty());
         Self::parsed_with(is_set).or_else(|error| match Self::parsed_with(|_| false) {
-            Ok(args) if args.command.asks_no_redis() => Ok(args),
+            // These need no Redis, so settings of Redis in the environment do not matter.
+            Ok(args) if matches!(args.command, Command::Completions(_) | Command::Man) => Ok(args),
             _ => Err(error),
         })
     }

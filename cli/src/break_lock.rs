@@ -1,30 +1,23 @@
 //! `leasehold break`: frees a lock that any client holds, or ends the lease of one permit.
 
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::process::ExitCode;
 
 use redis::Value;
 
 use super::args::{BreakArgs, RedisArgs};
 use super::kinds::{Fencing, Kind};
-use super::lookup::{FoundLock, find_locks, not_held};
+use super::lookup::{FoundLock, find_held, not_held};
 use super::name::Name;
-use super::outcome::{Failure, NOT_HELD, Result, settle};
-use super::reporter::Reporter;
-use super::row::{Row, shown_time};
+use super::outcome::{Failure, Result, settle};
+use super::probe::command;
 use super::{connect, output, permits, stderr};
-use leasehold::LockClient;
 
 /// Deletes a lock that this owner still has. The hash of a name that is not UTF-8 is none of this
 /// crate or of Redisson, so it has no other keys and no waiting clients.
 const FREE: &str = "if redis.call('hexists', KEYS[1], ARGV[1]) == 1 then \
                     return redis.call('del', KEYS[1]) end return 0";
 
-pub(super) fn break_lock(
-    redis: &RedisArgs,
-    wanted: &BreakArgs,
-    reporter: Reporter,
-) -> Result<ExitCode> {
+pub(super) fn break_lock(redis: &RedisArgs, wanted: &BreakArgs) -> Result<()> {
     let asks = !wanted.yes;
     // The question goes to standard error.
     let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
@@ -35,151 +28,131 @@ pub(super) fn break_lock(
         ));
     }
     let clients = connect::clients(redis, None)?;
-    let (key, permit) = (&wanted.key, wanted.permit);
+    let (key, permit) = (&wanted.key, wanted.permit.map(permits::id));
+    let permit = permit.as_deref();
     let find = || {
-        let found = find_locks(redis, &clients, key, reporter)?;
-        if found.is_empty() {
-            return Err(not_held(key, &clients));
-        }
+        let found = find_held(redis, &clients, key)?;
         let mut all = found.iter();
-        all.try_for_each(|lock| check_can_be_freed(lock, permit))?;
-        Ok(found)
+        let checked = all.try_for_each(|lock| check_can_be_freed(lock, permit));
+        checked.map(|()| found)
     };
     let mut holders = find()?;
     if asks {
         if !is_wanted(&holders, permit)? {
-            return Err(Failure::new(NOT_HELD, "nothing was done"));
+            return Err(Failure::not_held("nothing was done"));
         }
         // The answer was about these holders, and took time.
         let now = find()?;
         if now.iter().any(|lock| !is_among(lock, &holders)) {
-            return Err(Failure::new(
-                NOT_HELD,
+            return Err(Failure::not_held(
                 "another client has acquired it meanwhile; nothing was done",
             ));
         }
         holders = now;
     }
-    let mut freed = Vec::new();
-    let mut failures = Vec::new();
+    let (mut freed, mut failures) = (String::new(), Vec::new());
     for (place, client) in clients.iter().enumerate() {
-        let found = holders.iter().find(|lock| lock.place == place);
-        let is_freed = match (permit, key.text(), found) {
+        let mut found = holders.iter_mut().find(|lock| lock.place == place);
+        let is_freed = match (wanted.permit, key.text(), &mut found) {
             (None, Some(text), _) => client.force_unlock(text).map_err(Failure::from),
             (Some(permit), Some(text), Some(lock)) => {
                 permits::end(client, redis, lock, text, permit)
             }
-            (None, None, Some(lock)) => free_bytes(client, key, lock),
+            (None, None, Some(lock)) => free_bytes(key, lock),
             _ => Ok(false),
         };
-        match is_freed {
-            Ok(true) => freed.push(place),
-            Ok(false) => {}
-            Err(failure) => failures.push(failure),
+        match (is_freed, found) {
+            (Ok(true), Some(lock)) => freed += &line("freed", lock, permit),
+            (Ok(_), _) => {}
+            (Err(failure), _) => failures.push(failure),
         }
     }
-    let of_freed = holders.iter().filter(|lock| freed.contains(&lock.place));
-    let lines: Vec<String> = of_freed.map(|lock| line("freed", lock, permit)).collect();
-    output::print(lines.concat().as_bytes())?;
+    output::print(freed.as_bytes())?;
     if freed.is_empty() {
         // A server that failed may have the lock.
-        let nothing = || match permit.map(permits::id) {
-            Some(id) => not_leased(&key.to_string(), &id),
+        let nothing = || match permit {
+            Some(id) => not_leased(&key.to_string(), id),
             None => not_held(key, &clients),
         };
         return Err(failures.into_iter().next().unwrap_or_else(nothing));
     }
-    settle(failures, clients.len(), redis.redlock, reporter)?;
-    Ok(ExitCode::SUCCESS)
+    settle(failures, clients.len(), redis.redlock)
 }
 
 /// Frees a lock with a name that is not UTF-8. False if its owner has changed.
-fn free_bytes(client: &LockClient, key: &Name, lock: &FoundLock) -> Result<bool> {
-    let field = match &lock.row.kind {
-        Kind::Lock { hold, .. } => hold.owner.clone(),
-        Kind::ReadWrite { writer, readers } => {
-            let writer = writer.iter().map(|hold| format!("{}:write", hold.owner));
-            let readers = readers.iter().map(|hold| hold.owner.clone());
-            writer.chain(readers).next().unwrap_or_default()
-        }
-        Kind::Permits { .. } | Kind::Number(_) => return Ok(false),
+fn free_bytes(key: &Name, lock: &mut FoundLock<'_>) -> Result<bool> {
+    let Some(hold) = lock.row.kind.holds().next() else {
+        return Ok(false);
     };
-    let mut free = redis::cmd("EVAL");
-    free.arg(FREE).arg(1).arg(key.bytes()).arg(field);
-    Ok(lock.run(client, free)? == Value::Int(1))
+    let field = match lock.row.kind.name() {
+        Some("write") => format!("{}:write", hold.owner),
+        _ => hold.owner.clone(),
+    };
+    let free = command(("EVAL", FREE, 1, key.bytes(), field));
+    Ok(lock.probe.run(&free)? == Value::Int(1))
 }
 
 /// Fails for what cannot be freed: without a permit only a lock, with a permit only that.
-fn check_can_be_freed(lock: &FoundLock, permit: Option<u128>) -> Result<()> {
+fn check_can_be_freed(lock: &FoundLock<'_>, permit: Option<&str>) -> Result<()> {
     let name = lock.row.shown_name();
-    match (&lock.row.kind, permit.map(permits::id)) {
-        (Kind::Lock { .. } | Kind::ReadWrite { .. }, None) => Ok(()),
-        (Kind::Lock { .. } | Kind::ReadWrite { .. }, Some(_)) => Err(Failure::usage(format!(
+    Err(match (&lock.row.kind, permit) {
+        (kind, None) if kind.is_lock() => return Ok(()),
+        (kind, Some(_)) if kind.is_lock() => Failure::usage(format!(
             "{name} is a lock, which has no permits: leave out the id"
-        ))),
-        (Kind::Permits { leased, .. }, None) => Err(Failure::usage(format!(
-            "{name} is a semaphore with {leased} leased permits: add the id of one of them, \
-             leasehold break {name} PERMIT; leasehold show {name} lists their ids"
-        ))),
-        (Kind::Number(number), None) => Err(Failure::usage(format!(
+        )),
+        (Kind::Number(number), None) => Failure::usage(format!(
             "{name} is the number {number}, and break frees locks only: a semaphore or a latch \
              does not say who uses it; leasehold permits {name} N sets the permits of a semaphore"
-        ))),
-        (_, Some(id)) if lock.shares.iter().any(|share| share.who == id) => Ok(()),
-        (_, Some(id)) => Err(not_leased(&name, &id)),
-    }
+        )),
+        (kind, None) => Failure::usage(format!(
+            "{name} is a semaphore with {} leased permits: add the id of one of them, \
+             leasehold break {name} PERMIT; leasehold show {name} lists their ids",
+            kind.count().unwrap_or_default()
+        )),
+        (_, Some(id)) if lock.shares.iter().any(|share| share.who == id) => return Ok(()),
+        (_, Some(id)) => not_leased(&name, id),
+    })
 }
 
 fn not_leased(name: &str, permit: &str) -> Failure {
-    Failure::new(
-        NOT_HELD,
-        format!("{name} has no leased permit {permit}; leasehold show {name} lists those it has"),
-    )
+    Failure::not_held(format!(
+        "{name} has no leased permit {permit}; leasehold show {name} lists those it has"
+    ))
 }
 
 /// True if all its owners were shown to the user. All holds that one thread has of a lock have the
 /// same owner. Tokens distinguish the holds of a fenced lock. Holds of other kinds cannot be
 /// distinguished.
-fn is_among(lock: &FoundLock, holders: &[FoundLock]) -> bool {
-    let (owners, fencing) = identity(&lock.row);
-    holders.iter().any(|holder| {
-        let (shown, shown_fencing) = identity(&holder.row);
-        fencing == shown_fencing && owners.iter().all(|owner| shown.contains(owner))
+fn is_among(lock: &FoundLock<'_>, holders: &[FoundLock<'_>]) -> bool {
+    let fencing = |lock: &FoundLock<'_>| match lock.row.kind {
+        Kind::Lock { fencing, .. } => fencing,
+        _ => Fencing::Never,
+    };
+    holders.iter().any(|shown| {
+        let was_shown = |owner| shown.row.kind.holds().any(|hold| hold.owner == owner);
+        let mut owners = lock.row.kind.holds().map(|hold| hold.owner.as_str());
+        fencing(lock) == fencing(shown) && owners.all(was_shown)
     })
 }
 
-fn identity(row: &Row) -> (Vec<&str>, Option<Fencing>) {
-    match &row.kind {
-        Kind::Lock { hold, fencing, .. } => (vec![&hold.owner], Some(*fencing)),
-        Kind::ReadWrite { writer, readers } => {
-            let holds = writer.iter().chain(readers);
-            (holds.map(|hold| hold.owner.as_str()).collect(), None)
-        }
-        Kind::Permits { .. } | Kind::Number(_) => (Vec::new(), None),
-    }
-}
-
-fn line(verb: &str, lock: &FoundLock, permit: Option<u128>) -> String {
+fn line(verb: &str, lock: &FoundLock<'_>, permit: Option<&str>) -> String {
     let row = &lock.row;
+    let share = lock.shares.iter().find(|share| Some(&*share.who) == permit);
     let (name, server) = (row.shown_name(), &row.server);
-    if let Some(id) = permit.map(permits::id) {
-        let share = lock.shares.iter().find(|share| share.who == id);
-        let left = share.map_or("-".into(), |share| shown_time(share.time_to_live));
-        return format!("{verb} permit {id} of {name} (time to live {left}) at {server}\n");
+    if let Some(share) = share {
+        let (id, details) = (&share.who, share.details());
+        return format!("{verb} permit {id} of {name} {details} at {server}\n");
     }
-    let (count, left) = (row.shown_count(), row.shown_time());
-    let (owners, _) = identity(row);
-    let owner = row.kind.hold().map_or_else(
-        || format!("{} readers", owners.len()),
-        |hold| hold.owner.clone(),
-    );
-    let holder = row.holder.iter().map(|holder| format!("{holder}; "));
-    let holder: String = holder.collect();
-    format!("{verb} {name} of {owner} ({holder}count {count}, time to live {left}) at {server}\n")
+    let readers = || format!("{} readers", row.kind.holds().count());
+    let owner = row
+        .kind
+        .hold()
+        .map_or_else(readers, |hold| hold.owner.clone());
+    format!("{verb} {name} of {owner} {} at {server}\n", row.details())
 }
 
 /// Asks the user at the terminal.
-fn is_wanted(holders: &[FoundLock], permit: Option<u128>) -> Result<bool> {
+fn is_wanted(holders: &[FoundLock<'_>], permit: Option<&str>) -> Result<bool> {
     let lines = holders.iter().map(|lock| line("held:", lock, permit));
     let mut question: String = lines.collect();
     question.push_str("Free it? Its holder continues until it notices the loss. [y/N] ");

@@ -14,44 +14,41 @@ use leasehold::{LockClient, LockClientBuilder, admin};
 /// How long a lock waits for the confirmations of replicas.
 const REPLICAS_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// How often Redis is asked whether it still has a lock. A lock that was deleted is noticed within this
-/// time, if the servers reply.
+/// How often Redis is asked whether it still has a lock. A lock that was deleted is noticed within
+/// this time, if the servers reply.
 pub(super) fn confirm_every(lease: Duration) -> Duration {
     (lease / 10).clamp(Duration::from_millis(100), Duration::from_secs(1))
 }
 
 /// One client, or one for each server of a Redlock.
 pub(super) fn clients(args: &RedisArgs, lease: Option<Duration>) -> Result<Vec<LockClient>> {
-    let urls = urls(args)?;
     // Not a conflict of clap, for which LEASEHOLD_CLUSTER=0 would count as given.
-    let builders = match (&args.sentinel, args.cluster, args.redlock, &urls[..]) {
+    let given = [args.sentinel.is_some(), args.cluster, args.redlock];
+    if given.into_iter().filter(|given| *given).count() > 1 {
+        return Err(Failure::usage(
+            "--sentinel, --cluster and --redlock, or LEASEHOLD_SENTINEL, LEASEHOLD_CLUSTER and \
+             LEASEHOLD_REDLOCK, exclude one another",
+        ));
+    }
+    let urls = urls(args)?;
+    let client = |url, builder| build(builder, credentials(args, url)?, args, lease);
+    if let Some(master) = &args.sentinel {
         // User and password in these URLs are those of the sentinels.
-        (Some(master), false, false, _) => {
-            vec![(None, LockClient::builder_sentinel(&urls, master))]
-        }
-        (None, true, false, _) => vec![(urls.first(), LockClient::builder_cluster(&urls))],
-        (None, false, true, _) | (None, false, false, [_]) => {
-            let all = urls.iter();
-            all.map(|url| (Some(url), LockClient::builder(url)))
-                .collect()
-        }
-        (None, false, false, _) => {
-            return Err(Failure::usage(
-                "several URLs need --sentinel MASTER, --cluster or --redlock",
-            ));
-        }
-        _ => {
-            return Err(Failure::usage(
-                "--sentinel, --cluster and --redlock, or LEASEHOLD_SENTINEL, LEASEHOLD_CLUSTER and \
-                 LEASEHOLD_REDLOCK, exclude one another",
-            ));
-        }
-    };
-    let build = |(url, builder): (Option<&String>, _)| {
-        let credentials = credentials(args, url.map(String::as_str))?;
-        build(builder, credentials, args, lease)
-    };
-    let clients: Vec<LockClient> = builders.into_iter().map(build).collect::<Result<_>>()?;
+        let builder = LockClient::builder_sentinel(&urls, master);
+        return Ok(vec![client(None, builder)?]);
+    }
+    if args.cluster {
+        let builder = LockClient::builder_cluster(&urls);
+        return Ok(vec![client(urls.first(), builder)?]);
+    }
+    if urls.len() > 1 && !args.redlock {
+        let message = "several URLs need --sentinel MASTER, --cluster or --redlock";
+        return Err(Failure::usage(message));
+    }
+    let clients = urls
+        .iter()
+        .map(|url| client(Some(url), LockClient::builder(url)));
+    let clients: Vec<LockClient> = clients.collect::<Result<_>>()?;
     if args.redlock {
         check_majority(&clients)?;
     }
@@ -79,15 +76,13 @@ fn check_majority(clients: &[LockClient]) -> Result<()> {
 
 /// User and password, unless those of the URL count. The environment only completes a URL, because
 /// it may have been set for another Redis.
-fn credentials(args: &RedisArgs, url: Option<&str>) -> Result<Option<(Option<String>, String)>> {
-    let (user, password) = url.and_then(of_url).unwrap_or_default();
+fn credentials(args: &RedisArgs, url: Option<&String>) -> Result<Option<(Option<String>, String)>> {
+    let (user, password) = url.and_then(|url| of_url(url)).unwrap_or_default();
     if password.is_some() && !args.names_user {
         return Ok(None);
     }
-    let user = match user {
-        Some(user) if !args.names_user => Some(user),
-        _ => args.user.clone(),
-    };
+    let user = user.filter(|_| !args.names_user);
+    let user = user.or_else(|| args.user.clone());
     match variable("LEASEHOLD_PASSWORD")? {
         Some(password) => Ok(Some((user, password))),
         None if args.user.is_some() => Err(Failure::usage(
@@ -154,10 +149,11 @@ fn read(file: &Path) -> Result<Vec<u8>> {
 }
 
 fn urls(args: &RedisArgs) -> Result<Vec<String>> {
-    let given = match args.url.clone() {
-        Some(urls) => Some(urls),
-        None => variable("REDIS_URL")?,
-    };
+    let redis_url = || variable("REDIS_URL");
+    let given = args
+        .url
+        .clone()
+        .map_or_else(redis_url, |urls| Ok(Some(urls)))?;
     Ok(split(given.as_deref().unwrap_or("redis://127.0.0.1:6379")))
 }
 

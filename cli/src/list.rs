@@ -1,34 +1,27 @@
 //! `leasehold list`: the locks that are held.
 
-use std::process::ExitCode;
-
 use clap::ColorChoice;
 
 use super::args::{ListArgs, RedisArgs};
 use super::outcome::{Result, settle};
-use super::reporter::Reporter;
+use super::reporter::remark;
 use super::scan::{Scan, Wanted};
 use super::table::Style;
-use super::{connect, json, output, table};
+use super::{connect, output, table};
 
-pub(super) fn list(
-    redis: &RedisArgs,
-    list: &ListArgs,
-    color: ColorChoice,
-    reporter: Reporter,
-) -> Result<ExitCode> {
+pub(super) fn list(redis: &RedisArgs, list: &ListArgs, color: ColorChoice) -> Result<()> {
     let clients = connect::clients(redis, None)?;
     let wanted = Wanted {
-        pattern: list.pattern.bytes(),
         numbers: list.all,
         holders: list.json || output::is_terminal(),
+        no_cluster: redis.names_no_cluster(),
+        pattern: list.pattern.bytes(),
     };
     let scan = Scan::run(&clients, wanted);
-    scan.check_deployment(&clients, redis)?;
     let with_server = scan.names_servers();
     let text = if list.json {
         let objects = scan.rows.iter().map(|row| row.json(with_server));
-        objects.map(|object| json::line(&object)).collect()
+        objects.map(|object| output::json(&object)).collect()
     } else if !output::is_terminal() {
         table::plain(&scan.rows, with_server)
     } else if scan.rows.is_empty() {
@@ -43,11 +36,10 @@ pub(super) fn list(
     };
     output::print(text.as_bytes())?;
     if scan.rows.is_empty() && scan.failures.is_empty() && output::is_terminal() {
-        reporter.remark(format!(
+        remark(format!(
             "no lock that matches {:?} is held",
             list.pattern.lossy()
         ));
     }
-    settle(scan.failures, scan.servers, redis.redlock, reporter)?;
-    Ok(ExitCode::SUCCESS)
+    settle(scan.failures, scan.servers, redis.redlock)
 }

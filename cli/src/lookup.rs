@@ -1,32 +1,29 @@
 //! One lock or semaphore: its owners, and how many connections listen for its release.
 
-use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
+use redis::{ErrorKind, ServerErrorKind, Value};
 
 use super::args::RedisArgs;
 use super::kinds::Kind;
 use super::name::Name;
-use super::outcome::{Failure, NOT_HELD, Result, UNAVAILABLE, settle};
-use super::probe::{Found, Probe, Share, command};
-use super::reporter::Reporter;
-use super::row::Row;
-use leasehold::admin::{self, LockKeys, Server, ServerError};
-use leasehold::{Error, LockClient, LockStatus};
+use super::outcome::{Failure, Result, UNAVAILABLE, settle};
+use super::probe::{Found, Probe, command};
+use super::row::{Row, Share};
+use leasehold::admin::{self, LockKeys, Server};
+use leasehold::{Error, LockClient};
 
 /// How often a lock is read again that is released between two commands.
 const LOOKS: usize = 10;
 
-/// How many servers of a cluster are asked about one lock: redirects lead from one to the next.
-const SERVERS: usize = 5;
+/// How many redirects are followed from one server of a cluster to the next.
+const REDIRECTS: usize = 4;
 
 /// A lock that is held, or a semaphore.
 #[derive(Debug)]
-pub(super) struct FoundLock {
+pub(super) struct FoundLock<'a> {
     /// The index of the client that found it.
     pub(super) place: usize,
-    /// The server that has its key.
-    server: Server,
-    /// Its key is moving to this server.
-    asking: bool,
+    /// Connected to the server that has its key.
+    pub(super) probe: Probe<'a>,
     pub(super) row: Row,
     pub(super) shares: Vec<Share>,
     /// How many connections listen for its release; `None` if the user may not read that.
@@ -34,33 +31,41 @@ pub(super) struct FoundLock {
 }
 
 /// The lock of this name at each server of a Redlock that has it, or at the only one.
-pub(super) fn find_locks(
+pub(super) fn find_locks<'a>(
     redis: &RedisArgs,
-    clients: &[LockClient],
+    clients: &'a [LockClient],
     name: &Name,
-    reporter: Reporter,
-) -> Result<Vec<FoundLock>> {
-    let mut found = Vec::new();
-    let mut failures = Vec::new();
+) -> Result<Vec<FoundLock<'a>>> {
+    let (mut found, mut failures) = (Vec::new(), Vec::new());
     for (place, client) in clients.iter().enumerate() {
-        match find_lock(place, client, redis, name) {
+        match find_lock(place, client, redis.cluster, name) {
             Ok(lock) => found.extend(lock),
             Err(failure) => failures.push(failure),
         }
     }
-    settle(failures, clients.len(), redis.redlock, reporter)?;
+    settle(failures, clients.len(), redis.redlock)?;
+    Ok(found)
+}
+
+/// The locks as [`find_locks`] finds them. Fails if there is none.
+pub(super) fn find_held<'a>(
+    redis: &RedisArgs,
+    clients: &'a [LockClient],
+    name: &Name,
+) -> Result<Vec<FoundLock<'a>>> {
+    let found = find_locks(redis, clients, name)?;
+    if found.is_empty() {
+        return Err(not_held(name, clients));
+    }
     Ok(found)
 }
 
 /// The failure if no server has the lock.
 pub(super) fn not_held(name: &Name, clients: &[LockClient]) -> Failure {
     let servers = deployments(clients);
-    Failure::new(
-        NOT_HELD,
-        format!(
-            "no client holds {name} at {servers}; leasehold list lists the locks that are held"
-        ),
-    )
+    Failure::not_held(format!(
+        "no client holds {name} at {servers}; leasehold list lists the locks that are held"
+    ))
 }
 
 /// The addresses of the servers, for messages.
@@ -70,120 +75,93 @@ pub(super) fn deployments(clients: &[LockClient]) -> String {
 }
 
 /// The lock at the server of `client` that has it; `None` if no client holds it.
-fn find_lock(
+fn find_lock<'a>(
     place: usize,
-    client: &LockClient,
-    redis: &RedisArgs,
+    client: &'a LockClient,
+    in_cluster: bool,
     name: &Name,
-) -> Result<Option<FoundLock>> {
-    let found = |server, asking, (row, shares)| FoundLock {
-        place,
-        server,
-        asking,
-        row,
-        shares,
-        listeners: None,
-    };
-    let Some(text) = name.text() else {
-        // The library computes neither slot nor channels of such a name, so this asks all servers.
-        for server in admin::servers(client)? {
-            match look_at(client, &server, name, false) {
-                Ok(None) => {}
-                Ok(Some(lock)) => return Ok(Some(found(server, false, lock))),
-                Err(Look::Refused(error)) if is(&error, ServerErrorKind::Moved) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        return Ok(None);
-    };
-    let mut home = admin::server_of(client, text)?;
-    let (mut server, mut asking) = (home.clone(), false);
-    for _ in 0..SERVERS {
-        let error = match look_at(client, &server, name, asking) {
-            Ok(None) => return Ok(None),
-            Ok(Some(lock)) => {
-                let mut lock = found(server, asking, lock);
-                lock.listeners = lock.count_listeners(client, &home, text, redis.cluster);
-                return Ok(Some(lock));
-            }
-            Err(Look::Refused(error)) => error,
-            Err(error) => return Err(error.into()),
-        };
-        let Some(next) = server.redirect(client, text, &error) else {
-            return Err(error.into());
-        };
-        server = next;
-        asking = is(&error, ServerErrorKind::Ask);
-        if !asking {
-            home = server.clone();
-        }
-    }
-    Err(Failure::new(UNAVAILABLE, "too many MOVED or ASK redirects"))
-}
-
-fn is(error: &ServerError, kind: ServerErrorKind) -> bool {
-    error.cause.kind() == ErrorKind::Server(kind)
-}
-
-/// Why a look at a server found no lock.
-enum Look {
-    /// The server refused a command. Another one may have the lock.
-    Refused(ServerError),
-    Failed(Failure),
-}
-
-impl From<ServerError> for Look {
-    fn from(error: ServerError) -> Self {
-        Self::Refused(error)
-    }
-}
-
-impl From<Look> for Failure {
-    fn from(look: Look) -> Self {
-        match look {
-            Look::Refused(error) => error.into(),
-            Look::Failed(failure) => failure,
-        }
-    }
-}
-
-/// The lock and its shares at this server.
-fn look_at(
-    client: &LockClient,
-    server: &Server,
-    name: &Name,
-    asking: bool,
-) -> Result<Option<(Row, Vec<Share>)>, Look> {
-    let mut probe = Probe::connect(client, server)?;
+) -> Result<Option<FoundLock<'a>>> {
     for _ in 0..LOOKS {
-        match probe.find(name.bytes(), asking)? {
-            Found::Gone => {}
-            Found::Nothing => return Ok(None),
-            Found::Other => not_a_lock(client, server, name).map_err(Look::Failed)?,
-            Found::Held(mut row) => {
-                let mut shares = probe.shares(&row, asking)?;
-                if matches!(row.kind, Kind::Lock { .. } | Kind::ReadWrite { .. }) {
-                    let clients = probe.clients();
-                    row.find_holder(&clients);
-                    for share in &mut shares {
-                        share.holder = clients.holder(&share.who);
-                    }
-                }
-                return Ok(Some((row, shares)));
+        let Some((mut probe, home, found)) = locate(client, name)? else {
+            return Ok(None);
+        };
+        let mut row = match found {
+            Found::Held(row) => row,
+            Found::Gone => continue,
+            Found::Nothing | Found::Other | Found::OtherType => {
+                not_a_lock(client, &probe.server, name)?;
+                continue;
+            }
+        };
+        let mut shares = probe.shares(&row)?;
+        if row.kind.is_lock() {
+            let clients = probe.clients();
+            row.find_holder(&clients);
+            for share in &mut shares {
+                share.holder = clients.holder(&share.who);
             }
         }
+        let mut lock = FoundLock {
+            place,
+            probe,
+            row,
+            shares,
+            listeners: None,
+        };
+        lock.count_listeners(client, &home, name, in_cluster);
+        return Ok(Some(lock));
     }
     let message = format!("the owner of {name} changes too quickly; try again");
-    Err(Look::Failed(Failure::new(UNAVAILABLE, message)))
+    Err(Failure::new(UNAVAILABLE, message))
+}
+
+/// What the key is, by a probe of the server that has it. The second server is that of its slot.
+/// `None` if no server has the key.
+fn locate<'a>(client: &'a LockClient, name: &Name) -> Result<Option<(Probe<'a>, Server, Found)>> {
+    let text = name.text();
+    let mut servers = match text {
+        Some(text) => vec![admin::server_of(client, text)?],
+        // The library computes no slot of such a name, so this asks all servers.
+        None => admin::servers(client)?,
+    };
+    let (mut home, mut asking, mut redirects) = (None, false, 0);
+    while let Some(server) = servers.pop() {
+        let mut probe = Probe::connect(client, &server, asking)?;
+        let error = match probe.find(name.bytes()) {
+            Ok(Found::Nothing) => continue,
+            Ok(found) => return Ok(Some((probe, home.unwrap_or(server), found))),
+            Err(error) => error,
+        };
+        let is = |kind| error.cause.kind() == ErrorKind::Server(kind);
+        match text.map(|text| server.redirect(client, text, &error)) {
+            None if is(ServerErrorKind::Moved) => {}
+            Some(Some(_)) if redirects == REDIRECTS => {
+                return Err(Failure::new(UNAVAILABLE, "too many MOVED or ASK redirects"));
+            }
+            Some(Some(next)) => {
+                redirects += 1;
+                asking = is(ServerErrorKind::Ask);
+                home = asking.then_some(server);
+                servers.push(next);
+            }
+            _ => return Err(error.into()),
+        }
+    }
+    Ok(None)
 }
 
 /// Fails with what the key is, unless it became a lock meanwhile, or was deleted.
 fn not_a_lock(client: &LockClient, server: &Server, name: &Name) -> Result<()> {
     let what = match name.text().map(|name| client.inspect(name)) {
         Some(Err(error @ Error::WrongType { .. })) => return Err(error.into()),
-        // This program does not show those with very many readers.
-        Some(Ok(status)) if is_read_write(&status) => "a read-write lock",
-        Some(Ok(_)) => return Ok(()),
+        Some(Ok(status)) => {
+            let owner = status.owner.unwrap_or_default();
+            if status.readers == 0 && !owner.ends_with(":write") {
+                return Ok(());
+            }
+            // This program does not show those with very many readers.
+            "a read-write lock"
+        }
         // There are no details, for example because the user may not run scripts.
         Some(Err(_)) | None => "a value that is not a lock",
     };
@@ -194,47 +172,41 @@ fn not_a_lock(client: &LockClient, server: &Server, name: &Name) -> Result<()> {
     }))
 }
 
-fn is_read_write(status: &LockStatus) -> bool {
-    let owner = status.owner.as_deref().unwrap_or_default();
-    status.readers > 0 || owner.ends_with(":write")
-}
-
-impl FoundLock {
-    /// Sends a command to the server of the lock.
-    pub(super) fn run(&self, client: &LockClient, command: Cmd) -> Result<Value, ServerError> {
-        Probe::connect(client, &self.server)?.run_one(command, self.asking)
-    }
-
-    /// How many connections listen for releases of the lock, and how many clients are in its line
-    /// and do not listen. They listen at its server, `home`, also while its slot moves to another
-    /// one. In a cluster with shard channels they use those.
+impl FoundLock<'_> {
+    /// Counts the connections that listen for releases of the lock, and the clients that are in its
+    /// line and do not listen. They listen at its server, `home`, also while its slot moves to
+    /// another one. In a cluster with shard channels they use those. The library computes no
+    /// channels of a name that is not UTF-8.
     fn count_listeners(
-        &self,
+        &mut self,
         client: &LockClient,
         home: &Server,
-        name: &str,
+        name: &Name,
         in_cluster: bool,
-    ) -> Option<u64> {
-        let keys = LockKeys::new(client, name);
+    ) {
+        let Some(keys) = name.text().map(|text| LockKeys::new(client, text)) else {
+            return;
+        };
         let channels = self.channels(&keys);
-        let mut probe = Probe::connect(client, home).ok()?;
-        let mut count = |command| probe.run(redis::cmd("PUBSUB").arg(command).arg(&channels));
-        let sharded = in_cluster.then(|| count("SHARDNUMSUB").ok()).flatten();
-        let reply = sharded.or_else(|| count("NUMSUB").ok())?;
-        let counts: Vec<(Value, u64)> = probe.decode(reply).ok()?;
-        let listening: u64 = counts.iter().map(|(_, listeners)| listeners).sum();
-        Some(listening + self.count_line(client, &keys).unwrap_or(0))
+        let listening = || {
+            let mut probe = Probe::connect(client, home, false).ok()?;
+            let mut count = |of| probe.run(&command(("PUBSUB", of, &channels))).ok();
+            let sharded = in_cluster.then(|| count("SHARDNUMSUB")).flatten();
+            let reply = sharded.or_else(|| count("NUMSUB"))?;
+            let counts: Vec<(Value, u64)> = probe.decode(reply).ok()?;
+            Some(counts.iter().map(|(_, listeners)| listeners).sum::<u64>())
+        };
+        self.listeners = listening().map(|count| count + self.count_line(&keys).unwrap_or(0));
     }
 
     /// How many clients are in the line of the lock and do not listen to its channel; `None` if the
     /// user may not ask, and while its slot moves to another server.
-    fn count_line(&self, client: &LockClient, keys: &LockKeys) -> Option<u64> {
-        let mut probe = Probe::connect(client, &self.server).ok()?;
-        let mut count = |least: &str, most: &str| {
-            let reply = probe
-                .run(command("ZCOUNT", &keys.line).arg(least).arg(most))
-                .ok()?;
-            probe.decode::<u64>(reply).ok()
+    fn count_line(&mut self, keys: &LockKeys) -> Option<u64> {
+        let mut count = |least, most| {
+            let reply = self
+                .probe
+                .run(&command(("ZCOUNT", &keys.line, least, most)));
+            self.probe.decode::<u64>(reply.ok()?).ok()
         };
         // Places have times as scores. That of the client which also listens to a semaphore is 1, in
         // a second entry.
@@ -243,15 +215,16 @@ impl FoundLock {
 
     /// The channels on which clients listen for a release. Of a fair lock, each place has its own.
     fn channels(&self, keys: &LockKeys) -> Vec<String> {
-        match self.row.kind {
+        let own = match self.row.kind {
             Kind::Lock { .. } => {
-                let places = self.shares.iter();
-                let places = places.map(|place| format!("{}:{}", keys.channel, place.who));
-                places.chain([keys.channel.clone()]).collect()
+                let place = |place: &Share| format!("{}:{}", keys.channel, place.who);
+                let places = self.shares.iter().map(place);
+                return places.chain([keys.channel.clone()]).collect();
             }
-            Kind::ReadWrite { .. } => vec![keys.read_write_channel.clone()],
-            Kind::Permits { .. } => vec![keys.semaphore_channel.clone()],
-            Kind::Number(_) => vec![keys.semaphore_channel.clone(), keys.latch_channel.clone()],
-        }
+            Kind::ReadWrite { .. } => vec![&keys.read_write_channel],
+            Kind::Permits { .. } => vec![&keys.semaphore_channel],
+            Kind::Number(_) => vec![&keys.semaphore_channel, &keys.latch_channel],
+        };
+        own.into_iter().cloned().collect()
     }
 }

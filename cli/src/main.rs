@@ -4,7 +4,6 @@ mod args;
 mod break_lock;
 mod connect;
 mod doctor;
-mod json;
 mod kinds;
 mod list;
 mod lookup;
@@ -28,11 +27,12 @@ mod tests;
 #[cfg(unix)]
 mod watch;
 
+use std::io;
 use std::process::ExitCode;
+use std::thread::{Builder, JoinHandle};
 
 use args::{Args, Command};
-use outcome::Result;
-use reporter::Reporter;
+use outcome::{Failure, Result};
 
 fn main() -> ExitCode {
     let status = work();
@@ -45,38 +45,37 @@ fn work() -> ExitCode {
     if let Some(failed) = run::become_job(std::env::args_os()) {
         return failed;
     }
-    let args = match Args::parse_or_explain() {
-        Ok(args) => args,
-        Err(failure) => return failure.report(),
-    };
-    run(&args).unwrap_or_else(|failure| {
-        // On many machines all but one get it.
-        if args.quiet && failure.is_expected {
-            return ExitCode::from(failure.status);
-        }
-        failure.report()
-    })
+    let status = Args::parse_or_explain().and_then(|args| run(&args));
+    status.map_or_else(Failure::report, ExitCode::from)
 }
 
-fn run(args: &Args) -> Result<ExitCode> {
-    let reporter = Reporter::new(args.quiet, args.verbose);
+/// Returns the exit status.
+fn run(args: &Args) -> Result<u8> {
+    reporter::set(args.quiet, args.verbose);
+    let redis = &args.redis;
     match &args.command {
         #[cfg(unix)]
-        Command::Run(what) => run::run(what, &args.redis, reporter),
+        Command::Run(what) => return run::run(what, redis),
         #[cfg(unix)]
-        Command::Hold(what) => run::hold(what, &args.redis, reporter),
-        Command::List(list) => list::list(&args.redis, list, args.color, reporter),
-        Command::Show(show) => show::show(&args.redis, show, reporter),
-        Command::Permits(wanted) => permits::permits(&args.redis, wanted, reporter),
-        Command::Break(wanted) => break_lock::break_lock(&args.redis, wanted, reporter),
+        Command::Hold(what) => return run::hold(what, redis),
+        Command::List(list) => list::list(redis, list, args.color)?,
+        Command::Show(show) => show::show(redis, show)?,
+        Command::Permits(wanted) => permits::permits(redis, wanted)?,
+        Command::Break(wanted) => break_lock::break_lock(redis, wanted)?,
         #[cfg(unix)]
-        Command::Watch(watch) => watch::watch(&args.redis, watch, reporter),
+        Command::Watch(watch) => watch::watch(redis, watch)?,
         #[cfg(not(unix))]
         Command::Run(_) | Command::Hold(_) | Command::Watch(_) => {
-            Err(outcome::Failure::usage("run, hold and watch need a Unix"))
+            return Err(Failure::usage("run, hold and watch need a Unix"));
         }
-        Command::Doctor(doctor) => doctor::run(args, doctor),
-        Command::Completions(wanted) => manual::completions(wanted),
-        Command::Man => manual::man(),
+        Command::Doctor(doctor) => return doctor::run(args, doctor),
+        Command::Completions(wanted) => manual::completions(wanted)?,
+        Command::Man => manual::man()?,
     }
+    Ok(0)
+}
+
+/// Starts a thread, `leasehold-` and this name.
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    Builder::new().name(format!("leasehold-{name}")).spawn(run)
 }

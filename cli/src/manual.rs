@@ -1,7 +1,6 @@
 //! `leasehold completions` and `leasehold man`, from the definition of the arguments.
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 use clap::Command;
 use clap_mangen::Man;
@@ -13,19 +12,17 @@ use super::output;
 /// The exit statuses, the variables of the environment, and examples.
 const REST: &str = include_str!("manual.roff");
 
-pub(super) fn completions(wanted: &CompletionsArgs) -> Result<ExitCode> {
+pub(super) fn completions(wanted: &CompletionsArgs) -> Result<()> {
     let mut text = Vec::new();
     let mut command = Args::definition();
     let name = command.get_name().to_owned();
     clap_complete::generate(wanted.shell, &mut command, name, &mut text);
-    output::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    output::print(&text).map(drop)
 }
 
-pub(super) fn man() -> Result<ExitCode> {
+pub(super) fn man() -> Result<()> {
     let page = page().map_err(|error| Failure::new(OUTPUT, error))?;
-    output::print(&page)?;
-    Ok(ExitCode::SUCCESS)
+    output::print(&page).map(drop)
 }
 
 fn page() -> io::Result<Vec<u8>> {

@@ -4,6 +4,7 @@ use clap::Command;
 use clap::error::{ContextKind, ErrorKind};
 
 use super::outcome::{Failure, NO_COMMAND};
+use super::reporter::one_line;
 use super::stderr;
 
 /// For a user who writes no command.
@@ -30,44 +31,35 @@ pub(super) fn failure(error: &clap::Error, all: Command) -> Failure {
 fn explanation(error: &clap::Error, mut all: Command) -> String {
     let text = error.render().to_string();
     let paragraphs = text.trim_start_matches("error: ").split("\n\n");
-    let is_own = |part: &&str| !part.starts_with("Usage:") && !part.starts_with("For more ");
-    let lines = |part: &str| part.lines().map(str::trim).collect::<Vec<_>>().join(" ");
-    let mut explanation = paragraphs
-        .filter(is_own)
-        .map(lines)
-        .collect::<Vec<_>>()
-        .join("; ");
-    if error.kind() == ErrorKind::InvalidUtf8 {
-        explanation += "; only the names in list, show, break and watch can be any bytes";
+    let own =
+        paragraphs.filter(|part| !part.starts_with("Usage:") && !part.starts_with("For more "));
+    let own: Vec<String> = own.map(one_line).collect();
+    let mut explanation = own.join("; ");
+    match error.kind() {
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation => return explanation,
+        ErrorKind::InvalidUtf8 => {
+            explanation += "; only the names in list, show, break and watch can be any bytes";
+        }
+        _ => {}
     }
-    if matches!(
-        error.kind(),
-        ErrorKind::InvalidValue | ErrorKind::ValueValidation
-    ) {
-        return explanation;
-    }
-    let of_clap = error
-        .get(ContextKind::Usage)
-        .map(ToString::to_string)
-        .unwrap_or_default();
+    let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+    let of_clap = context(ContextKind::Usage);
     let name = of_clap.split(' ').nth(2).unwrap_or_default();
     all.build();
     let command = match all.find_subcommand_mut(name) {
         Some(command) => command,
         None => &mut all,
     };
-    let usage = command.render_usage().to_string();
-    let given = error.get(ContextKind::InvalidArg).map(ToString::to_string);
-    let of_flock = OF_FLOCK
-        .iter()
-        .find(|(option, _)| given.as_deref() == Some(option));
+    let given = context(ContextKind::InvalidArg);
+    let of_flock = OF_FLOCK.iter().find(|(option, _)| *option == given);
     if let (Some((option, here)), "run" | "hold") = (of_flock, name) {
         explanation += &format!("; {option} of flock is {here} here");
     }
+    let usage = command.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
-    let help = match command.get_bin_name() {
-        Some(name) => name.replacen(' ', " help ", 1),
-        None => "leasehold help".into(),
-    };
-    explanation + &format!("; write {usage}; see `{help}`")
+    let help = command
+        .get_bin_name()
+        .map(|name| name.replacen(' ', " help ", 1));
+    let help = help.unwrap_or_else(|| "leasehold help".into());
+    format!("{explanation}; write {usage}; see `{help}`")
 }

@@ -52,28 +52,23 @@ impl fmt::Display for Name {
 
 /// What stands before the quote at the end; `None` if it is not valid.
 fn unquoted(text: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = text.strip_suffix(b"'")?.iter();
     let mut name = Vec::new();
-    let mut rest = text;
-    loop {
-        rest = match rest {
-            [b'\''] => return Some(name),
-            [] | [b'\'', ..] => return None,
-            [b'\\', byte @ (b'\\' | b'\''), after @ ..] => {
-                name.push(*byte);
-                after
-            }
-            [b'\\', b'x', high, low, after @ ..] => {
-                let digit = |byte: &u8| char::from(*byte).to_digit(16);
-                name.push(u8::try_from(digit(high)? * 16 + digit(low)?).ok()?);
-                after
-            }
-            [b'\\', ..] => return None,
-            [byte, after @ ..] => {
-                name.push(*byte);
-                after
-            }
-        }
+    while let Some(&byte) = rest.next() {
+        name.push(match byte {
+            b'\'' => return None,
+            b'\\' => match *rest.next()? {
+                b'x' => {
+                    let mut digit = || char::from(*rest.next()?).to_digit(16);
+                    u8::try_from(digit()? * 16 + digit()?).ok()?
+                }
+                escaped @ (b'\\' | b'\'') => escaped,
+                _ => return None,
+            },
+            byte => byte,
+        });
     }
+    Some(name)
 }
 
 /// A name for messages: quoted if it could control a terminal, be misread or is not UTF-8.

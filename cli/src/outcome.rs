@@ -6,15 +6,15 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use super::reporter::{Reporter, one_line, say};
-use leasehold::admin::{LookUpFailed, RouteError, ServerError};
-use leasehold::{Cause, Error, Hint};
+use super::reporter::{is_quiet, one_line, say};
+use leasehold::Error;
+use leasehold::admin::{RouteError, ServerError};
 
 /// The result of everything that the program does.
 pub(super) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// No client holds the lock, or the user did not want to free it.
-pub(super) const NOT_HELD: u8 = 1;
+const NOT_HELD: u8 = 1;
 /// No command was given.
 pub(super) const NO_COMMAND: u8 = 2;
 /// The arguments are invalid (`EX_USAGE` of sysexits.h).
@@ -37,7 +37,7 @@ pub(super) const NOT_FOUND: u8 = 127;
 pub(super) struct Failure {
     pub(super) status: u8,
     /// The status reports it, so `--quiet` suppresses the message.
-    pub(super) is_expected: bool,
+    is_expected: bool,
     message: String,
 }
 
@@ -46,7 +46,7 @@ impl Failure {
         Self {
             status,
             is_expected: false,
-            message: message.to_string(),
+            message: advised(message),
         }
     }
 
@@ -59,18 +59,33 @@ impl Failure {
         }
     }
 
+    /// The status says everything.
+    #[cfg(unix)]
+    pub(super) fn silent(status: u8) -> Self {
+        Self::new(status, "")
+    }
+
     #[cfg(unix)]
     pub(super) fn no_thread(error: std::io::Error) -> Self {
         Self::new(UNAVAILABLE, format!("no thread can be started: {error}"))
+    }
+
+    /// No client holds the lock, or nothing was freed.
+    pub(super) fn not_held(message: impl fmt::Display) -> Self {
+        Self::new(NOT_HELD, message)
     }
 
     pub(super) fn usage(message: impl fmt::Display) -> Self {
         Self::new(USAGE, message)
     }
 
-    /// Writes the message and returns the status.
+    /// Writes the message, if there is one, and returns the status.
     pub(super) fn report(self) -> ExitCode {
-        say(&self);
+        // On many machines all but one get the lock.
+        let is_silent = self.message.is_empty() || self.is_expected && is_quiet();
+        if !is_silent {
+            say(&self);
+        }
         ExitCode::from(self.status)
     }
 }
@@ -84,15 +99,10 @@ impl fmt::Display for Failure {
 
 /// Fails with the first of these failures of `asked` servers. A majority of the servers of a
 /// Redlock is enough, so a minority of failures gives warnings only.
-pub(super) fn settle(
-    failures: Vec<Failure>,
-    asked: usize,
-    redlock: bool,
-    reporter: Reporter,
-) -> Result<()> {
+pub(super) fn settle(failures: Vec<Failure>, asked: usize, redlock: bool) -> Result<()> {
     if redlock && failures.len() * 2 < asked {
         for failure in &failures {
-            reporter.warning(failure);
+            say(failure);
         }
         return Ok(());
     }
@@ -107,12 +117,49 @@ impl From<Error> for Failure {
             Error::Lost { .. } | Error::NotHeld { .. } => LOST,
             _ => UNAVAILABLE,
         };
-        Self::new(status, in_options(error))
+        let message = match error {
+            Error::Config { field, value, rule } => {
+                let option = SETTINGS.iter().find(|(setting, _)| *setting == field);
+                let field = option.map_or(field, |(_, option)| option);
+                format!("{field} is {value}: {rule}")
+            }
+            // The watchdog of the command ends with it.
+            Error::NotReleased {
+                lock, node, cause, ..
+            } => format!(
+                "{lock:?}: no clear reply from Redis at {node} to its release in time ({cause}); \
+                 it ends by itself within its lease"
+            ),
+            // The advice of the library is for a thread.
+            Error::Lost { lock, reason } => format!("{lock:?} was lost ({reason})"),
+            _ => error.to_string(),
+        };
+        Self::new(status, message)
+    }
+}
+
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Self {
+        let is_absent = !error.is_reply() && !error.cause.is_timeout() && error.hint.is_none();
+        let advice = "; check that Redis runs there, or name another server by --url or \
+                      LEASEHOLD_URL";
+        let advice = if is_absent { advice } else { "" };
+        Self::new(UNAVAILABLE, format!("{error}{advice}"))
+    }
+}
+
+impl From<RouteError> for Failure {
+    fn from(error: RouteError) -> Self {
+        match error {
+            RouteError::Invalid(error) => error.into(),
+            RouteError::Refused(error) => error.into(),
+            other => Self::new(UNAVAILABLE, other),
+        }
     }
 }
 
 /// The option of the command for each setting of the library.
-const OPTIONS: [(&str, &str); 8] = [
+const SETTINGS: [(&str, &str); 8] = [
     ("ca_certificates", "--cacert"),
     ("client_certificate", "--cert"),
     ("min_replicas", "--min-replicas"),
@@ -123,126 +170,37 @@ const OPTIONS: [(&str, &str); 8] = [
     ("nodes", "url"),
 ];
 
-/// The advice of a hint, for users of the command.
-pub(super) fn advice(hint: &Hint) -> String {
-    let advice = match hint {
-        Hint::UseCluster => "it is a server of a cluster; use --cluster",
-        Hint::UseSentinel => "it may be a sentinel; if so, use --sentinel MASTER",
-        Hint::NotACluster => "it is not a server of a cluster; leave out --cluster",
-        Hint::LogIn => "set user and password in the URL, or by --user and LEASEHOLD_PASSWORD",
-        Hint::LogInToSentinel => {
-            "set user and password of the sentinels in their URLs; those of the master belong in \
-             --user and LEASEHOLD_PASSWORD"
-        }
-        Hint::LogInToMaster => {
-            "set user and password of the master behind the sentinels by --user and \
-             LEASEHOLD_PASSWORD"
-        }
-        Hint::NoPassword => {
-            "the server has no password; leave it out of the URL, and unset LEASEHOLD_PASSWORD"
-        }
-        Hint::Grant(permission) => {
-            let all = "leasehold doctor lists all missing permissions";
-            return match permission.rule() {
-                Some(rule) => format!("grant it with ACL SETUSER <user> {rule}; {all}"),
-                None => all.into(),
-            };
-        }
-        Hint::NotASentinel => "give the URLs of the sentinels, or leave out --sentinel",
-        Hint::CheckCertificates => {
-            "set the authority to trust by --cacert, or the certificate of the client by --cert"
-        }
-        other => return other.to_string(),
-    };
-    advice.into()
-}
+/// What the library writes in its advice, and the same for users of the command.
+const ADVICE: [(&str, &str); 7] = [
+    ("LockClient::builder_cluster", "--cluster"),
+    ("LockClient::builder_sentinel", "--sentinel MASTER"),
+    (
+        "use LockClient::builder or builder_sentinel",
+        "leave out --cluster",
+    ),
+    (
+        "LockClientBuilder::credentials",
+        "--user and LEASEHOLD_PASSWORD",
+    ),
+    ("LockClientBuilder::ca_certificates", "--cacert"),
+    ("the client by client_certificate", "the client by --cert"),
+    (
+        "docs/permissions.md of leasehold lists all",
+        "leasehold doctor lists all missing",
+    ),
+];
 
-/// A message of the library, with the advice for users of the command.
-pub(super) fn advised(message: impl fmt::Display, hint: Option<&Hint>) -> String {
-    match hint {
-        Some(hint) => format!("{message}; {}", advice(hint)),
-        None => message.to_string(),
-    }
-}
-
-/// The message of an error of the library, with the options and the advice of the command.
-pub(super) fn in_options(mut error: Error) -> String {
-    match &mut error {
-        Error::Config { field, value, rule } => {
-            let option = OPTIONS.iter().find(|(setting, _)| setting == field);
-            let field = option.map_or(*field, |(_, option)| option);
-            format!("{field} is {value}: {rule}")
-        }
-        Error::Redis { hint, .. } => {
-            let hint = hint.take();
-            advised(error, hint.as_deref())
-        }
-        Error::Unavailable { cause, .. } => {
-            *cause = cause_text(cause).into();
-            error.to_string()
-        }
-        // The watchdog of the command ends with it.
-        Error::NotReleased {
-            lock, node, cause, ..
-        } => format!(
-            "{lock:?}: no clear reply from Redis at {node} to its release in time ({}); it ends by \
-             itself within its lease",
-            cause_text(cause)
-        ),
-        // The advice of the library is for a thread.
-        Error::Lost { lock, reason } => format!("{lock:?} was lost ({reason})"),
-        _ => error.to_string(),
-    }
-}
-
-fn cause_text(cause: &Cause) -> String {
-    match cause.downcast_ref() {
-        Some(failed) => look_up_failed(failed),
-        None => cause.to_string(),
-    }
-}
-
-fn look_up_failed(failed: &LookUpFailed) -> String {
-    let text = |error: &ServerError| {
-        let message = format!("; {}: {}", error.node, error.cause);
-        advised(message, error.hint.as_deref())
-    };
-    let errors: String = failed.errors.iter().map(text).collect();
-    format!("{}{errors}", failed.reason)
-}
-
-impl From<ServerError> for Failure {
-    fn from(mut error: ServerError) -> Self {
-        let hint = error.hint.take();
-        let is_absent = !error.is_reply() && !error.cause.is_timeout();
-        let message = advised(error, hint.as_deref());
-        let advice = if is_absent && hint.is_none() {
-            "; check that Redis runs there, or name another server by --url or LEASEHOLD_URL"
-        } else {
-            ""
-        };
-        Self::new(UNAVAILABLE, message + advice)
-    }
-}
-
-impl From<RouteError> for Failure {
-    fn from(error: RouteError) -> Self {
-        match error {
-            RouteError::Invalid(error) => error.into(),
-            RouteError::Refused(error) => error.into(),
-            RouteError::Unavailable(failed) => Self::new(UNAVAILABLE, look_up_failed(&failed)),
-            other => Self::new(UNAVAILABLE, other),
-        }
-    }
+/// A text of the library, with the advice for users of the command.
+pub(super) fn advised(text: impl fmt::Display) -> String {
+    let replaced = |text: String, (library, command): &(&str, &str)| text.replace(library, command);
+    ADVICE.iter().fold(text.to_string(), replaced)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::tests::{refusal, refusing};
-    use leasehold::LockClient;
-    use leasehold::Permission;
-    use leasehold::admin;
+    use leasehold::{Hint, LockClient, Permission, admin};
 
     /// Advice of the command names no library function, and advice of the library names no option.
     #[test]
@@ -261,8 +219,15 @@ mod tests {
             Hint::CheckCertificates,
             Hint::RaiseMaxClients,
         ] {
-            let (command, library) = (advice(&hint), hint.to_string());
-            assert!(!command.contains("LockClient"), "{command}");
+            let (command, library) = (advised(&hint), hint.to_string());
+            for word in [
+                "LockClient",
+                "builder",
+                "permissions.md",
+                "client_certificate",
+            ] {
+                assert!(!command.contains(word), "{command}");
+            }
             for word in ["--", "LEASEHOLD", "leasehold doctor"] {
                 assert!(!library.contains(word), "{library}");
             }
@@ -284,18 +249,20 @@ mod tests {
             panic!("one server did not refuse");
         };
         let told = [
-            in_options(Error::Redis {
+            Failure::from(Error::Redis {
                 lock: lock(),
                 node: node(),
                 cause: "NOAUTH".into(),
                 hint: Some(Hint::LogIn.into()),
-            }),
-            in_options(Error::Unavailable {
+            })
+            .to_string(),
+            Failure::from(Error::Unavailable {
                 lock: lock(),
                 node: node(),
                 waited: std::time::Duration::ZERO,
                 cause: failed.clone().into(),
-            }),
+            })
+            .to_string(),
             Failure::from(RouteError::Unavailable(failed)).to_string(),
             Failure::from(look_up(&[&refusing])).to_string(),
             Failure::from(refusal("NOAUTH Authentication required.")).to_string(),
@@ -310,7 +277,7 @@ mod tests {
     fn settings_are_named_by_their_options() {
         let config = |field, rule: &str| {
             let (value, rule) = ("0".into(), rule.into());
-            in_options(Error::Config { field, value, rule })
+            Failure::from(Error::Config { field, value, rule }).to_string()
         };
         for (told, expected) in [
             (

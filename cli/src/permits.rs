@@ -1,26 +1,20 @@
 //! `leasehold permits`: shows or sets the number of permits of a semaphore. Ends a single permit for
 //! `leasehold break`.
 
-use std::process::ExitCode;
-
 use redis::Value;
 
 use super::args::{PermitsArgs, RedisArgs};
 use super::kinds::Kind;
 use super::lookup::{FoundLock, deployments, find_locks};
 use super::name::Name;
-use super::outcome::{Failure, NOT_HELD, Result};
+use super::outcome::{Failure, Result};
 use super::probe::command;
-use super::reporter::Reporter;
+use super::reporter::remark;
 use super::{connect, output};
 use leasehold::LockClient;
 use leasehold::admin::LockKeys;
 
-pub(super) fn permits(
-    redis: &RedisArgs,
-    wanted: &PermitsArgs,
-    reporter: Reporter,
-) -> Result<ExitCode> {
+pub(super) fn permits(redis: &RedisArgs, wanted: &PermitsArgs) -> Result<()> {
     let key = &wanted.key;
     let Some(name) = key.text() else {
         return Err(Failure::usage(format!(
@@ -33,9 +27,9 @@ pub(super) fn permits(
             "permits does not work with --redlock: a semaphore is on one server",
         ));
     };
-    let found = find_locks(redis, &clients, key, reporter)?;
+    let found = find_locks(redis, &clients, key)?;
     let kind = found.first().map(|found| &found.row.kind);
-    if let Some(Kind::Lock { .. } | Kind::ReadWrite { .. }) = kind {
+    if kind.is_some_and(Kind::is_lock) {
         return Err(Failure::usage(format!("{key} is a lock, not a semaphore")));
     }
     let semaphore = client.leased_semaphore(name);
@@ -44,16 +38,13 @@ pub(super) fn permits(
         semaphore.set_permits(permits)?;
     } else if kind.is_none() && before == 0 {
         let servers = deployments(&clients);
-        return Err(Failure::new(
-            NOT_HELD,
-            format!("there is no semaphore {key} at {servers}; leasehold permits {key} N makes it"),
-        ));
+        return Err(Failure::not_held(format!(
+            "there is no semaphore {key} at {servers}; leasehold permits {key} N makes it"
+        )));
     }
     let (total, available) = (semaphore.permits()?, semaphore.available()?);
-    let changed = match wanted.permits {
-        Some(_) => format!(" (before: {before})"),
-        None => String::new(),
-    };
+    let changed = wanted.permits.map(|_| format!(" (before: {before})"));
+    let changed = changed.unwrap_or_default();
     let leased = total - available;
     let text = format!(
         "name       {key}\npermits    {total}{changed}\navailable  {available}\n\
@@ -61,14 +52,14 @@ pub(super) fn permits(
     );
     output::print(text.as_bytes())?;
     if available <= 0 && leased == 0 {
-        remark_on_lost_leases(key, reporter);
+        remark_on_lost_leases(key);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Tells how a semaphore comes to have no permits at all.
-pub(super) fn remark_on_lost_leases(name: &Name, reporter: Reporter) {
-    reporter.remark(format!(
+pub(super) fn remark_on_lost_leases(name: &Name) {
+    remark(format!(
         "no permit of {name} is available or leased; if the key of its leases was lost in Redis, \
          leasehold permits {name} N gives it N permits again"
     ));
@@ -83,25 +74,22 @@ pub(super) fn id(permit: u128) -> String {
 pub(super) fn end(
     client: &LockClient,
     redis: &RedisArgs,
-    semaphore: &FoundLock,
+    semaphore: &mut FoundLock<'_>,
     name: &str,
     permit: u128,
 ) -> Result<bool> {
     let keys = LockKeys::new(client, name);
-    let mut end = command("ZADD", keys.leases);
-    end.arg("XX")
-        .arg("CH")
-        .arg(0)
-        .arg(&permit.to_be_bytes()[..]);
-    let is_ended = semaphore.run(client, end)? == Value::Int(1);
+    let id = permit.to_be_bytes();
+    let end = command(("ZADD", keys.leases, "XX", "CH", 0, &id[..]));
+    let is_ended = semaphore.probe.run(&end)? == Value::Int(1);
     if is_ended {
         // A client that waits counts the permit when it asks again. If no message can be sent, it
         // asks later.
-        let publish = |name| command(name, &keys.semaphore_channel).arg(1).clone();
-        let is_sent = redis.cluster && semaphore.run(client, publish("SPUBLISH")).is_ok();
-        if !is_sent {
-            let _ = semaphore.run(client, publish("PUBLISH"));
-        }
+        let mut publish = |name| {
+            let publish = command((name, &keys.semaphore_channel, 1));
+            semaphore.probe.run(&publish).is_ok()
+        };
+        let _is_sent = redis.cluster && publish("SPUBLISH") || publish("PUBLISH");
     }
     Ok(is_ended)
 }

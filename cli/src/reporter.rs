@@ -1,59 +1,47 @@
-//! Messages on standard error.
+//! Messages on standard error. Which of them are written is set once for the process, as for a log.
 
 use std::fmt;
 use std::io;
+use std::sync::OnceLock;
 
 use super::stderr;
 
-/// Which messages the user wants.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reporter {
-    quiet: bool,
-    verbose: bool,
+/// The options `--quiet` and `--verbose`.
+static WANTED: OnceLock<(bool, bool)> = OnceLock::new();
+
+/// Sets which messages the user wants. If `--verbose` is given twice, the log of the library goes
+/// to standard error, too.
+pub(super) fn set(quiet: bool, verbose: u8) {
+    let _ = WANTED.set((quiet, verbose > 0));
+    if verbose > 1 {
+        // It fails only if there is a logger already, and there is none.
+        let _ = tracing_subscriber::fmt()
+            .with_writer(|| Log)
+            .with_max_level(tracing::Level::TRACE)
+            .try_init();
+    }
 }
 
-impl Reporter {
-    /// From the options `--quiet` and `--verbose`. If `--verbose` is given twice, the log of the
-    /// library goes to standard error, too.
-    pub(super) fn new(quiet: bool, verbose: u8) -> Self {
-        if verbose > 1 {
-            // It fails only if there is a logger already, and there is none.
-            let _ = tracing_subscriber::fmt()
-                .with_writer(|| Log)
-                .with_max_level(tracing::Level::TRACE)
-                .try_init();
-        }
-        Self {
-            quiet,
-            verbose: verbose > 0,
-        }
-    }
+pub(super) fn is_quiet() -> bool {
+    WANTED.get().is_some_and(|(quiet, _)| *quiet)
+}
 
-    pub(super) fn is_quiet(self) -> bool {
-        self.quiet
-    }
-
-    /// A step of the work, with `--verbose`.
-    pub(super) fn step(self, what: impl fmt::Display) {
-        if self.verbose {
-            say(what);
-        }
-    }
-
-    /// An error that the exit status does not report. `--quiet` does not suppress it.
-    pub(super) fn warning(self, what: impl fmt::Display) {
+/// Writes a step of the work, with `--verbose`.
+pub(super) fn step(what: impl fmt::Display) {
+    if WANTED.get().is_some_and(|(_, verbose)| *verbose) {
         say(what);
     }
+}
 
-    /// Information, without `--quiet`.
-    pub(super) fn remark(self, what: impl fmt::Display) {
-        if !self.quiet {
-            say(what);
-        }
+/// Writes information, without `--quiet`.
+pub(super) fn remark(what: impl fmt::Display) {
+    if !is_quiet() {
+        say(what);
     }
 }
 
-/// Writes one line that begins with the name of the program.
+/// Writes one line that begins with the name of the program. An error that the exit status does not
+/// report is written also with `--quiet`.
 pub(super) fn say(what: impl fmt::Display) {
     let line = format!("leasehold: {}\n", one_line(&what.to_string()));
     stderr::write(line.into_bytes());

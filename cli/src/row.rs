@@ -22,6 +22,20 @@ pub(super) struct Row {
     pub(super) holder: Option<Holder>,
 }
 
+/// One of those that share a lock or a semaphore, or that wait for it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Share {
+    /// The place in the queue of a fair lock, the owner of a read lock, or the id of a permit in
+    /// hexadecimal.
+    pub(super) who: String,
+    /// Of a reader.
+    pub(super) count: Option<u64>,
+    /// `None`: it never ends.
+    pub(super) time_to_live: Option<Duration>,
+    /// Its process, if it is known.
+    pub(super) holder: Option<Holder>,
+}
+
 impl Row {
     pub(super) fn shown_name(&self) -> String {
         shown(&self.name)
@@ -31,16 +45,6 @@ impl Row {
     pub(super) fn find_holder(&mut self, clients: &ConnectedClients) {
         let hold = self.kind.hold();
         self.holder = hold.and_then(|hold| clients.holder(&hold.owner));
-    }
-
-    pub(super) fn token(&self) -> Option<u64> {
-        match self.kind {
-            Kind::Lock {
-                fencing: Fencing::Last(token),
-                ..
-            } => Some(token),
-            _ => None,
-        }
     }
 
     pub(super) fn shown_kind(&self) -> &'static str {
@@ -70,6 +74,11 @@ impl Row {
         shown_time(self.time_to_live)
     }
 
+    /// The process, the hold count and the time to live.
+    pub(super) fn details(&self) -> String {
+        details(self.holder.as_ref(), self.kind.count(), self.time_to_live)
+    }
+
     /// For scripts. The keys stay; more can be added.
     pub(super) fn json(&self, with_server: bool) -> Value {
         let mut object = json!({
@@ -79,37 +88,81 @@ impl Row {
             "count": self.kind.count(),
             "ttl_ms": millis(self.time_to_live),
         });
-        if std::str::from_utf8(&self.name).is_err() {
-            object["name_hex"] = hex(&self.name).into();
+        let (key, number) = match &self.kind {
+            Kind::Lock { waiting: 0, .. } => ("waiting", Value::Null),
+            Kind::Lock { waiting, .. } => ("waiting", json!(waiting)),
+            Kind::ReadWrite { readers, .. } => ("readers", json!(readers.len())),
+            Kind::Permits { available, .. } => ("available", json!(available)),
+            Kind::Number(number) => ("number", json!(number)),
+        };
+        let is_text = std::str::from_utf8(&self.name).is_ok();
+        set(&mut object, key, number);
+        set(&mut object, "name_hex", (!is_text).then(|| hex(&self.name)));
+        set(&mut object, "holder", holder_json(self.holder.as_ref()));
+        set(&mut object, "server", with_server.then_some(&*self.server));
+        object
+    }
+
+    /// The last fencing token, if the lock ever had one.
+    pub(super) fn token(&self) -> Option<u64> {
+        match self.kind {
+            Kind::Lock {
+                fencing: Fencing::Last(token),
+                ..
+            } => Some(token),
+            _ => None,
         }
-        if let Some(holder) = &self.holder {
-            object["holder"] = holder_json(holder);
+    }
+}
+
+impl Share {
+    pub(super) fn new(who: String, count: Option<u64>, time_to_live: Option<Duration>) -> Self {
+        Self {
+            who,
+            count,
+            time_to_live,
+            holder: None,
         }
-        match &self.kind {
-            Kind::Lock { waiting: 0, .. } => {}
-            Kind::Lock { waiting, .. } => object["waiting"] = json!(waiting),
-            Kind::ReadWrite { readers, .. } => object["readers"] = json!(readers.len()),
-            Kind::Permits { available, .. } => object["available"] = json!(available),
-            Kind::Number(number) => object["number"] = json!(number),
-        }
-        if with_server {
-            object["server"] = json!(&*self.server);
-        }
+    }
+
+    /// The process, the hold count and the time to live.
+    pub(super) fn details(&self) -> String {
+        details(self.holder.as_ref(), self.count, self.time_to_live)
+    }
+
+    /// For scripts. `who`: the key of its name.
+    pub(super) fn json(&self, who: &str) -> Value {
+        let mut object = json!({who: self.who, "ttl_ms": millis(self.time_to_live)});
+        set(&mut object, "holder", holder_json(self.holder.as_ref()));
+        set(&mut object, "count", self.count);
         object
     }
 }
 
-/// For scripts.
-pub(super) fn holder_json(holder: &Holder) -> Value {
-    json!({"host": holder.host, "process_id": holder.process_id})
+/// Sets a key of an object, unless the value is null.
+pub(super) fn set(object: &mut Value, key: &str, value: impl Into<Value>) {
+    match value.into() {
+        Value::Null => {}
+        value => object[key] = value,
+    }
 }
 
-pub(super) fn shown_time(left: Option<Duration>) -> String {
+fn details(holder: Option<&Holder>, count: Option<u64>, left: Option<Duration>) -> String {
+    let holder = holder.map(|holder| format!("{holder}; "));
+    let count = count.map(|count| format!("count {count}, "));
+    let (holder, count) = (holder.unwrap_or_default(), count.unwrap_or_default());
+    format!("({holder}{count}time to live {})", shown_time(left))
+}
+
+fn holder_json(holder: Option<&Holder>) -> Option<Value> {
+    holder.map(|holder| json!({"host": holder.host, "process_id": holder.process_id}))
+}
+
+fn shown_time(left: Option<Duration>) -> String {
     left.map_or("never".into(), |left| format!("{:.1}s", left.as_secs_f64()))
 }
 
-/// Milliseconds for JSON.
-pub(super) fn millis(left: Option<Duration>) -> Option<u64> {
+fn millis(left: Option<Duration>) -> Option<u64> {
     left.map(|left| left.as_millis() as u64)
 }
 

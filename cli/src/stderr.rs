@@ -6,11 +6,13 @@
 //! threads that hold a lock must not wait for it.
 
 use std::io::{Write, stderr};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
+
+use super::spawn;
 
 /// How many pieces can wait to be written. Further ones are dropped.
 const WAITING: usize = 4_096;
@@ -18,7 +20,7 @@ const WAITING: usize = 4_096;
 /// How long the end of the program waits for the pieces that are left.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long [`erase`] waits for the terminal.
+/// How long [`end_lines`] waits for the terminal.
 const ERASE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// To the beginning of the line, and erases it.
@@ -31,8 +33,8 @@ enum Piece {
     Text(Vec<u8>),
     /// A line that is replaced or erased later.
     Line(Vec<u8>),
-    /// Erases such a line. The sender is dropped when that is done.
-    Erase(Sender<()>),
+    /// No more lines. The sender is dropped when the last one is erased.
+    EndLines(Sender<()>),
 }
 
 /// From the first piece to [`finish`].
@@ -49,41 +51,37 @@ struct Writer {
 /// Writes the piece at once, so that output of other processes cannot split it. Never blocks; a
 /// failure is ignored.
 pub(super) fn write(piece: Vec<u8>) {
-    if let Some(pieces) = pieces() {
-        let _ = pieces.try_send(Piece::Text(piece));
-    } else {
-        let _ = stderr().lock().write_all(&piece);
-    }
+    send(Piece::Text(piece));
 }
 
-/// Shows a line on a terminal until the next call of [`show`] or [`erase`], or the next text. The
-/// line must fit into a line of the terminal. Never blocks; a failure is ignored.
+/// Shows a line on a terminal until the next line or text. The line must fit into a line of the
+/// terminal. Never blocks; a failure is ignored.
 #[cfg(unix)]
 pub(super) fn show(line: String) {
-    if let Some(pieces) = pieces() {
-        let _ = pieces.try_send(Piece::Line(line.into_bytes()));
-    }
+    send(Piece::Line(line.into_bytes()));
 }
 
-/// Erases the line of [`show`], if there is one, and waits until that is done, for at most
-/// [`ERASE_TIMEOUT`].
+/// Erases the line of [`show`], if there is one, and ignores those that come later. Waits until
+/// that is done, for at most [`ERASE_TIMEOUT`].
 #[cfg(unix)]
-pub(super) fn erase() {
+pub(super) fn end_lines() {
     let (erasing, erased) = bounded(0);
-    let pieces = WRITER.lock().as_ref().map(|writer| writer.pieces.clone());
-    if let Some(pieces) = pieces {
-        let _ = pieces.try_send(Piece::Erase(erasing));
-        let _ = erased.recv_timeout(ERASE_TIMEOUT);
-    }
+    send(Piece::EndLines(erasing));
+    let _ = erased.recv_timeout(ERASE_TIMEOUT);
 }
 
-/// To the thread, which is started if there is none.
-fn pieces() -> Option<Sender<Piece>> {
+/// Sends a piece to the thread, which is started if there is none. Without a thread, writes text
+/// here.
+fn send(piece: Piece) {
     let mut writer = WRITER.lock();
     if writer.is_none() {
         *writer = start();
     }
-    writer.as_ref().map(|writer| writer.pieces.clone())
+    match (&*writer, piece) {
+        (Some(writer), piece) => drop(writer.pieces.try_send(piece)),
+        (None, Piece::Text(text)) => drop(stderr().lock().write_all(&text)),
+        (None, _) => {}
+    }
 }
 
 /// Waits until all is written, for at most [`FINISH_TIMEOUT`].
@@ -102,34 +100,30 @@ pub(super) fn finish() {
 fn start() -> Option<Writer> {
     let (pieces, waiting) = bounded::<Piece>(WAITING);
     let (writing, written) = bounded(0);
-    let thread = Builder::new().name("leasehold-stderr".into());
-    let thread = thread.spawn(move || {
+    let write = move || {
         let _writing: Sender<()> = writing;
         write_from_the_background();
-        let mut line_is_shown = false;
+        let (mut line_is_shown, mut lines_ended) = (false, false);
         for piece in waiting {
-            let mut bytes = Vec::new();
-            // In the background, the last line is the shell's.
-            if std::mem::take(&mut line_is_shown) && is_in_foreground() {
-                bytes.extend(ERASE_LINE);
+            let is_line = matches!(piece, Piece::Line(_));
+            if is_line && lines_ended {
+                continue;
             }
-            let erasing = match piece {
-                Piece::Text(text) => {
-                    bytes.extend(text);
-                    None
+            // In the background, the last line is the shell's.
+            if std::mem::replace(&mut line_is_shown, is_line) && is_in_foreground() {
+                let _ = stderr().lock().write_all(ERASE_LINE);
+            }
+            match piece {
+                Piece::Text(text) | Piece::Line(text) => drop(stderr().lock().write_all(&text)),
+                Piece::EndLines(erasing) => {
+                    lines_ended = true;
+                    drop(erasing);
                 }
-                Piece::Line(line) => {
-                    bytes.extend(line);
-                    line_is_shown = true;
-                    None
-                }
-                Piece::Erase(erasing) => Some(erasing),
-            };
-            let _ = stderr().lock().write_all(&bytes);
-            drop(erasing);
+            }
         }
-    });
-    thread.ok().map(|thread| Writer {
+    };
+    let thread = spawn("stderr", write).ok()?;
+    Some(Writer {
         pieces,
         written,
         thread,

@@ -15,12 +15,8 @@ pub(crate) struct RedisArgs {
     /// (or the same with valkey://, valkeys://, valkey+unix://);
     /// several are separated by commas. Default: REDIS_URL, or else redis://127.0.0.1:6379. Put a
     /// password into the environment, where other users cannot read it
-    #[arg(
-        long,
-        env = "LEASEHOLD_URL",
-        hide_env_values = true,
-        value_name = "URL[,URL..]"
-    )]
+    #[arg(long, env = "LEASEHOLD_URL", hide_env_values = true)]
+    #[arg(value_name = "URL[,URL..]")]
     pub(crate) url: Option<String>,
 
     /// The URLs are sentinels, and they monitor the master under this name
@@ -53,25 +49,24 @@ pub(crate) struct RedisArgs {
     pub(crate) cacert: Option<PathBuf>,
 
     /// PEM file with the certificate of the client, for a server that asks for one
-    #[arg(
-        long,
-        env = "LEASEHOLD_CERT",
-        value_name = "FILE",
-        requires = "cert_key"
-    )]
+    #[arg(long, env = "LEASEHOLD_CERT", requires = "cert_key")]
+    #[arg(value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
 
     /// PEM file with the private key of --cert
-    #[arg(
-        long,
-        env = "LEASEHOLD_CERT_KEY",
-        value_name = "FILE",
-        requires = "cert"
-    )]
+    #[arg(long, env = "LEASEHOLD_CERT_KEY", requires = "cert")]
+    #[arg(value_name = "FILE")]
     pub(crate) cert_key: Option<PathBuf>,
 
     /// The longest time for one reply of Redis, and for opening a connection
     #[arg(long, env = "LEASEHOLD_TIMEOUT", default_value = "1s")]
     #[arg(value_parser = duration, value_name = "DURATION")]
     pub(crate) timeout: Duration,
+}
+
+impl RedisArgs {
+    /// True if a server of a cluster has only a part of the locks that these options name.
+    pub(crate) fn names_no_cluster(&self) -> bool {
+        !self.cluster && self.sentinel.is_none()
+    }
 }

@@ -20,17 +20,13 @@ impl Kind {
 }
 
 fn kind(text: &str) -> Result<Kind, String> {
-    let kinds = [
-        Kind::REENTRANT,
-        Kind::Lock("fair"),
-        Kind::Lock("read"),
-        Kind::Lock("write"),
-    ];
-    let permits = |number: &str| number.parse().ok().filter(|permits| *permits > 0);
-    let named = |kind: &Kind| matches!(kind, Kind::Lock(name) if *name == text);
-    let permits = || Some(Kind::Permits(permits(text.strip_prefix("permits=")?)?));
-    let found = kinds.into_iter().find(named).or_else(permits);
-    found.ok_or_else(|| "write reentrant, fair, read, write or permits=N".into())
+    let known = ["reentrant", "fair", "read", "write"];
+    let named = known.into_iter().find(|kind| *kind == text).map(Kind::Lock);
+    let number = || text.strip_prefix("permits=")?.parse().ok();
+    let permits = || number().filter(|permits| *permits > 0).map(Kind::Permits);
+    named
+        .or_else(permits)
+        .ok_or_else(|| "write reentrant, fair, read, write or permits=N".into())
 }
 
 /// Which lock, and how it is acquired.

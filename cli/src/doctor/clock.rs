@@ -2,11 +2,11 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use redis::Value;
-
+use super::facts::ask;
 use super::finding::Finding;
-use super::finding::Verdict::{Failure, Note, Ok};
+use super::finding::Verdict::{Failure, Note, Ok as Good};
 use leasehold::__Moment as Moment;
+use leasehold::admin::{Connection, ServerError};
 
 /// Clocks that are synchronized differ less.
 const FAR_OFF: Duration = Duration::from_secs(1);
@@ -15,34 +15,75 @@ const FAR_OFF: Duration = Duration::from_secs(1);
 /// this.
 const FASTER: f64 = 1.0;
 
+/// How often the clock is read for one reading. The quickest one counts.
+const READINGS: usize = 5;
+
+/// After how many seconds the clocks are compared, until the result is clear.
+const PERIODS: [u64; 4] = [1, 2, 4, 5];
+
 /// The time of the server at a moment between two moments here.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
-    pub(super) sent: Moment,
-    pub(super) received: Moment,
+    sent: Moment,
+    received: Moment,
     /// The server's time since 1970.
-    pub(super) theirs: Duration,
+    theirs: Duration,
     /// The time here since 1970, when the reply had arrived.
-    pub(super) ours: Duration,
+    ours: Duration,
 }
 
 impl Reading {
-    /// From the reply to TIME: seconds and microseconds.
-    pub(super) fn of(sent: Moment, reply: Value) -> Option<Self> {
-        let received = Moment::now();
-        let ours = SystemTime::now().duration_since(UNIX_EPOCH);
-        let (seconds, micros): (u64, u64) = redis::from_redis_value(reply).ok()?;
-        Some(Self {
-            sent,
-            received,
-            theirs: Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros)),
-            ours: ours.unwrap_or_default(),
-        })
+    /// The one of several readings with the shortest round trip, or why there is none.
+    pub(super) fn quickest(
+        connection: &mut Connection,
+    ) -> Result<Result<Self, String>, ServerError> {
+        let mut quickest: Option<Self> = None;
+        for _ in 0..READINGS {
+            let sent = Moment::now();
+            let reply = ask(connection, &redis::cmd("TIME"))?;
+            let received = Moment::now();
+            let ours = SystemTime::now().duration_since(UNIX_EPOCH);
+            let code = reply.as_ref().err().and_then(|error| error.cause.code());
+            let unexpected = format!("the reply to TIME is {}", code.unwrap_or("unexpected"));
+            let time = reply
+                .ok()
+                .and_then(|time| redis::from_redis_value(time).ok());
+            let Some((seconds, micros)) = time else {
+                return Ok(Err(unexpected));
+            };
+            let seconds = Duration::from_secs(seconds);
+            let reading = Self {
+                sent,
+                received,
+                theirs: seconds.saturating_add(Duration::from_micros(micros)),
+                ours: ours.unwrap_or_default(),
+            };
+            if quickest.is_none_or(|best| reading.trip() < best.trip()) {
+                quickest = Some(reading);
+            }
+        }
+        Ok(quickest.ok_or_else(|| "TIME was not read".into()))
     }
 
-    pub(super) fn trip(&self) -> Duration {
+    fn trip(&self) -> Duration {
         self.received.since(self.sent)
     }
+}
+
+/// Compares the speed since the first reading, or says why that is not possible.
+pub(super) fn compare(connection: &mut Connection, first: &Reading) -> Result<Finding, String> {
+    for period in PERIODS {
+        let end = first.received.after(Duration::from_secs(period));
+        while !end.is_past() {
+            std::thread::sleep(end.left());
+        }
+        let second = Reading::quickest(connection);
+        let second = second.map_err(|_| "it did not reply any more")??;
+        if let Some(finding) = rate(first, &second) {
+            return Ok(finding);
+        }
+    }
+    Err("its replies take too long, and their times vary too much".into())
 }
 
 /// Compares the time.
@@ -56,7 +97,7 @@ pub(super) fn offset(reading: &Reading) -> Finding {
         (off, "behind")
     };
     if off <= FAR_OFF {
-        return Ok.of("agrees with the clock here");
+        return Good.of("agrees with the clock here");
     }
     Note.of(format!(
         "{off:.1?} {direction} the clock here. Leases do not depend on that. But if the server's \
@@ -66,7 +107,7 @@ pub(super) fn offset(reading: &Reading) -> Finding {
 
 /// Compares the speed; `None` if the readings do not tell yet. The more time between them, the
 /// clearer.
-pub(super) fn rate(first: &Reading, second: &Reading) -> Option<Finding> {
+fn rate(first: &Reading, second: &Reading) -> Option<Finding> {
     let shortest = second.sent.since(first.received).as_secs_f64();
     let longest = second.received.since(first.sent).as_secs_f64();
     if shortest <= 0.0 {
@@ -76,7 +117,7 @@ pub(super) fn rate(first: &Reading, second: &Reading) -> Option<Finding> {
     let hundredths = |ours: f64| (theirs / ours - 1.0) * 100.0;
     let (least, most) = (hundredths(longest), hundredths(shortest));
     if most <= FASTER {
-        return Some(Ok.of("no faster than the clock here"));
+        return Some(Good.of("no faster than the clock here"));
     }
     let found = format!(
         "it runs {least:.1} % faster than the clock here, or was set meanwhile: leases end early \
@@ -103,11 +144,11 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_far_off_is_only_noted() {
-        assert_eq!(offset(&reading(0, 2, 1)).verdict, Ok);
+        assert_eq!(offset(&reading(0, 2, 1)).verdict, Good);
         assert_eq!(offset(&reading(0, 2, 1_500)).verdict, Note);
         assert_eq!(
             offset(&reading(0, 2_500, 1)).verdict,
-            Ok,
+            Good,
             "the reply took so long"
         );
         let behind = Reading {
@@ -121,17 +162,17 @@ mod tests {
     fn a_clock_is_fast_only_if_no_delay_explains_the_difference() {
         let verdict = |first, second| rate(&first, &second).map(|finding| finding.verdict);
         let first = reading(0, 2, 1);
-        assert_eq!(verdict(first, reading(1_000, 1_002, 1_001)), Some(Ok));
+        assert_eq!(verdict(first, reading(1_000, 1_002, 1_001)), Some(Good));
         assert_eq!(
             verdict(first, reading(1_000, 1_002, 900)),
-            Some(Ok),
+            Some(Good),
             "slower"
         );
         assert_eq!(verdict(first, reading(1_000, 1_002, 1_051)), Some(Failure));
         // Between 970 and 1,030 milliseconds of ours passed.
         let (slow, late) = (reading(0, 30, 15), reading(1_000, 1_030, 1_035));
         assert_eq!(verdict(slow, late), None);
-        assert_eq!(verdict(slow, reading(5_000, 5_030, 5_015)), Some(Ok));
+        assert_eq!(verdict(slow, reading(5_000, 5_030, 5_015)), Some(Good));
         assert_eq!(verdict(first, first), None);
     }
 }

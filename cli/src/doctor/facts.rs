@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use redis::Value;
+use redis::{Cmd, Value};
 
-use leasehold::admin::ServerError;
+use leasehold::admin::{Connection, ServerError};
 
 /// The values of INFO, of CLUSTER INFO, or of settings.
 #[derive(Clone, Debug, Default)]
@@ -20,10 +20,10 @@ impl Facts {
     pub(super) fn of_info(command: &str, reply: Result<Value, ServerError>) -> Self {
         let mut facts = Self::default();
         facts.read(command, reply, |text: String| {
-            let lines = text
+            let pairs = text
                 .lines()
                 .filter_map(|line| line.trim_end().split_once(':'));
-            lines
+            pairs
                 .map(|(name, value)| (name.into(), value.into()))
                 .collect()
         });
@@ -70,6 +70,17 @@ impl Facts {
     pub(super) fn why_not(&self) -> &str {
         let default = "the server does not report it";
         self.why_not.as_deref().unwrap_or(default)
+    }
+}
+
+/// The reply or error reply. An error of the connection is the outer error.
+pub(super) fn ask(
+    connection: &mut Connection,
+    command: &Cmd,
+) -> Result<Result<Value, ServerError>, ServerError> {
+    match connection.run(command) {
+        Err(error) if !error.is_reply() => Err(error),
+        reply => Ok(reply),
     }
 }
 

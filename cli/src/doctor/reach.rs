@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::finding::Finding;
-use super::finding::Verdict::{Failure, Ok, Unknown, Warning};
-use crate::outcome::{self, advice};
+use super::finding::Verdict::{Failure, Unknown, Warning};
+use crate::outcome::{self, advised};
 use leasehold::admin::{RouteError, ServerError};
 use leasehold::{Error, Hint, Permission};
 
@@ -14,15 +14,14 @@ const SLOW: Duration = Duration::from_millis(100);
 /// True if a server with this error for PING serves no other command either. A missing permission
 /// and a failed save do not mean that.
 pub(super) fn is_unusable(error: &ServerError) -> bool {
-    let is_kept_out = is_log_in(error) || error.cause.code() == Some("DENIED");
+    use Hint::{LogIn, LogInToMaster, LogInToSentinel, NoPassword};
+    let log_in = [LogIn, LogInToMaster, LogInToSentinel, NoPassword];
+    let is_log_in = error
+        .hint
+        .as_deref()
+        .is_some_and(|hint| log_in.contains(hint));
+    let is_kept_out = is_log_in || error.cause.code() == Some("DENIED");
     is_kept_out || error.is_temporary() || !error.is_reply()
-}
-
-fn is_log_in(error: &ServerError) -> bool {
-    matches!(
-        error.hint.as_deref(),
-        Some(Hint::LogIn | Hint::LogInToMaster | Hint::LogInToSentinel | Hint::NoPassword)
-    )
 }
 
 /// The finding for a server that could not be asked.
@@ -35,7 +34,7 @@ pub(super) fn out_of_reach(error: &ServerError) -> Finding {
         (_, Some(Hint::Grant(_))) => {
             "the URL names a database: ACL SETUSER <user> +select, or use the database 0"
         }
-        (_, Some(hint)) => &advice(hint),
+        (_, Some(hint)) => &advised(hint),
         (Some("LOADING"), _) => "wait until it has loaded its data",
         (Some("BUSY"), _) => "a script runs too long: SCRIPT KILL ends it",
         (Some("MASTERDOWN"), _) => {
@@ -75,7 +74,7 @@ pub(super) fn no_route(error: RouteError) -> Finding {
             "give the user the permissions for sentinels and clusters, which docs/permissions.md \
              lists"
         }
-        (_, Some(hint)) => &advice(hint),
+        (_, Some(hint)) => &advised(hint),
         _ => "check that these servers run, and that the URLs are right",
     };
     Failure.advise(outcome::Failure::from(error).to_string(), advice)
@@ -88,19 +87,15 @@ pub(super) fn latency(mut trips: Vec<Duration>) -> Finding {
         return Unknown.of("not measured");
     };
     let found = format!("{median:.1?} for a round trip");
-    if median <= SLOW {
-        return Ok.of(found);
-    }
-    Warning.advise(
-        found,
-        "run closer to Redis, or find what keeps it busy (SLOWLOG): every lock takes a few round \
-         trips",
-    )
+    let advice = "run closer to Redis, or find what keeps it busy (SLOWLOG): every lock takes a few \
+                  round trips";
+    Finding::of(found, (median > SLOW).then_some((Warning, advice)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::finding::Verdict::Ok;
     use crate::tests::{failures, refusal};
 
     #[test]

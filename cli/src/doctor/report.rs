@@ -6,7 +6,7 @@ use clap::builder::styling::{AnsiColor, Style as Color};
 use serde_json::json;
 
 use super::finding::{Line, Verdict};
-use crate::json;
+use crate::output;
 use crate::reporter::one_line;
 
 /// The form of the output.
@@ -67,7 +67,7 @@ fn color(verdict: Verdict, colors: bool) -> Color {
 
 fn object(line: &Line) -> String {
     let finding = &line.finding;
-    json::line(&json!({
+    output::json(&json!({
         "server": line.server,
         "check": line.check,
         "verdict": finding.verdict.name(),
@@ -77,27 +77,25 @@ fn object(line: &Line) -> String {
 }
 
 fn sum(lines: &[Line]) -> String {
-    let part = |(verdict, word)| {
-        let count = lines
-            .iter()
-            .filter(|line| line.finding.verdict == verdict)
-            .count();
-        (count > 0).then(|| format!("{count} {word}"))
-    };
     let counted = [
         (Verdict::Failure, "failed"),
         (Verdict::Warning, "with warnings"),
         (Verdict::Unknown, "unknown"),
     ];
-    let parts: Vec<String> = counted.into_iter().filter_map(part).collect();
-    let checks = match lines.len() {
-        1 => "1 check".into(),
-        count => format!("{count} checks"),
+    let parts = counted.map(|(verdict, word)| {
+        let of_verdict = lines.iter().filter(|line| line.finding.verdict == verdict);
+        (of_verdict.count(), word)
+    });
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<_> = parts
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    let plural = if lines.len() == 1 { "" } else { "s" };
+    let result = match &parts[..] {
+        [] => ", all good".into(),
+        parts => format!(": {}", parts.join(", ")),
     };
-    if parts.is_empty() {
-        return format!("{checks}, all good\n");
-    }
-    format!("{checks}: {}\n", parts.join(", "))
+    format!("{} check{plural}{result}\n", lines.len())
 }
 
 #[cfg(test)]

@@ -93,8 +93,6 @@ impl Names {
     }
 }
 
-const FENCED: &str = "fenced locks";
-
 impl Right {
     /// True if these options need the permission, and it can be tested.
     pub(super) fn is_needed(&self, redis: &RedisArgs) -> bool {
@@ -129,32 +127,14 @@ impl Right {
     }
 }
 
-/// How the server replied to the test of a permission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    /// The user may use the command. It may have failed for another reason.
-    Allowed,
-    NotTheCommand,
-    NotTheKey,
-    NotTheChannel,
-    /// The server does not know the command.
-    UnknownCommand,
-}
+/// The reply to the test of a permission. It may also be an error for another reason.
+type Reply = Result<Value, ServerError>;
 
-/// A reply, or the error of a reply.
-pub(super) fn answer(reply: &Result<Value, ServerError>) -> Answer {
-    let Err(error) = reply else {
-        return Answer::Allowed;
-    };
-    let text = error.cause.detail().unwrap_or_default().to_lowercase();
-    match error.hint.as_deref() {
-        Some(Hint::Grant(Permission::Key)) => Answer::NotTheKey,
-        Some(Hint::Grant(Permission::Channel)) => Answer::NotTheChannel,
-        Some(Hint::Grant(_)) => Answer::NotTheCommand,
-        _ if text.starts_with("unknown command") => Answer::UnknownCommand,
-        _ if text.starts_with("unknown subcommand") => Answer::UnknownCommand,
-        _ => Answer::Allowed,
-    }
+/// True if the server does not know the command.
+fn is_unknown(reply: &Reply) -> bool {
+    let detail = reply.as_ref().err().and_then(|error| error.cause.detail());
+    let text = detail.unwrap_or_default().to_lowercase();
+    text.starts_with("unknown command") || text.starts_with("unknown subcommand")
 }
 
 /// The check of the permissions that all locks need.
@@ -170,10 +150,11 @@ struct Lack {
 }
 
 impl Lack {
-    fn of(right: &Right, answer: Answer, names: &Names) -> Option<Self> {
-        let what = match answer {
-            Answer::Allowed | Answer::UnknownCommand => return None,
-            Answer::NotTheCommand => {
+    fn of(right: &Right, reply: &Reply, names: &Names) -> Option<Self> {
+        let what = match reply.as_ref().err()?.hint.as_deref()? {
+            Hint::Grant(Permission::Key) => "key",
+            Hint::Grant(Permission::Channel) => "channel",
+            Hint::Grant(_) => {
                 return Some(Self {
                     check: right.check(),
                     what: right.rule.into(),
@@ -181,13 +162,12 @@ impl Lack {
                     purposes: right.purposes.clone(),
                 });
             }
-            Answer::NotTheKey => "key",
-            Answer::NotTheChannel => "channel",
+            _ => return None,
         };
         let place = right.test.split(' ').find_map(|word| names.get(word))?;
         let check = match &place.kinds[..] {
             [] => RIGHTS,
-            [FENCED] => "fencing",
+            ["fenced locks"] => "fencing",
             _ => "kinds",
         };
         (!place.rule.is_empty()).then(|| Self {
@@ -201,51 +181,38 @@ impl Lack {
 
 /// The findings about permissions, by the names of their checks. Only the first one is always
 /// there.
-pub(super) fn findings(answers: &[(Right, Answer)], names: &Names) -> Vec<(&'static str, Finding)> {
-    let is = |rule: &str, wanted| {
-        answers
-            .iter()
-            .any(|(right, answer)| right.rule == rule && *answer == wanted)
-    };
+pub(super) fn findings(replies: &[(Right, Reply)], names: &Names) -> Vec<(&'static str, Finding)> {
+    let lacks = |(right, reply): &(Right, Reply)| Lack::of(right, reply, names);
+    let of_rule = |rule| replies.iter().find(move |(right, _)| right.rule == rule);
     // The test of one permission is a script, which then says nothing.
-    let tries_scripts = !is("eval", Answer::NotTheCommand);
+    let tries_scripts = of_rule("eval").is_none_or(|eval| lacks(eval).is_none());
     // A cluster with shard channels counts their listeners alone.
-    let has_shards = is("pubsub|shardnumsub", Answer::Allowed);
-    let lacks = answers.iter().filter(|(right, _)| match right.rule {
+    let has_shards = of_rule("pubsub|shardnumsub")
+        .is_some_and(|count| lacks(count).is_none() && !is_unknown(&count.1));
+    let relevant = replies.iter().filter(|(right, _)| match right.rule {
         "rpush" => tries_scripts,
         "pubsub|numsub" => !has_shards,
         _ => true,
     });
-    let lacks = lacks.filter_map(|(right, answer)| Lack::of(right, *answer, names));
-    let mut lacks: Vec<Lack> = lacks.collect();
+    let mut lacks: Vec<Lack> = relevant.filter_map(lacks).collect();
     // Commands, then channels, then keys.
     lacks.sort_by_key(|lack| "+&~".find(&lack.rule[..1]));
-    let unknown = answers.iter().filter(|(right, answer)| {
-        // A cluster without shard channels publishes releases to all its servers.
-        let is_of_shards = right.when == "shards" || right.rule == "pubsub|shardnumsub";
-        *answer == Answer::UnknownCommand && right.check() == RIGHTS && !is_of_shards
-    });
-    let unknown: Vec<&str> = unknown.map(|(right, _)| right.rule).collect();
-
-    let mut findings = vec![(RIGHTS, of_all_locks(&lacks, &unknown, names))];
+    let mut findings = vec![(RIGHTS, of_all_locks(&lacks, replies, names))];
     for (check, verdict, remark) in [
         ("fencing", Warning, ""),
         ("kinds", Warning, ""),
         ("looking", Warning, "; locks do not need it"),
         ("holders", Note, "; locks do not need it"),
     ] {
-        if let Some((found, rules)) = summary(&lacks, check) {
-            let purposes = lacks.iter().filter(|lack| lack.check == check);
-            let purposes = unique(purposes.flat_map(|lack| &lack.purposes).copied());
-            let found = format!("{found}: no {}{remark}", purposes.join(", no "));
-            findings.push((check, verdict.advise(found, rules)));
-        }
+        let finding = summary(&lacks, check);
+        let finding = finding.map(|(found, rules)| verdict.advise(found + remark, rules));
+        findings.extend(finding.map(|finding| (check, finding)));
     }
     findings
 }
 
 /// The finding about the permissions that all locks need.
-fn of_all_locks(lacks: &[Lack], unknown: &[&str], names: &Names) -> Finding {
+fn of_all_locks(lacks: &[Lack], replies: &[(Right, Reply)], names: &Names) -> Finding {
     let (mut found, mut advice) = (Vec::new(), Vec::new());
     let key = names.get("{key}").map(|place| &place.rule);
     if lacks.iter().any(|lack| Some(&lack.rule) == key) {
@@ -255,6 +222,12 @@ fn of_all_locks(lacks: &[Lack], unknown: &[&str], names: &Names) -> Finding {
         found.push(lack);
         advice.push(rules);
     }
+    let unknown = replies.iter().filter(|(right, reply)| {
+        // A cluster without shard channels publishes releases to all its servers.
+        let is_of_shards = right.when == "shards" || right.rule == "pubsub|shardnumsub";
+        is_unknown(reply) && right.check() == RIGHTS && !is_of_shards
+    });
+    let unknown: Vec<&str> = unknown.map(|(right, _)| right.rule).collect();
     if !unknown.is_empty() {
         found.push(format!("the server does not know {}", unknown.join(", ")));
         advice.push("give these commands their names back (rename-command)".into());
@@ -265,26 +238,36 @@ fn of_all_locks(lacks: &[Lack], unknown: &[&str], names: &Names) -> Finding {
     Failure.advise(found.join("; "), advice.join(", or "))
 }
 
-/// What the user may not use, and how to permit it; `None` if a check found nothing.
+/// What the user may not use and for what, and how to permit it; `None` if a check found nothing.
 fn summary(lacks: &[Lack], check: &str) -> Option<(String, String)> {
     let of_check = || lacks.iter().filter(|lack| lack.check == check);
     of_check().next()?;
-    let what = unique(of_check().map(|lack| lack.what.as_str())).join(", ");
-    let rules = unique(of_check().map(|lack| lack.rule.as_str())).join(" ");
+    let what = unique(of_check().map(|lack| &*lack.what), ", ");
+    let rules = unique(of_check().map(|lack| &*lack.rule), " ");
+    let purposes = unique(
+        of_check().flat_map(|lack| lack.purposes.iter().copied()),
+        ", no ",
+    );
+    let purposes = Some(purposes).filter(|purposes| !purposes.is_empty());
+    let purposes = purposes.map(|purposes| format!(": no {purposes}"));
     Some((
-        format!("the user may not use {what}"),
+        format!(
+            "the user may not use {what}{}",
+            purposes.unwrap_or_default()
+        ),
         format!("ACL SETUSER <user> {rules}"),
     ))
 }
 
-fn unique<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut unique = Vec::new();
+/// All of these once, in their order.
+fn unique<'a>(all: impl Iterator<Item = &'a str>, separator: &str) -> String {
+    let mut unique: Vec<&str> = Vec::new();
     for one in all {
         if !unique.contains(&one) {
             unique.push(one);
         }
     }
-    unique
+    unique.join(separator)
 }
 
 #[cfg(test)]

@@ -1,11 +1,9 @@
-//! What a server is: version, role, connections. A check returns `None` if the server does not report it.
+//! What a server is: version, role, connections. A check returns `None` if the server does not
+//! report it.
 
 use super::facts::Facts;
 use super::finding::Finding;
 use super::finding::Verdict::{Failure, Note, Ok, Unknown, Warning};
-
-/// The percentage of `maxmemory` and of `maxclients` from which there is a warning.
-pub(super) const NEARLY_FULL: u64 = 90;
 
 /// The client opens a connection again that was idle for this many seconds, so a longer `timeout`
 /// closes none.
@@ -25,18 +23,15 @@ pub(super) fn version(info: &Facts) -> Option<Finding> {
         Some(own) => format!("Valkey {own}"),
         None => format!("Redis {version}"),
     };
-    Some(match (major, minor) {
-        (..5, _) => Failure.advise(
-            found,
-            "update it: leasehold needs Redis 5 or later, better 6.2",
-        ),
-        (5, _) | (6, ..2) => Warning.advise(
-            found,
-            "update it to 6.2 or later: older versions are not maintained, and have no permissions \
-             for channels",
-        ),
-        _ => Ok.of(found),
-    })
+    let too_old = "update it: leasehold needs Redis 5 or later, better 6.2";
+    let old = "update it to 6.2 or later: older versions are not maintained, and have no \
+               permissions for channels";
+    let trouble = match (major, minor) {
+        (..5, _) => Some((Failure, too_old)),
+        (5, _) | (6, ..2) => Some((Warning, old)),
+        _ => None,
+    };
+    Some(Finding::of(found, trouble))
 }
 
 /// A sentinel has no locks.
@@ -69,13 +64,11 @@ pub(super) fn role(info: &Facts, in_cluster: bool) -> Option<Finding> {
     let part = |name| info.get(name).unwrap_or("?");
     let master = format!("{}:{}", part("master_host"), part("master_port"));
     let found = format!("a replica of {master}: it accepts no locks");
-    Some(Failure.advise(
-        found,
-        format!(
-            "give the URL of its master, {master}; if the master can change, give the sentinels \
+    let advice = format!(
+        "give the URL of its master, {master}; if the master can change, give the sentinels \
          (--sentinel) or the cluster (--cluster)"
-        ),
-    ))
+    );
+    Some(Failure.advise(found, advice))
 }
 
 /// `wanted`: how many replicas must confirm a lock.
@@ -83,11 +76,10 @@ pub(super) fn replicas(info: &Facts, wanted: Option<u32>) -> Option<Finding> {
     let connected = info.number("connected_slaves")?;
     let (mut online, mut behind) = (0, String::new());
     for line in (0..connected).filter_map(|number| info.get(&format!("slave{number}"))) {
-        let pairs = || line.split(',').filter_map(|pair| pair.split_once('='));
         let part = |name| {
-            pairs()
-                .find(|pair| pair.0 == name)
-                .map_or("?", |pair| pair.1)
+            let mut pairs = line.split(',').filter_map(|pair| pair.split_once('='));
+            let found = pairs.find(|pair| pair.0 == name);
+            found.map_or("?", |pair| pair.1)
         };
         let address = format!("{}:{}", part("ip"), part("port"));
         match (part("state"), part("lag").parse::<u64>()) {
@@ -99,23 +91,17 @@ pub(super) fn replicas(info: &Facts, wanted: Option<u32>) -> Option<Finding> {
         }
     }
     let found = format!("{online} online{behind}");
-    let wanted = wanted.unwrap_or(0);
-    Some(if online < wanted {
-        let found =
-            format!("{found}, but --min-replicas requires {wanted}: no lock can be acquired");
-        Failure.advise(
-            found,
+    Some(match wanted {
+        Some(wanted) if online < wanted => Failure.advise(
+            format!("{found}, but --min-replicas requires {wanted}: no lock can be acquired"),
             "check the replicas and the network between, or require fewer",
-        )
-    } else if !behind.is_empty() {
-        Warning.advise(
+        ),
+        _ if !behind.is_empty() => Warning.advise(
             found,
             "check these replicas and the network between: a failover to one of them loses locks",
-        )
-    } else if connected == 0 {
-        Note.of("none: a failover is not possible")
-    } else {
-        Ok.of(found)
+        ),
+        _ if connected == 0 => Note.of("none: a failover is not possible"),
+        _ => Ok.of(found),
     })
 }
 
@@ -123,52 +109,41 @@ pub(super) fn replicas(info: &Facts, wanted: Option<u32>) -> Option<Finding> {
 pub(super) fn cluster(info: &Facts) -> Option<Finding> {
     let state = info.get("cluster_state")?;
     let count = |name| info.number(name).unwrap_or(0);
-    let (failed, suspected) = (count("cluster_slots_fail"), count("cluster_slots_pfail"));
     let assigned = count("cluster_slots_assigned");
     let found = format!("cluster_state is {state}, {assigned} slots assigned");
-    Some(if state != "ok" || failed > 0 {
-        Failure.advise(
-            format!("{found}, {failed} of servers that failed"),
-            "look at CLUSTER NODES: start the missing servers, or assign their slots to others",
-        )
-    } else if suspected > 0 {
-        Warning.advise(
-            format!("{found}, {suspected} of servers that do not reply now"),
-            "look at CLUSTER NODES, and at the network between",
-        )
-    } else {
-        Ok.of(found)
-    })
+    Some(
+        match (count("cluster_slots_fail"), count("cluster_slots_pfail")) {
+            (0, 0) if state == "ok" => Ok.of(found),
+            (0, suspected) if state == "ok" => Warning.advise(
+                format!("{found}, {suspected} of servers that do not reply now"),
+                "look at CLUSTER NODES, and at the network between",
+            ),
+            (failed, _) => Failure.advise(
+                format!("{found}, {failed} of servers that failed"),
+                "look at CLUSTER NODES: start the missing servers, or assign their slots to others",
+            ),
+        },
+    )
 }
 
 pub(super) fn clients(info: &Facts) -> Option<Finding> {
-    let (connected, limit) = (
-        info.number("connected_clients")?,
-        info.number("maxclients")?,
-    );
+    let connected = info.number("connected_clients")?;
+    let limit = info.number("maxclients")?;
     let found = format!("{connected} connected of at most {limit}");
-    Some(
-        if connected.saturating_mul(100).checked_div(limit)? < NEARLY_FULL {
-            Ok.of(found)
-        } else {
-            Warning.advise(
-                found,
-                "raise maxclients, or find the clients with too many connections: at the limit the \
-             server accepts no client",
-            )
-        },
-    )
+    let percent = connected.saturating_mul(100).checked_div(limit)?;
+    let advice = "raise maxclients, or find the clients with too many connections: at the limit the \
+                  server accepts no client";
+    Some(Finding::of_use(found, percent, advice))
 }
 
 /// `settings`: `timeout`.
 pub(super) fn idle(settings: &Facts) -> Option<Finding> {
     let seconds = settings.number("timeout")?;
     let found = format!("idle connections are closed after {seconds} s");
+    let again = "a call may have to connect again, which takes a moment";
     Some(match seconds {
         0 => Ok.of("idle connections are kept"),
-        1..IDLE => Note.of(format!(
-            "{found}: a call may have to connect again, which takes a moment"
-        )),
+        1..IDLE => Note.of(format!("{found}: {again}")),
         _ => Ok.of(found),
     })
 }

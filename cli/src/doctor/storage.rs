@@ -4,20 +4,17 @@
 use super::facts::Facts;
 use super::finding::Finding;
 use super::finding::Verdict::{Failure, Note, Ok, Unknown, Warning};
-use super::server::NEARLY_FULL;
 
 pub(super) fn eviction(info: &Facts) -> Option<Finding> {
     let advice = "set maxmemory-policy noeviction, or use a server for locks only";
     let (policy, limit) = (info.get("maxmemory_policy")?, info.number("maxmemory")?);
-    Some(match (policy, limit) {
-        ("noeviction", _) => Ok.of("noeviction: no lock is evicted"),
-        (_, 0) => Warning.advise(format!(
-            "{policy}, but no maxmemory: once it is set, locks may be evicted while they are held"
-        ), advice),
-        _ => Failure.advise(format!(
-            "{policy}: if memory is short, locks are evicted while they are held"
-        ), advice),
-    })
+    let (verdict, risk) = match (policy, limit) {
+        ("noeviction", _) => return Some(Ok.of("noeviction: no lock is evicted")),
+        (_, 0) => (Warning, ", but no maxmemory: once it is set, locks may be"),
+        _ => (Failure, ": if memory is short, locks are"),
+    };
+    let found = format!("{policy}{risk} evicted while they are held");
+    Some(verdict.advise(found, advice))
 }
 
 pub(super) fn memory(info: &Facts) -> Option<Finding> {
@@ -27,14 +24,9 @@ pub(super) fn memory(info: &Facts) -> Option<Finding> {
         return Some(Ok.of(format!("{shown} used, without a limit")));
     };
     let found = format!("{shown} used, {percent} % of maxmemory");
-    Some(if percent < NEARLY_FULL {
-        Ok.of(found)
-    } else {
-        Warning.advise(
-            found,
-            "raise maxmemory, or find what fills it: at the limit no lock can be acquired (OOM)",
-        )
-    })
+    let advice =
+        "raise maxmemory, or find what fills it: at the limit no lock can be acquired (OOM)";
+    Some(Finding::of_use(found, percent, advice))
 }
 
 /// `settings`: `save`, `appendfsync`, `stop-writes-on-bgsave-error`.
@@ -50,10 +42,11 @@ pub(super) fn persistence(info: &Facts, settings: &Facts) -> Option<Finding> {
     if failed("rdb_last_bgsave_status") && saves != Some(false) {
         let advice = "check the disk, the memory that a fork needs, and the log of the server";
         let found = "the last save failed: Redis refuses locks (MISCONF) until one succeeds";
-        return Some(match writes_on {
-            true => Warning.advise("the last save failed", advice),
-            false => Failure.advise(found, advice),
-        });
+        let (verdict, found) = match writes_on {
+            true => (Warning, "the last save failed"),
+            false => (Failure, found),
+        };
+        return Some(verdict.advise(found, advice));
     }
     Some(match (has_aof, settings.get("appendfsync"), saves) {
         (true, Some("no"), _) => Note.of(

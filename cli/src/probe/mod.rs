@@ -1,18 +1,14 @@
 //! Finds out which keys of one server are locks or semaphores. The values of other keys are not
 //! read, except for numbers.
 
-mod hashes;
-mod numbers;
+mod keys;
 mod shares;
 
-pub(super) use shares::Share;
-
-use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, ServerErrorKind, Value};
+use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, ServerErrorKind, ToRedisArgs, Value};
 
-use super::kinds::Kind;
+use super::kinds::{Kind, decoded};
 use super::outcome::{self, Failure, UNAVAILABLE};
 use super::row::Row;
 use leasehold::LockClient;
@@ -30,29 +26,36 @@ pub(super) enum Found {
     Gone,
     /// Neither a lock nor a semaphore.
     Other,
+    /// Not of the type that was expected.
+    OtherType,
 }
 
-/// Reads what each key is; `asking` if the keys are moving to this server.
-type Read<'a> = fn(&mut Probe<'a>, &[&[u8]], bool) -> Result<Vec<Reply<Found>>, ServerError>;
+/// Reads what each key is. The outer error is that of the connection.
+pub(super) type Read<'a> = fn(&mut Probe<'a>, &[&[u8]]) -> Result<Vec<Reply<Found>>, ServerError>;
 
 /// A connection that looks at keys of one server.
+#[derive(Debug)]
 pub(super) struct Probe<'a> {
     client: &'a LockClient,
-    server: Arc<str>,
+    pub(super) server: Server,
+    /// True if the keys are moving to this server.
+    asking: bool,
     connection: Connection,
 }
 
 impl<'a> Probe<'a> {
-    pub(super) fn connect(client: &'a LockClient, server: &Server) -> Result<Self, ServerError> {
+    /// `asking`: the keys are moving to this server.
+    pub(super) fn connect(
+        client: &'a LockClient,
+        server: &Server,
+        asking: bool,
+    ) -> Result<Self, ServerError> {
         Ok(Self {
             client,
-            server: server.name().into(),
+            server: server.clone(),
+            asking,
             connection: server.connect()?,
         })
-    }
-
-    pub(super) fn run(&mut self, command: &Cmd) -> Reply {
-        self.connection.run(command)
     }
 
     /// The clients that are connected to the server; none if the user may not list them, or if
@@ -62,67 +65,51 @@ impl<'a> Probe<'a> {
     }
 
     pub(super) fn decode<T: FromRedisValue>(&self, reply: Value) -> outcome::Result<T> {
-        let failed = |error| format!("Redis at {} failed: {error}", self.server);
+        let failed = |error| format!("Redis at {} failed: {error}", self.server.name());
         redis::from_redis_value(reply).map_err(|error| Failure::new(UNAVAILABLE, failed(error)))
     }
 
-    /// Reads one key; `asking` if it is moving to this server. An error reply that tells of
-    /// no type is an error.
-    pub(super) fn find(&mut self, key: &[u8], asking: bool) -> Reply<Found> {
-        match self.read_one(Self::read_hashes, key, asking) {
-            Err(error) if is_wrong_type(&error) => {}
-            found => return found,
+    /// Reads one key. An error reply that tells of no type is an error.
+    pub(super) fn find(&mut self, key: &[u8]) -> Reply<Found> {
+        let reads: [Read<'a>; 3] = [Self::hashes, Self::semaphores, Self::number];
+        for read in reads {
+            match self.read(&[key], read)?.pop() {
+                Some(Ok(Found::OtherType)) | None => {}
+                Some(found) => return found,
+            }
         }
-        match self.read_one(Self::read_semaphores, key, asking) {
-            Ok(found @ Found::Held(_)) => return Ok(found),
-            Err(error) if !error.is_reply() => return Err(error),
-            _ => {}
-        }
-        match self.read_one(Self::read_number, key, asking) {
-            Err(error) if is_wrong_type(&error) => Ok(Found::Other),
-            found => found,
-        }
+        Ok(Found::Other)
     }
 
-    fn read_one(&mut self, read: Read<'a>, key: &[u8], asking: bool) -> Reply<Found> {
-        read(self, &[key], asking)?
-            .pop()
-            .unwrap_or(Ok(Found::Other))
-    }
-
-    /// Those of the keys that are locks.
-    pub(super) fn locks(&mut self, keys: &[&[u8]]) -> Result<Vec<Row>, ServerError> {
-        self.rows(keys, Self::read_hashes)
-    }
-
-    /// The semaphores with these names of which a permit is leased.
-    pub(super) fn semaphores(&mut self, names: &[&[u8]]) -> Result<Vec<Row>, ServerError> {
-        self.rows(names, Self::read_semaphores)
-    }
-
-    /// Those of the keys that are numbers. They may be semaphores, latches, or data of other
-    /// programs.
-    pub(super) fn numbers(&mut self, keys: &[&[u8]]) -> Result<Vec<Row>, ServerError> {
-        self.rows(keys, Self::read_numbers)
-    }
-
-    /// What is found under these keys. This includes keys that are still moving to this server.
-    fn rows(&mut self, keys: &[&[u8]], read: Read<'a>) -> Result<Vec<Row>, ServerError> {
+    /// The locks, semaphores or numbers under these keys. This includes keys that are still moving
+    /// to this server.
+    pub(super) fn rows(&mut self, keys: &[&[u8]], read: Read<'a>) -> Result<Vec<Row>, ServerError> {
         let (mut rows, mut keys) = (Vec::new(), keys.to_vec());
         for asking in [false, true] {
+            self.asking = asking;
             let mut moved = Vec::new();
-            for (key, found) in keys.iter().zip(read(self, &keys, asking)?) {
+            for (key, found) in keys.iter().zip(self.read(&keys, read)?) {
                 match found {
                     Ok(Found::Held(row)) if row.kind.is_certain() => rows.push(row),
                     Ok(_) => {}
                     Err(error) if is_moved(&error) => moved.push(*key),
-                    Err(error) if is_no_lock(&error) => {}
+                    // This user may not read the key.
+                    Err(error) if error.hint.as_deref() == Some(&Hint::Grant(Permission::Key)) => {}
                     Err(error) => return Err(error),
                 }
             }
             keys = moved;
         }
+        self.asking = false;
         Ok(rows)
+    }
+
+    fn read(&mut self, keys: &[&[u8]], read: Read<'a>) -> Result<Vec<Reply<Found>>, ServerError> {
+        let found = read(self, keys)?.into_iter().map(|found| match found {
+            Err(error) if error.cause.code() == Some("WRONGTYPE") => Ok(Found::OtherType),
+            found => found,
+        });
+        Ok(found.collect())
     }
 
     fn row(&self, name: &[u8], kind: Kind, time_to_live: Option<Duration>) -> Found {
@@ -130,20 +117,14 @@ impl<'a> Probe<'a> {
             name: name.into(),
             kind,
             time_to_live,
-            server: self.server.clone(),
+            server: self.server.name().into(),
             holder: None,
         })
     }
 
-    fn keys(&self, key: &[u8]) -> LockKeys {
-        LockKeys::new(self.client, &String::from_utf8_lossy(key))
-    }
-
-    /// The reply to one command; `asking` for a key of a slot that is still moving to this server.
-    pub(super) fn run_one(&mut self, command: Cmd, asking: bool) -> Reply {
-        let [reply] = self
-            .run_each(&[()], asking, |()| [command.clone()])?
-            .remove(0);
+    /// The reply to one command.
+    pub(super) fn run(&mut self, command: &Cmd) -> Reply {
+        let [reply] = self.run_each(&[()], |()| [command.clone()])?.remove(0);
         reply
     }
 
@@ -151,12 +132,11 @@ impl<'a> Probe<'a> {
     fn run_each<T, const N: usize>(
         &mut self,
         items: &[T],
-        asking: bool,
         commands: impl Fn(&T) -> [Cmd; N],
     ) -> Result<Vec<[Reply; N]>, ServerError> {
         let mut all = Pipeline::new();
         for command in items.iter().flat_map(commands) {
-            if asking {
+            if self.asking {
                 all.cmd("ASKING");
             }
             all.add_command(command);
@@ -164,7 +144,7 @@ impl<'a> Probe<'a> {
         if items.is_empty() {
             return Ok(Vec::new());
         }
-        let each = if asking { 2 } else { 1 };
+        let each = if self.asking { 2 } else { 1 };
         let replies = self.connection.run_all(&all)?.into_iter();
         let mut replies = replies.skip(each - 1).step_by(each);
         let mut next = || replies.next().unwrap_or(Ok(Value::Nil));
@@ -174,7 +154,7 @@ impl<'a> Probe<'a> {
 
     /// The server's clock in milliseconds; `None` if the user may not read it.
     fn clock(&mut self) -> Result<Option<i64>, ServerError> {
-        let time = match self.run(&redis::cmd("TIME")) {
+        let time = match self.connection.run(&redis::cmd("TIME")) {
             Err(error) if !error.is_reply() => return Err(error),
             reply => reply.ok().and_then(decoded::<(i64, i64)>),
         };
@@ -182,23 +162,13 @@ impl<'a> Probe<'a> {
     }
 }
 
-pub(super) fn command(name: &str, key: impl AsRef<[u8]>) -> Cmd {
-    let mut command = redis::cmd(name);
-    command.arg(key.as_ref());
-    command
+/// A command of these words.
+pub(super) fn command(words: impl ToRedisArgs) -> Cmd {
+    Cmd::new().arg(words).clone()
 }
 
-fn decoded<T: FromRedisValue>(value: Value) -> Option<T> {
-    redis::from_redis_value(value).ok()
-}
-
-/// The time to live by the reply to PTTL: `None` if there is no such key, `Some(None)` if it never
-/// ends.
-fn time_to_live(reply: Value) -> Option<Option<Duration>> {
-    match decoded::<i64>(reply)? {
-        -2 => None,
-        left => Some(u64::try_from(left).ok().map(Duration::from_millis)),
-    }
+fn keys(client: &LockClient, name: &[u8]) -> LockKeys {
+    LockKeys::new(client, &String::from_utf8_lossy(name))
 }
 
 /// True if another server has the key, or is about to.
@@ -210,11 +180,11 @@ fn is_moved(error: &ServerError) -> bool {
     )
 }
 
-fn is_wrong_type(error: &ServerError) -> bool {
-    error.cause.code() == Some("WRONGTYPE")
-}
-
-/// True if the key is of another type, or this user may not read it.
-fn is_no_lock(error: &ServerError) -> bool {
-    is_wrong_type(error) || error.hint.as_deref() == Some(&Hint::Grant(Permission::Key))
+/// The time to live by the reply to PTTL: `None` if there is no such key, `Some(None)` if it never
+/// ends.
+fn time_to_live(reply: Value) -> Option<Option<Duration>> {
+    match decoded::<i64>(reply)? {
+        -2 => None,
+        left => Some(u64::try_from(left).ok().map(Duration::from_millis)),
+    }
 }

@@ -1,15 +1,21 @@
-//! What is held: a lock, or a permit of a leased semaphore.
+//! What is held: a lock, or a permit of a leased semaphore. How it is acquired and released.
 
 use std::time::Duration;
 
+use super::job::signalled;
+use super::signals::Signals;
+use super::waiting_line::WaitingLine;
 use crate::args::{Kind, LockArgs, RedisArgs};
+use crate::connect;
 use crate::name::shown;
-use crate::reporter::Reporter;
+use crate::outcome::{Failure, Result};
+use crate::reporter::{say, step};
+use leasehold::__Moment as Moment;
 use leasehold::admin::lock_of_kind;
 use leasehold::crossbeam_channel::Receiver;
 use leasehold::{
-    Interrupt, Lease, LeasedSemaphore, Lock, LockClient, LockGuard, LostReason, PermitGuard,
-    RedLock, Result,
+    Error, Interrupt, Lease, LeasedSemaphore, Lock, LockClient, LockGuard, LostReason, PermitGuard,
+    RedLock,
 };
 
 /// The guard. Dropping it releases the lock or the permit.
@@ -20,56 +26,97 @@ pub(super) enum Held {
 }
 
 /// What both guards can do.
-macro_rules! each {
-    ($held:expr, $guard:ident => $call:expr) => {
-        match $held {
-            Held::Lock($guard) => $call,
-            Held::Permit($guard) => $call,
+macro_rules! of_both_guards {
+    ($($call:ident -> $result:ty,)*) => {
+        impl Held {
+            $(pub(super) fn $call(&self) -> $result {
+                match self {
+                    Self::Lock(guard) => guard.$call(),
+                    Self::Permit(guard) => guard.$call(),
+                }
+            })*
         }
     };
 }
 
-/// Warns if the semaphore exists with another number of permits. Without a reply there is no
-/// warning: the acquire reports that.
-fn check_permits(semaphore: &LeasedSemaphore, wanted: u32, reporter: Reporter) {
-    let Ok(permits) = semaphore.permits() else {
-        return;
-    };
-    if permits != i64::from(wanted) {
-        let name = shown(semaphore.name());
-        reporter.warning(format!(
-            "semaphore {name} has {permits} permits, not {wanted}: --kind permits={wanted} counts \
-             only for a semaphore that does not exist yet; to change it: leasehold permits {name} \
-             {wanted}"
+of_both_guards! {
+    name -> &str,
+    check -> leasehold::Result<()>,
+    confirm -> leasehold::Result<()>,
+    lost -> &Receiver<LostReason>,
+    remaining -> Duration,
+}
+
+/// Checks what clap does not.
+pub(super) fn check(args: &LockArgs, redis: &RedisArgs) -> Result<()> {
+    if args.fenced && redis.redlock {
+        return Err(Failure::usage(
+            "--fenced does not work with --redlock: independent servers count separately",
         ));
     }
+    if args.kind != Kind::REENTRANT && redis.redlock {
+        return Err(Failure::usage(
+            "--kind does not work with --redlock: only a reentrant lock exists on several servers",
+        ));
+    }
+    Ok(())
 }
 
 impl Held {
-    /// Acquires what the arguments name; `None` if the wait ends first.
-    pub(super) fn acquire(
+    /// Acquires what the arguments name. Fails if the wait ends first, by its time or by a signal.
+    pub(super) fn acquire(args: &LockArgs, redis: &RedisArgs, signals: &Signals) -> Result<Self> {
+        let clients = connect::clients(redis, Some(args.lease))?;
+        step(format!("waiting for lock {:?}", args.key));
+        let asked = Moment::now();
+        let line = WaitingLine::start(args, &clients);
+        let acquired = Self::try_acquire(args, redis, &clients, &signals.interrupt);
+        // A lock that was acquired does not wait for a request of the line's thread. Otherwise the
+        // thread is joined: it has clients, which clean up when they end.
+        line.end(!matches!(acquired, Ok(Some(_))));
+        if let Some(signal) = signals.ended_the_wait() {
+            step(format!("signal {signal} ended the wait"));
+            // The lock may have been acquired at the last moment. Its guard releases it.
+            drop(acquired);
+            return Err(Failure::silent(signalled(signal)));
+        }
+        let held = acquired?.ok_or_else(|| {
+            let error = Error::HeldByAnother {
+                lock: args.key.clone(),
+                waited: Moment::now().since(asked),
+            };
+            Failure::held_by_another(args.conflict_exit_code, error)
+        })?;
+        step(format!("acquired lock {:?}", args.key));
+        Ok(held)
+    }
+
+    /// `None` if the wait ends first.
+    fn try_acquire(
         args: &LockArgs,
         redis: &RedisArgs,
         clients: &[LockClient],
-        wait: Duration,
         interrupt: &Interrupt,
-        reporter: Reporter,
-    ) -> Result<Option<Self>> {
-        let lease = Lease::RENEWED;
-        let lock: Box<dyn Lock> = match clients {
-            [client] if args.fenced => lock_of_kind(client, "fenced", &args.key)?,
-            [client] if !redis.redlock => match args.kind {
-                Kind::Lock(kind) => lock_of_kind(client, kind, &args.key)?,
-                Kind::Permits(permits) => {
-                    let semaphore = client.leased_semaphore(&args.key);
-                    if !semaphore.try_set_permits(permits)? {
-                        check_permits(&semaphore, permits, reporter);
-                    }
-                    let guard = semaphore.try_acquire_interruptibly(wait, lease, interrupt)?;
-                    return Ok(guard.map(Self::Permit));
+    ) -> leasehold::Result<Option<Self>> {
+        let (lease, longest) = (Lease::RENEWED, args.wait.unwrap_or(Duration::MAX));
+        let wait = if args.no_wait {
+            Duration::ZERO
+        } else {
+            longest
+        };
+        let lock: Box<dyn Lock> = match (clients, args.kind) {
+            ([client], Kind::Lock(kind)) if !redis.redlock => {
+                let kind = if args.fenced { "fenced" } else { kind };
+                lock_of_kind(client, kind, &args.key)?
+            }
+            ([client], Kind::Permits(permits)) => {
+                let semaphore = client.leased_semaphore(&args.key);
+                if !semaphore.try_set_permits(permits)? {
+                    check_permits(&semaphore, permits);
                 }
-            },
-            clients => Box::new(RedLock::new(clients, &args.key)),
+                let guard = semaphore.try_acquire_interruptibly(wait, lease, interrupt)?;
+                return Ok(guard.map(Self::Permit));
+            }
+            (clients, _) => Box::new(RedLock::new(clients, &args.key)),
         };
         let guard = lock.try_acquire_interruptibly(wait, lease, interrupt)?;
         Ok(guard.map(Self::Lock))
@@ -82,33 +129,36 @@ impl Held {
         }
     }
 
-    pub(super) fn name(&self) -> &str {
-        each!(self, guard => guard.name())
-    }
-
-    pub(super) fn check(&self) -> Result<()> {
-        each!(self, guard => guard.check())
-    }
-
-    pub(super) fn lost(&self) -> &Receiver<LostReason> {
-        each!(self, guard => guard.lost())
-    }
-
-    pub(super) fn remaining(&self) -> Duration {
-        each!(self, guard => guard.remaining())
-    }
-
-    /// Asks Redis.
-    pub(super) fn confirm(&self) -> Result<()> {
-        each!(self, guard => guard.confirm())
-    }
-
-    /// Releases it, a lock after `keep`. A permit is released at once.
-    pub(super) fn release(self, keep: Option<Duration>) -> Result<()> {
-        match (self, keep) {
+    /// Releases it, a lock after `keep`. A permit is released at once. Fails if it was lost, unless
+    /// that `is_reported`: another client may have run at the same time.
+    pub(super) fn release(self, keep: Option<Duration>, is_reported: bool) -> Result<()> {
+        let name = format!("{:?}", self.name());
+        let released = match (self, keep) {
             (Self::Lock(guard), Some(keep)) => guard.unlock_after(keep),
             (Self::Lock(guard), None) => guard.unlock(),
             (Self::Permit(guard), _) => guard.release(),
+        };
+        match released {
+            Ok(()) => step(format!("released lock {name}")),
+            Err(error) if is_reported => step(Failure::from(error)),
+            Err(error @ (Error::Lost { .. } | Error::NotHeld { .. })) => return Err(error.into()),
+            Err(error) => say(Failure::from(error)),
         }
+        Ok(())
+    }
+}
+
+/// Warns if the semaphore exists with another number of permits. Without a reply there is no
+/// warning: the acquire reports that.
+fn check_permits(semaphore: &LeasedSemaphore, wanted: u32) {
+    if let Ok(permits) = semaphore.permits()
+        && permits != i64::from(wanted)
+    {
+        let name = shown(semaphore.name());
+        say(format!(
+            "semaphore {name} has {permits} permits, not {wanted}: --kind permits={wanted} counts \
+             only for a semaphore that does not exist yet; to change it: leasehold permits {name} \
+             {wanted}"
+        ));
     }
 }

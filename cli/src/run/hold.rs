@@ -1,95 +1,132 @@
-//! `leasehold hold`: holds a lock until standard input ends.
+//! `leasehold hold`: holds a lock until standard input ends. Its content is ignored.
 
-use std::process::ExitCode;
-use std::thread::Builder;
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, bounded, never, select};
+use crossbeam_channel::{Receiver, Sender, bounded, never, select};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::stat::{FileStat, SFlag, fstat, stat};
 
-use super::acquire::{self, Waited};
-use super::held::Held;
+use super::held::{self, Held};
+use super::job::signalled;
 use super::signals::{Signals, ends_the_wait};
-use super::{input, release, signalled};
 use crate::args::{HoldArgs, RedisArgs};
 use crate::name::shown;
 use crate::outcome::{Failure, OUTPUT, Result};
-use crate::reporter::Reporter;
-use crate::{output, stderr};
+use crate::{output, spawn, stderr};
+
+/// The time between two attempts to read from a terminal that another process group has.
+const BACKGROUND: Duration = Duration::from_secs(1);
 
 /// Acquires the lock, prints a line on standard output, and releases the lock when the input ends.
-pub(crate) fn hold(args: &HoldArgs, redis: &RedisArgs, reporter: Reporter) -> Result<ExitCode> {
-    let lock = &args.lock;
-    acquire::check(lock, redis)?;
-    input::check()?;
+pub(crate) fn hold(args: &HoldArgs, redis: &RedisArgs) -> Result<u8> {
+    held::check(&args.lock, redis)?;
+    check_input()?;
     let signals = Signals::catch()?;
-    let held = match acquire::acquire(lock, redis, &signals, reporter)? {
-        Waited::Acquired(held) => held,
-        Waited::Signal(signal) => return Ok(signalled(signal)),
-    };
+    let held = Held::acquire(&args.lock, redis, &signals)?;
     let signal = await_end(&held, &signals);
-    // Nothing else reports a loss, so this process ends at once.
-    held.check().unwrap_or_else(|loss| end(loss.into()));
-    let signal = signal?;
-    release(held, None, false, reporter)?;
-    Ok(signal.map_or(ExitCode::SUCCESS, signalled))
-}
-
-/// Reports the failure and ends the process. What is left in Redis, such as the share of a Redlock,
-/// ends with its lease.
-fn end(failure: Failure) -> ! {
-    let status = failure.status.into();
-    failure.report();
-    stderr::finish();
-    std::process::exit(status)
-}
-
-/// Prints the line on a thread of its own, because a write can block. The result is received when
-/// the line is written. The thread ends with the process.
-fn print(line: String) -> Result<Receiver<Result<()>>> {
-    let (sender, printed) = bounded(1);
-    let thread = Builder::new().name("leasehold-output".into());
-    let thread = thread.spawn(move || {
-        stderr::write_from_the_background();
-        let result = output::print(line.as_bytes()).and_then(|is_read| match is_read {
-            true => Ok(()),
-            false => Err(Failure::new(
-                OUTPUT,
-                "standard output: its reader has ended",
-            )),
-        });
-        let _ = sender.send(result);
-    });
-    thread.map_err(Failure::no_thread)?;
-    Ok(printed)
-}
-
-fn line(held: &Held) -> String {
-    let name = shown(held.name());
-    match held.token() {
-        Some(token) => format!("held {name} (token {token})\n"),
-        None => format!("held {name}\n"),
+    if let Err(loss) = held.check() {
+        // Nothing else reports a loss, so this process ends at once. What is left in Redis, such as
+        // the share of a Redlock, ends with its lease.
+        let failure = Failure::from(loss);
+        let status = failure.status.into();
+        failure.report();
+        stderr::finish();
+        std::process::exit(status)
     }
+    let status = signal?.map_or(0, signalled);
+    held.release(None, false)?;
+    Ok(status)
+}
+
+/// Fails if standard input is `/dev/null`, as for jobs of cron and systemd. A standard input that
+/// was closed when this process started is that, too.
+fn check_input() -> Result<()> {
+    let device = |file: FileStat| (file.st_mode & SFlag::S_IFMT.bits(), file.st_rdev);
+    let input = fstat(io::stdin()).map(device);
+    if input.is_ok() && input == stat("/dev/null").map(device) {
+        return Err(Failure::usage(
+            "standard input is /dev/null, so the hold would end at once; to hold a lock until a \
+             signal, write: leasehold run KEY -- sleep infinity",
+        ));
+    }
+    Ok(())
 }
 
 /// Prints the line, and waits for the end of the input, for a loss, or for a signal, which is
 /// returned. Fails if the line cannot be printed: no process would know of the lock.
 fn await_end(held: &Held, signals: &Signals) -> Result<Option<i32>> {
-    let mut printed = print(line(held))?;
-    let mut input_ended = never();
+    let (mut printed, mut input_ended) = (print(held)?, never());
     loop {
         select! {
             recv(signals.received) -> signal => match signal {
-                Ok(signal) if ends_the_wait(signal) => return Ok(Some(signal)),
-                Ok(_) => {}
-                // Its thread has ended, so nothing would end the hold.
-                Err(_) => return Ok(None),
+                Ok(signal) if !ends_the_wait(signal) => {}
+                // After an error its thread has ended, so nothing would end the hold.
+                signal => return Ok(signal.ok()),
             },
             recv(printed) -> result => {
                 result.unwrap_or(Ok(()))?;
                 printed = never();
-                input_ended = input::watch()?;
+                input_ended = watch_input()?;
             }
             recv(input_ended) -> _ => return Ok(None),
             recv(held.lost()) -> _ => return Ok(None),
         }
+    }
+}
+
+/// Prints the line on a thread of its own, because a write can block. The result is received when
+/// the line is written. The thread ends with the process.
+fn print(held: &Held) -> Result<Receiver<Result<()>>> {
+    let token = held.token().map(|token| format!(" (token {token})"));
+    let line = format!("held {}{}\n", shown(held.name()), token.unwrap_or_default());
+    let (sender, printed) = bounded(1);
+    let print = move || {
+        stderr::write_from_the_background();
+        let is_read = output::print(line.as_bytes());
+        let ended = || Failure::new(OUTPUT, "standard output: its reader has ended");
+        let _ = sender.send(is_read.and_then(|is_read| is_read.then_some(()).ok_or_else(ended)));
+    };
+    spawn("output", print).map_err(Failure::no_thread)?;
+    Ok(printed)
+}
+
+/// Reads standard input on a thread of its own, to its end. The returned channel is disconnected
+/// then. A read can block, so no thread joins this one; it ends with the process.
+fn watch_input() -> Result<Receiver<()>> {
+    let (reading, ended) = bounded(0);
+    let read = move || {
+        let _reading: Sender<()> = reading;
+        // In the background, a read fails then and does not stop this process.
+        let _ = SigSet::from(Signal::SIGTTIN).thread_block();
+        while input_goes_on() {}
+    };
+    spawn("input", read).map_err(Failure::no_thread)?;
+    Ok(ended)
+}
+
+/// Waits for the next part of the input, and drops it. False if the input has ended.
+fn input_goes_on() -> bool {
+    let input = io::stdin();
+    match nix::unistd::read(input.as_fd(), &mut [0; 4096]) {
+        Ok(length) => length > 0,
+        Err(Errno::EINTR) => true,
+        // Another process made it non-blocking.
+        Err(Errno::EAGAIN) => {
+            let mut input = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+            matches!(
+                poll(&mut input, PollTimeout::NONE),
+                Ok(_) | Err(Errno::EINTR)
+            )
+        }
+        // Another process group has the terminal.
+        Err(Errno::EIO) => {
+            std::thread::sleep(BACKGROUND);
+            true
+        }
+        Err(_) => false,
     }
 }

@@ -1,6 +1,7 @@
 //! The process of the command, with a process group of its own.
 
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::ExitStatus;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -11,55 +12,15 @@ use super::parent::Launch;
 use super::program::Program;
 use crate::outcome::{CANNOT_RUN, Result};
 
-/// The exit status of a process that signal n ended is this and n.
-pub(super) const SIGNALLED: i32 = 128;
-
 /// Dropping it kills the processes.
 #[derive(Debug)]
 pub(super) struct Job {
     group: Pid,
     /// Its process id is the id of the group.
     leader: rustix::process::Pid,
-    state: State,
+    /// The last change: it ended, was stopped, or was continued.
+    change: Option<ExitStatus>,
     launch: Launch,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    Running,
-    Stopped(Signal),
-    Ended(Ending),
-}
-
-/// How it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// It exited with this status.
-    Exit(u8),
-    /// A signal ended it. The number, because not all signals have names.
-    Signal(i32),
-}
-
-impl Ending {
-    /// True for a signal that asks a job to end.
-    pub(super) fn is_requested(self) -> bool {
-        let told = [
-            Signal::SIGHUP,
-            Signal::SIGINT,
-            Signal::SIGQUIT,
-            Signal::SIGTERM,
-        ];
-        told.iter()
-            .any(|&signal| self == Self::Signal(signal as i32))
-    }
-
-    /// The exit status that a shell reports.
-    pub(super) fn status(self) -> u8 {
-        match self {
-            Self::Exit(status) => status,
-            Self::Signal(signal) => low_byte(SIGNALLED + signal),
-        }
-    }
 }
 
 impl Job {
@@ -78,30 +39,37 @@ impl Job {
         Ok(Self {
             group: Pid::from_raw(child.id().cast_signed()),
             leader: rustix::process::Pid::from_child(&child),
-            state: State::Running,
+            change: None,
             launch,
         })
     }
 
     /// True if the process has ended before it became the command.
     pub(super) fn failed_to_start(&self) -> bool {
-        matches!(self.state, State::Ended(_)) && self.launch.failed_to_start()
+        self.ended().is_some() && self.launch.failed_to_start()
     }
 
     pub(super) fn group(&self) -> Pid {
         self.group
     }
 
+    /// How it ended, as far as the last look knows.
+    pub(super) fn ended(&self) -> Option<ExitStatus> {
+        let has_ended = |change: &ExitStatus| change.code().or(change.signal()).is_some();
+        self.change.filter(has_ended)
+    }
+
+    /// The signal that had stopped it at the last look.
+    pub(super) fn stopped_by(&self) -> Option<Signal> {
+        let signal = self.change?.stopped_signal()?;
+        Some(Signal::try_from(signal).unwrap_or(Signal::SIGSTOP))
+    }
+
     pub(super) fn is_stopped(&self) -> bool {
         // Leaves the event for the next look.
         let flags = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let stop = || waitid(WaitId::Pid(self.leader), flags);
-        self.was_stopped() || matches!(stop(), Ok(Some(_)))
-    }
-
-    /// True if it was stopped at the last look.
-    pub(super) fn was_stopped(&self) -> bool {
-        matches!(self.state, State::Stopped(_))
+        self.stopped_by().is_some() || matches!(stop(), Ok(Some(_)))
     }
 
     /// True if processes of its group remain, zombies included. For a job that has ended.
@@ -117,44 +85,40 @@ impl Job {
         killpg(self.group, signal) != Err(nix::errno::Errno::EPERM)
     }
 
-    /// The state of the job, if it changed since the last look.
-    pub(super) fn look(&mut self) -> Option<State> {
-        if matches!(self.state, State::Ended(_)) {
-            return None;
+    /// Looks at the job. True if it ended, was stopped or was continued since the last look.
+    pub(super) fn has_changed(&mut self) -> bool {
+        if self.ended().is_some() {
+            return false;
         }
         // `nix` has no name for real-time signals, and loses the status of a child that one ended.
         let flags = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
-        let status = match waitpid(Some(self.leader), flags) {
-            Ok(change) => change?.1,
-            Err(Errno::CHILD) => {
-                // Another part of the process has reaped it, so its status is unknown.
-                self.state = State::Ended(Ending::Exit(CANNOT_RUN));
-                return Some(self.state);
-            }
-            Err(_) => return None,
+        let raw = match waitpid(Some(self.leader), flags) {
+            Ok(Some((_, status))) => status.as_raw(),
+            // Another part of the process has reaped it, so its status is unknown.
+            Err(Errno::CHILD) => i32::from(CANNOT_RUN) << 8,
+            Ok(None) | Err(_) => return false,
         };
-        self.state = if let Some(code) = status.exit_status() {
-            State::Ended(Ending::Exit(low_byte(code)))
-        } else if let Some(signal) = status.terminating_signal() {
-            State::Ended(Ending::Signal(signal))
-        } else if let Some(signal) = status.stopping_signal() {
-            State::Stopped(Signal::try_from(signal).unwrap_or(Signal::SIGSTOP))
-        } else {
-            State::Running
-        };
-        Some(self.state)
+        self.change = Some(ExitStatus::from_raw(raw));
+        true
     }
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
-        if !matches!(self.state, State::Ended(_)) {
+        if self.ended().is_none() {
             self.signal(Signal::SIGKILL);
             let _ = nix::sys::wait::waitpid(self.group, None);
         }
     }
 }
 
-fn low_byte(status: i32) -> u8 {
-    status.to_le_bytes()[0]
+/// The exit status that a shell reports.
+pub(super) fn status(ended: ExitStatus) -> u8 {
+    let code = ended.code().map(|code| code.to_le_bytes()[0]);
+    code.unwrap_or_else(|| signalled(ended.signal().unwrap_or_default()))
+}
+
+/// The exit status of a program that this signal ended.
+pub(super) fn signalled(signal: i32) -> u8 {
+    (128 + signal).to_le_bytes()[0]
 }

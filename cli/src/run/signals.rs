@@ -1,9 +1,6 @@
 //! The signals for the job, and those about the job.
 
-use std::thread::{Builder, JoinHandle};
-
 use crossbeam_channel::{Receiver, unbounded};
-use nix::sys::signal::Signal;
 use signal_hook::consts::{
     SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGSYS, SIGTERM, SIGTSTP,
     SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
@@ -11,29 +8,27 @@ use signal_hook::consts::{
 use signal_hook::iterator::{Handle, Signals as Caught};
 
 use crate::outcome::{Failure, Result, UNAVAILABLE};
+use crate::spawn;
 use leasehold::Interrupt;
 
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const SIGPWR: i32 = nix::sys::signal::Signal::SIGPWR as i32;
+
+/// Other systems have no such signal.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const SIGPWR: i32 = SIGTERM;
+
 /// These end the wait for the lock.
-const ENDING: &[i32] = &[
-    SIGHUP,
-    SIGINT,
-    SIGQUIT,
-    SIGTERM,
-    SIGALRM,
-    SIGVTALRM,
-    SIGPROF,
-    SIGIO,
-    SIGXCPU,
-    SIGXFSZ,
-    SIGSYS,
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    (Signal::SIGPWR as i32),
+const ENDING: [i32; 12] = [
+    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGXCPU, SIGXFSZ, SIGSYS,
+    SIGPWR,
 ];
 
 /// These are only passed on to the job.
-const FOR_THE_JOB: &[i32] = &[SIGUSR1, SIGUSR2, SIGWINCH];
+const FOR_THE_JOB: [i32; 3] = [SIGUSR1, SIGUSR2, SIGWINCH];
 
-/// The signals that arrive after this was made. A thread of its own receives them.
+/// The signals that arrive after this was made. A thread receives them, which ends with the
+/// process.
 #[derive(Debug)]
 pub(super) struct Signals {
     /// The numbers of the signals. Those that arrive at the same time have no order.
@@ -41,7 +36,6 @@ pub(super) struct Signals {
     /// Raised by the signals that end the wait.
     pub(super) interrupt: Interrupt,
     handle: Handle,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Signals {
@@ -49,59 +43,44 @@ impl Signals {
     /// and in the job (`nohup`). PIPE, which every Rust program ignores, has its default action in
     /// the job.
     pub(super) fn catch() -> Result<Self> {
-        let ignored = ignored();
-        let is_wanted = |signal: &i32| ignored & (1 << (signal - 1)) == 0;
-        let wanted = ENDING.iter().chain(FOR_THE_JOB).copied();
-        let wanted = wanted.filter(is_wanted);
+        let wanted = ENDING.into_iter().chain(FOR_THE_JOB);
+        let wanted = wanted.filter(|signal| !is_ignored(*signal));
         let mut caught = Caught::new(wanted.chain([SIGCHLD, SIGCONT])).map_err(refused)?;
         let handle = caught.handle();
         let (sender, received) = unbounded();
         let interrupt = Interrupt::new();
         let raised = interrupt.clone();
-        let thread = Builder::new()
-            .name("leasehold-signals".into())
-            .spawn(move || {
-                while !caught.is_closed() {
-                    for signal in in_force(caught.wait().collect()) {
-                        let _ = sender.send(signal);
-                        if ends_the_wait(signal) {
-                            raised.interrupt();
-                        }
+        let receive = move || {
+            loop {
+                for signal in in_force(caught.wait().collect()) {
+                    let _ = sender.send(signal);
+                    if ends_the_wait(signal) {
+                        raised.interrupt();
                     }
                 }
-            })
-            .map_err(refused)?;
+            }
+        };
+        spawn("signals", receive).map_err(refused)?;
         Ok(Self {
             received,
             interrupt,
             handle,
-            thread: Some(thread),
         })
     }
 
     /// The signal that ended the wait, if one did. Other signals are dropped.
     pub(super) fn ended_the_wait(&self) -> Option<i32> {
-        self.received
-            .try_iter()
-            .find(|&signal| ends_the_wait(signal))
+        let mut received = self.received.try_iter();
+        received.find(|&signal| ends_the_wait(signal))
     }
 
     /// From here on Ctrl-Z stops the job first, and this process continues to renew its lock until
     /// then.
     pub(super) fn catch_stops(&self) -> Result<()> {
-        if ignored() & (1 << (SIGTSTP - 1)) != 0 {
+        if is_ignored(SIGTSTP) {
             return Ok(());
         }
         self.handle.add_signal(SIGTSTP).map_err(refused)
-    }
-}
-
-impl Drop for Signals {
-    fn drop(&mut self) {
-        self.handle.close();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 
@@ -123,12 +102,12 @@ fn refused(error: std::io::Error) -> Failure {
     Failure::new(UNAVAILABLE, format!("signals cannot be caught: {error}"))
 }
 
-/// One bit for each signal that this process ignores, from Linux.
-fn ignored() -> u64 {
+/// True if this process ignores the signal, as Linux reports it.
+fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
-        .unwrap_or(0)
+    let bits = line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    bits.unwrap_or(0) & (1 << (signal - 1)) != 0
 }
 
 #[cfg(test)]

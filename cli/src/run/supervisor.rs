@@ -1,17 +1,21 @@
 //! Watches the job from its start to its end: passes signals on, and ends it in time.
 
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use crossbeam_channel::{after, never, select};
 use nix::sys::signal::Signal;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::held::Held;
-use super::job::{Ending, Job, State};
+use super::job::{Job, status};
 use super::schedule::{Schedule, Step, Why};
 use super::signals::Signals;
 use super::terminal::Terminal;
+use crate::connect::confirm_every;
 use crate::outcome::LOST;
-use crate::reporter::{Reporter, say};
+use crate::reporter::{say, step};
 use leasehold::__Moment as Moment;
 use leasehold::{Error, LostReason};
 
@@ -28,24 +32,23 @@ const CANNOT_SIGNAL: &str =
 /// One loop handles signals, losses and due steps.
 #[derive(Debug)]
 pub(super) struct Supervisor<'a> {
-    pub(super) held: &'a Held,
-    pub(super) job: Job,
-    pub(super) schedule: Schedule,
-    pub(super) terminal: Option<Terminal>,
-    pub(super) reporter: Reporter,
+    held: &'a Held,
+    job: Job,
+    schedule: Schedule,
+    terminal: Terminal,
     /// Until when a shell must continue this process: the job stopped because it asked for the
     /// terminal from the background, and this process was not stopped with it. That happens if no
     /// shell is left.
-    pub(super) continue_by: Option<Moment>,
+    continue_by: Option<Moment>,
     /// True if this process got the signal of Ctrl-Z. Other processes of its group got it, too, and
     /// stop by themselves. Another `leasehold` among them renews its lock until its job has
     /// stopped.
-    pub(super) stop_requested: bool,
+    stop_requested: bool,
     /// The signal that stopped the job, while this process still has to stop, too. All earlier
     /// signals are handled first: with a pending CONT, no shell would continue this process.
-    pub(super) stopped_by: Option<Signal>,
+    stopped_by: Option<Signal>,
     /// True if it was reported that this process may not send signals to the job.
-    pub(super) cannot_signal: bool,
+    cannot_signal: bool,
 }
 
 /// The end of the job.
@@ -59,35 +62,45 @@ pub(super) struct End {
     pub(super) why: Option<Why>,
 }
 
-impl Supervisor<'_> {
-    /// Runs until the job has ended. Looks at the job at least every `beat`.
-    pub(super) fn run(mut self, signals: &Signals, beat: Duration) -> End {
-        if let Some(terminal) = &mut self.terminal {
-            terminal.offer(self.job.group());
+impl<'a> Supervisor<'a> {
+    pub(super) fn new(held: &'a Held, job: Job, schedule: Schedule) -> Self {
+        Self {
+            held,
+            job,
+            schedule,
+            terminal: Terminal::open(),
+            continue_by: None,
+            stop_requested: false,
+            stopped_by: None,
+            cannot_signal: false,
         }
+    }
+
+    /// Runs until the job has ended. Looks at the job at least as often as Redis is asked for a
+    /// lock with this lease.
+    pub(super) fn run(mut self, signals: &Signals, lease: Duration) -> End {
+        self.terminal.offer(self.job.group());
         let (mut received, mut lost) = (signals.received.clone(), self.held.lost().clone());
-        let (mut ended, mut beat) = (None, beat);
+        let mut beat = confirm_every(lease);
         loop {
-            match self.job.look() {
-                Some(State::Ended(ending)) => {
-                    if ending.is_requested() {
+            if self.job.has_changed() {
+                if let Some(ended) = self.job.ended() {
+                    if ended.signal().is_some_and(asks_to_end) {
                         // The terminal may have sent the signal to the group of the job only.
                         self.schedule.asked_to_end(Moment::now());
                     }
-                    ended = Some(ending);
                     beat = beat.min(GROUP_CHECK);
                 }
-                Some(State::Stopped(by)) => self.stopped_by = Some(by),
-                _ => {}
+                self.stopped_by = self.job.stopped_by().or(self.stopped_by);
             }
             if received.is_empty()
                 && let Some(by) = self.stopped_by.take()
-                && self.job.was_stopped()
+                && self.job.stopped_by().is_some()
             {
                 self.follow_stop(by);
             }
-            if let Some(ending) = ended.filter(|_| !self.group_may_end()) {
-                return self.end(ending);
+            if let Some(ended) = self.job.ended().filter(|_| !self.group_may_end()) {
+                return self.end(ended);
             }
             self.follow_schedule();
             if self.continue_by.is_some_and(Moment::is_past) && received.is_empty() {
@@ -104,9 +117,7 @@ impl Supervisor<'_> {
                 },
                 recv(lost) -> reason => {
                     lost = never();
-                    if let Ok(reason) = reason {
-                        self.lost(reason);
-                    }
+                    reason.into_iter().for_each(|reason| self.lost(reason));
                 }
                 recv(after(pause)) -> _ => {}
             }
@@ -137,32 +148,24 @@ impl Supervisor<'_> {
         }
     }
 
-    fn execute(&mut self, step: Step) {
-        match step {
-            Step::Term(why) => {
-                let ended = if self.job.is_stopped() && why != Why::TimeIsUp {
-                    // A stopped job cannot end itself.
-                    self.stopped_by = None;
-                    self.job.signal(Signal::SIGKILL)
-                } else {
-                    let sent = self.job.signal(Signal::SIGTERM);
-                    self.job.signal(Signal::SIGCONT);
-                    sent
-                };
-                self.cannot_signal |= !ended;
-                let fate = if ended {
-                    "the command is ended"
-                } else {
-                    CANNOT_SIGNAL
-                };
-                say(format!("{:?}: {why}; {fate}", self.held.name()));
+    fn execute(&mut self, due: Step) {
+        let Step::Term(why) = due else {
+            if self.pass_on(Signal::SIGKILL) {
+                step("the command did not end, and is killed");
             }
-            Step::Kill => {
-                if self.pass_on(Signal::SIGKILL) {
-                    self.reporter.step("the command did not end, and is killed");
-                }
-            }
-        }
+            return;
+        };
+        let sent = if self.job.is_stopped() && why != Why::TimeIsUp {
+            // A stopped job cannot end itself.
+            self.stopped_by = None;
+            self.job.signal(Signal::SIGKILL)
+        } else {
+            self.job.signal(Signal::SIGTERM) && self.job.signal(Signal::SIGCONT)
+        };
+        self.cannot_signal |= !sent;
+        let ended = "the command is ended";
+        let fate = if sent { ended } else { CANNOT_SIGNAL };
+        say(format!("{:?}: {why}; {fate}", self.held.name()));
     }
 
     fn handle(&mut self, signal: i32) {
@@ -178,13 +181,11 @@ impl Supervisor<'_> {
                     self.job.signal(Signal::SIGCONT);
                 }
             }
-            Ok(signal @ (Signal::SIGHUP | Signal::SIGTERM | Signal::SIGINT | Signal::SIGQUIT)) => {
-                self.ask_to_end(signal);
-            }
+            Ok(ending) if asks_to_end(signal) => self.ask_to_end(ending),
             Ok(Signal::SIGTSTP) => {
                 self.stop_requested = true;
                 self.job.signal(Signal::SIGTSTP);
-                if self.job.was_stopped() {
+                if self.job.stopped_by().is_some() {
                     // A second stop is not reported, and the shell must get its terminal.
                     self.stopped_by = Some(Signal::SIGTSTP);
                 }
@@ -217,9 +218,10 @@ impl Supervisor<'_> {
     /// another process stopped the job, that process continues it, and the lock is renewed until
     /// then.
     fn follow_stop(&mut self, by: Signal) {
-        let Some(terminal) = &mut self.terminal else {
+        let terminal = &mut self.terminal;
+        if !terminal.exists() {
             return;
-        };
+        }
         let asks = matches!(by, Signal::SIGTTIN | Signal::SIGTTOU);
         if asks {
             terminal.is_wanted();
@@ -261,29 +263,28 @@ impl Supervisor<'_> {
             self.job.signal(Signal::SIGKILL);
             return;
         }
-        if let Some(terminal) = &mut self.terminal {
-            terminal.give(self.job.group());
-        }
+        self.terminal.give(self.job.group());
         self.job.signal(Signal::SIGCONT);
     }
 
-    fn end(mut self, ending: Ending) -> End {
+    fn end(mut self, ended: ExitStatus) -> End {
         let why = self.schedule.why();
-        if let Some(terminal) = &mut self.terminal
-            && terminal.take_back()
-            && (why.is_some() || matches!(ending, Ending::Signal(_)))
-        {
-            terminal.restore();
+        if self.terminal.take_back() && (why.is_some() || ended.signal().is_some()) {
+            self.terminal.restore();
         }
         if why.is_some() {
             // For the processes that the job left behind.
             self.pass_on(Signal::SIGKILL);
         }
-        let failed_to_start = self.job.failed_to_start();
         End {
-            status: why.map_or(ending.status(), |_| LOST),
-            failed_to_start,
+            status: why.map_or_else(|| status(ended), |_| LOST),
+            failed_to_start: self.job.failed_to_start(),
             why,
         }
     }
+}
+
+/// True for a signal that asks a job to end.
+fn asks_to_end(signal: i32) -> bool {
+    [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal)
 }

@@ -8,9 +8,11 @@ use nix::sys::signal::{SigSet, Signal, killpg, raise};
 use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 
+/// Without a terminal, nothing has it, and all calls do nothing.
 #[derive(Debug)]
 pub(super) struct Terminal {
-    tty: File,
+    /// The terminal of this session, if it has one.
+    tty: Option<File>,
     /// True if the job uses the terminal, as far as is known. In a pipeline, other processes may.
     wanted: bool,
     given_to: Option<Pid>,
@@ -19,15 +21,18 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// The terminal of this session, if it has one.
-    pub(super) fn open() -> Option<Self> {
+    pub(super) fn open() -> Self {
         let tty = File::options().read(true).write(true).open("/dev/tty");
-        tty.ok().map(|tty| Self {
-            tty,
+        Self {
+            tty: tty.ok(),
             wanted: false,
             given_to: None,
             modes: None,
-        })
+        }
+    }
+
+    pub(super) fn exists(&self) -> bool {
+        self.tty.is_some()
     }
 
     /// True if this process group has the terminal: its input and its signals.
@@ -37,7 +42,7 @@ impl Terminal {
 
     /// True if the group has the terminal.
     pub(super) fn is_of(&self, group: Pid) -> bool {
-        tcgetpgrp(&self.tty) == Ok(group)
+        self.tty.as_ref().map(tcgetpgrp) == Some(Ok(group))
     }
 
     /// Gives the terminal to a job that is likely to use it. If input or output is a pipe
@@ -55,34 +60,29 @@ impl Terminal {
 
     /// Gives the terminal to a job that uses it.
     pub(super) fn give(&mut self, job: Pid) {
-        if !self.wanted || !self.is_ours() {
-            return;
+        let is_free = self.wanted && self.is_ours();
+        if let Some(tty) = self.tty.as_ref().filter(|_| is_free) {
+            self.modes = self.modes.take().or_else(|| tcgetattr(tty).ok());
+            self.given_to = tcsetpgrp(tty, job).is_ok().then_some(job);
         }
-        if self.modes.is_none() {
-            self.modes = tcgetattr(&self.tty).ok();
-        }
-        self.given_to = tcsetpgrp(&self.tty, job).is_ok().then_some(job);
     }
 
     /// Takes the terminal back from the job; false if the job did not have it. If the shell has
     /// taken it meanwhile, the shell keeps it.
     pub(super) fn take_back(&mut self) -> bool {
-        let Some(job) = self.given_to.take() else {
+        let (Some(tty), Some(job)) = (&self.tty, self.given_to.take()) else {
             return false;
         };
         let is_free = |group| killpg(group, None) == Err(Errno::ESRCH);
-        match tcgetpgrp(&self.tty) {
-            Ok(holder) if holder == job || is_free(holder) => {
-                allowed(|| tcsetpgrp(&self.tty, getpgrp()).is_ok())
-            }
-            _ => false,
-        }
+        let holder = tcgetpgrp(tty);
+        holder.is_ok_and(|holder| holder == job || is_free(holder))
+            && allowed(|| tcsetpgrp(tty, getpgrp()).is_ok())
     }
 
     /// Restores the modes of the terminal, such as echo, after a job that could not do so itself.
     pub(super) fn restore(&self) {
-        if let Some(modes) = &self.modes {
-            allowed(|| tcsetattr(&self.tty, SetArg::TCSANOW, modes).is_ok());
+        if let (Some(tty), Some(modes)) = (&self.tty, &self.modes) {
+            allowed(|| tcsetattr(tty, SetArg::TCSANOW, modes).is_ok());
         }
     }
 

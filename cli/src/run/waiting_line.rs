@@ -1,44 +1,36 @@
 //! The line on a terminal that shows which client holds the lock, while this process waits for it.
 
 use std::io::{self, IsTerminal};
-use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use parking_lot::Mutex;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 
 use crate::args::{Kind, LockArgs};
 use crate::name::shown;
-use crate::reporter::Reporter;
-use crate::{output, stderr};
+use crate::reporter::is_quiet;
+use crate::{output, spawn, stderr};
 use leasehold::__Moment as Moment;
 use leasehold::{Error, Holder, LockClient};
 
 /// The time from the beginning of the wait to the first line, and from one line to the next.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Dropping it erases the line, and joins its thread, which may wait for a reply of Redis.
+/// The line of one wait.
 #[derive(Debug)]
 pub(super) struct WaitingLine {
-    /// True if no line may be shown any more.
-    is_over: Arc<Mutex<bool>>,
     /// The thread ends when this is dropped.
-    stop: Option<Sender<()>>,
+    stop: Sender<()>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl WaitingLine {
     /// Shows nothing with `--quiet`, or if standard error is not a terminal that can erase a line.
-    pub(super) fn start(args: &LockArgs, clients: &[LockClient], reporter: Reporter) -> Self {
+    pub(super) fn start(args: &LockArgs, clients: &[LockClient]) -> Self {
         let (stop, stopped) = bounded(0);
-        let mut line = Self {
-            is_over: Arc::default(),
-            stop: Some(stop),
-            thread: None,
-        };
+        let mut line = Self { stop, thread: None };
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        if args.no_wait || reporter.is_quiet() || is_dumb || !io::stderr().is_terminal() {
+        if args.no_wait || is_quiet() || is_dumb || !io::stderr().is_terminal() {
             return line;
         }
         let updater = Updater {
@@ -46,37 +38,21 @@ impl WaitingLine {
             has_owner: !matches!(args.kind, Kind::Permits(_)),
             clients: clients.to_vec(),
             began: Moment::now(),
-            is_over: Arc::clone(&line.is_over),
+            stopped,
             seen: String::new(),
             holder: None,
         };
-        let thread = Builder::new().name("leasehold-waiting-line".into());
         // Without a thread there is no line.
-        line.thread = thread.spawn(move || updater.run(&stopped)).ok();
+        line.thread = spawn("waiting-line", move || updater.run()).ok();
         line
     }
 
-    /// Erases the line, and does not wait for its thread, which ends after
-    /// its current request.
-    pub(super) fn detach(mut self) {
-        self.erase();
-        self.thread = None;
-    }
-
-    fn erase(&mut self) {
-        self.stop = None;
-        *self.is_over.lock() = true;
-        if self.thread.is_some() {
-            stderr::erase();
-        }
-    }
-}
-
-impl Drop for WaitingLine {
-    fn drop(&mut self) {
-        self.erase();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+    /// Erases the line. If it `joins`, waits for the thread, which may wait for a reply of Redis.
+    pub(super) fn end(self, joins: bool) {
+        drop(self.stop);
+        if let Some(thread) = self.thread {
+            stderr::end_lines();
+            let _ = joins.then(|| thread.join());
         }
     }
 }
@@ -87,7 +63,8 @@ struct Updater {
     has_owner: bool,
     clients: Vec<LockClient>,
     began: Moment,
-    is_over: Arc<Mutex<bool>>,
+    /// Disconnected at the end of the wait.
+    stopped: Receiver<()>,
     /// The id of the last client that was seen.
     seen: String,
     /// Its process, if it is known.
@@ -95,8 +72,8 @@ struct Updater {
 }
 
 impl Updater {
-    fn run(mut self, stopped: &Receiver<()>) {
-        while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+    fn run(mut self) {
+        while self.stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
             // In the background, the line is the shell's.
             if !stderr::is_in_foreground() {
                 continue;
@@ -104,12 +81,8 @@ impl Updater {
             let (width, _) = output::size();
             let why = self.why();
             let text = text(&self.key, self.has_owner, self.began, &why);
-            let line = cut(&text, usize::from(width).saturating_sub(1));
-            let is_over = self.is_over.lock();
-            if !*is_over {
-                // It never blocks.
-                stderr::show(line);
-            }
+            // It never blocks.
+            stderr::show(cut(&text, usize::from(width).saturating_sub(1)));
         }
     }
 
@@ -118,26 +91,30 @@ impl Updater {
         if !self.has_owner {
             return String::new();
         }
-        let mut has_replied = false;
-        let held = self.clients.iter().find_map(|client| {
-            if *self.is_over.lock() {
-                return None;
+        let mut why = ", no reply from Redis";
+        for client in self.clients.clone() {
+            if self.stopped.try_recv() == Err(TryRecvError::Disconnected) {
+                return String::new();
             }
-            let status = client.inspect(&self.key).ok()?;
-            has_replied = true;
-            Some((client, status.owner?, status.readers))
-        });
-        let Some((client, owner, readers)) = held else {
-            let why = if has_replied {
-                ""
-            } else {
-                ", no reply from Redis"
+            let Ok(status) = client.inspect(&self.key) else {
+                continue;
             };
-            return why.into();
-        };
-        if readers > 1 {
-            return format!(", held by {readers} readers");
+            why = "";
+            match status.owner {
+                Some(_) if status.readers > 1 => {
+                    return format!(", held by {} readers", status.readers);
+                }
+                Some(owner) => {
+                    return format!(", held by {}", self.holder(&client, &owner));
+                }
+                None => {}
+            }
         }
+        why.into()
+    }
+
+    /// The process of this owner, or else the owner.
+    fn holder(&mut self, client: &LockClient, owner: &str) -> String {
         let id = owner.split(':').next().unwrap_or_default();
         // The list of connections is long, so it is requested once for each client.
         if self.seen != id {
@@ -150,7 +127,7 @@ impl Updater {
             self.holder = holder.filter(|holder| holder.owner.starts_with(id));
         }
         let holder = self.holder.as_ref().map(Holder::to_string);
-        format!(", held by {}", holder.unwrap_or_else(|| shown(owner)))
+        holder.unwrap_or_else(|| shown(owner))
     }
 }
 

@@ -1,61 +1,78 @@
 //! `leasehold watch`: the locks that are held, shown repeatedly.
 
-mod frame;
-mod live;
 mod screen;
-mod sources;
 
-use std::io::{self, IsTerminal};
-use std::process::ExitCode;
+use std::io::{self, IsTerminal, Read};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
 use std::time::Duration;
+
+use crossbeam_channel::{Receiver, bounded, select, unbounded};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
+use signal_hook::flag;
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 
 use super::args::{RedisArgs, WatchArgs};
 use super::outcome::{Failure, Result, UNAVAILABLE};
-use super::reporter::Reporter;
+use super::reporter::say;
 use super::scan::{Scan, Wanted};
-use super::{connect, output, table};
+use super::{connect, output, spawn, table};
 use leasehold::__Moment as Moment;
 use leasehold::LockClient;
+use screen::Screen;
 
 /// The shortest time between two scans, so that Redis can serve other clients.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-pub(super) fn watch(redis: &RedisArgs, watch: &WatchArgs, reporter: Reporter) -> Result<ExitCode> {
+/// What a terminal in raw mode sends for Ctrl-C.
+const CTRL_C: u8 = 3;
+
+/// The signals that end the view.
+const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+
+pub(super) fn watch(redis: &RedisArgs, watch: &WatchArgs) -> Result<()> {
     if watch.every < SHORTEST {
         return Err(Failure::usage("--every is at least 100ms"));
     }
     let clients = connect::clients(redis, None)?;
-    let mut first = Scan::run(&clients, Wanted::locks(watch.pattern.bytes()));
+    let mut first = scan(&clients, watch, redis.names_no_cluster());
     // A server that cannot be reached at the start was probably misspelt.
     if first.failures.len() == first.servers && !first.failures.is_empty() {
         return Err(first.failures.swap_remove(0));
     }
-    first.check_deployment(&clients, redis)?;
-    if io::stdin().is_terminal() && output::is_terminal() {
-        live::run(clients, watch, first)
-    } else {
-        print(&clients, watch, first, reporter)
+    if !(io::stdin().is_terminal() && output::is_terminal()) {
+        return print(&clients, watch, first);
     }
+    if let Some(signal) = view(clients, watch, first).map_err(view_failed)? {
+        emulate_default_handler(signal).map_err(view_failed)?;
+    }
+    Ok(())
+}
+
+fn scan(clients: &[LockClient], watch: &WatchArgs, no_cluster: bool) -> Scan {
+    let wanted = Wanted {
+        pattern: watch.pattern.bytes(),
+        no_cluster,
+        ..Wanted::default()
+    };
+    Scan::run(clients, wanted)
 }
 
 /// Prints plain lists until the reader of standard output ends. A signal ends the program as usual.
-fn print(
-    clients: &[LockClient],
-    watch: &WatchArgs,
-    mut scan: Scan,
-    reporter: Reporter,
-) -> Result<ExitCode> {
+fn print(clients: &[LockClient], watch: &WatchArgs, mut found: Scan) -> Result<()> {
     let mut text = String::new();
     loop {
-        text.push_str(&table::plain(&scan.rows, scan.names_servers()));
-        scan.failures
-            .iter()
-            .for_each(|failure| reporter.warning(failure));
+        text.push_str(&table::plain(&found.rows, found.names_servers()));
+        for failure in &found.failures {
+            say(failure);
+        }
         let next = Moment::now().after(watch.every);
         if !output::print(text.as_bytes())? || output::reader_is_gone(next).map_err(view_failed)? {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(());
         }
-        scan = Scan::run(clients, Wanted::locks(watch.pattern.bytes()));
+        found = scan(clients, watch, false);
         text = String::from("\n");
     }
 }
@@ -63,4 +80,77 @@ fn print(
 /// A failure of the terminal or of the system.
 fn view_failed(error: io::Error) -> Failure {
     Failure::new(UNAVAILABLE, format!("cannot watch: {error}"))
+}
+
+/// Shows the view until a key or a signal ends it, and restores the terminal. Draws it after each
+/// scan, and when the size of the terminal changes. Returns the signal.
+///
+/// Keys, signals and scans have threads of their own, which end with the process, so that the view
+/// goes on while a server or the terminal does not reply.
+fn view(clients: Vec<LockClient>, watch: &WatchArgs, mut scan: Scan) -> io::Result<Option<i32>> {
+    let signals = signals()?;
+    let scans = scans(clients, watch)?;
+    let screen = Screen::enter()?;
+    let keys = keys()?;
+    loop {
+        let size = output::size();
+        screen.draw(&screen::lines(watch, &scan, size), size)?;
+        select! {
+            recv(signals) -> signal => match signal {
+                Ok(SIGWINCH) => {}
+                Ok(signal) => return Ok(Some(signal)),
+                Err(_) => return Err(io::Error::other("no signals are caught any more")),
+            },
+            recv(keys) -> key => match key {
+                Ok(b'q' | b'Q' | CTRL_C) => return Ok(None),
+                Ok(_) => {}
+                // The terminal is gone. The system sends HUP to processes that do not read.
+                Err(_) => return Ok(Some(SIGHUP)),
+            },
+            recv(scans) -> newer => {
+                let ended = |_| io::Error::other("the thread that scans has ended");
+                scan = newer.map_err(ended)?;
+            }
+        }
+    }
+}
+
+/// The bytes that the terminal sends. Disconnected when the terminal is gone.
+fn keys() -> io::Result<Receiver<u8>> {
+    let (sender, keys) = unbounded();
+    spawn("keys", move || {
+        let bytes = io::stdin().lock().bytes();
+        let _ = bytes
+            .map_while(Result::ok)
+            .try_for_each(|key| sender.send(key));
+    })?;
+    Ok(keys)
+}
+
+/// The signals that end the view, and that of a new size. The first one of the former ends the
+/// view, which restores the terminal. A second one ends the program at once.
+fn signals() -> io::Result<Receiver<i32>> {
+    let arrived = Arc::new(AtomicBool::new(false));
+    for signal in ENDING {
+        flag::register_conditional_default(signal, Arc::clone(&arrived))?;
+        flag::register(signal, Arc::clone(&arrived))?;
+    }
+    let mut caught = Signals::new(ENDING.into_iter().chain([SIGWINCH]))?;
+    let (sender, signals) = unbounded();
+    spawn("signals", move || {
+        let _ = caught.forever().try_for_each(|signal| sender.send(signal));
+    })?;
+    Ok(signals)
+}
+
+/// Further scans, each some time after the one before was received. They end if a scan panics.
+fn scans(clients: Vec<LockClient>, watch: &WatchArgs) -> io::Result<Receiver<Scan>> {
+    let (sender, scans) = bounded(0);
+    let watch = watch.clone();
+    let next = move || {
+        thread::sleep(watch.every);
+        scan(&clients, &watch, false)
+    };
+    spawn("scanner", move || while sender.send(next()).is_ok() {})?;
+    Ok(scans)
 }

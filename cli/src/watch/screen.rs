@@ -1,4 +1,4 @@
-//! The terminal while the view uses it. Dropping the screen restores the terminal.
+//! The terminal while the view uses it, and the lines of the view.
 
 use std::io::{self, Write};
 
@@ -9,6 +9,20 @@ use crossterm::terminal::{
 };
 use crossterm::{execute, queue};
 
+use crate::args::WatchArgs;
+use crate::scan::Scan;
+use crate::table::{self, Style};
+
+/// Each line must have the width of the terminal, so it contains no color codes.
+const STYLE: Style = Style {
+    flat: true,
+    colors: false,
+};
+
+/// The lines of a table that are not locks: the header between two lines, and the last line.
+const AROUND: usize = 4;
+
+/// Dropping it restores the terminal.
 #[derive(Debug)]
 pub(super) struct Screen(());
 
@@ -46,5 +60,122 @@ impl Drop for Screen {
         // The terminal may be gone.
         let _ = execute!(io::stdout(), EnableLineWrap, Show, LeaveAlternateScreen);
         let _ = disable_raw_mode();
+    }
+}
+
+/// At most `height` lines. If not all locks fit, the last line says how many are missing.
+pub(super) fn lines(watch: &WatchArgs, scan: &Scan, (width, height): (u16, u16)) -> Vec<String> {
+    let rows = &scan.rows[..];
+    // A lock on several servers counts once. Its rows are adjacent.
+    let held = match rows.chunk_by(|a, b| a.name == b.name).count() {
+        1 => "1 lock".into(),
+        count => format!("{count} locks"),
+    };
+    let least = if scan.failures.is_empty() {
+        ""
+    } else {
+        "at least "
+    };
+    let (pattern, every) = (
+        watch.pattern.lossy(),
+        humantime::format_duration(watch.every),
+    );
+    let mut lines = vec![format!(
+        "{least}{held} matching {pattern:?}, every {every}; q quits"
+    )];
+    lines.extend(scan.failures.first().map(ToString::to_string));
+    let height = usize::from(height);
+    let room = height.saturating_sub(lines.len() + AROUND);
+    let fits = rows.len() <= room;
+    let shown = if fits {
+        rows.len()
+    } else {
+        room.saturating_sub(1)
+    };
+    if shown > 0 {
+        let table = table::pretty(&rows[..shown], scan.names_servers(), width, STYLE);
+        lines.extend(table.lines().map(str::to_owned));
+    }
+    if !fits {
+        lines.push(format!("and {} more", rows.len() - shown));
+    }
+    lines.truncate(height);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::name::Name;
+    use crate::outcome::Failure;
+    use crate::row::Row;
+    use crate::row::tests::row;
+
+    fn rows(count: usize) -> Vec<Row> {
+        let row = |number| row(&format!("order:{number}"), 1);
+        (0..count).map(row).collect()
+    }
+
+    fn lines(rows: &[Row], failures: Vec<Failure>, size: (u16, u16)) -> Vec<String> {
+        let watch = WatchArgs {
+            pattern: Name::parse(OsString::from("order:*")).unwrap(),
+            every: Duration::from_secs(1),
+        };
+        let scan = Scan {
+            rows: rows.to_vec(),
+            servers: 1,
+            failures,
+        };
+        super::lines(&watch, &scan, size)
+    }
+
+    #[test]
+    fn all_locks_are_shown_if_they_fit() {
+        let found = lines(&rows(3), vec![], (100, 8));
+        assert_eq!(found[0], "3 locks matching \"order:*\", every 1s; q quits");
+        assert_eq!(found.len(), 8, "{found:#?}");
+        assert!(found[6].contains("order:2"), "{found:#?}");
+    }
+
+    #[test]
+    fn a_lock_on_several_servers_counts_once() {
+        let mut rows = rows(2);
+        rows.insert(1, rows[0].clone());
+        let found = lines(&rows, vec![], (100, 24));
+        assert_eq!(found[0], "2 locks matching \"order:*\", every 1s; q quits");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted() {
+        let found = lines(&rows(4), vec![], (100, 8));
+        assert_eq!(found.len(), 8, "{found:#?}");
+        assert!(found[5].contains("order:1"), "{found:#?}");
+        assert_eq!(found[7], "and 2 more");
+    }
+
+    #[test]
+    fn no_size_is_too_small() {
+        for height in 0..20 {
+            for width in [1, 10, 200] {
+                for count in [0, 1, 2, 100] {
+                    let found = lines(&rows(count), vec![Failure::usage("gone")], (width, height));
+                    assert!(found.len() <= usize::from(height), "{found:#?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_reached_has_one_line() {
+        let failures = vec![Failure::usage("Redis at h:1\nis\x1b[2J gone")];
+        let found = lines(&rows(1), failures, (100, 24));
+        assert_eq!(
+            found[0],
+            "at least 1 lock matching \"order:*\", every 1s; q quits"
+        );
+        assert_eq!(found[1], "Redis at h:1 is?[2J gone");
     }
 }

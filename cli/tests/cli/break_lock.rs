@@ -6,8 +6,7 @@ use leasehold::Lease;
 use redis::Cmd;
 
 use crate::locks::{
-    MINUTE, OTHER_KINDS, OTHER_OWNER, ask, ask_at, client, hold, hold_everywhere, plant, send,
-    with_long_timeout,
+    MINUTE, OTHER_OWNER, ask, ask_at, client, hold, hold_everywhere, plant, send, with_long_timeout,
 };
 use crate::support::deployment::Independent;
 use crate::support::server::Server;
@@ -48,34 +47,6 @@ fn without_a_terminal_it_needs_the_option_yes() {
         .output();
     output.expect_failure(64, &["--yes"]);
     assert!(exists(&server, "order:pay"));
-}
-
-#[test]
-fn a_free_lock_is_reported() {
-    let server = Server::start();
-    let output = ask(&server, "break --yes free");
-    let output = output.expect_failure(1, &["no client holds free"]);
-    assert_eq!(output.text(), "");
-}
-
-#[test]
-fn what_is_no_lock_stays() {
-    let server = Server::start();
-    for (key, command, what) in OTHER_KINDS {
-        send(&server, &[command]);
-        let output = ask(&server, &format!("break --yes {key}"));
-        output.expect_failure(64, &[key, "another type", what]);
-        assert!(exists(&server, key), "{key}");
-    }
-}
-
-#[test]
-fn a_lock_of_a_client_of_another_kind_is_freed() {
-    let server = Server::start();
-    send(&server, &["HSET k other 1"]);
-    let output = ask(&server, "break -y k");
-    assert!(output.expect(0).text().contains("other"));
-    assert!(!exists(&server, "k"));
 }
 
 #[test]

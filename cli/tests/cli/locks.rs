@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::program::{Output, Program, leasehold};
 use crate::support::deployment::Independent;
 use crate::support::server::Server;
+use crate::support::timing::eventually_some;
 
 pub const MINUTE: Duration = Duration::from_secs(60);
 
@@ -62,8 +63,13 @@ pub fn hold_everywhere(servers: &Independent, name: &str) -> LockGuard {
     };
     let clients: Vec<LockClient> = servers.servers().iter().map(unconfirmed).collect();
     let lock = RedLock::new(&clients, name);
-    let guard = lock.try_acquire(Duration::ZERO, Lease::fixed(MINUTE));
-    guard.expect("an answer").expect("a free lock")
+    // A majority is enough for a grant, and a busy server may come too late for it.
+    eventually_some("all servers to grant it", || {
+        let guard = lock.try_acquire(MINUTE, Lease::fixed(MINUTE));
+        let guard = guard.expect("an answer").expect("a free lock");
+        let exists = |server: &Server| server.ask(redis::cmd("EXISTS").arg(name));
+        servers.servers().iter().all(exists).then_some(guard)
+    })
 }
 
 /// As another client holds it, without a process that does.

@@ -140,23 +140,18 @@ fn break_it(program: &dyn Fn() -> Program, name: &str, waiter: LeasedSemaphore) 
 }
 
 #[test]
-fn break_ends_a_single_permit() {
+fn break_ends_a_single_permit_also_in_a_cluster() {
     let server = Server::start();
     let program = || with_long_timeout(&server.url());
-    let waiter = client(&server).leased_semaphore("api");
-    break_it(&program, "api", waiter);
-}
+    break_it(&program, "api", client(&server).leased_semaphore("api"));
 
-#[test]
-fn break_ends_a_single_permit_in_a_cluster() {
     let cluster = ClusterDeployment::shared();
     let name = crate::support::unique("permits");
     let urls = cluster.urls();
     let program = || with_long_timeout(&urls.join(",")).arg("--cluster");
-    let client = leasehold::LockClient::builder_cluster(&urls)
-        .build()
-        .unwrap();
-    break_it(&program, &name, client.leased_semaphore(&name));
+    let client = leasehold::LockClient::builder_cluster(&urls).build();
+    let waiter = client.unwrap().leased_semaphore(&name);
+    break_it(&program, &name, waiter);
 }
 
 #[test]

@@ -63,23 +63,25 @@ fn people_get_a_line_for_each() {
 #[test]
 fn a_free_lock_has_an_exit_status_of_its_own() {
     let server = Server::start();
-    for args in [&["show", "free"][..], &["show", "free", "--json"]] {
-        let output = with_long_timeout(&server.url()).args(args).output();
-        let output = output.expect_failure(1, &["no client holds free"]);
+    for words in ["show free", "show free --json", "break --yes free"] {
+        let output = ask(&server, words).expect_failure(1, &["no client holds free"]);
         assert_eq!(output.text(), "");
     }
 }
 
 /// As the library says it.
 #[test]
-fn what_is_no_lock_is_a_wrong_type() {
+fn what_is_no_lock_is_a_wrong_type_and_stays() {
     let server = Server::start();
     for (key, command, what) in OTHER_KINDS {
         send(&server, &[command]);
         let told = client(&server).inspect(key).unwrap_err().to_string();
         assert!(told.contains(what), "{told}");
-        let output = ask(&server, &format!("show {key}"));
-        output.expect_failure(64, &[key, "another type", &server.address(), &told]);
+        for command in ["show", "break --yes"] {
+            let output = ask(&server, &format!("{command} {key}"));
+            output.expect_failure(64, &[key, "another type", &server.address(), &told]);
+        }
+        assert!(server.ask::<bool>(redis::cmd("EXISTS").arg(key)), "{key}");
     }
     with_long_timeout(&server.url())
         .args(["show", ""])
@@ -89,11 +91,13 @@ fn what_is_no_lock_is_a_wrong_type() {
 
 /// Its owner is no UUID, and it is held all the same.
 #[test]
-fn a_lock_of_a_client_of_another_kind_is_shown() {
+fn a_lock_of_a_client_of_another_kind_is_shown_and_freed() {
     let server = Server::start();
     send(&server, &["HSET k other 1"]);
-    let output = ask(&server, "show k");
-    assert!(output.expect(0).text().contains("owner      other\n"));
+    for (words, told) in [("show k", "owner      other\n"), ("break -y k", "other")] {
+        assert!(ask(&server, words).expect(0).text().contains(told));
+    }
+    assert!(!server.ask::<bool>(redis::cmd("EXISTS").arg("k")));
 }
 
 /// Nothing that was read says so, and the advice for another type is to delete it.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::tests::replies;
+use crate::tests::{refusal, replies};
 use leasehold::LockClient;
 
 fn names() -> Names {
@@ -13,80 +13,100 @@ fn names() -> Names {
     Names::of(&names("job"), &names("leasehold:1"))
 }
 
+/// How the server replies to the test of a permission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Allowed,
+    NotTheCommand,
+    NotTheKey,
+    NotTheChannel,
+    UnknownCommand,
+}
+
+impl Answer {
+    fn reply(self) -> Reply {
+        Err(refusal(match self {
+            Self::Allowed => return Reply::Ok(Value::Nil),
+            Self::NotTheCommand => "NOPERM this user has no permissions to run the 'del' command",
+            Self::NotTheKey => "NOPERM No permissions to access a key",
+            Self::NotTheChannel => "NOPERM No permissions to access a channel",
+            Self::UnknownCommand => "ERR unknown command 'DEL', with args beginning with: 'x'",
+        }))
+    }
+}
+
 #[test]
 fn refusals_of_all_versions_are_told_apart() {
+    let hset = rights().find(|right| right.rule == "hset").unwrap();
+    let (command, key, channel) = ("hset", "the key job", "the channel job");
+    let unknown = "the server does not know it";
     let expected = [
-        ("+OK", Answer::Allowed),
-        ("-ERR syntax error", Answer::Allowed),
-        ("-WRONGTYPE Operation against a key", Answer::Allowed),
-        ("-MOVED 7 127.0.0.1:7001", Answer::Allowed),
-        ("-READONLY You can't write", Answer::Allowed),
+        ("+OK", ""),
+        ("-ERR syntax error", ""),
+        ("-WRONGTYPE Operation against a key", ""),
+        ("-MOVED 7 127.0.0.1:7001", ""),
+        ("-READONLY You can't write", ""),
         (
             "-NOPERM this user has no permissions to run the 'del' command or its subcommand",
-            Answer::NotTheCommand,
+            command,
         ),
         (
             "-NOPERM this user has no permissions to run the 'del' command",
-            Answer::NotTheCommand,
+            command,
         ),
         (
             "-NOPERM User a channel has no permissions to run the 'cluster|slots' command",
-            Answer::NotTheCommand,
+            command,
         ),
         (
             "-NOPERM this user has no permissions to access one of the keys used as arguments",
-            Answer::NotTheKey,
+            key,
         ),
-        ("-NOPERM No permissions to access a key", Answer::NotTheKey),
+        ("-NOPERM No permissions to access a key", key),
         (
             "-NOPERM this user has no permissions to access one of the channels used as arguments",
-            Answer::NotTheChannel,
+            channel,
         ),
-        (
-            "-NOPERM No permissions to access a channel",
-            Answer::NotTheChannel,
-        ),
+        ("-NOPERM No permissions to access a channel", channel),
         (
             "-ERR unknown command `DEL`, with args beginning with: `x`",
-            Answer::UnknownCommand,
+            unknown,
         ),
         (
             "-ERR unknown command 'DEL', with args beginning with: 'x'",
-            Answer::UnknownCommand,
+            unknown,
         ),
         (
             "-ERR Unknown subcommand or wrong number of arguments for 'SHARDNUMSUB'. Try PUBSUB \
              HELP.",
-            Answer::UnknownCommand,
+            unknown,
         ),
         (
             "-ERR unknown subcommand 'SHARDNUMSUB'. Try PUBSUB HELP.",
-            Answer::UnknownCommand,
+            unknown,
         ),
     ];
     let replies = replies(&expected.map(|(line, _)| line));
     for ((line, expected), reply) in expected.iter().zip(replies) {
-        assert_eq!(answer(&reply), *expected, "{line}");
+        let lack = Lack::of(&hset, &reply, &names()).map(|lack| lack.what);
+        let unknown = is_unknown(&reply).then(|| unknown.to_owned());
+        assert_eq!(lack.or(unknown).unwrap_or_default(), *expected, "{line}");
     }
 }
 
 /// The findings if the test of each permission is allowed, except for these rules, or tests that
 /// contain these words.
 fn judged(given: &[(&str, Answer)]) -> Vec<(&'static str, Finding)> {
-    let answer = |right: &Right| {
+    let reply = |right: Right| {
         let is_given = |(word, _): &&(&str, Answer)| {
             *word == right.rule || word.contains('{') && right.test.contains(word)
         };
         let given = given.iter().find(is_given);
-        given.map_or(Answer::Allowed, |(_, answer)| *answer)
+        let reply = given.map_or(Answer::Allowed, |(_, answer)| *answer).reply();
+        (right, reply)
     };
-    let answers: Vec<_> = rights()
-        .map(|right| {
-            let answer = answer(&right);
-            (right, answer)
-        })
-        .collect();
-    findings(&answers, &names())
+    let replies: Vec<_> = rights().map(reply).collect();
+    findings(&replies, &names())
 }
 
 /// The finding of one check, if there is one.

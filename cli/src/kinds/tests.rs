@@ -1,0 +1,158 @@
+//! What the bytes and the names of keys show.
+
+use redis::Value;
+
+use super::*;
+use leasehold::LockClient;
+use leasehold::admin::LockKeys;
+
+const OWNER: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8:17";
+const OTHER: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8:18";
+
+fn text(text: &str) -> Value {
+    Value::BulkString(text.into())
+}
+
+fn decode(fields: &[&str], token: Option<Value>) -> Option<Kind> {
+    let fields = Value::Array(fields.iter().map(|field| text(field)).collect());
+    Kind::of_hash(fields, token, Some(Value::Int(0)))
+}
+
+fn held(owner: &str, count: u64) -> Hold {
+    let owner = owner.into();
+    Hold { owner, count }
+}
+
+#[test]
+fn a_hash_of_an_owner_and_a_count_is_a_lock() {
+    let kind = decode(&[OWNER, "2"], Some(Value::Nil)).unwrap();
+    assert_eq!(kind.hold(), Some(&held(OWNER, 2)));
+    assert_eq!(kind.name(), Some("reentrant"));
+    let kind = decode(&[OWNER, "4294967295"], Some(text("7"))).unwrap();
+    assert_eq!(kind.hold(), Some(&held(OWNER, 4_294_967_295)));
+    assert_eq!(kind.name(), Some("fenced"));
+    let fields = Value::Array(vec![text(OWNER), text("1")]);
+    let kind = Kind::of_hash(fields, Some(Value::Nil), Some(Value::Int(3))).unwrap();
+    assert_eq!(kind.name(), Some("fair"));
+}
+
+#[test]
+fn a_token_that_cannot_be_read_is_unknown() {
+    for token in [None, Some(text("many"))] {
+        let kind = decode(&[OWNER, "1"], token).unwrap();
+        assert_eq!(kind.name(), None);
+    }
+}
+
+#[test]
+fn a_hash_with_a_mode_is_a_read_write_lock() {
+    let write = format!("{OWNER}:write");
+    let kind = |fields: &[&str]| decode(fields, None).unwrap();
+    let one = kind(&["mode", "read", OWNER, "2"]);
+    assert_eq!(
+        (one.name(), one.hold()),
+        (Some("read"), Some(&held(OWNER, 2)))
+    );
+    let two = kind(&[OTHER, "1", "mode", "read", OWNER, "2"]);
+    assert_eq!(
+        (two.name(), two.hold(), two.count()),
+        (Some("read"), None, Some(3))
+    );
+    let writer = kind(&["mode", "write", &write, "1"]);
+    assert_eq!(
+        (writer.name(), writer.hold()),
+        (Some("write"), Some(&held(OWNER, 1)))
+    );
+    let both = kind(&["mode", "write", &write, "1", OWNER, "4"]);
+    assert_eq!(
+        (both.name(), both.count(), both.is_certain()),
+        (Some("write"), Some(1), true)
+    );
+    for other in [
+        &["mode", "read"][..],
+        &["mode", "write", OWNER, "1"],
+        &["mode", "read", &write, "1"],
+        &["mode", "fast", OWNER, "1"],
+        &["mode", "read", OWNER, "zero"],
+        &["mode", "read", "name", "Ann"],
+        &[OTHER, "1", OWNER, "1"],
+    ] {
+        assert_eq!(decode(other, None), None, "{other:?}");
+    }
+    let data = kind(&["mode", "read", "pages", "7"]);
+    assert!(!data.is_certain());
+}
+
+#[test]
+fn a_hash_without_an_owner_and_a_count_is_no_lock() {
+    for fields in [
+        &[][..],
+        &[OWNER, "0"],
+        &[OWNER, "-1"],
+        &[OWNER, "+1"],
+        &[OWNER, "01"],
+        &[OWNER, "one"],
+        &[OWNER, "4294967296"],
+        &["", "1"],
+        &["mode", "1"],
+        &["two\nlines", "1"],
+    ] {
+        assert_eq!(decode(fields, None), None, "{fields:?}");
+    }
+}
+
+#[test]
+fn a_lock_is_recognized_by_its_owner_among_all_keys() {
+    let is_certain = |owner| decode(&[owner, "1"], None).unwrap().is_certain();
+    assert!(is_certain(OWNER));
+    for owner in [
+        "name",
+        "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+        "6ba7b810-9dad-11d1-80b4-00c04fd430c8:",
+        "6ba7b8109dad11d180b400c04fd430c8:17",
+        "6ba7b810-9dad-11d1-80b4-00c04fd430c8:main",
+    ] {
+        assert!(!is_certain(owner), "{owner}");
+    }
+}
+
+#[test]
+fn a_number_is_written_as_redis_writes_it() {
+    for (value, expected) in [
+        ("0", Some(0)),
+        ("-3", Some(-3)),
+        ("9223372036854775807", Some(i64::MAX)),
+        ("9223372036854775808", None),
+        ("+1", None),
+        ("01", None),
+        ("-0", None),
+        ("1.5", None),
+        ("", None),
+    ] {
+        assert_eq!(number(text(value)), expected, "{value}");
+    }
+    assert_eq!(number(Value::Nil), None);
+}
+
+#[test]
+fn a_semaphore_is_found_by_the_key_of_its_leased_permits() {
+    let client = LockClient::connect("redis://127.0.0.1:1").unwrap();
+    for name in ["api", "{api}", "{api}:calls", "a{p}i", "a}b", "größe"] {
+        let leases = LockKeys::new(&client, name).leases;
+        let found = semaphores_of(leases.as_bytes());
+        assert!(found.contains(&Some(name.as_bytes())), "{name}: {leases}");
+    }
+    for other in ["api:timeout", "{api}", "{}:time", ":timeout"] {
+        assert_eq!(semaphores_of(other.as_bytes()), [None, None], "{other}");
+    }
+}
+
+#[test]
+fn what_belongs_to_a_lock_is_no_number_of_its_own() {
+    let client = LockClient::connect("redis://127.0.0.1:1").unwrap();
+    let keys = LockKeys::new(&client, "a");
+    for key in [&keys.last_token, &keys.read_lease("uuid:7", 1)] {
+        assert!(is_beside_a_lock(key.as_bytes()), "{key}");
+    }
+    assert!(!is_beside_a_lock(b"a"));
+}
