@@ -6,14 +6,12 @@ mod urls;
 mod wrong_deployment;
 
 use std::error::Error as _;
-use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use leasehold::{Error, Interrupt, Lease, LockClient, LockClientBuilder};
 
 use crate::support::outcome::take_and_release;
 use crate::support::server::Server;
-use crate::support::timing::millis;
 use crate::support::{builder, client};
 
 const SECRET: &str = "hunter2";
@@ -135,42 +133,6 @@ fn assert_no_secret(error: &Error) {
     for text in texts {
         assert!(!text.contains(SECRET), "{text}");
     }
-}
-
-/// The runtime writes `Debug` of the error that `main` returns. In a process of its own, this test
-/// ends like such a program.
-#[test]
-fn a_program_whose_main_returns_an_error_prints_its_text() {
-    const IS_PROGRAM: &str = "LEASEHOLD_TEST_MAIN";
-    const NAME: &str = "bad_input::a_program_whose_main_returns_an_error_prints_its_text";
-    fn main() -> leasehold::Result<()> {
-        let builder = LockClient::builder("redis://127.0.0.1:1");
-        let client = builder.command_timeout(millis(20)).build()?;
-        client
-            .reentrant_lock("order:pay")
-            .try_acquire_now()
-            .map(drop)
-    }
-    if std::env::var_os(IS_PROGRAM).is_some() {
-        let code = std::process::Termination::report(main());
-        assert_eq!(code, ExitCode::FAILURE);
-        return;
-    }
-    let program = Command::new(std::env::current_exe().expect("a test binary"))
-        .args([NAME, "--exact", "--nocapture"])
-        .env(IS_PROGRAM, "1")
-        .output()
-        .expect("the test binary can be run again");
-    let text = String::from_utf8_lossy(&program.stderr);
-    let begin = "Error: \"order:pay\": no clear reply from Redis at 127.0.0.1:1 within ";
-    let line = text.lines().find(|line| line.starts_with("Error: "));
-    let line = line.unwrap_or_else(|| panic!("no error: {text}"));
-    assert!(line.starts_with(begin), "{line}");
-    assert!(
-        line.ends_with("; check the server, then try again"),
-        "{line}"
-    );
-    assert!(program.status.success());
 }
 
 /// Redis repeats the arguments of a command that it does not know.

@@ -2,19 +2,16 @@
 
 mod cluster;
 mod line;
-mod lost_replies;
 mod order;
 mod servers;
 mod time;
-
-pub use order::take_in_order;
 
 use std::time::Duration;
 
 use leasehold::{Error, Interrupt, Lease, LostReason, MultiLock, Result};
 
 use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, millis};
+use crate::support::timing::{A_WHILE, LEASE, SOON, eventually};
 use crate::support::{assert_matches, client, long};
 
 #[test]
@@ -125,23 +122,6 @@ fn invalid_names_are_refused_by_the_first_call() {
     let error = of(&["a", "b", "a"]).lock().unwrap_err().to_string();
     assert!(error.contains("\"a\""), "{error}");
     assert_eq!(server.size(), 0);
-}
-
-/// The result is the time until the last of the locks is free.
-#[test]
-fn the_longest_remaining_lease_is_reported() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.multi_lock(["a", "b"]);
-    assert_eq!(lock.remaining_lease().unwrap(), None);
-    let long = LEASE.get() * 20;
-    client
-        .reentrant_lock("b")
-        .lock_with(Lease::fixed(long))
-        .unwrap();
-    client.reentrant_lock("a").lock().unwrap();
-    let left = lock.remaining_lease().unwrap().expect("it is held");
-    assert!(left <= long && left > long - millis(5000), "{left:?}");
 }
 
 /// Nothing is unlocked if a part has no level without a guard.

@@ -2,10 +2,8 @@
 
 mod cluster;
 mod dead_readers;
-mod exclusion;
 mod faults;
 mod layout;
-mod permissions;
 mod sharing;
 mod starvation;
 mod turns;

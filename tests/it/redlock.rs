@@ -4,13 +4,6 @@ mod contention;
 mod faults;
 mod hold;
 mod lost_messages;
-mod lost_replies;
-mod mutual_exclusion;
-mod processes;
-mod restarts;
-
-pub use mutual_exclusion::share_majority;
-pub use processes::hold_majority;
 
 use std::time::Duration;
 

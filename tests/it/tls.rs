@@ -91,19 +91,6 @@ fn address_by_host(host: &str, server: &Server) -> String {
 }
 
 #[test]
-fn a_password_and_a_database_come_after_the_handshake() {
-    let server = Server::options()
-        .password("right")
-        .tls(&TRUSTED.issue("127.0.0.1"))
-        .start();
-    works(trusting(&format!(":right@{}/1", server.tls_address())));
-    let wrong = trusting(&format!(":hunter2@{}", server.tls_address())).build();
-    let error = wrong.unwrap().reentrant_lock("lock").lock().unwrap_err();
-    assert_matches!(error, Error::Redis { .. });
-    assert!(!format!("{error} {error:?}").contains("hunter2"));
-}
-
-#[test]
 fn an_invalid_certificate_is_refused() {
     let other = Authority::new().pem;
     let expired = TRUSTED.issue_expired("127.0.0.1");
@@ -225,21 +212,6 @@ fn a_call_to_a_server_that_hangs_ends_in_time() {
         matches!(lock.try_lock(Duration::ZERO, Lease::RENEWED), Ok(true))
     });
     lock.unlock().unwrap();
-}
-
-/// A restarted server does not know the sessions of the old process.
-#[test]
-fn a_restart_affects_no_call() {
-    let server = server();
-    let client = trusting(&server.tls_address()).build().unwrap();
-    let lock = client.reentrant_lock(&unique("tls"));
-    for _ in 0..2 {
-        eventually("the lock", || {
-            matches!(lock.try_lock(Duration::ZERO, Lease::RENEWED), Ok(true))
-        });
-        lock.unlock().unwrap();
-        server.restart();
-    }
 }
 
 /// One request for hundreds of locks is longer than the buffer of TLS.

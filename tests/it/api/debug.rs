@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use leasehold::{Interrupt, Lease, LockClient, MultiLock, RedLock};
+use leasehold::{Lease, LockClient};
 
 use crate::support::client;
 use crate::support::server::Server;
@@ -65,24 +65,6 @@ fn debug_output_stays_short_with_many_holds() {
 }
 
 #[test]
-fn locks_of_several_clients_show_their_servers() {
-    let servers = Server::start_all((0..3).map(|_| Server::options()).collect());
-    let clients: Vec<LockClient> = servers.iter().map(|one| client(&one.url())).collect();
-    let nodes: Vec<String> = servers.iter().map(Server::address).collect();
-
-    let line = shown(&RedLock::new(&clients, "red"));
-    assert!(line.starts_with(r#"RedLock { name: "red", node: "#) && line.contains("hold_count: 0"));
-    let locks = clients.iter().map(|client| client.reentrant_lock("one"));
-    let multi = shown(&MultiLock::over(locks.collect::<Vec<_>>()));
-    for node in nodes {
-        assert!(
-            line.contains(&node) && multi.contains(&node),
-            "{line} {multi}"
-        );
-    }
-}
-
-#[test]
 fn a_lost_lock_is_shown_as_lost() {
     let server = Server::start();
     let client = client(&server.url());
@@ -91,14 +73,6 @@ fn a_lost_lock_is_shown_as_lost() {
     let expected = r#"LockGuard { name: "lost", state: Lost(Expired), remaining: 0.0ns }"#;
     eventually("the end of the lease", || shown(&guard) == expected);
     assert!(shown(&lock).contains("hold_count: 0"));
-}
-
-#[test]
-fn an_interrupt_shows_whether_it_was_raised() {
-    let interrupt = Interrupt::new();
-    assert_eq!(shown(&interrupt), "Interrupt { raised: false }");
-    interrupt.interrupt();
-    assert_eq!(shown(&interrupt), "Interrupt { raised: true }");
 }
 
 #[test]

@@ -31,6 +31,8 @@ fn failure(builder: LockClientBuilder) -> Error {
 #[track_caller]
 fn assert_stated_once(error: &Error) {
     assert_no_secret(error);
+    // The runtime writes `Debug` of the error that `main` returns.
+    assert_eq!(format!("{error:?}"), error.to_string());
     let (Error::Redis { cause, .. } | Error::Unavailable { cause, .. }) = error else {
         panic!("{error:?}")
     };

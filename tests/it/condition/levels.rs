@@ -117,20 +117,3 @@ fn a_lost_lock_is_not_waited_for() {
         take_and_release(&place.lock);
     }
 }
-
-#[test]
-fn a_lock_that_is_unlocked_after_a_time_is_free_during_a_wait() {
-    let stage = Stage::<1>::new();
-    let place = &stage.places[0];
-    let [outer, inner] = [(); 2].map(|()| place.lock.acquire().unwrap());
-    inner.unlock_after(SOON.get() * 6).unwrap();
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            stage.await_waiting(1);
-            place.notify_one();
-        });
-        assert!(place.condition.wait_for(SOON.get()).unwrap());
-    });
-    outer.unlock().unwrap();
-    assert!(place.lock.is_locked().unwrap(), "kept after the last level");
-}

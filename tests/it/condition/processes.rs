@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Place, await_waiting, keys, places};
+use super::{Place, await_waiting, places};
 use crate::support::child::{self, Process};
 use crate::support::client;
 use crate::support::server::Server;
@@ -51,29 +51,6 @@ fn the_notification_of_a_killed_process_goes_to_the_next_within_seconds() {
     });
     place.notify_one();
     assert_eq!(last.read_line(), "woken");
-}
-
-/// A waiter that dies without a notification takes none.
-#[test]
-fn a_killed_process_is_skipped_and_leaves_nothing() {
-    let server = Server::start();
-    let name = unique("condition");
-    let place = Place::of(&client(&server.url()), &name);
-    let mut first = start(&server, &name, 0);
-    let second = start(&server, &name, 1);
-    first.kill();
-    eventually("the place to end", || places(&server, &name) == 1);
-    place.notify_one();
-    assert_eq!(second.read_line(), "woken");
-    let mut last = start(&server, &name, 0);
-    last.kill();
-    let [queue, places, last_call] = keys(&name);
-    eventually("the places to expire", || {
-        let left: u32 = server.ask(redis::cmd("EXISTS").arg(&queue).arg(&places));
-        left == 0
-    });
-    let left: i64 = server.ask(redis::cmd("PTTL").arg(&last_call));
-    assert!((1..=120_000).contains(&left), "{left}");
 }
 
 /// A process that is paused for longer than its place lasts wakes up when it continues.

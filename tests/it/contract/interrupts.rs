@@ -83,23 +83,6 @@ pub fn an_interrupt_before_the_call_is_not_lost(stage: &Stage) {
     }
 }
 
-pub fn without_an_interrupt_lock_interruptibly_is_lock(stage: &Stage) {
-    let lock = stage.lock();
-    let interrupt = Interrupt::new();
-    lock.lock_interruptibly(Lease::RENEWED, &interrupt).unwrap();
-    lock.lock_interruptibly(Lease::RENEWED, &interrupt).unwrap();
-    let timed = |wait| lock.try_lock_interruptibly(wait, Lease::RENEWED, &interrupt);
-    assert!(timed(Duration::ZERO).unwrap() && timed(Duration::MAX).unwrap());
-    assert_eq!(lock.hold_count(), 4);
-    // The end of the wait is an answer, as of `try_lock`.
-    let other = stage.lock();
-    let taken = other.try_acquire_interruptibly(A_WHILE.get(), Lease::RENEWED, &interrupt);
-    assert!(taken.unwrap().is_none());
-    interrupt.interrupt();
-    (0..4).for_each(|_| lock.unlock().unwrap());
-    assert_eq!(stage.count(), 0);
-}
-
 /// An interrupted thread that leaves the queue passes its ticket on.
 pub fn threads_behind_an_interrupted_thread_get_the_lock(stage: &Stage) {
     let lock = stage.lock();

@@ -100,28 +100,6 @@ pub fn an_unlock_detects_the_loss(stage: &Stage) {
     assert_eq!(client.counted(|stats| stats.lost), 2 * stage.parts());
 }
 
-/// Until the loss is known, nested levels are added and removed without a request.
-pub fn every_level_of_a_lost_lock_is_lost(stage: &Stage) {
-    let lock = stage.lock();
-    for (lose, reason, left) in [
-        (Stage::delete as fn(&Stage), LostReason::Deleted, vec![]),
-        (
-            |stage| stage.take_over(OTHER_OWNER, SOON.get()),
-            LostReason::Taken,
-            vec![(OTHER_OWNER.to_owned(), 1)],
-        ),
-    ] {
-        lock.lock().unwrap();
-        let guard = lock.acquire().unwrap();
-        lose(stage);
-        assert_eq!(guard.lost().recv_timeout(SOON.get()), Ok(reason));
-        assert!(is_lost(lock.lock(), reason));
-        assert!(is_lost(guard.unlock(), reason));
-        assert!(is_lost(lock.unlock(), reason));
-        assert_eq!(stage.holders(), left, "no count was written");
-    }
-}
-
 /// The local threads that wait for a lost hold do not depend on its holder.
 pub fn the_next_local_thread_gets_a_lost_lock(stage: &Stage) {
     let lock = stage.lock();

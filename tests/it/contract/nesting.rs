@@ -40,17 +40,6 @@ pub fn the_longest_lease_counts(stage: &Stage) {
     lock.unlock().unwrap();
 }
 
-pub fn an_inner_unlock_does_not_stop_the_renewal(stage: &Stage) {
-    let lock = stage.lock();
-    lock.lock().unwrap();
-    lock.lock_with(Lease::fixed(A_WHILE.get())).unwrap();
-    lock.unlock().unwrap();
-    throughout(LEASE.get() * 2, "the outer hold", || {
-        lock.hold_count() == 1 && stage.time_to_live().is_some()
-    });
-    lock.unlock().unwrap();
-}
-
 /// A fixed hold is renewed while an inner level asks for it, and no longer.
 pub fn an_inner_renewal_lasts_as_long_as_its_level(stage: &Stage) {
     let lock = stage.lock();
@@ -89,17 +78,4 @@ pub fn guards_can_be_dropped_in_any_order(stage: &Stage) {
     });
     another.unlock().unwrap();
     assert_eq!((lock.hold_count(), stage.count()), (0, 0));
-}
-
-/// When the renewed level is unlocked, the renewal ends.
-pub fn a_renewal_ends_with_its_guard(stage: &Stage) {
-    let lock = stage.lock();
-    let renewed = lock.acquire().unwrap();
-    let fixed = lock
-        .try_acquire(Duration::ZERO, Lease::fixed(LEASE.get()))
-        .unwrap();
-    drop(renewed);
-    let fixed = fixed.expect("this thread has it");
-    eventually("the end of the fixed lease", || fixed.is_lost());
-    assert_eq!(fixed.lost().recv(), Ok(LostReason::Expired));
 }

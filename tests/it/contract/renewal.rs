@@ -100,20 +100,6 @@ pub fn the_end_of_the_last_renewal_is_reported_in_time(stage: &Stage) {
     );
 }
 
-pub fn without_renewals_the_end_of_the_lease_is_reported_in_time(stage: &Stage) {
-    let client = stage.client();
-    let lock = stage.lock_of(&client);
-    lock.lock_with(Lease::renewed_at_most(0)).unwrap();
-    eventually("the warning", || !lock.is_held_by_current_thread());
-    assert_eq!(
-        (stage.count(), client.counted(|stats| stats.renewals)),
-        (1, 0)
-    );
-    // The rest of the lease is released, because it is of no use.
-    assert_matches!(lock.unlock(), Err(Error::Lost { .. }));
-    assert_eq!(stage.count(), 0);
-}
-
 /// The pace of renewals follows the lock's own lease. The client's leases are ten times as long.
 pub fn a_lease_of_its_own_length_is_renewed(stage: &Stage) {
     let client = stage.client_with(|builder| builder.watchdog_lease(LEASE.get() * 10));

@@ -1,7 +1,6 @@
 //! Deployments of several servers: the test support itself, and locks while servers die, hang and
 //! fail over.
 
-mod cleanup;
 mod cluster_killed;
 mod cluster_paused;
 mod cluster_traffic;
@@ -15,7 +14,6 @@ use leasehold::{LockClient, LockClientBuilder};
 use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
 use crate::support::server::Server;
 
-pub use cleanup::leave_servers;
 pub use growth::many_failovers;
 
 fn of_sentinel(deployment: &SentinelDeployment) -> LockClientBuilder {

@@ -155,24 +155,6 @@ fn a_request_that_breaks_at_any_byte_is_retried_on_another_connection() {
     }
 }
 
-/// The connection looks intact, but it is closed or about to be closed.
-#[test]
-fn a_connection_that_ends_after_a_reply_does_not_affect_the_next_call() {
-    let proxied = ProxiedServer::new();
-    let client = client_with_long_timeout(&proxied);
-    let mut view = proxied.view();
-    for fault in [Fault::ResetInReply, Fault::CutInReply] {
-        let lock = client.reentrant_lock(&unique("broken"));
-        for step in STEPS.iter().filter(|step| step.script != "inspect") {
-            let fault = fault(step.reply.len());
-            proxied.proxy.on_request(move |_| fault.clone());
-            let result = within(LEASE.get(), "a step", || (step.call)(&client, &lock));
-            result.unwrap();
-            assert_eq!(view.count(lock.name()), step.count);
-        }
-    }
-}
-
 /// A forced unlock is not retried: a second copy could release the next hold.
 #[test]
 fn a_force_unlock_whose_reply_breaks_reports_an_unknown_result() {

@@ -17,9 +17,8 @@ use crate::support::unique;
 const QUEUE: usize = 4;
 
 everywhere! {
-    a_killed_holder_releases_its_lock_within_a_lease
-    a_killed_waiter_blocks_no_other_client;
     a_killed_holder_of_three_levels_with_a_queue_releases_them_all_within_a_lease
+    a_killed_waiter_blocks_no_other_client;
 }
 
 /// The role: a thread that acquires the lock `levels` times, and threads that wait for it in the
@@ -117,10 +116,6 @@ fn a_killed_holder_releases_its_lock(
         assert!(is_in_time, "{left:?} were left, and it took {taken:?}");
     });
     assert!(in_redis::is_free(server, &name));
-}
-
-fn a_killed_holder_releases_its_lock_within_a_lease(deployment: &Deployment) {
-    kinds::each(|kind| a_killed_holder_releases_its_lock(deployment, kind, 1, 0));
 }
 
 /// The threads in the local queue die with the holder, and no message is sent to them.

@@ -4,7 +4,7 @@
 mod connections;
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::time::Instant;
 
 use crate::support::proxy::{self, Fault, Gate, Proxy, Request};
@@ -89,23 +89,6 @@ fn on_incr(proxy: &Proxy, fault: Fault) {
 
 fn value(server: &Server) -> Option<u32> {
     server.ask(redis::cmd("GET").arg("n"))
-}
-
-#[test]
-fn without_a_rule_all_bytes_pass_unchanged() {
-    let (_server, proxy) = server_and_proxy();
-    let mut client = Client::of(&proxy);
-    client.ask(&["PING"], "+PONG\r\n");
-    client.ask(&["SET", "n", "a\r\n$1\r\nb\0"], "+OK\r\n");
-    client.ask(&["GET", "n"], "$9\r\na\r\n$1\r\nb\0\r\n");
-    client.ask(&["GET", "none"], "$-1\r\n");
-    client.ask(&["GET"], "-ERR wrong number of arguments for 'get' command");
-    let mut other = Client::of(&proxy);
-    other.ask(
-        &["EVAL", "return {1, {'a', {}}, false}", "0"],
-        "*3\r\n:1\r\n*2\r\n$1\r\na\r\n*0\r\n$-1\r\n",
-    );
-    assert_eq!((proxy.requests(), proxy.connections()), (6, 2));
 }
 
 #[test]
@@ -223,35 +206,6 @@ fn a_reply_is_split_into_pieces_with_pauses_between() {
     }
     assert_eq!(seen, reply);
     assert!(start.elapsed() >= pause * 3, "{:?}", start.elapsed());
-}
-
-#[test]
-fn the_server_gets_half_a_request() {
-    let (_server, proxy) = server_and_proxy();
-    on_incr(&proxy, Fault::HalfRequest);
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
-    proxy.retarget(listener.local_addr().expect("bound").to_string());
-    let mut client = Client::of(&proxy);
-    client.send(&["INCR", "n"]);
-    let mut half = Vec::new();
-    let (mut upstream, _) = listener.accept().expect("the proxy connects");
-    upstream.read_to_end(&mut half).expect("no reset");
-    let whole = packed(&["INCR", "n"]);
-    assert_eq!(half, whole[..whole.len() / 2]);
-}
-
-#[test]
-fn a_delayed_request_delays_the_later_ones() {
-    let (server, proxy) = server_and_proxy();
-    let delay = A_WHILE.get();
-    on_incr(&proxy, Fault::Delay(delay));
-    let mut client = Client::of(&proxy);
-    let start = Instant::now();
-    client.send(&["INCR", "n"]);
-    client.send(&["GET", "n"]);
-    assert_eq!(value(&server), None);
-    client.receive(":1\r\n$1\r\n1\r\n");
-    assert!(start.elapsed() >= delay, "{:?}", start.elapsed());
 }
 
 #[test]

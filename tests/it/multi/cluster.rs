@@ -1,6 +1,5 @@
 //! Multi-locks whose names are on several servers of a cluster.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use leasehold::{Lease, LockClient};
@@ -30,32 +29,6 @@ fn counts(cluster: &ClusterDeployment, names: &[String]) -> Vec<u32> {
         counts.into_iter().sum()
     };
     names.iter().map(count).collect()
-}
-
-#[test]
-fn each_primary_gets_the_requests_for_its_names() {
-    let cluster = ClusterDeployment::start();
-    let client = client(&cluster);
-    let names = names(&cluster);
-    let lock = client.multi_lock(&names);
-    pair(&lock);
-    let mut monitors: Vec<_> = cluster.primaries().into_iter().map(Monitor::of).collect();
-    let guard = lock.acquire().unwrap();
-    assert_eq!(counts(&cluster, &names), [1; 20]);
-    guard.extend(SOON.get() * 3).unwrap();
-    assert!(lock.is_locked().unwrap());
-    guard.unlock().unwrap();
-    assert!(!lock.is_locked().unwrap());
-    let scripts = |monitor: &mut Monitor<'_>| {
-        let commands = monitor.commands().into_iter();
-        commands
-            .filter(|command| command.starts_with("EVAL"))
-            .count()
-    };
-    let sent: usize = monitors.iter_mut().map(scripts).sum();
-    let slots: BTreeSet<u16> = names.iter().map(|name| cluster.slot_of(name)).collect();
-    // Five calls by hash. The first call of each of two scripts is sent again by source.
-    assert_eq!(sent, slots.len() * (5 + 2));
 }
 
 #[test]

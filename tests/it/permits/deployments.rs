@@ -7,7 +7,7 @@ use std::time::Duration;
 use leasehold::{LockClient, LockClientBuilder};
 
 use super::{KINDS, Kind, SEMAPHORES};
-use crate::support::deployment::{ClusterDeployment, Replicated, SentinelDeployment};
+use crate::support::deployment::{ClusterDeployment, Replicated};
 use crate::support::outcome::{assert_error, stay_waiting};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, millis, within};
@@ -36,13 +36,6 @@ fn two_clients_share_a_number(builder: &LockClientBuilder) {
         });
         assert_eq!(steps.left().unwrap(), 0, "{kind:?}");
     }
-}
-
-#[test]
-fn behind_sentinels() {
-    let shared = SentinelDeployment::shared();
-    let urls = shared.sentinel_urls();
-    two_clients_share_a_number(&LockClient::builder_sentinel(urls, shared.master_name()));
 }
 
 #[test]

@@ -188,33 +188,6 @@ fn a_repeated_request_writes_so_that_replicas_can_confirm_it() {
     assert!(calls["incrby"] == 1 && calls["pexpire"] >= 2, "{calls:?}");
 }
 
-/// As many records as there are requests at the same time, and only for a while.
-#[test]
-fn few_records_are_kept() {
-    let test = Proxied::of(Permits, 8);
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                let semaphore = test.steps.semaphore();
-                for _ in 0..50 {
-                    semaphore.acquire(1).unwrap();
-                    semaphore.release(1).unwrap();
-                }
-            });
-        }
-    });
-    let server = &test.proxied.server;
-    let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("{*:leasehold:*"));
-    // One of this client, and one of the test's own.
-    assert_eq!(keys.len(), 2, "{keys:?}");
-    for key in keys {
-        let records: u32 = server.ask(redis::cmd("HLEN").arg(&key));
-        assert!((1..=4).contains(&records), "{records}");
-        let left: i64 = server.ask(redis::cmd("PTTL").arg(&key));
-        assert!((1..=120_000).contains(&left), "{left}");
-    }
-}
-
 /// The reply of the third copy is the refusal of the second one, from before the release.
 #[test]
 fn a_release_after_a_lost_refusal_wakes_the_waiting_thread() {

@@ -222,37 +222,6 @@ fn a_wait_ends_in_time_and_by_an_interrupt_and_the_next_thread_goes_on() {
     }
 }
 
-#[test]
-fn handles_show_their_names_and_refuse_bad_ones() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let (semaphore, leased) = (client.semaphore("slots"), client.leased_semaphore("slots"));
-    let latch = client.count_down_latch("slots");
-    for (shown, kind) in [
-        (format!("{semaphore:?}"), "Semaphore"),
-        (format!("{leased:?}"), "LeasedSemaphore"),
-        (format!("{latch:?}"), "CountDownLatch"),
-    ] {
-        assert!(shown.starts_with(kind), "{shown}");
-        assert!(shown.contains("name: \"slots\""), "{shown}");
-        assert!(shown.contains(&server.address()), "{shown}");
-    }
-    leased.add_permits(1).unwrap();
-    let guard = leased.acquire().unwrap();
-    let shown = format!("{guard:?}");
-    assert!(
-        shown.contains("Held") && shown.contains(guard.id()),
-        "{shown}"
-    );
-    for kind in KINDS {
-        for name in [String::new(), "x".repeat(513)] {
-            let steps = kind.of(&client, &name);
-            assert_error!(steps.left(), Config, "{kind:?}");
-            assert_error!(steps.wait_for(Duration::ZERO), Config, "{kind:?}");
-        }
-    }
-}
-
 /// Two clients, and several threads of each. All permits are used, and none is lost.
 #[test]
 fn never_more_permits_are_taken_than_there_are() {

@@ -176,34 +176,6 @@ fn a_writer_that_does_not_answer_keeps_readers_out_for_a_moment() {
     reading.unlock().unwrap();
 }
 
-/// A client of Redisson does not know the line. It began to read after the writer had entered it.
-#[test]
-fn the_first_writer_listens_to_the_readers_of_redisson_that_are_left() {
-    let (server, ours, theirs) = two_clients();
-    let long = long();
-    let reading = ours.read().acquire_with(long).unwrap();
-    let write = theirs.write();
-    let mut redis = server.connection();
-    thread::scope(|scope| {
-        let writer = scope.spawn(move || pair(&write));
-        eventually("it to wait", || line::is_waiting(&server, "lock", 1));
-        let hold = format!("{{lock}}:{}:rwlock_timeout:1", line::JAVA);
-        let mut java = redis::pipe();
-        java.hset("lock", line::JAVA, 1).pset_ex(&hold, 1, 60_000);
-        java.exec(&mut redis).unwrap();
-        reading.unlock().unwrap();
-        let channel = "redisson_rwlock:{lock}";
-        within(SLIP.get() * 2, "the call", || {
-            eventually("it to listen", || server.subscribers(channel) == 1);
-        });
-        throughout(A_WHILE.get(), "it waits", || !writer.is_finished());
-        let mut unlock = redis::pipe();
-        unlock.del("lock").del(&hold).publish(channel, "0");
-        unlock.exec(&mut redis).unwrap();
-        within(SLIP.get(), "the lock", || writer.join().unwrap());
-    });
-}
-
 /// A reader of the client has given up without a reply.
 #[test]
 fn a_place_that_an_earlier_wait_has_left_gets_the_role_of_the_next_wait() {

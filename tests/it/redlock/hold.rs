@@ -35,29 +35,6 @@ fn the_loss_of_a_majority_is_reported_and_that_of_a_minority_is_not() {
     pair(&lock);
 }
 
-#[test]
-#[ignore = "soak"]
-fn the_lock_is_renewed_while_a_majority_is_up() {
-    let servers = Servers::start(5);
-    let clients = servers.clients();
-    let guard = take_all(&clients, Lease::RENEWED);
-    throughout(LEASE.get(), "all servers", || {
-        guard.check().unwrap();
-        guard.remaining() > Duration::ZERO
-    });
-    servers.0[0].kill();
-    servers.0[1].pause();
-    throughout(LEASE.get() * 3, "three of five", || {
-        guard.check().unwrap();
-        guard.remaining() > Duration::ZERO
-    });
-    servers.0[1].resume();
-    guard.unlock().unwrap();
-    eventually("the lock to be free", || {
-        servers.0[1..].iter().all(|server| !server.has(NAME))
-    });
-}
-
 /// Threads of one process wait in the queue of one of the servers. The client confirms all parts of
 /// the hold.
 #[test]

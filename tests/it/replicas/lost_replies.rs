@@ -7,11 +7,11 @@ use std::time::Duration;
 use leasehold::{Error, Lease};
 
 use super::{TIMEOUT, has, requiring};
+use crate::support::assert_matches;
 use crate::support::deployment::Replicated;
 use crate::support::proxy::{self, Fault};
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, SOON, eventually, millis, within};
-use crate::support::{assert_matches, client, pair};
 
 /// The reply is lost, the server hangs before it reads, or the connection breaks.
 const FAULTS: [Fault; 3] = [
@@ -50,22 +50,6 @@ fn an_unconfirmed_lock_is_released() {
         lock.unlock().unwrap();
         assert!(!has(deployment.master(), "lock"), "{fault:?}");
     }
-}
-
-#[test]
-fn without_permission_for_wait_the_call_fails_at_once() {
-    let server = Server::start();
-    let url = server.with_user(&["~*", "&*", "+@all", "-wait"]);
-    let lock = requiring(1, &url).build().unwrap().reentrant_lock("lock");
-    let error = within(millis(TIMEOUT) + SLIP.get(), "lock", || {
-        lock.lock().unwrap_err()
-    });
-    assert_matches!(error, Error::Redis { .. });
-    assert!(error.to_string().contains("wait"), "{error}");
-    eventually("it is released", || !has(&server, "lock"));
-    // The same thread, through another client.
-    let other = client(&server.url()).reentrant_lock("lock");
-    pair(&other);
 }
 
 /// The master dies with the lock before it replies about the replicas.

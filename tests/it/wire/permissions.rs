@@ -227,24 +227,6 @@ fn a_missing_permission_is_reported_with_the_rule_to_grant() {
     }
 }
 
-/// Without the permission to subscribe, polling still detects a release.
-#[test]
-fn without_permission_to_subscribe_waiting_still_works() {
-    let server = Server::start();
-    let url = server.with_user(all_but("+subscribe"));
-    let clients = [(); 2].map(|()| builder(&url).build().unwrap());
-    let [ours, theirs] = [&clients[0], &clients[1]].map(|client| client.reentrant_lock("lock"));
-    let guard = ours.acquire().unwrap();
-    std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| theirs.try_lock(SOON.get(), Lease::RENEWED));
-        eventually("the waiter polls", || {
-            clients[1].stats().wakeups_by_timeout > 1
-        });
-        guard.unlock().unwrap();
-        assert!(waiter.join().unwrap().unwrap());
-    });
-}
-
 #[test]
 fn the_password_and_the_database_of_the_url_are_used() {
     let server = Server::options().password("s3cret").start();
