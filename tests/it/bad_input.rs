@@ -6,13 +6,8 @@ mod urls;
 mod wrong_deployment;
 
 use std::error::Error as _;
-use std::time::Duration;
 
-use leasehold::{Error, Interrupt, Lease, LockClient, LockClientBuilder};
-
-use crate::support::outcome::take_and_release;
-use crate::support::server::Server;
-use crate::support::{builder, client};
+use crate::support::prelude::*;
 
 const SECRET: &str = "hunter2";
 

@@ -1,18 +1,10 @@
 //! The names of connections in `CLIENT LIST`, and which process holds a lock.
 
-use std::collections::HashMap;
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
-use leasehold::{Error, Hint, LockClient, LockClientBuilder, Permission, admin};
+use leasehold::{Hint, Permission, admin};
 
-use crate::support::child::Process;
-use crate::support::deployment::ClusterDeployment;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, eventually};
-use crate::support::{builder, client, unique};
+use crate::support::prelude::*;
 
 /// The names of all connections to the server except the test's own, which has none.
 fn names(server: &Server) -> Vec<String> {

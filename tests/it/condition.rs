@@ -7,16 +7,11 @@ mod late;
 mod levels;
 pub mod processes;
 
-use std::thread::{self, ScopedJoinHandle};
-use std::time::Duration;
+use std::thread::ScopedJoinHandle;
 
-use crossbeam_channel::unbounded;
-use leasehold::{Condition, Interrupt, LockClient, ReentrantLock};
+use leasehold::Condition;
 
-use crate::support::outcome::{assert_error, stay_waiting};
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
-use crate::support::{client, unique};
+use crate::support::prelude::*;
 
 /// A lock and a condition of it, of one client.
 pub struct Place {

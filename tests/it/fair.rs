@@ -7,17 +7,7 @@ mod mixed;
 
 pub use dead::wait_together;
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use crossbeam_channel::{Receiver, unbounded};
-use leasehold::{Lease, LockClient};
-
-use crate::support::process::Task;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SOON, eventually};
-use crate::support::traffic;
-use crate::support::{builder, client, long};
+use crate::support::prelude::*;
 
 const QUEUE: &str = "redisson_lock_queue:{lock}";
 const ENDS: &str = "redisson_lock_timeout:{lock}";

@@ -1,13 +1,8 @@
 //! The requests of a guard, for each kind of lock: `confirm` and `unlock_after`.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use leasehold::Result;
 
-use leasehold::{Error, Lease, Lock, LockClient, LockGuard, LostReason, RedLock, Result};
-
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, within};
-use crate::support::{assert_matches, builder};
+use crate::support::prelude::*;
 
 const NAME: &str = "lock";
 const SECOND: &str = "too";

@@ -6,13 +6,9 @@ mod order;
 mod servers;
 mod time;
 
-use std::time::Duration;
+use leasehold::{MultiLock, Result};
 
-use leasehold::{Error, Interrupt, Lease, LostReason, MultiLock, Result};
-
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SOON, eventually};
-use crate::support::{assert_matches, client, long};
+use crate::support::prelude::*;
 
 #[test]
 fn it_is_held_only_if_all_parts_are_held() {

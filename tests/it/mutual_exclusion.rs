@@ -1,14 +1,7 @@
 //! Only one thread at a time is in the critical section, whichever processes the threads are in.
 
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Lock, LockClient, RedLock};
-
-use crate::support::child::{self, Process};
 use crate::support::connect;
-use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually, millis, within};
+use crate::support::prelude::*;
 
 const PROCESSES: usize = 4;
 const THREADS: usize = 4;

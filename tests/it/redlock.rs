@@ -1,17 +1,11 @@
 //! One lock on several independent servers.
 
+use crate::support::prelude::*;
+
 mod contention;
 mod faults;
 mod hold;
 mod lost_messages;
-
-use std::time::Duration;
-
-use leasehold::{Error, Interrupt, Lease, LockClient, LockGuard, RedLock};
-
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SOON, eventually_some, millis};
-use crate::support::{assert_matches, builder, client, pair};
 
 const OTHER_OWNER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
 const NAME: &str = "lock";

@@ -1,17 +1,8 @@
 //! `min_replicas`: a lock is granted when enough replicas confirm it, and released otherwise.
 
+use crate::support::prelude::*;
+
 mod lost_replies;
-
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Error, Interrupt, Lease, LockClientBuilder};
-
-use crate::support::deployment::Replicated;
-use crate::support::server::Server;
-use crate::support::timing::{SLIP, SOON, eventually, millis};
-use crate::support::traffic::Monitor;
-use crate::support::{assert_matches, builder, client, pair};
 
 /// The command timeout.
 const TIMEOUT: u64 = 600;

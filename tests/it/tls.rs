@@ -5,15 +5,9 @@ pub mod system;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LockClientBuilder};
 
 use crate::support::certificates::{Authority, Identity, TRUSTED};
-use crate::support::server::Server;
-use crate::support::timing::{SLIP, eventually, millis, within};
-use crate::support::{assert_matches, builder, pair, unique};
+use crate::support::prelude::*;
 
 /// The command timeout of every call here that fails. Long enough for a handshake on a busy
 /// machine.

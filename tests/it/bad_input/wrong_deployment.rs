@@ -2,15 +2,10 @@
 //! if retries cannot help, and says what to use instead.
 
 use std::net::TcpListener;
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LockClient, LockClientBuilder};
 
 use super::{SECRET, assert_no_secret, setting};
-use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
-use crate::support::outcome::{assert_error, take_and_release};
-use crate::support::server::{Port, Server};
-use crate::support::timing::{LEASE, millis, within};
+use crate::support::prelude::*;
+use crate::support::server::Port;
 
 const MASTER: &str = "mymaster";
 

@@ -1,13 +1,9 @@
 //! The commands that waits and notifications cost.
 
 use std::cell::Cell;
-use std::thread;
 
 use super::{Place, await_waiting};
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, eventually, within};
-use crate::support::traffic::Monitor;
-use crate::support::{builder, unique};
+use crate::support::prelude::*;
 
 #[test]
 fn a_wait_costs_two_requests_and_a_notification_one() {

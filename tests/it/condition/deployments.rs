@@ -1,14 +1,7 @@
 //! Conditions in a cluster and with replicas.
 
-use std::thread;
-
-use leasehold::{LockClient, LockClientBuilder};
-
 use super::{Place, await_waiting, waiting};
-use crate::support::deployment::{ClusterDeployment, Replicated};
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SOON, within};
-use crate::support::{builder, unique};
+use crate::support::prelude::*;
 
 /// Threads of two clients wait for another client, and are notified one after the other.
 fn notify_waiters<'a>(builder: &LockClientBuilder, name: &str, server: impl Fn() -> &'a Server) {

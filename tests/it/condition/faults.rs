@@ -1,15 +1,7 @@
 //! Lost requests, lost messages, servers that restart, and servers that do not reply.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::Duration;
-
 use super::{Place, Stage, await_waiting, keys, places, waiting};
-use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
-use crate::support::outcome::{assert_error, take_and_release};
-use crate::support::proxy::Fault;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout, within};
-use crate::support::{builder, unique};
+use crate::support::prelude::*;
 
 const FAULTS: [Fault; 3] = [
     Fault::SwallowReply,

@@ -1,15 +1,8 @@
 //! Requests that Redis executes late, and places that are left behind.
 
-use std::thread;
-use std::time::Duration;
-
-use leasehold::Lease;
-
 use super::Place;
 use super::faults::Proxied;
-use crate::support::outcome::assert_error;
-use crate::support::proxy::{Fault, Gate};
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::prelude::*;
 
 /// A client that keeps its place for ten leases, and lingers.
 fn lingering(linger: Duration) -> Proxied {

@@ -1,14 +1,7 @@
 //! The levels of a hold, and their guards, before, during and after a wait.
 
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Lease, LostReason};
-
 use super::{Place, Stage};
-use crate::support::on_another_thread;
-use crate::support::outcome::{assert_error, take_and_release};
-use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, throughout};
+use crate::support::prelude::*;
 
 /// A wait that ends by its time, with the lock.
 fn wait(place: &Place) {

@@ -1,13 +1,7 @@
 //! Processes that wait on a condition, and are killed.
 
-use std::time::Instant;
-
 use super::{Place, await_waiting, places};
-use crate::support::child::{self, Process};
-use crate::support::client;
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, eventually, throughout};
-use crate::support::unique;
+use crate::support::prelude::*;
 
 /// The role: waits once, and tells when it has the lock again.
 pub fn wait_on_a_condition(arguments: &[&str]) {

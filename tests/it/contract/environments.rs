@@ -3,18 +3,12 @@
 use std::slice;
 use std::sync::LazyLock;
 
-use leasehold::LockClient;
 use leasehold::testing::InMemoryRedis;
-use redis::Connection;
 
 use super::{Environment, Site};
-use crate::support::builder;
 use crate::support::certificates::TRUSTED;
-use crate::support::deployment::{
-    self, ClusterDeployment, Independent, SentinelDeployment, Shared,
-};
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SOON};
+use crate::support::deployment::{self, Shared};
+use crate::support::prelude::*;
 
 /// The servers of an environment, and which of them have a key.
 pub trait Deployment: Sync {

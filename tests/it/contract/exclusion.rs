@@ -1,12 +1,7 @@
 //! Mutual exclusion.
 
-use std::time::Duration;
-
-use leasehold::{Error, Lease};
-
 use super::Stage;
-use crate::support::on_another_thread;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, within};
+use crate::support::prelude::*;
 
 pub fn another_thread_is_kept_out(stage: &Stage) {
     let lock = stage.lock();
@@ -51,7 +46,7 @@ pub fn a_wait_that_ends_first_returns_false_in_time(stage: &Stage) {
     for lock in [&theirs, &ours] {
         for wait in [Duration::ZERO, A_WHILE.get()] {
             on_another_thread(|| {
-                let start = std::time::Instant::now();
+                let start = Instant::now();
                 let taken = within(wait + SLIP.get() * 4, "the attempt", || {
                     lock.try_lock(wait, Lease::RENEWED).unwrap()
                 });

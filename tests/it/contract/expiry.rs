@@ -1,12 +1,7 @@
 //! Leases that end.
 
-use std::time::{Duration, Instant};
-
-use leasehold::{Error, Lease, LostReason};
-
 use super::Stage;
-use crate::support::assert_matches;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually};
+use crate::support::prelude::*;
 
 fn is_expired(result: leasehold::Result<()>) -> bool {
     matches!(
@@ -121,9 +116,7 @@ pub fn an_expired_holder_does_not_release_the_hold_of_another_thread(stage: &Sta
     let guard = lock
         .try_acquire(Duration::ZERO, Lease::fixed(A_WHILE.get()))
         .unwrap();
-    assert!(
-        crate::support::on_another_thread(|| lock.try_lock(SOON.get(), Lease::RENEWED)).unwrap()
-    );
+    assert!(on_another_thread(|| lock.try_lock(SOON.get(), Lease::RENEWED)).unwrap());
     let held = stage.holders();
     drop(guard);
     assert_eq!(stage.holders(), held);

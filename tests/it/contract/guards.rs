@@ -2,14 +2,9 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LockGuard};
 
 use super::Stage;
-use crate::support::pair;
-use crate::support::timing::{A_WHILE, LEASE, eventually, millis, throughout};
+use crate::support::prelude::*;
 
 pub fn an_unlock_does_not_release_the_levels_of_guards(stage: &Stage) {
     let lock = stage.lock();

@@ -1,12 +1,10 @@
 //! The kinds of locks.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use leasehold::{Interrupt, Lease, Lock, LockGuard, RedLock, Result};
+use leasehold::Result;
 
 use super::redis_key::Form;
 use super::{Clients, LockKind};
+use crate::support::prelude::*;
 
 /// The reentrant lock.
 pub struct Reentrant;

@@ -1,12 +1,7 @@
 //! A holder that lost its lock is notified, and its later calls change nothing.
 
-use std::time::{Duration, Instant};
-
-use leasehold::{Error, Lease, LostReason};
-
 use super::Stage;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout};
-use crate::support::{assert_matches, on_another_thread};
+use crate::support::prelude::*;
 
 const OTHER_OWNER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
 
@@ -104,8 +99,8 @@ pub fn an_unlock_detects_the_loss(stage: &Stage) {
 pub fn the_next_local_thread_gets_a_lost_lock(stage: &Stage) {
     let lock = stage.lock();
     lock.lock().unwrap();
-    let (started, start) = crossbeam_channel::bounded(1);
-    std::thread::scope(|scope| {
+    let (started, start) = bounded(1);
+    thread::scope(|scope| {
         let next = scope.spawn(|| {
             started.send(()).unwrap();
             // With a deadline, so that a ticket that never comes is a failure and not a hang.

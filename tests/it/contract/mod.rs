@@ -24,15 +24,8 @@ mod waiting;
 mod wake_up_cost;
 
 use std::ops::Deref;
-use std::sync::Arc;
-use std::time::Duration;
 
-use leasehold::{Lock, LockClient, LockClientBuilder};
-use redis::{Cmd, Connection};
-
-use crate::support::server::Server;
-use crate::support::timing::eventually;
-use crate::support::unique;
+use redis::Cmd;
 
 use environments::Deployment;
 pub use environments::{
@@ -41,6 +34,8 @@ pub use environments::{
 };
 pub use kinds::{Fair, Fenced, Multi, Read, Red, Reentrant, Wrapped, Write};
 use redis_key::{Form, KeyView};
+
+use crate::support::prelude::*;
 
 /// A kind of lock.
 pub trait LockKind {

@@ -1,12 +1,7 @@
 //! A nested hold never shortens the lease of the outer one, and gets at least what it asked for.
 
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LostReason};
-
 use super::Stage;
-use crate::support::assert_matches;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, eventually, millis, throughout};
+use crate::support::prelude::*;
 
 pub fn a_nested_lease_never_shortens(stage: &Stage) {
     let lock = stage.lock();

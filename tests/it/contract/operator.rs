@@ -1,14 +1,7 @@
 //! What an operator sees and does.
 
-use std::thread;
-use std::time::Duration;
-
-use crossbeam_channel::Receiver;
-use leasehold::{Error, Lease, LockEvent, LostReason};
-
 use super::Stage;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, eventually, millis, throughout, within};
-use crate::support::{assert_matches, long, pair};
+use crate::support::prelude::*;
 
 pub fn inspect_reports_the_state_in_redis(stage: &Stage) {
     let (client, operator) = (stage.client(), stage.client());

@@ -1,11 +1,7 @@
 //! A thread acquires a lock that it holds.
 
-use std::time::Duration;
-
-use leasehold::{Interrupt, Lease};
-
 use super::Stage;
-use crate::support::timing::LEASE;
+use crate::support::prelude::*;
 
 const LEVELS: u32 = 3;
 

@@ -1,12 +1,9 @@
 //! Calls that are refused and change nothing.
 
-use std::time::Duration;
-
-use leasehold::{Error, Interrupt, Lease, Lock, Result};
+use leasehold::Result;
 
 use super::Stage;
-use crate::support::assert_matches;
-use crate::support::timing::{A_WHILE, SOON};
+use crate::support::prelude::*;
 
 /// Every call that asks Redis for a lock that no client holds.
 fn every_acquire(lock: &dyn Lock, lease: Lease) -> Vec<(&'static str, Result<()>)> {

@@ -1,12 +1,7 @@
 //! Leases last as long as their holder.
 
-use std::time::{Duration, Instant};
-
-use leasehold::{Error, Lease, LostReason};
-
 use super::Stage;
-use crate::support::assert_matches;
-use crate::support::timing::{LEASE, SLIP, eventually, throughout};
+use crate::support::prelude::*;
 
 pub fn a_renewed_hold_lasts_longer_than_its_lease(stage: &Stage) {
     let client = stage.client();

@@ -1,12 +1,8 @@
 //! A primary is killed, and a slot moves, while threads work with many locks.
 
-use leasehold::{Lease, LockClient};
-
 use super::of_cluster;
 use super::workload::{Workload, client_for_failovers, run_for};
-use crate::support::deployment::ClusterDeployment;
-use crate::support::timing::{SOON, eventually, within};
-use crate::support::unique;
+use crate::support::prelude::*;
 
 const NAMES: usize = 64;
 
@@ -60,7 +56,7 @@ fn a_hold_moves_with_its_slot_and_its_waiter_gets_it() {
         let kept = holder.reentrant_lock(&format!("{{{name}}}:kept"));
         kept.lock().unwrap();
         kept.lock().unwrap();
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let waiting = scope.spawn(|| {
                 let lock = waiter.fenced_lock(&name);
                 let guard = lock.try_acquire(SOON.get() * 6, Lease::RENEWED).unwrap();

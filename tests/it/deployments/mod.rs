@@ -1,6 +1,8 @@
 //! Deployments of several servers: the test support itself, and locks while servers die, hang and
 //! fail over.
 
+use crate::support::prelude::*;
+
 mod cluster_killed;
 mod cluster_paused;
 mod cluster_traffic;
@@ -8,11 +10,6 @@ mod growth;
 mod sentinel_demoted;
 mod sentinel_killed;
 mod workload;
-
-use leasehold::{LockClient, LockClientBuilder};
-
-use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
-use crate::support::server::Server;
 
 pub use growth::many_failovers;
 

@@ -1,17 +1,7 @@
 //! Clients that die while they wait: their places do not delay the others.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use crossbeam_channel::unbounded;
-use leasehold::LockClient;
-
 use super::{ENDS, PLACE, QUEUE, await_places, places, queue_up};
-use crate::support::child::{self, Process};
-use crate::support::client;
-use crate::support::deployment::ClusterDeployment;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually};
+use crate::support::prelude::*;
 
 /// How many clients are killed, and how many wait behind them.
 const DEAD: usize = 10;

@@ -1,20 +1,12 @@
 //! A log that blocks, one that panics, and one that drops the last client. All are code of the
 //! application that the client's own threads cause to be called.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-
-use crossbeam_channel::bounded;
-use leasehold::{LockClient, LockEvent, LockGuard, LostReason};
 use parking_lot::{Condvar, Mutex};
-use redis::Connection;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use crate::support::outcome::assert_error;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
-use crate::support::{child, client, connect, process, run, unique};
+use crate::support::prelude::*;
+use crate::support::{connect, process, run};
 
 /// What the log does on a thread of a client.
 #[derive(Clone, Copy)]

@@ -1,17 +1,9 @@
 //! Connections that break during a request: it is retried on another connection, in time.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::Duration;
-
-use leasehold::{Lease, LockClient, ReentrantLock};
 use parking_lot::Mutex;
 
-use super::proxied_server::{ProxiedServer, is_not_released, is_unavailable};
-use crate::support::outcome::assert_error;
-use crate::support::proxy::{Fault, Proxy};
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, within};
-use crate::support::unique;
+use crate::support::prelude::*;
+use crate::support::proxy::Proxy;
 
 fn timeout() -> Duration {
     millis(100)

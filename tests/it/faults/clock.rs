@@ -1,16 +1,7 @@
 //! The wall clock of the server is set. That of a client is used nowhere: see `layers`.
 
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Lease, LockClient, LostReason};
-
-use super::in_redis;
-use crate::support::client;
 use crate::support::faked_clock::FakedClock;
-use crate::support::outcome::assert_error;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, eventually, throughout};
+use crate::support::prelude::*;
 
 const HOURS: i32 = 5;
 const HOUR: Duration = Duration::from_secs(3600);

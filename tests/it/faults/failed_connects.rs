@@ -2,17 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::thread;
-use std::time::Duration;
 
-use leasehold::{Lease, LockClient, LockClientBuilder};
-use redis::Connection;
-
-use crate::support::child::{self, Process};
-use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
-use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually};
-use crate::support::{builder, connect, run};
+use crate::support::prelude::*;
+use crate::support::{connect, run};
 
 /// The number of open connections when the server accepts no more.
 const OPEN: usize = 4;

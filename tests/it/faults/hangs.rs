@@ -2,20 +2,11 @@
 //! whose lease ends meanwhile knows it before another client can have the lock.
 
 use std::sync::Barrier;
-use std::thread::{self, Scope};
-use std::time::Duration;
-
-use leasehold::{
-    Error, Lease, Lock, LockClient, LockClientBuilder, LockEvent, LockGuard, LostReason,
-};
+use std::thread::Scope;
 
 use super::deployment::Deployment;
 use super::kinds::{KINDS, Kind};
-use crate::support::builder;
-use crate::support::outcome::assert_error;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
-use crate::support::unique;
+use crate::support::prelude::*;
 
 /// The time that the documentation allows a call beyond its timeouts.
 const GRACE: Duration = Duration::from_millis(250);

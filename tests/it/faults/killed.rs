@@ -1,18 +1,9 @@
 //! A process that is killed (SIGKILL) releases its locks within one lease, and blocks no other
 //! process.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Lease, Lock};
-
 use super::deployment::{self, Deployment};
-use super::in_redis;
 use super::kinds::{self, Kind};
-use crate::support::child::{self, Process};
-use crate::support::outcome::take_and_release;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
-use crate::support::unique;
+use crate::support::prelude::*;
 
 const QUEUE: usize = 4;
 

@@ -1,9 +1,7 @@
 //! The kinds of locks for which the same faults are tested. Fenced locks are reentrant locks here,
 //! and locks of several names have tests of their own.
 
-use std::thread;
-
-use leasehold::{Lock, LockClient};
+use crate::support::prelude::*;
 
 /// Makes the lock with this name.
 type Make = fn(&LockClient, &str) -> Box<dyn Lock>;

@@ -1,13 +1,7 @@
 //! Requests that arrive late: after their caller has given up, or has continued.
 
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LockClient, LockGuard, ReentrantLock};
-
-use super::proxied_server::{ProxiedServer, RedisView, is_unavailable};
-use crate::support::proxy::{Fault, Gate};
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
-use crate::support::unique;
+use super::proxied_server::RedisView;
+use crate::support::prelude::*;
 
 /// Long enough to retry a renewal on a busy machine.
 fn lease() -> Duration {

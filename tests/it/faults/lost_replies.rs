@@ -2,18 +2,10 @@
 
 mod at_random;
 
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
+use leasehold::Result;
 
-use leasehold::{Lease, Lock, LockClient, LostReason, Result};
-
-use super::proxied_server::{ProxiedServer, is_not_released, is_unavailable};
-use super::{in_redis, kinds};
-use crate::support::outcome::{assert_error, take_and_release};
-use crate::support::proxy::Fault;
-use crate::support::timing::{LEASE, SLIP, eventually, within};
-use crate::support::unique;
+use super::kinds;
+use crate::support::prelude::*;
 
 const FAULTS: [Fault; 2] = [Fault::SwallowReply, Fault::ResetBeforeReply];
 

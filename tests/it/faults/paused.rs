@@ -5,18 +5,11 @@
 //! so that every kind of call is at some time the first after the process continues.
 
 use std::cell::Cell;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lease, LockClient, LockGuard, LostReason, ReentrantLock, Result};
+use leasehold::Result;
 
 use super::deployment::{Deployment, builder_of};
-use super::in_redis;
-use crate::support::child::{self, Process};
-use crate::support::outcome::assert_error;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, within};
-use crate::support::unique;
+use crate::support::prelude::*;
 
 everywhere! {
     a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once;

@@ -5,11 +5,9 @@ mod connections;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::time::Instant;
 
-use crate::support::proxy::{self, Fault, Gate, Proxy, Request};
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SOON, eventually, millis};
+use crate::support::prelude::*;
+use crate::support::proxy::{Proxy, Request};
 
 /// A connection for raw bytes.
 struct Client(TcpStream);
@@ -94,7 +92,7 @@ fn value(server: &Server) -> Option<u32> {
 #[test]
 fn each_of_many_requests_sent_together_is_seen_and_gets_its_own_fault() {
     let (server, proxy) = server_and_proxy();
-    let (seen, requests) = crossbeam_channel::unbounded();
+    let (seen, requests) = unbounded();
     proxy.on_request(move |request| {
         seen.send(request.clone()).expect("the test listens");
         let swallow = request.words.get(1).is_some_and(|word| word == b"2");
@@ -112,7 +110,7 @@ fn each_of_many_requests_sent_together_is_seen_and_gets_its_own_fault() {
     // The bytes arrive in pieces of this size.
     for piece in together.chunks(7) {
         client.0.write_all(piece).expect("the proxy reads");
-        std::thread::yield_now();
+        thread::yield_now();
     }
     client.receive("$1\r\n1\r\n");
     // The client would take the reply to the third for that to the second.
@@ -224,7 +222,7 @@ fn a_request_at_the_gate_is_executed_when_it_opens_even_if_the_client_is_gone() 
             "close" => drop(client),
             "reset" => {
                 let socket = socket2::SockRef::from(&client.0);
-                let none = std::time::Duration::ZERO;
+                let none = Duration::ZERO;
                 socket.set_linger(Some(none)).expect("a socket");
                 drop(client);
             }

@@ -1,16 +1,7 @@
 //! Grants that no thread uses: taken again, of no use for the next call, or lost.
 
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LockClient, LockGuard, LostReason, ReentrantLock};
-
-use crate::faults::proxied_server::ProxiedServer;
-use crate::support::proxy::Fault;
-use crate::support::server::Server;
-use crate::support::timing::{
-    LEASE, SLIP, SOON, eventually, eventually_some, millis, throughout, within,
-};
-use crate::support::{assert_matches, builder, client as client_of, pair};
+use crate::support::client as client_of;
+use crate::support::prelude::*;
 
 /// A client whose idle grants stay longer than a test waits for them.
 fn lingering_for_long(url: &str, command_timeout: Duration) -> LockClient {

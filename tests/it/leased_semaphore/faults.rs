@@ -1,16 +1,8 @@
 //! Hangs, restarts and missing permissions while permits are leased.
 
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{LeasedSemaphore, LostReason};
-
 use super::view::View;
 use super::{counts, now};
-use crate::support::outcome::assert_error;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
-use crate::support::{builder, client, unique};
+use crate::support::prelude::*;
 
 fn semaphore(server: &Server, lease: Duration, permits: u32) -> LeasedSemaphore {
     let builder = builder(&server.url()).watchdog_lease(lease);
@@ -111,7 +103,7 @@ fn a_lock_of_the_same_name_is_not_mistaken_for_a_permit() {
     let guard = lock.acquire().unwrap();
     let semaphore = client.leased_semaphore(lock.name());
     let refused = within(LEASE.get(), "the refusal", || {
-        semaphore.try_acquire(SOON.get(), leasehold::Lease::RENEWED)
+        semaphore.try_acquire(SOON.get(), Lease::RENEWED)
     });
     assert_error!(refused, WrongType);
     assert_eq!(lock.hold_count(), 1);

@@ -1,16 +1,10 @@
 //! Requests whose replies are lost, and requests that arrive late. Counts stay exact.
 
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
-use leasehold::{LeasedSemaphore, LostReason, PermitGuard, Result};
+use leasehold::Result;
 
 use super::counts;
 use super::view::View;
-use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
-use crate::support::proxy::{Fault, Gate};
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout};
-use crate::support::unique;
+use crate::support::prelude::*;
 
 const FAULTS: [Fault; 5] = [
     Fault::SwallowReply,

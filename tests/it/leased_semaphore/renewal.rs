@@ -1,16 +1,8 @@
 //! The watchdog renews permits, many at once.
 
-use std::collections::HashMap;
-use std::thread;
-
-use leasehold::{Lease, LockClient, LostReason, PermitGuard};
-
 use super::view::View;
 use super::{counts, semaphore};
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout};
-use crate::support::traffic::Monitor;
-use crate::support::{builder, client, unique};
+use crate::support::prelude::*;
 
 #[test]
 fn a_permit_is_renewed_until_its_release() {

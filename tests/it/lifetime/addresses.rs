@@ -1,13 +1,10 @@
 //! What a client is made from: URLs with all schemes, settings of the `redis` crate.
 
-use std::time::Duration;
-
-use leasehold::{Error, LockClient, LockClientBuilder};
 use redis::io::tcp::{TcpSettings, socket2};
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
 use crate::support::certificates::TRUSTED;
-use crate::support::server::Server;
+use crate::support::prelude::*;
 
 /// Both clients use one lock on one server.
 #[track_caller]

@@ -1,13 +1,6 @@
 //! The health check.
 
-use std::time::Duration;
-
-use leasehold::{Error, LockClient, LockClientBuilder};
-
-use crate::support::deployment::ClusterDeployment;
-use crate::support::server::Server;
-use crate::support::timing::{SLIP, eventually, millis, within};
-use crate::support::traffic::Monitor;
+use crate::support::prelude::*;
 
 fn short(builder: LockClientBuilder) -> LockClient {
     let client = builder

@@ -1,13 +1,7 @@
 //! Memory, threads and connections do not grow with the number of locks and clients that were used.
 
-use std::thread;
-use std::time::Duration;
-
-use leasehold::Lease;
-
-use crate::support::server::Server;
-use crate::support::timing::{eventually, millis};
-use crate::support::{child, client, process};
+use crate::support::prelude::*;
+use crate::support::process;
 
 const PAIRS: usize = 20_000;
 const ABANDONED: u64 = 2_000;

@@ -2,21 +2,15 @@
 //! back.
 
 use std::net::{Ipv4Addr, TcpListener};
-use std::thread;
 
-use leasehold::{Interrupt, Lease, LockClient};
-
-use crate::faults::proxied_server::is_unavailable;
-use crate::support::outcome::{assert_error, take_and_release};
-use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually, millis, within};
+use crate::support::prelude::*;
 
 /// What `faults::hangs` does not call: guards, and a call that is interrupted.
 #[test]
 fn guards_and_interrupts_end_in_time() {
     let server = Server::start();
     let timeout = millis(200);
-    let builder = crate::support::builder(&server.url()).watchdog_lease(SOON.get());
+    let builder = builder(&server.url()).watchdog_lease(SOON.get());
     let builder = builder.command_timeout(timeout).connect_timeout(timeout);
     let client = builder.build().unwrap();
     let lock = client.reentrant_lock("lock");

@@ -1,13 +1,6 @@
 //! Multi-locks whose names are on several servers of a cluster.
 
-use std::time::Duration;
-
-use leasehold::{Lease, LockClient};
-
-use crate::support::deployment::ClusterDeployment;
-use crate::support::timing::{SLIP, SOON, eventually, within};
-use crate::support::traffic::Monitor;
-use crate::support::{long, pair, unique};
+use crate::support::prelude::*;
 
 fn client(cluster: &ClusterDeployment) -> LockClient {
     let builder = LockClient::builder_cluster(cluster.urls());
@@ -62,13 +55,13 @@ fn a_client_that_waits_for_the_names_of_a_slot_is_called_for_each() {
         lock
     });
     let both = client(&cluster).multi_lock(&names);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let waiting = scope.spawn(|| both.lock());
         eventually("it to wait", || {
             names.iter().all(|name| line(name).len() == 1)
         });
         // It has asked again after its subscription.
-        std::thread::sleep(SLIP.get());
+        thread::sleep(SLIP.get());
         held[0].unlock().unwrap();
         assert_eq!(line(&names[0])[0], "", "it is reserved");
         held[1].unlock().unwrap();

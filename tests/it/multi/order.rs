@@ -1,15 +1,6 @@
 //! No deadlock, whatever the order of the names.
 
-use std::thread;
-use std::time::Duration;
-
-use crossbeam_channel::bounded;
-use leasehold::Lease;
-
-use crate::support::process::Task;
-use crate::support::server::Server;
-use crate::support::timing::{SLIP, SOON, eventually, within};
-use crate::support::{assert_matches, client, on_another_thread, pair};
+use crate::support::prelude::*;
 
 /// A thread of the client waits for `a` and `b`, and this thread holds `b`.
 #[test]

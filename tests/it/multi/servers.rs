@@ -1,17 +1,8 @@
 //! Multi-locks of several clients on several servers.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
+use leasehold::MultiLock;
 
-use leasehold::{Error, Lease, LockClient, LostReason, MultiLock};
-
-use crate::faults::in_redis;
-use crate::faults::proxied_server::ProxiedServer;
-use crate::support::proxy::Fault;
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SOON, eventually, millis};
-use crate::support::{assert_matches, builder, client, long, traffic};
+use crate::support::prelude::*;
 
 const COMMAND: u64 = 200;
 

@@ -1,14 +1,10 @@
 //! Calls on many names: each ends within its documented time, and takes a few round trips, whatever
 //! the number of names.
 
-use std::time::Duration;
+use leasehold::MultiLock;
 
-use leasehold::{Error, Lease, LockClient, MultiLock};
-
-use crate::support::pair;
-use crate::support::proxy::{self, Fault, Proxy};
-use crate::support::server::Server;
-use crate::support::timing::{SLIP, SOON, eventually, millis, within};
+use crate::support::prelude::*;
+use crate::support::proxy::Proxy;
 
 /// A call that waits for each name separately would take seconds.
 const NAMES: usize = 20;
@@ -23,7 +19,7 @@ fn names() -> Vec<String> {
 }
 
 fn client_with_timeout(url: &str, timeout: Duration) -> LockClient {
-    crate::support::builder(url)
+    builder(url)
         .watchdog_lease(SOON.get() * 2)
         .command_timeout(timeout)
         .connect_timeout(timeout)

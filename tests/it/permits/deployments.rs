@@ -1,17 +1,7 @@
 //! Behind sentinels, in a cluster, in a namespace, and with replicas.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{LockClient, LockClientBuilder};
-
 use super::{KINDS, Kind, SEMAPHORES};
-use crate::support::deployment::{ClusterDeployment, Replicated};
-use crate::support::outcome::{assert_error, stay_waiting};
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, millis, within};
-use crate::support::{builder, client, traffic, unique};
+use crate::support::prelude::*;
 
 /// Two clients share a number and wake each other. In a cluster, on several servers.
 fn two_clients_share_a_number(builder: &LockClientBuilder) {

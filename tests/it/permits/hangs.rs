@@ -1,16 +1,9 @@
 //! The server hangs or dies: every call ends in time, and no step is lost.
 
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Interrupt, LockClient, Result};
+use leasehold::Result;
 
 use super::{KINDS, Kind};
-use crate::faults::proxied_server::is_not_released;
-use crate::support::builder;
-use crate::support::outcome::{assert_error, stay_waiting};
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::prelude::*;
 
 fn timeout() -> Duration {
     millis(100)

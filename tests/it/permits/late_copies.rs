@@ -1,18 +1,8 @@
 //! A copy of a request arrives after the call has ended. It changes nothing any more.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::Duration;
-
-use leasehold::Error;
-
 use super::lost_replies::Proxied;
 use super::{Kind, Steps};
-use crate::faults::proxied_server::{is_not_released, is_unavailable};
-use crate::support::outcome::assert_error;
-use crate::support::proxy::{Fault, Gate};
-use crate::support::timing::{A_WHILE, SOON, eventually, throughout, within};
-use crate::support::traffic;
+use crate::support::prelude::*;
 
 use Kind::{Latch, Semaphore as Permits};
 

@@ -8,18 +8,11 @@ mod late_copies;
 mod local;
 mod lost_replies;
 
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicI64;
 
-use leasehold::{
-    CountDownLatch, Interrupt, Lease, LeasedSemaphore, LockClient, PermitGuard, Result, Semaphore,
-};
+use leasehold::{CountDownLatch, Result, Semaphore};
 
-use crate::support::outcome::{assert_error, stay_waiting};
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SLIP, SOON, within};
-use crate::support::{client, unique};
+use crate::support::prelude::*;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {

@@ -1,17 +1,10 @@
 //! Lost replies, late requests, and refusals of Redis.
 
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LockClient, Result};
+use leasehold::Result;
 
 use super::{can_write, keys};
-use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
-use crate::support::proxy::{Fault, Gate, library_script};
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout};
-use crate::support::{assert_matches, client, pair};
+use crate::support::prelude::*;
+use crate::support::proxy::library_script;
 
 const FAULTS: [Fault; 2] = [Fault::SwallowReply, Fault::ResetBeforeReply];
 

@@ -1,15 +1,9 @@
 //! Readers of one client share a grant. `local::queue::tests` has the rules for each hold on it.
 
 use std::sync::Barrier;
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LostReason};
 
 use super::{can_write, keys, two_clients};
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, throughout, within};
-use crate::support::traffic::Monitor;
-use crate::support::{assert_matches, on_another_thread, pair};
+use crate::support::prelude::*;
 
 const READERS: usize = 20;
 

@@ -1,18 +1,13 @@
 //! Readers and writers enter in the order of their line.
 
 use std::sync::{Barrier, Mutex};
-use std::thread::{self, Scope};
-use std::time::{Duration, Instant};
+use std::thread::Scope;
 
-use crossbeam_channel::{Receiver, unbounded};
-use leasehold::{Lease, ReadLock, ReadWriteLock};
+use leasehold::ReadLock;
 
 use super::{can_read, can_write, two_clients, waiting};
 use crate::line::{self, RESERVED};
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SLIP, eventually, millis, throughout, within};
-use crate::support::traffic::Monitor;
-use crate::support::{client, long, pair};
+use crate::support::prelude::*;
 
 /// Writes until another client's reader waits, and runs `read` in a thread of that reader.
 fn write_before(server: &Server, lock: &ReadWriteLock, read: impl FnOnce() + Send) {

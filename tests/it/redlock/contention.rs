@@ -1,16 +1,9 @@
 //! Many threads that want one lock, or many locks.
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Lease, LockGuard, RedLock};
 
 use super::{NAME, Servers};
-use crate::support::server::Server;
-use crate::support::timing::{SOON, within};
-use crate::support::{builder, pair};
+use crate::support::prelude::*;
 
 /// Whichever server is dead, including the one that orders the local queue.
 #[test]

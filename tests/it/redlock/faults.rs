@@ -1,13 +1,7 @@
 //! Servers that are dead or hang.
 
-use std::time::{Duration, Instant};
-
-use leasehold::{Error, Lease, RedLock};
-
 use super::{COMMAND, NAME, Servers, take_all};
-use crate::support::server::Server;
-use crate::support::timing::{SLIP, eventually, millis, within};
-use crate::support::{long, pair};
+use crate::support::prelude::*;
 
 /// Enough pairs to detect a timeout in each.
 const PAIRS: usize = 100;

@@ -1,13 +1,8 @@
 //! Holds on a majority: levels, leases and losses.
 
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LostReason, RedLock};
-
 use super::{NAME, Servers, take_all};
 use crate::faults::force_unlock::{a_waiting_thread_gets_the_lock_within_a_second, long};
-use crate::support::timing::{LEASE, SOON, eventually, throughout};
-use crate::support::{assert_matches, pair};
+use crate::support::prelude::*;
 
 #[test]
 fn the_loss_of_a_majority_is_reported_and_that_of_a_minority_is_not() {

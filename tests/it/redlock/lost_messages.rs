@@ -1,13 +1,7 @@
 //! Messages that do not come, and majorities that hang.
 
-use std::thread;
-
-use leasehold::{Error, Interrupt, Lease};
-
 use super::{NAME, Servers, scripts, take_all};
-use crate::support::assert_matches;
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, eventually, throughout};
+use crate::support::prelude::*;
 
 /// Raised at the end of a test, also after a panic.
 struct Raised<'a>(&'a Interrupt);

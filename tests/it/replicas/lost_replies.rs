@@ -1,17 +1,7 @@
 //! The lock was granted, and the reply of the replicas is lost.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use leasehold::{Error, Lease};
-
 use super::{TIMEOUT, has, requiring};
-use crate::support::assert_matches;
-use crate::support::deployment::Replicated;
-use crate::support::proxy::{self, Fault};
-use crate::support::server::Server;
-use crate::support::timing::{SLIP, SOON, eventually, millis, within};
+use crate::support::prelude::*;
 
 /// The reply is lost, the server hangs before it reads, or the connection breaks.
 const FAULTS: [Fault; 3] = [
@@ -68,7 +58,7 @@ fn a_master_that_dies_before_its_confirmation_is_waited_for() {
         }
         Fault::Pass
     });
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let locker = scope.spawn(|| lock.acquire()?.unlock());
         eventually("its death", || {
             died.load(Ordering::SeqCst) && !deployment.master().is_up()

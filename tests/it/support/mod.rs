@@ -9,6 +9,7 @@ pub mod deployment;
 pub mod faked_clock;
 pub mod logs;
 pub mod outcome;
+pub mod prelude;
 pub mod process;
 pub mod proxy;
 pub mod server;

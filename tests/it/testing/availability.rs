@@ -1,13 +1,9 @@
 //! A server that a test makes unavailable, or slow.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Error, Interrupt, Lease, LockClient, LostReason, Result};
+use leasehold::Result;
 
 use super::{LEASE, MINUTE, assert_lost, assert_unavailable, start};
-use crate::support::timing::{eventually, millis};
-use crate::support::{assert_matches, pair};
+use crate::support::prelude::*;
 
 /// The default.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,15 +1,9 @@
 //! Time that a test moves.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Lease, Lock, LockGuard, LostReason, RedLock};
 use tracing::Level;
 
 use super::{LEASE, MINUTE, assert_lost, start, waiting};
-use crate::support::timing::{SLIP, eventually};
-use crate::support::{logs, unique};
+use crate::support::prelude::*;
 
 #[test]
 fn a_renewed_lock_stays_held_for_as_long_as_the_clock_is_advanced() {

@@ -1,15 +1,8 @@
 //! The watchdog confirms what is held, so that a holder learns soon that its lock is gone. The
 //! leases are much longer than the tests, so nothing is due but confirmations.
 
-use std::collections::HashSet;
-use std::time::{Duration, Instant};
-
-use leasehold::{Lease, LockClient, LockGuard, LostReason};
-
-use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually, millis};
-use crate::support::traffic::{Monitor, reset, scripts};
-use crate::support::{builder, client, pair};
+use crate::support::prelude::*;
+use crate::support::traffic::{reset, scripts};
 
 fn long() -> Duration {
     SOON.get() * 6

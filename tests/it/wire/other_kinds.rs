@@ -1,13 +1,9 @@
 //! Keys that hold another kind of lock, or data: every call reports what it found, and changes
 //! nothing.
 
-use std::time::Duration;
+use leasehold::Result;
 
-use leasehold::{Error, Interrupt, Lease, LockClient, Result};
-
-use crate::support::client;
-use crate::support::server::Server;
-use crate::support::timing::SOON;
+use crate::support::prelude::*;
 
 const KEY: &str = "key";
 

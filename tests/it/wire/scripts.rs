@@ -1,12 +1,7 @@
 //! How scripts get to the server, and that a failed script leaves nothing behind.
 
-use leasehold::{Error, Lease};
-
-use crate::support::server::Server;
+use crate::support::prelude::*;
 use crate::support::server::program::is_redis_7;
-use crate::support::timing::LEASE;
-use crate::support::traffic::Monitor;
-use crate::support::{assert_matches, client};
 
 /// Sent by source once, and by hash from then on.
 #[test]

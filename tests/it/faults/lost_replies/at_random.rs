@@ -1,16 +1,7 @@
 //! Thousands of operations, of which every third reply is lost.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Error, Lease, Lock, LockClient, LockGuard, RedLock};
-
-use crate::faults::proxied_server::{ProxiedServer, RedisView, is_not_released};
-use crate::support::proxy::Fault;
-use crate::support::timing::{LEASE, eventually, millis};
-use crate::support::unique;
+use crate::faults::proxied_server::RedisView;
+use crate::support::prelude::*;
 
 /// A number from an environment variable.
 fn set<T: std::str::FromStr>(variable: &str) -> Option<T> {

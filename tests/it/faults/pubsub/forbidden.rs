@@ -1,16 +1,10 @@
 //! The user has no permission to subscribe, to all channels or to some.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Lease, Lock, LockClient};
-
 use super::{commands_in, kill_subscribers};
 use crate::faults::deployment::Deployment;
-use crate::support::outcome::take_and_release;
+use crate::support::prelude::*;
+use crate::support::refused;
 use crate::support::server::program::is_redis_7;
-use crate::support::timing::{SLIP, SOON, eventually, millis};
-use crate::support::{logs, refused, traffic, unique};
 
 everywhere! {
     without_permission_to_publish_an_unlock_succeeds

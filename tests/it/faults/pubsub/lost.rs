@@ -1,15 +1,6 @@
 //! No message arrives.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-
-use leasehold::Lease;
-
-use crate::support::client;
-use crate::support::proxy;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SOON, millis};
-use crate::support::unique;
+use crate::support::prelude::*;
 
 /// No client receives a message, not even its own, and the lock still changes hands.
 #[test]

@@ -1,16 +1,9 @@
 //! The conditions under which Redis replies with an error.
 
-use std::thread;
-use std::time::Duration;
-
-use leasehold::Lease;
-use redis::Connection;
-
 use super::{Condition, Expected, NO_PERMISSION, Refused, Retried, Works, check_all_calls};
-use crate::support::outcome::assert_error;
-use crate::support::server::{Port, Server};
-use crate::support::timing::{SOON, eventually, millis};
-use crate::support::{builder, run};
+use crate::support::prelude::*;
+use crate::support::run;
+use crate::support::server::Port;
 
 fn nothing_else(_: &Server, _: &mut Connection) {}
 

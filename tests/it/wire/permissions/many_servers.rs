@@ -1,15 +1,9 @@
 //! The further permissions that Sentinel, Cluster and replicas need: those of docs/permissions.md.
 
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LockClient, LockClientBuilder};
-
 use super::{documented, uses_everything};
-use crate::support::deployment::{ClusterDeployment, Replicated, SentinelDeployment};
-use crate::support::server::Server;
+use crate::support::prelude::*;
+use crate::support::refused;
 use crate::support::server::program::is_redis_7;
-use crate::support::timing::{LEASE, SOON, millis, within};
-use crate::support::{assert_matches, on_another_thread, pair, refused};
 
 const IN_A_CLUSTER: [&str; 6] = [
     "+cluster|slots",
@@ -60,7 +54,7 @@ fn behind_sentinels(
 
 #[test]
 fn the_words_are_those_of_the_documentation() {
-    let page = crate::support::proxy::repository().join("docs/permissions.md");
+    let page = proxy::repository().join("docs/permissions.md");
     let text = std::fs::read_to_string(page).unwrap();
     let words: Vec<&str> = text
         .split(|c: char| c.is_whitespace() || "`;,.".contains(c))
@@ -122,7 +116,7 @@ fn the_rules_for_sentinels_are_enough() {
 fn the_rule_for_replicas_is_enough() {
     let deployment = Replicated::start(1);
     let url = with_user(deployment.master(), and(&["+wait"]));
-    let builder = crate::support::builder(&url).min_replicas(1, SOON.get());
+    let builder = builder(&url).min_replicas(1, SOON.get());
     let builder = builder.command_timeout(SOON.get());
     uses_everything(&builder).unwrap();
     assert_eq!(refused(deployment.master()), [""; 0]);
