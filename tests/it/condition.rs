@@ -114,28 +114,6 @@ impl<const N: usize> Stage<N> {
     }
 }
 
-#[test]
-fn a_notification_wakes_a_waiter_of_another_client_and_of_the_same() {
-    let stage = Stage::<2>::new();
-    let here = &stage.places[0];
-    for there in &stage.places {
-        thread::scope(|scope| {
-            let waits = scope.spawn(|| there.wait());
-            stage.await_waiting(1);
-            eventually("a wait releases the lock", || {
-                !here.lock.is_locked().unwrap()
-            });
-            stay_waiting([&waits]);
-            within(SLIP.get() * 2, "the notification", || {
-                here.notify_one();
-                waits.join().unwrap();
-            });
-        });
-        assert!(!here.lock.is_locked().unwrap());
-        assert_eq!(stage.waiters(), (0, 0));
-    }
-}
-
 /// It keeps its place for as long as another thread holds the lock.
 #[test]
 fn a_notified_thread_keeps_its_notification_until_it_has_the_lock() {

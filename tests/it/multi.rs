@@ -98,20 +98,11 @@ fn invalid_names_are_refused_by_the_first_call() {
         (of(&["a", ""]), "name"),
         (of(&[&"x".repeat(513), "a"]), "name"),
     ] {
-        let (wait, lease) = (Duration::ZERO, Lease::RENEWED);
-        for result in [
-            lock.lock(),
-            lock.try_lock(wait, lease).map(drop),
-            lock.lock_interruptibly(lease, &Interrupt::new()),
-            lock.acquire().map(drop),
-            lock.try_acquire(wait, lease).map(drop),
-            lock.unlock(),
-            lock.is_locked().map(drop),
-            lock.remaining_lease().map(drop),
-        ] {
+        let unlocked = ("unlock", lock.unlock());
+        for (call, result) in every_call(&lock).into_iter().chain([unlocked]) {
             let is_expected =
                 matches!(&result, Err(Error::Config { field, .. }) if *field == named);
-            assert!(is_expected, "{result:?}");
+            assert!(is_expected, "{call}: {result:?}");
         }
         assert_eq!(lock.hold_count(), 0);
     }

@@ -152,19 +152,10 @@ fn invalid_lists_of_servers_are_refused_by_the_first_call() {
         ),
         (of(&[one, two, three], ""), "name", "0 bytes"),
     ] {
-        let (wait, lease) = (Duration::ZERO, Lease::RENEWED);
-        for result in [
-            lock.lock(),
-            lock.try_lock(wait, lease).map(drop),
-            lock.lock_interruptibly(lease, &Interrupt::new()),
-            lock.acquire().map(drop),
-            lock.try_acquire(wait, lease).map(drop),
-            lock.unlock(),
-            lock.is_locked().map(drop),
-            lock.remaining_lease().map(drop),
-        ] {
+        let unlocked = ("unlock", lock.unlock());
+        for (call, result) in every_call(&lock).into_iter().chain([unlocked]) {
             let Err(Error::Config { field, value, .. }) = &result else {
-                panic!("{result:?}")
+                panic!("{call}: {result:?}")
             };
             assert!(*field == named && value.contains(said), "{result:?}");
         }

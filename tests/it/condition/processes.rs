@@ -46,19 +46,3 @@ fn the_notification_of_a_killed_process_goes_to_the_next_within_seconds() {
     place.notify_one();
     assert_eq!(last.read_line(), "woken");
 }
-
-/// A process that is paused for longer than its place lasts wakes up when it continues.
-#[test]
-fn a_paused_process_wakes_up() {
-    let server = Server::start();
-    let name = unique("condition");
-    let place = Place::of(&client(&server.url()), &name);
-    let paused = start(&server, &name, 0);
-    let other = start(&server, &name, 1);
-    paused.pause();
-    eventually("its place to end", || places(&server, &name) == 1);
-    place.notify_one();
-    assert_eq!(other.read_line(), "woken");
-    paused.resume();
-    assert_eq!(paused.read_line(), "woken");
-}

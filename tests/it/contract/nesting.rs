@@ -47,13 +47,7 @@ pub fn an_inner_renewal_lasts_as_long_as_its_level(stage: &Stage) {
     assert_eq!(lock.hold_count(), 1);
     eventually("the end of the outer lease", || lock.hold_count() == 0);
     let lost = lock.unlock();
-    assert_matches!(
-        lost,
-        Err(Error::Lost {
-            reason: LostReason::Expired,
-            ..
-        })
-    );
+    assert_lost(&lost, LostReason::Expired);
 }
 
 /// The remaining level keeps its lease, whichever guard is dropped first.

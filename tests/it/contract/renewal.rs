@@ -86,13 +86,7 @@ pub fn the_end_of_the_last_renewal_is_reported_in_time(stage: &Stage) {
 
     eventually("the lease to run out", || stage.count() == 0);
     let result = lock.unlock();
-    assert_matches!(
-        result,
-        Err(Error::Lost {
-            reason: LostReason::RenewalLimit,
-            ..
-        })
-    );
+    assert_lost(&result, LostReason::RenewalLimit);
 }
 
 /// The pace of renewals follows the lock's own lease. The client's leases are ten times as long.

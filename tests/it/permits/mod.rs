@@ -215,21 +215,6 @@ fn a_wait_ends_in_time_and_by_an_interrupt_and_the_next_thread_goes_on() {
     }
 }
 
-/// Two clients, and several threads of each. All permits are used, and none is lost.
-#[test]
-fn never_more_permits_are_taken_than_there_are() {
-    const PERMITS: i64 = 3;
-    let server = Server::start();
-    let clients = [(); 3].map(|()| client(&server.url()));
-    for kind in SEMAPHORES {
-        let steps = kind.of(&clients[0], &unique("steps"));
-        steps.add(3).unwrap();
-        let most = most_at_work(&steps, &clients, 12, 30, SOON.get());
-        assert_eq!(most, PERMITS, "{kind:?}");
-        assert_eq!(steps.left().unwrap(), PERMITS, "{kind:?}");
-    }
-}
-
 /// Threads that take permits and give them back. Returns how many had one at the same time.
 fn most_at_work(
     steps: &Steps,

@@ -86,38 +86,6 @@ fn the_loss_of_a_grant_is_reported_to_all_its_readers() {
     pair(&theirs.write());
 }
 
-/// A fixed lease, or the rest of a hold, ends on time, although other readers of the client are
-/// renewed.
-#[test]
-fn a_hold_ends_by_its_own_lease() {
-    let (server, ours, theirs) = two_clients();
-    let lock = ours.read();
-    let renewed = lock.acquire().unwrap();
-    for (lease, is_rest, expected) in [
-        (Lease::fixed(A_WHILE.get()), false, LostReason::Expired),
-        (Lease::fixed(LEASE.get()), true, LostReason::Expired),
-        (Lease::renewed_at_most(1), true, LostReason::RenewalLimit),
-    ] {
-        on_another_thread(|| {
-            let first = is_rest.then(|| lock.acquire().unwrap());
-            let rest = lock.acquire_with(lease).unwrap();
-            drop(first);
-            let reason = within(LEASE.get() * 3, "the end", || {
-                rest.lost().recv_timeout(SOON.get())
-            });
-            assert_eq!(reason, Ok(expected));
-            renewed.check().unwrap();
-            assert_matches!(rest.unlock(), Err(Error::Lost { .. }));
-            pair(&lock);
-        });
-    }
-    throughout(LEASE.get() * 2, "the other thread reads", || {
-        renewed.check().is_ok() && !can_write(&theirs)
-    });
-    renewed.unlock().unwrap();
-    assert_eq!(keys(&server), [""; 0]);
-}
-
 /// A thread that gives up while it gets a share of a grant leaves nothing.
 #[test]
 fn waits_that_end_when_the_writer_unlocks_leave_nothing() {

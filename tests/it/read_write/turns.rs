@@ -9,17 +9,6 @@ use super::{can_read, can_write, two_clients, waiting};
 use crate::line::{self, RESERVED};
 use crate::support::prelude::*;
 
-/// Writes until another client's reader waits, and runs `read` in a thread of that reader.
-fn write_before(server: &Server, lock: &ReadWriteLock, read: impl FnOnce() + Send) {
-    let writing = lock.write().acquire().unwrap();
-    thread::scope(|scope| {
-        let reader = scope.spawn(read);
-        eventually("the reader to wait", || waiting(server) == 1);
-        writing.unlock().unwrap();
-        reader.join().unwrap();
-    });
-}
-
 /// Lets these readers wait one after the other, behind `before` other clients. Each of them sends a
 /// message when it reads.
 fn begin_to_read<'s>(
@@ -40,17 +29,6 @@ fn begin_to_read<'s>(
         eventually("it to wait", || line::is_waiting(server, "lock", all));
     }
     got
-}
-
-#[test]
-fn a_writer_gets_the_lock_at_once_after_the_readers_that_have_waited() {
-    let (server, ours, theirs) = two_clients();
-    for _ in 0..10 {
-        write_before(&server, &ours, || {
-            pair(&theirs.read());
-        });
-        assert!(can_write(&ours) && can_write(&theirs));
-    }
 }
 
 /// Two readers that stand one behind the other read at the same time. A writer before a reader is
