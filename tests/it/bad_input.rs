@@ -47,56 +47,80 @@ fn a_bad_name_is_refused_by_every_call_and_one_at_its_bounds_is_accepted() {
     }
 }
 
+/// Sets a number, or a time in milliseconds.
+type Set = fn(LockClientBuilder, u64) -> LockClientBuilder;
+
+const HOUR: u64 = 3_600_000;
+
+/// Settings, and the numbers that are accepted and refused at their bounds.
+const SETTINGS: [(&str, Set, [u64; 2], [u64; 2]); 9] = [
+    (
+        "pool_timeout",
+        |to, time| to.pool_timeout(Duration::from_millis(time)),
+        [1, HOUR],
+        [0, HOUR + 1],
+    ),
+    (
+        "connect_timeout",
+        |to, time| to.connect_timeout(Duration::from_millis(time)),
+        [1, HOUR],
+        [0, HOUR + 1],
+    ),
+    (
+        "command_timeout",
+        |to, time| to.command_timeout(Duration::from_millis(time)),
+        [1, HOUR],
+        [0, HOUR + 1],
+    ),
+    (
+        "watchdog_lease",
+        |to, time| to.watchdog_lease(Duration::from_millis(time)),
+        [10, 1 << 53],
+        [9, (1 << 53) + 1],
+    ),
+    (
+        "pool_size",
+        |to, size| to.pool_size(size as u32),
+        [1, 1000],
+        [0, 1001],
+    ),
+    (
+        "connections",
+        |to, count| to.connections(count as u32),
+        [1, 1000],
+        [0, 1001],
+    ),
+    (
+        "namespace",
+        |to, length| to.namespace("x".repeat(length as usize)),
+        [0, 512],
+        [513, 600],
+    ),
+    (
+        "min_replicas",
+        |to, count| to.min_replicas(count as u32, Duration::from_secs(1)),
+        [1, 100],
+        [0, 101],
+    ),
+    (
+        "min_replicas' timeout",
+        |to, time| to.min_replicas(1, Duration::from_millis(time)),
+        [1, HOUR],
+        [0, HOUR + 1],
+    ),
+];
+
 #[test]
 fn a_setting_out_of_bounds_is_refused_and_one_at_its_bounds_is_accepted() {
-    type Times = fn(LockClientBuilder, Duration) -> LockClientBuilder;
     let builder = || LockClient::builder("redis://127.0.0.1:1");
-    let millis = Duration::from_millis;
-    let [times_out, times] = [
-        [Duration::from_micros(999), Duration::MAX],
-        [millis(1), millis(3_600_000)],
-    ];
-    let settings: [(&str, Times, _, _); 4] = [
-        (
-            "pool_timeout",
-            LockClientBuilder::pool_timeout,
-            times_out,
-            times,
-        ),
-        (
-            "connect_timeout",
-            LockClientBuilder::connect_timeout,
-            times_out,
-            times,
-        ),
-        (
-            "command_timeout",
-            LockClientBuilder::command_timeout,
-            times_out,
-            times,
-        ),
-        (
-            "watchdog_lease",
-            LockClientBuilder::watchdog_lease,
-            [millis(9), millis((1 << 53) + 1)],
-            [millis(10), millis(1 << 53)],
-        ),
-    ];
-    for (field, set, refused, accepted) in settings {
-        for time in refused {
-            assert_eq!(setting(set(builder(), time).build()), field, "{time:?}");
+    for (field, set, accepted, refused) in SETTINGS {
+        for number in refused {
+            assert_eq!(setting(set(builder(), number).build()), field, "{number}");
         }
-        for time in accepted {
-            set(builder(), time).build().unwrap();
+        for number in accepted {
+            set(builder(), number).build().unwrap();
         }
     }
-    for out in [0, 1001] {
-        assert_eq!(setting(builder().pool_size(out).build()), "pool_size");
-        assert_eq!(setting(builder().connections(out).build()), "connections");
-    }
-    let long = |length| builder().namespace("x".repeat(length)).build();
-    assert_eq!(setting(long(513)), "namespace");
-    long(512).unwrap();
 }
 
 /// Checks the text of the error, its sources and its `Debug` output.
