@@ -6,9 +6,12 @@ use crate::support::prelude::*;
 mod cluster_killed;
 mod cluster_paused;
 mod cluster_traffic;
+mod growth;
 mod sentinel_demoted;
 mod sentinel_killed;
 mod workload;
+
+pub use growth::many_failovers;
 
 fn of_sentinel(deployment: &SentinelDeployment) -> LockClientBuilder {
     LockClient::builder_sentinel(deployment.sentinel_urls(), deployment.master_name())

@@ -4,7 +4,6 @@
 //! The threads of the stopped process make all kinds of calls on held locks, each on its own lock,
 //! so that every kind of call is at some time the first after the process continues.
 
-
 use leasehold::Result;
 
 use super::deployment::{Deployment, builder_of};

@@ -5,7 +5,8 @@ use std::process::Command;
 pub use super::child_process::{Process, read_line, send_line};
 use super::child_process::{myself, role};
 use crate::{
-    condition, fair, faults, leased_semaphore, lifetime, limits, mutual_exclusion, tls, wire,
+    condition, deployments, fair, faults, leased_semaphore, lifetime, limits, mutual_exclusion,
+    tls, wire,
 };
 
 const ENTRY: &str = "support::child::run";
@@ -48,6 +49,7 @@ const ROLES: &[(&str, Role)] = &[
     ),
     ("trust_the_system", tls::system::trust_the_system),
     ("hold_permits", leased_semaphore::processes::hold_permits),
+    ("many_failovers", deployments::many_failovers),
 ];
 
 /// Not a test: the entry point of child processes.
