@@ -7,7 +7,6 @@
 mod bench;
 mod checks;
 mod party;
-mod run_queue;
 mod scenarios;
 mod shares;
 mod stage;

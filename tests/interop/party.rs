@@ -108,11 +108,6 @@ impl Party {
         }
     }
 
-    /// The id of the process.
-    pub fn process(&self) -> u32 {
-        self.child.lock().id()
-    }
-
     /// Kills the process, which releases nothing.
     pub fn kill(&self) {
         let mut child = self.child.lock();

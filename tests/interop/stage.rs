@@ -70,14 +70,6 @@ impl Stage {
         start(side, &self.classpath, &self.server, lease)
     }
 
-    /// The id of the process of the server.
-    pub fn server_process(&self) -> Result<u32> {
-        let info: redis::InfoDict = self.ask(cmd("INFO").arg("server"))?;
-        Ok(info
-            .get("process_id")
-            .ok_or("the server tells its process id")?)
-    }
-
     /// Runs one command on the server.
     pub fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T> {
         Ok(command.query(&mut *self.connection.lock())?)

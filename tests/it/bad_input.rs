@@ -6,15 +6,8 @@ mod urls;
 mod wrong_deployment;
 
 use std::error::Error as _;
-use std::process::{Command, ExitCode};
-use std::time::Duration;
 
-use leasehold::{Error, Interrupt, Lease, LockClient, LockClientBuilder};
-
-use crate::support::outcome::take_and_release;
-use crate::support::server::Server;
-use crate::support::timing::millis;
-use crate::support::{builder, client};
+use crate::support::prelude::*;
 
 const SECRET: &str = "hunter2";
 
@@ -37,21 +30,14 @@ fn a_bad_name_is_refused_by_every_call_and_one_at_its_bounds_is_accepted() {
     let client = client(&server.url());
     for name in [String::new(), "x".repeat(513), "ß".repeat(257)] {
         let lock = client.reentrant_lock(&name);
-        let (wait, lease) = (Duration::ZERO, Lease::RENEWED);
-        for field in [
-            setting(lock.lock()),
-            setting(lock.lock_with(lease)),
-            setting(lock.try_lock(wait, lease)),
-            setting(lock.lock_interruptibly(lease, &Interrupt::new())),
-            setting(lock.unlock()),
-            setting(lock.acquire()),
-            setting(lock.try_acquire(wait, lease)),
-            setting(lock.is_locked()),
-            setting(lock.remaining_lease()),
-            setting(client.inspect(&name)),
-            setting(client.force_unlock(&name)),
-        ] {
-            assert_eq!(field, "name");
+        let mut results = every_call(&lock);
+        results.extend([
+            ("unlock", lock.unlock()),
+            ("inspect", client.inspect(&name).map(drop)),
+            ("force_unlock", client.force_unlock(&name).map(drop)),
+        ]);
+        for (call, result) in results {
+            assert_eq!(setting(result), "name", "{call}");
         }
         assert_eq!(lock.hold_count(), 0);
     }
@@ -61,56 +47,80 @@ fn a_bad_name_is_refused_by_every_call_and_one_at_its_bounds_is_accepted() {
     }
 }
 
+/// Sets a number, or a time in milliseconds.
+type Set = fn(LockClientBuilder, u64) -> LockClientBuilder;
+
+const HOUR: u64 = 3_600_000;
+
+/// Settings, and the numbers that are accepted and refused at their bounds.
+const SETTINGS: [(&str, Set, [u64; 2], [u64; 2]); 9] = [
+    (
+        "pool_timeout",
+        |to, time| to.pool_timeout(Duration::from_millis(time)),
+        [1, HOUR],
+        [0, HOUR + 1],
+    ),
+    (
+        "connect_timeout",
+        |to, time| to.connect_timeout(Duration::from_millis(time)),
+        [1, HOUR],
+        [0, HOUR + 1],
+    ),
+    (
+        "command_timeout",
+        |to, time| to.command_timeout(Duration::from_millis(time)),
+        [1, HOUR],
+        [0, HOUR + 1],
+    ),
+    (
+        "watchdog_lease",
+        |to, time| to.watchdog_lease(Duration::from_millis(time)),
+        [10, 1 << 53],
+        [9, (1 << 53) + 1],
+    ),
+    (
+        "pool_size",
+        |to, size| to.pool_size(size as u32),
+        [1, 1000],
+        [0, 1001],
+    ),
+    (
+        "connections",
+        |to, count| to.connections(count as u32),
+        [1, 1000],
+        [0, 1001],
+    ),
+    (
+        "namespace",
+        |to, length| to.namespace("x".repeat(length as usize)),
+        [0, 512],
+        [513, 600],
+    ),
+    (
+        "min_replicas",
+        |to, count| to.min_replicas(count as u32, Duration::from_secs(1)),
+        [1, 100],
+        [0, 101],
+    ),
+    (
+        "min_replicas' timeout",
+        |to, time| to.min_replicas(1, Duration::from_millis(time)),
+        [1, HOUR],
+        [0, HOUR + 1],
+    ),
+];
+
 #[test]
 fn a_setting_out_of_bounds_is_refused_and_one_at_its_bounds_is_accepted() {
-    type Times = fn(LockClientBuilder, Duration) -> LockClientBuilder;
     let builder = || LockClient::builder("redis://127.0.0.1:1");
-    let millis = Duration::from_millis;
-    let [times_out, times] = [
-        [Duration::from_micros(999), Duration::MAX],
-        [millis(1), millis(3_600_000)],
-    ];
-    let settings: [(&str, Times, _, _); 4] = [
-        (
-            "pool_timeout",
-            LockClientBuilder::pool_timeout,
-            times_out,
-            times,
-        ),
-        (
-            "connect_timeout",
-            LockClientBuilder::connect_timeout,
-            times_out,
-            times,
-        ),
-        (
-            "command_timeout",
-            LockClientBuilder::command_timeout,
-            times_out,
-            times,
-        ),
-        (
-            "watchdog_lease",
-            LockClientBuilder::watchdog_lease,
-            [millis(9), millis((1 << 53) + 1)],
-            [millis(10), millis(1 << 53)],
-        ),
-    ];
-    for (field, set, refused, accepted) in settings {
-        for time in refused {
-            assert_eq!(setting(set(builder(), time).build()), field, "{time:?}");
+    for (field, set, accepted, refused) in SETTINGS {
+        for number in refused {
+            assert_eq!(setting(set(builder(), number).build()), field, "{number}");
         }
-        for time in accepted {
-            set(builder(), time).build().unwrap();
+        for number in accepted {
+            set(builder(), number).build().unwrap();
         }
     }
-    for out in [0, 1001] {
-        assert_eq!(setting(builder().pool_size(out).build()), "pool_size");
-        assert_eq!(setting(builder().connections(out).build()), "connections");
-    }
-    let long = |length| builder().namespace("x".repeat(length)).build();
-    assert_eq!(setting(long(513)), "namespace");
-    long(512).unwrap();
 }
 
 /// Checks the text of the error, its sources and its `Debug` output.
@@ -135,42 +145,6 @@ fn assert_no_secret(error: &Error) {
     for text in texts {
         assert!(!text.contains(SECRET), "{text}");
     }
-}
-
-/// The runtime writes `Debug` of the error that `main` returns. In a process of its own, this test
-/// ends like such a program.
-#[test]
-fn a_program_whose_main_returns_an_error_prints_its_text() {
-    const IS_PROGRAM: &str = "LEASEHOLD_TEST_MAIN";
-    const NAME: &str = "bad_input::a_program_whose_main_returns_an_error_prints_its_text";
-    fn main() -> leasehold::Result<()> {
-        let builder = LockClient::builder("redis://127.0.0.1:1");
-        let client = builder.command_timeout(millis(20)).build()?;
-        client
-            .reentrant_lock("order:pay")
-            .try_acquire_now()
-            .map(drop)
-    }
-    if std::env::var_os(IS_PROGRAM).is_some() {
-        let code = std::process::Termination::report(main());
-        assert_eq!(code, ExitCode::FAILURE);
-        return;
-    }
-    let program = Command::new(std::env::current_exe().expect("a test binary"))
-        .args([NAME, "--exact", "--nocapture"])
-        .env(IS_PROGRAM, "1")
-        .output()
-        .expect("the test binary can be run again");
-    let text = String::from_utf8_lossy(&program.stderr);
-    let begin = "Error: \"order:pay\": no clear reply from Redis at 127.0.0.1:1 within ";
-    let line = text.lines().find(|line| line.starts_with("Error: "));
-    let line = line.unwrap_or_else(|| panic!("no error: {text}"));
-    assert!(line.starts_with(begin), "{line}");
-    assert!(
-        line.ends_with("; check the server, then try again"),
-        "{line}"
-    );
-    assert!(program.status.success());
 }
 
 /// Redis repeats the arguments of a command that it does not know.

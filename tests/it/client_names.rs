@@ -1,19 +1,10 @@
 //! The names of connections in `CLIENT LIST`, and which process holds a lock.
 
-use std::collections::HashMap;
-use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
-use leasehold::{Error, Hint, LockClient, LockClientBuilder, Permission, admin};
+use leasehold::{Hint, Permission, admin};
 
-use crate::support::child::Process;
-use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, eventually};
-use crate::support::{builder, client, unique};
+use crate::support::prelude::*;
 
 /// The names of all connections to the server except the test's own, which has none.
 fn names(server: &Server) -> Vec<String> {
@@ -65,43 +56,6 @@ fn each_connection_of_a_client_tells_its_host_and_process() {
     }
 }
 
-#[test]
-fn connections_to_a_master_and_to_primaries_have_names() {
-    let sentinel = SentinelDeployment::shared();
-    let cluster = ClusterDeployment::shared();
-    for (builder, server) in [
-        (
-            LockClient::builder_sentinel(sentinel.sentinel_urls(), sentinel.master_name()),
-            sentinel.master(),
-        ),
-        (
-            LockClient::builder_cluster(cluster.urls()),
-            cluster.primary_of(cluster.slot_of("{x}")),
-        ),
-    ] {
-        let client = builder.watchdog_lease(LEASE.get()).build().unwrap();
-        let lock = format!("{{x}}{}", unique("named"));
-        let guard = client.reentrant_lock(&lock).acquire().unwrap();
-        let prefix = format!("leasehold:{}:", id_of_holder(&client, &lock));
-        assert!(names(server).iter().any(|name| name.starts_with(&prefix)));
-        guard.unlock().unwrap();
-    }
-}
-
-#[test]
-fn the_names_can_be_turned_off() {
-    let server = Server::start();
-    let client = builder(&server.url()).name_connections(false);
-    // A confirmation has another connection.
-    let client = client
-        .confirm_every(std::time::Duration::ZERO)
-        .build()
-        .unwrap();
-    let guard = client.reentrant_lock("k").acquire().unwrap();
-    assert_eq!(names(&server), [""]);
-    guard.unlock().unwrap();
-}
-
 /// The refusal is logged by Redis, so it is not caused again by each connection.
 #[test]
 fn a_user_who_may_name_nothing_has_the_same_locks() {
@@ -117,35 +71,6 @@ fn a_user_who_may_name_nothing_has_the_same_locks() {
     let counts: Vec<_> = refusals.iter().map(|refusal| &refusal["count"]).collect();
     assert_eq!(counts, [&redis::Value::Int(1)], "{refusals:?}");
     assert_eq!(client.stats().reconnects, 0);
-}
-
-/// The server replies only when it has received the name and the first request.
-#[test]
-fn the_name_costs_no_round_trip() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("redis://{}", listener.local_addr().unwrap());
-    let server = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut received = Vec::new();
-        let mut piece = [0; 4096];
-        let has = |received: &[u8], word: &str| {
-            let text = String::from_utf8_lossy(received).to_uppercase();
-            text.contains(word)
-        };
-        while !has(&received, "SETNAME") || !has(&received, "EVAL") {
-            let length = stream.read(&mut piece).unwrap();
-            assert!(length > 0, "the client sent only {received:?}");
-            received.extend(&piece[..length]);
-        }
-        let _ = stream.write_all(b"+OK\r\n-ERR this is the reply to the request\r\n");
-    });
-    let client = builder(&url).build().unwrap();
-    let error = client.inspect("k").unwrap_err().to_string();
-    assert!(
-        error.contains("this is the reply to the request"),
-        "{error}"
-    );
-    server.join().unwrap();
 }
 
 /// Closes each connection on which it receives a name, as some proxies do, and passes on the bytes

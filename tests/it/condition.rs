@@ -7,16 +7,11 @@ mod late;
 mod levels;
 pub mod processes;
 
-use std::thread::{self, ScopedJoinHandle};
-use std::time::Duration;
+use std::thread::ScopedJoinHandle;
 
-use crossbeam_channel::unbounded;
-use leasehold::{Condition, Interrupt, LockClient, ReentrantLock};
+use leasehold::Condition;
 
-use crate::support::outcome::{assert_error, stay_waiting};
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
-use crate::support::{client, unique};
+use crate::support::prelude::*;
 
 /// A lock and a condition of it, of one client.
 pub struct Place {
@@ -116,28 +111,6 @@ impl<const N: usize> Stage<N> {
     #[track_caller]
     pub fn await_waiting(&self, count: u32) {
         await_waiting(&self.server, &self.name, count);
-    }
-}
-
-#[test]
-fn a_notification_wakes_a_waiter_of_another_client_and_of_the_same() {
-    let stage = Stage::<2>::new();
-    let here = &stage.places[0];
-    for there in &stage.places {
-        thread::scope(|scope| {
-            let waits = scope.spawn(|| there.wait());
-            stage.await_waiting(1);
-            eventually("a wait releases the lock", || {
-                !here.lock.is_locked().unwrap()
-            });
-            stay_waiting([&waits]);
-            within(SLIP.get() * 2, "the notification", || {
-                here.notify_one();
-                waits.join().unwrap();
-            });
-        });
-        assert!(!here.lock.is_locked().unwrap());
-        assert_eq!(stage.waiters(), (0, 0));
     }
 }
 

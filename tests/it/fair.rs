@@ -7,19 +7,7 @@ mod mixed;
 
 pub use dead::wait_together;
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use crossbeam_channel::{Receiver, unbounded};
-use leasehold::{Lease, LockClient};
-
-use crate::faults::proxied_server::{ProxiedServer, load_scripts};
-use crate::support::process::Task;
-use crate::support::proxy::Fault;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually};
-use crate::support::traffic;
-use crate::support::{builder, client, long, pair};
+use crate::support::prelude::*;
 
 const QUEUE: &str = "redisson_lock_queue:{lock}";
 const ENDS: &str = "redisson_lock_timeout:{lock}";
@@ -80,30 +68,6 @@ fn clients_acquire_the_lock_in_the_order_in_which_they_began_to_wait() {
     let order: Vec<usize> = order.try_iter().collect();
     assert_eq!(order, (0..CLIENTS).collect::<Vec<_>>());
     assert_eq!(keys(&server), [""; 0]);
-}
-
-/// The client that releases the lock requests it again at once, behind the client that waits.
-#[test]
-fn a_client_that_comes_back_at_once_does_not_overtake() {
-    let server = Server::start();
-    let (busy, patient) = (client(&server.url()), client(&server.url()));
-    let mine = place_of(&busy);
-    let mut guard = busy.fair_lock("lock").acquire().unwrap();
-    thread::scope(|scope| {
-        for _ in 0..20 {
-            let waiting = scope.spawn(|| {
-                let guard = patient.fair_lock("lock").acquire().unwrap();
-                let others = places(&server);
-                guard.unlock().unwrap();
-                others
-            });
-            await_places(&server, 1);
-            guard.unlock().unwrap();
-            guard = busy.fair_lock("lock").acquire().unwrap();
-            let others = waiting.join().unwrap();
-            assert!(others.is_empty() || others == [mine.as_str()]);
-        }
-    });
 }
 
 #[test]
@@ -202,20 +166,6 @@ fn a_lock_that_is_kept_in_redis_notifies_the_first_place() {
     assert_eq!(places(&server), ["java:1"]);
 }
 
-/// The first place belonged to the client that gave up, so the next one has to be notified.
-#[test]
-fn giving_up_the_first_place_of_a_free_lock_notifies_the_next_client() {
-    let server = Server::start();
-    let next = client(&server.url());
-    queue_up(&server, "java:1", PLACE);
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| next.fair_lock("lock").lock());
-        await_places(&server, 2);
-        server.ask::<()>(redis::cmd("LREM").arg(QUEUE).arg(0).arg("java:1"));
-        waiting.join().unwrap().unwrap();
-    });
-}
-
 /// Longer than a place lasts. A client that waits sends one request in two seconds.
 /// The end of its place counts from that of the place before, which may be given up early.
 #[test]
@@ -303,25 +253,4 @@ fn the_bytes_are_those_of_redisson() {
         waiting.join().unwrap().unwrap();
     });
     assert!(guard.unlock().is_err());
-}
-
-#[test]
-fn lost_replies_leave_no_place_and_no_lock() {
-    for fault in [Fault::SwallowReply, Fault::ResetBeforeReply] {
-        for script in ["fair_acquire", "fair_release", "fair_leave"] {
-            let proxied = ProxiedServer::new();
-            load_scripts(&proxied.server);
-            let client = proxied.builder(SLIP.get()).build().unwrap();
-            let rival = proxied.rival();
-            let lock = client.fair_lock("lock");
-            proxied.fault_once(script, &fault);
-            pair(&lock);
-            let held = rival.fair_lock("lock").acquire().unwrap();
-            assert!(!lock.try_lock(LEASE.get() / 10, Lease::RENEWED).unwrap());
-            held.unlock().unwrap();
-            eventually("everything to be released", || {
-                keys(&proxied.server).is_empty()
-            });
-        }
-    }
 }

@@ -1,11 +1,8 @@
 //! Fencing tokens: when they rise, when they stay, and what is left in Redis.
 
-use leasehold::{Error, FencedLock, Lease};
-use redis::Connection;
+use leasehold::FencedLock;
 
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SOON};
-use crate::support::{assert_matches, builder, client, on_another_thread, unique};
+use crate::support::prelude::*;
 
 /// Acquires and releases the lock, and returns its token.
 fn token(lock: &FencedLock) -> u64 {

@@ -3,19 +3,9 @@
 mod idle;
 mod linger;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Lease, LockClient, ReentrantLock};
 use parking_lot::Mutex;
 
-use crate::faults::proxied_server::ProxiedServer;
-use crate::support::proxy::Fault;
-use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually, millis};
-use crate::support::traffic;
-use crate::support::{Stop, client};
+use crate::support::prelude::*;
 
 const THREADS: usize = 8;
 

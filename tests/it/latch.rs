@@ -1,14 +1,7 @@
 //! Latches: threads wait until a count is zero. `permits` has what they share with semaphores.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
 use crate::faults::proxied_server::load_scripts;
-use crate::support::client;
-use crate::support::outcome::{assert_error, stay_waiting};
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, eventually, millis, throughout};
-use crate::support::traffic::Monitor;
+use crate::support::prelude::*;
 
 #[test]
 fn a_count_goes_down_to_zero_and_can_be_set_again() {

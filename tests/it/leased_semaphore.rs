@@ -8,16 +8,7 @@ mod renewal;
 mod view;
 mod wire;
 
-use std::collections::HashSet;
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Lease, LeasedSemaphore, PermitGuard};
-
-use crate::support::outcome::assert_error;
-use crate::support::server::Server;
-use crate::support::timing::LEASE;
-use crate::support::{client, unique};
+use crate::support::prelude::*;
 
 /// A semaphore with this number of permits, of a client of its own.
 fn semaphore(server: &Server, name: &str, permits: u32) -> LeasedSemaphore {

@@ -1,20 +1,9 @@
 //! The line of a lock: a release calls one of the waiting clients.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use crossbeam_channel::unbounded;
-use leasehold::{Lease, Lock, LockClient};
 use parking_lot::Mutex;
 use redis::Commands;
 
-use crate::faults::in_redis;
-use crate::support::logs;
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
-use crate::support::traffic::Monitor;
-use crate::support::{client, long, unique};
+use crate::support::prelude::*;
 
 /// For how long a free lock is reserved for the client that was called.
 pub const RESERVED: u64 = 500;

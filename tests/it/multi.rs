@@ -2,20 +2,13 @@
 
 mod cluster;
 mod line;
-mod lost_replies;
 mod order;
 mod servers;
 mod time;
 
-pub use order::take_in_order;
+use leasehold::{MultiLock, Result};
 
-use std::time::Duration;
-
-use leasehold::{Error, Interrupt, Lease, LostReason, MultiLock, Result};
-
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, millis};
-use crate::support::{assert_matches, client, long};
+use crate::support::prelude::*;
 
 #[test]
 fn it_is_held_only_if_all_parts_are_held() {
@@ -105,43 +98,17 @@ fn invalid_names_are_refused_by_the_first_call() {
         (of(&["a", ""]), "name"),
         (of(&[&"x".repeat(513), "a"]), "name"),
     ] {
-        let (wait, lease) = (Duration::ZERO, Lease::RENEWED);
-        for result in [
-            lock.lock(),
-            lock.try_lock(wait, lease).map(drop),
-            lock.lock_interruptibly(lease, &Interrupt::new()),
-            lock.acquire().map(drop),
-            lock.try_acquire(wait, lease).map(drop),
-            lock.unlock(),
-            lock.is_locked().map(drop),
-            lock.remaining_lease().map(drop),
-        ] {
+        let unlocked = ("unlock", lock.unlock());
+        for (call, result) in every_call(&lock).into_iter().chain([unlocked]) {
             let is_expected =
                 matches!(&result, Err(Error::Config { field, .. }) if *field == named);
-            assert!(is_expected, "{result:?}");
+            assert!(is_expected, "{call}: {result:?}");
         }
         assert_eq!(lock.hold_count(), 0);
     }
     let error = of(&["a", "b", "a"]).lock().unwrap_err().to_string();
     assert!(error.contains("\"a\""), "{error}");
     assert_eq!(server.size(), 0);
-}
-
-/// The result is the time until the last of the locks is free.
-#[test]
-fn the_longest_remaining_lease_is_reported() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.multi_lock(["a", "b"]);
-    assert_eq!(lock.remaining_lease().unwrap(), None);
-    let long = LEASE.get() * 20;
-    client
-        .reentrant_lock("b")
-        .lock_with(Lease::fixed(long))
-        .unwrap();
-    client.reentrant_lock("a").lock().unwrap();
-    let left = lock.remaining_lease().unwrap().expect("it is held");
-    assert!(left <= long && left > long - millis(5000), "{left:?}");
 }
 
 /// Nothing is unlocked if a part has no level without a guard.

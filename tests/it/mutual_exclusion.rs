@@ -1,61 +1,130 @@
-//! Only one thread at a time is in the critical section.
+//! Only one thread at a time is in the critical section, whichever processes the threads are in.
 
-use std::thread;
-
-use crate::support::child::{self, Process};
-use crate::support::server::Server;
-use crate::support::{client, unique};
+use crate::support::connect;
+use crate::support::prelude::*;
 
 const PROCESSES: usize = 4;
 const THREADS: usize = 4;
+
+/// How often the threads increment a plain number.
 const TIMES: usize = 20_000;
 
-/// Each increment is a GET and a SET, so a second holder in between would lose one.
-#[test]
-fn four_processes_of_four_threads_count_to_twenty_thousand() {
-    let server = Server::start();
-    let (url, lock, counter) = (server.url(), unique("lock"), unique("counter"));
-    let times = (TIMES / PROCESSES / THREADS).to_string();
-    let arguments = [&url, &lock, &counter, &times].map(String::as_str);
-    let children: Vec<Process> = (0..PROCESSES)
-        .map(|_| Process::start("increment", &arguments))
-        .collect();
-    for child in children {
-        child.finish();
-    }
-    let counted: usize = server.ask(redis::cmd("GET").arg(&counter));
-    assert_eq!(counted, TIMES);
-    let held: bool = server.ask(redis::cmd("EXISTS").arg(&lock));
-    assert!(!held);
+/// The key of the number, which no server of the locks has.
+const COUNTER: &str = "counter";
+/// While this key is missing, the threads continue.
+const IS_ENOUGH: &str = "enough";
+/// The number of increments of all threads, added up without a lock.
+const MADE: &str = "made";
+
+/// The time that two servers hang. It is not scaled for a slow machine, so that calls do not wait
+/// longer.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// Threads of several processes increment one number while `work` runs, and at least `times` times.
+fn count_under(kind: &str, servers: &[Server], times: usize, work: impl FnOnce()) {
+    let counter = Server::start();
+    let urls: Vec<String> = servers.iter().map(Server::url).collect();
+    let (urls, counter_url) = (urls.join(" "), counter.url());
+    within(SOON.get() * 6, "all of them", || {
+        let start = |at: usize| {
+            let arguments = [kind, &urls, &counter_url, &at.to_string()];
+            Process::start("increment", &arguments)
+        };
+        let processes: Vec<Process> = (0..PROCESSES).map(start).collect();
+        work();
+        let counted = || counter.ask::<Option<usize>>(redis::cmd("GET").arg(COUNTER));
+        while counted() < Some(times) {
+            thread::sleep(millis(5));
+        }
+        counter.run(&format!("SET {IS_ENOUGH} 1"));
+        for process in processes {
+            process.finish();
+        }
+    });
+    let [counted, made]: [usize; 2] = counter.ask(redis::cmd("MGET").arg(&[COUNTER, MADE]));
+    assert_eq!(counted, made);
+    eventually("the locks to be free", || {
+        servers.iter().all(|server| server.size() == 0)
+    });
 }
 
-/// The role of each process.
+#[test]
+fn four_processes_of_four_threads_count_to_twenty_thousand() {
+    count_under("plain", &[Server::start()], TIMES, || {});
+}
+
+/// Each thread has its own order of the names.
+#[test]
+fn threads_and_processes_take_several_names_in_any_order() {
+    count_under("several", &[Server::start()], TIMES / 100, || {});
+}
+
+/// Each server is one of two that hang for a while, in turn.
+#[test]
+fn processes_lose_no_increment_under_a_majority_while_servers_hang_in_turn() {
+    let servers = Server::start_all((0..5).map(|_| Server::options()).collect());
+    count_under("majority", &servers, TIMES / 100, || {
+        for round in 0..servers.len() {
+            let two = [&servers[round], &servers[(round + 1) % servers.len()]];
+            two.iter().for_each(|server| server.pause());
+            thread::sleep(PAUSE);
+            two.iter().for_each(|server| server.resume());
+            thread::sleep(PAUSE / 6);
+        }
+    });
+}
+
+fn lock(kind: &str, clients: &[LockClient], thread: usize) -> Box<dyn Lock> {
+    match kind {
+        "plain" => Box::new(clients[0].reentrant_lock("lock")),
+        "several" => {
+            let mut names = ["a", "b", "c"];
+            names.rotate_left(thread % 3);
+            if thread.is_multiple_of(2) {
+                names.reverse();
+            }
+            Box::new(clients[0].multi_lock(names))
+        }
+        _ => Box::new(RedLock::new(clients, "lock")),
+    }
+}
+
+/// The role of each process: increments by GET and SET, so a second holder in between would lose
+/// one.
 pub fn increment(arguments: &[&str]) {
-    let &[url, lock, counter, times] = arguments else {
+    let &[kind, urls, counter, process] = arguments else {
         panic!("{arguments:?}")
     };
-    let times: usize = times.parse().unwrap();
-    let client = client(url);
+    let process: usize = process.parse().expect("a number");
+    // Long enough that no stall of a busy machine ends it.
+    let client = |url| {
+        let builder = LockClient::builder(url).watchdog_lease(SOON.get());
+        builder.command_timeout(millis(1_000)).build().unwrap()
+    };
+    let clients: Vec<LockClient> = urls.split(' ').map(client).collect();
     thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                let lock = client.reentrant_lock(lock);
-                let mut redis = redis::Client::open(url).unwrap().get_connection().unwrap();
-                for _ in 0..times {
+        for thread in 0..THREADS {
+            let lock = lock(kind, &clients, process * THREADS + thread);
+            scope.spawn(move || {
+                let mut redis = connect(counter);
+                let (mut made, mut is_enough) = (0, false);
+                while !is_enough {
                     let guard = lock.acquire().unwrap();
-                    let count: Option<u64> =
-                        redis::cmd("GET").arg(counter).query(&mut redis).unwrap();
-                    let next = count.unwrap_or(0) + 1;
-                    redis::cmd("SET")
-                        .arg(counter)
-                        .arg(next)
-                        .exec(&mut redis)
-                        .unwrap();
+                    let count: Option<usize> =
+                        redis::cmd("GET").arg(COUNTER).query(&mut redis).unwrap();
+                    let mut set = redis::cmd("SET");
+                    let set = set.arg(COUNTER).arg(count.unwrap_or(0) + 1);
+                    set.exec(&mut redis).unwrap();
                     guard.unlock().unwrap();
+                    made += 1;
+                    let exists = redis::cmd("EXISTS").arg(IS_ENOUGH).query(&mut redis);
+                    is_enough = exists.unwrap();
                 }
+                let mut add = redis::cmd("INCRBY");
+                add.arg(MADE).arg(made).exec(&mut redis).unwrap();
             });
         }
     });
-    assert_eq!(client.stats().lost, 0);
+    assert!(clients.iter().all(|client| client.stats().lost == 0));
     child::send_line("done");
 }

@@ -1,20 +1,11 @@
 //! The line of the clients that wait for permits, of both kinds of semaphores.
 
 use std::sync::{Mutex, mpsc};
-use std::thread::{self, Scope};
-use std::time::{Duration, Instant};
+use std::thread::Scope;
 
-use leasehold::{Interrupt, LockClient};
-
-use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
 use crate::permits::{Kind, Permit, SEMAPHORES};
-use crate::support::logs;
-use crate::support::outcome::assert_error;
-use crate::support::proxy::Fault;
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, Millis, SLIP, SOON, eventually, millis, throughout};
+use crate::support::prelude::*;
 use crate::support::traffic::scripts;
-use crate::support::{client, unique};
 
 /// The longest time from a release until a waiting client has the permit.
 const WAKE_UP: Millis = Millis(100);

@@ -2,23 +2,14 @@
 
 mod cluster;
 mod dead_readers;
-mod exclusion;
 mod faults;
 mod layout;
-mod permissions;
 mod sharing;
 mod starvation;
 mod turns;
 
-use std::thread;
-
-use leasehold::{Error, ReadWriteLock};
-
 use crate::line;
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
-use crate::support::traffic::Monitor;
-use crate::support::{assert_matches, client, is_free, long, on_another_thread, pair};
+use crate::support::prelude::*;
 
 /// A server, and the lock `lock` of two clients.
 fn two_clients() -> (Server, ReadWriteLock, ReadWriteLock) {
@@ -65,7 +56,7 @@ fn readers_exclude_writers_and_a_writer_excludes_all_others() {
         }
         assert_eq!(ours.read().is_locked().unwrap(), !is_write);
         assert_eq!(ours.write().is_locked().unwrap(), is_write);
-        let other: &dyn leasehold::Lock = match is_write {
+        let other: &dyn Lock = match is_write {
             false => &ours.write(),
             true => &ours.read(),
         };

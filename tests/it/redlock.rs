@@ -1,24 +1,11 @@
 //! One lock on several independent servers.
 
+use crate::support::prelude::*;
+
 mod contention;
 mod faults;
 mod hold;
 mod lost_messages;
-mod lost_replies;
-mod mutual_exclusion;
-mod processes;
-mod restarts;
-
-pub use mutual_exclusion::share_majority;
-pub use processes::hold_majority;
-
-use std::time::Duration;
-
-use leasehold::{Error, Interrupt, Lease, LockClient, LockGuard, RedLock};
-
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SOON, eventually_some, millis};
-use crate::support::{assert_matches, builder, client, pair};
 
 const OTHER_OWNER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
 const NAME: &str = "lock";
@@ -165,19 +152,10 @@ fn invalid_lists_of_servers_are_refused_by_the_first_call() {
         ),
         (of(&[one, two, three], ""), "name", "0 bytes"),
     ] {
-        let (wait, lease) = (Duration::ZERO, Lease::RENEWED);
-        for result in [
-            lock.lock(),
-            lock.try_lock(wait, lease).map(drop),
-            lock.lock_interruptibly(lease, &Interrupt::new()),
-            lock.acquire().map(drop),
-            lock.try_acquire(wait, lease).map(drop),
-            lock.unlock(),
-            lock.is_locked().map(drop),
-            lock.remaining_lease().map(drop),
-        ] {
+        let unlocked = ("unlock", lock.unlock());
+        for (call, result) in every_call(&lock).into_iter().chain([unlocked]) {
             let Err(Error::Config { field, value, .. }) = &result else {
-                panic!("{result:?}")
+                panic!("{call}: {result:?}")
             };
             assert!(*field == named && value.contains(said), "{result:?}");
         }

@@ -1,17 +1,8 @@
 //! `min_replicas`: a lock is granted when enough replicas confirm it, and released otherwise.
 
+use crate::support::prelude::*;
+
 mod lost_replies;
-
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Error, Interrupt, Lease, LockClient, LockClientBuilder};
-
-use crate::support::deployment::Replicated;
-use crate::support::server::Server;
-use crate::support::timing::{SLIP, SOON, eventually, millis};
-use crate::support::traffic::Monitor;
-use crate::support::{assert_matches, builder, client, pair};
 
 /// The command timeout.
 const TIMEOUT: u64 = 600;
@@ -201,35 +192,6 @@ fn of_two_replicas_one_may_hang_if_one_is_required() {
     two.unlock().unwrap();
 }
 
-/// Waiters of this client and of another, which an unconfirmed lock must not block.
-#[test]
-fn all_waiters_get_the_lock_once_the_replica_resumes() {
-    let deployment = Replicated::start(1);
-    let holder = client(&deployment.url()).reentrant_lock("lock");
-    let [ours, theirs] = [(); 2].map(|()| {
-        let builder = requiring(1, &deployment.url()).command_timeout(SOON.get());
-        builder.build().unwrap()
-    });
-    let guard = holder.acquire().unwrap();
-    thread::scope(|scope| {
-        let waiting: Vec<_> = [&ours, &ours, &theirs, &theirs]
-            .map(|client| scope.spawn(|| client.reentrant_lock("lock").acquire()?.unlock()))
-            .into();
-        deployment.pause_replica(0);
-        guard.unlock().unwrap();
-        eventually("all to fail", || {
-            [&ours, &theirs]
-                .iter()
-                .all(|client| client.stats().unreplicated > 0)
-        });
-        deployment.resume_replica(0);
-        for thread in waiting {
-            thread.join().unwrap().unwrap();
-        }
-    });
-    assert!(!has(deployment.master(), "lock"));
-}
-
 #[test]
 fn an_interrupt_ends_the_wait_for_replicas() {
     let server = Server::start();
@@ -298,25 +260,4 @@ fn several_names_are_on_the_replica_after_one_wait() {
         deployment.resume_replica(0);
         locker.join().unwrap().unwrap();
     });
-}
-
-#[test]
-fn the_bounds_of_the_setting_are_checked() {
-    let (least, most) = (Duration::from_millis(1), Duration::from_secs(3600));
-    for (replicas, timeout, refused) in [
-        (1, least, None),
-        (100, most, None),
-        (0, most, Some("min_replicas")),
-        (101, most, Some("min_replicas")),
-        (1, least / 2, Some("min_replicas' timeout")),
-        (1, most + least, Some("min_replicas' timeout")),
-    ] {
-        let builder = LockClient::builder("redis://127.0.0.1:1");
-        let field = match builder.min_replicas(replicas, timeout).build() {
-            Ok(_) => None,
-            Err(Error::Config { field, .. }) => Some(field),
-            Err(other) => panic!("{other:?}"),
-        };
-        assert_eq!(field, refused, "{replicas}, {timeout:?}");
-    }
 }

@@ -1,14 +1,8 @@
 //! Semaphores: permits without an owner. `permits` has what they share with other kinds.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use leasehold::{Result, Semaphore};
 
-use leasehold::{Interrupt, Result, Semaphore};
-
-use crate::support::outcome::{assert_error, stay_waiting};
-use crate::support::server::Server;
-use crate::support::timing::{Millis, SOON, eventually};
-use crate::support::{client, unique};
+use crate::support::prelude::*;
 
 /// The longest time from a release until a waiting thread has the permit.
 const WAKE_UP: Millis = Millis(500);

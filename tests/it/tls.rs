@@ -5,15 +5,9 @@ pub mod system;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LockClientBuilder};
 
 use crate::support::certificates::{Authority, Identity, TRUSTED};
-use crate::support::server::Server;
-use crate::support::timing::{SLIP, eventually, millis, within};
-use crate::support::{assert_matches, builder, pair, unique};
+use crate::support::prelude::*;
 
 /// The command timeout of every call here that fails. Long enough for a handshake on a busy
 /// machine.
@@ -88,19 +82,6 @@ fn address_by_host(host: &str, server: &Server) -> String {
     let address = server.tls_address();
     let (_, port) = address.rsplit_once(':').expect("host and port");
     format!("{host}:{port}")
-}
-
-#[test]
-fn a_password_and_a_database_come_after_the_handshake() {
-    let server = Server::options()
-        .password("right")
-        .tls(&TRUSTED.issue("127.0.0.1"))
-        .start();
-    works(trusting(&format!(":right@{}/1", server.tls_address())));
-    let wrong = trusting(&format!(":hunter2@{}", server.tls_address())).build();
-    let error = wrong.unwrap().reentrant_lock("lock").lock().unwrap_err();
-    assert_matches!(error, Error::Redis { .. });
-    assert!(!format!("{error} {error:?}").contains("hunter2"));
 }
 
 #[test]
@@ -225,21 +206,6 @@ fn a_call_to_a_server_that_hangs_ends_in_time() {
         matches!(lock.try_lock(Duration::ZERO, Lease::RENEWED), Ok(true))
     });
     lock.unlock().unwrap();
-}
-
-/// A restarted server does not know the sessions of the old process.
-#[test]
-fn a_restart_affects_no_call() {
-    let server = server();
-    let client = trusting(&server.tls_address()).build().unwrap();
-    let lock = client.reentrant_lock(&unique("tls"));
-    for _ in 0..2 {
-        eventually("the lock", || {
-            matches!(lock.try_lock(Duration::ZERO, Lease::RENEWED), Ok(true))
-        });
-        lock.unlock().unwrap();
-        server.restart();
-    }
 }
 
 /// One request for hundreds of locks is longer than the buffer of TLS.

@@ -1,15 +1,8 @@
 //! The watchdog. `faults::renewal` and `faults::hangs` have what can fail in a renewal.
 
+use crate::support::prelude::*;
+
 mod confirm;
-
-use std::thread;
-use std::time::Instant;
-
-use leasehold::{Error, LostReason};
-
-use crate::support::builder;
-use crate::support::server::Server;
-use crate::support::timing::millis;
 
 /// A renewal under way does not affect a hold that is unlocked meanwhile, nor the next hold.
 #[test]

@@ -181,25 +181,6 @@ fn a_panic_releases_the_lock_and_continues() {
     assert_eq!(at_once(&shop.locks, || ()).unwrap(), 7);
 }
 
-#[locked(client = shop.locks, key = "order")]
-fn countdown(shop: &Shop, from: u32, level: u32) -> leasehold::Result<u32> {
-    let lock = shop.locks.reentrant_lock("order");
-    assert_eq!(lock.hold_count(), level);
-    if from == 0 {
-        return Ok(level);
-    }
-    let deepest = countdown(shop, from - 1, level + 1)?;
-    assert_eq!(lock.hold_count(), level, "one level is released");
-    Ok(deepest)
-}
-
-#[test]
-fn a_locked_function_can_call_itself() {
-    let shop = Shop::open();
-    assert_eq!(countdown(&shop, 3, 1).unwrap(), 4);
-    assert!(!shop.has("order"));
-}
-
 #[locked(client = locks, key = "upper")]
 #[locked(client = locks, key = "lower")]
 fn twice(locks: &LockClient, body: impl FnOnce()) -> leasehold::Result<u32> {
@@ -223,21 +204,6 @@ fn of_two_attributes_the_lower_one_is_the_outer_lock() {
     let upper = shop.locks.reentrant_lock("upper").acquire().unwrap();
     refused("upper");
     upper.unlock().unwrap();
-}
-
-#[locked(client = locks, key = "order", kind = fenced)]
-fn fenced(locks: &LockClient) -> leasehold::Result<u32> {
-    panic!("it has no token")
-}
-
-#[test]
-fn a_hold_without_a_token_is_refused_as_a_fenced_lock() {
-    let shop = Shop::open();
-    let within = || {
-        let refused = fenced(&shop.locks);
-        assert!(matches!(refused, Err(Error::Config { .. })), "{refused:?}");
-    };
-    assert_eq!(at_once(&shop.locks, within).unwrap(), 7);
 }
 
 #[locked(client = shop.locks, key = "order", lease = "3s")]
@@ -287,17 +253,6 @@ fn the_default_lease_is_the_clients() {
         assert!((60_000..=77_000).contains(&left), "{left}");
     };
     at_once(&locks.unwrap(), lease).unwrap();
-}
-
-#[test]
-fn an_unlock_in_the_body_does_not_release_the_lock_of_the_function() {
-    let shop = Shop::open();
-    let unlock = || {
-        assert_not_held(shop.locks.reentrant_lock("order").unlock());
-        assert!(shop.has("order") && current_lock().check().is_ok());
-    };
-    assert_eq!(at_once(&shop.locks, unlock).unwrap(), 7);
-    assert!(!shop.has("order"));
 }
 
 #[locked(client = locks, key = "order", kind = fair)]

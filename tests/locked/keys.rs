@@ -145,17 +145,3 @@ fn a_key_is_a_name_of_1_to_512_bytes() {
     let keys: u32 = shop.server.ask(&redis::cmd("DBSIZE"));
     assert_eq!(keys, 0);
 }
-
-#[test]
-fn other_keys_are_other_locks() {
-    #[locked(client = locks, key = "user:{user}")]
-    fn nested(locks: &LockClient, user: u64) -> Named {
-        if user == 1 {
-            let other = std::thread::scope(|scope| scope.spawn(|| nested(locks, 2)).join());
-            assert_eq!(other.expect("no panic")?, "user:2");
-        }
-        name()
-    }
-
-    assert_eq!(nested(&Shop::open().locks, 1).unwrap(), "user:1");
-}

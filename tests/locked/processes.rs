@@ -76,16 +76,6 @@ fn a_function_of_another_process_is_refused_and_then_gets_the_lock() {
 }
 
 #[test]
-fn the_lock_of_a_killed_process_stays_for_a_lease() {
-    let shop = Shop::open();
-    let url = shop.server.url();
-    let holder = start("hold", &url);
-    assert_eq!(holder.read_line(), "in");
-    drop(holder);
-    settle(&url, 7, || ()).unwrap();
-}
-
-#[test]
 fn the_default_client_is_set_once_in_a_process() {
     let shop = Shop::open();
     let child = start("default", &shop.server.url());

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold::{Error, Lease, LockClient, LostReason, RedLock};
+use leasehold::{Error, Lease, LockClient, LostReason};
 use panicking::{MESSAGE, PANICS, Panicking};
 use recorder::{Kept, keep, spans, within_a_span};
 use redis_test::server::RedisServer;
@@ -143,21 +143,6 @@ fn a_loss_is_logged_within_the_hold_which_it_ends() {
 }
 
 #[test]
-fn a_permit_is_released_by_another_thread() {
-    let (_server, client) = start();
-    let semaphore = client.leased_semaphore("mail");
-    semaphore.try_set_permits(1).unwrap();
-    let permit = semaphore.acquire().unwrap();
-    let sender = thread::Builder::new().name("sender".into());
-    let sender = sender.spawn(move || permit.release()).unwrap();
-    sender.join().unwrap().unwrap();
-    let held = hold("mail");
-    assert_eq!(held.field("kind"), "leased_semaphore");
-    assert_eq!(held.field("outcome"), "released");
-    assert_eq!(held.closed_on.as_deref(), Some("sender"));
-}
-
-#[test]
 fn a_hold_that_is_handed_over_ends_and_another_begins() {
     let (_server, client) = start();
     let lock = client.fenced_lock("stock");
@@ -186,29 +171,6 @@ fn a_hold_that_is_handed_over_ends_and_another_begins() {
 }
 
 #[test]
-fn each_server_of_a_majority_has_a_hold() {
-    keep();
-    let servers: Vec<RedisServer> = (0..3).map(|_| RedisServer::new()).collect();
-    let clients: Vec<LockClient> = servers.iter().map(client).collect();
-    let lock = RedLock::new(&clients, "majority");
-    lock.acquire().unwrap().unlock().unwrap();
-    assert_eq!(outcomes(&spans("lock.wait", "majority")), ["acquired"]);
-    let holds = spans("lock.hold", "majority");
-    assert!(holds.len() >= 2, "{holds:?}");
-    for hold in &holds {
-        assert_eq!(
-            (hold.field("kind"), hold.field("outcome")),
-            ("redlock", "released")
-        );
-        assert!(
-            servers
-                .iter()
-                .any(|server| server.addr.to_string() == hold.field("node"))
-        );
-    }
-}
-
-#[test]
 fn a_wait_on_a_condition_ends_a_hold_and_begins_another() {
     let (_server, client) = start();
     let lock = client.reentrant_lock("buffer");
@@ -225,24 +187,6 @@ fn a_wait_on_a_condition_ends_a_hold_and_begins_another() {
         outcomes(&spans("lock.hold", "buffer")),
         ["released", "released"]
     );
-}
-
-#[test]
-fn semaphores_and_latches_have_waits() {
-    let (_server, client) = start();
-    let slots = client.semaphore("slots");
-    slots.try_set_permits(1).unwrap();
-    slots.acquire(1).unwrap();
-    assert!(!slots.try_acquire(1, Duration::ZERO).unwrap());
-    assert_eq!(
-        outcomes(&spans("lock.wait", "slots")),
-        ["acquired", "timeout"]
-    );
-    assert_eq!(client.stats().acquires_timed_out, 1);
-    let latch = client.count_down_latch("loaded");
-    latch.wait().unwrap();
-    assert_eq!(outcomes(&spans("lock.wait", "loaded")), ["acquired"]);
-    assert_eq!(spans("lock.wait", "loaded")[0].field("kind"), "latch");
 }
 
 /// A lock that a client leaves behind: its span is closed with the client.

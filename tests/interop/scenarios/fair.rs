@@ -22,7 +22,6 @@ pub fn checks() -> Vec<Check> {
         Check::both_ways("fair", "one that gives up leaves the queue", giving_up),
         Check::once("fair", "one that dies leaves the queue", dying),
         Check::once("fair", "Java is next behind dead ones", dead_before_java),
-        Check::once("fair", "threads have equal shares", shares),
     ]
 }
 
@@ -159,40 +158,4 @@ fn dead_before_java(stage: &Stage, _: &str) -> Outcome {
         .expect(&format!("unlock {lock}"), "ok")?;
     within(SOON, "the release", took)?;
     Ok(format!("Java goes on {took:.1?} after the release"))
-}
-
-/// Threads of a Java process and of Rust processes want the lock all the time.
-fn shares(stage: &Stage, _: &str) -> Outcome {
-    let other = stage.start(Side::Rust, LEASE)?;
-    let (java, rust, other) = (&stage.java, &stage.rust, &other);
-    let mut results = Vec::new();
-    for (parties, threads, bound) in [
-        ([java, rust], [4, 4], 0.7),
-        ([java, rust], [1, 8], 0.5),
-        ([java, rust], [8, 1], 0.5),
-        ([rust, other], [4, 1], 0.77),
-    ] {
-        let name = unique("fair");
-        let load = |threads| format!("waits fair {name} {threads} 2000 2");
-        let mut pending = Vec::new();
-        for (party, threads) in parties.iter().zip(threads) {
-            pending.push(party.thread(1).begin(&load(threads))?);
-        }
-        let mut each = Vec::new();
-        for (pending, threads) in pending.into_iter().zip(threads) {
-            let result = pending.expect("")?.result;
-            let count = result.split(' ').next().unwrap_or_default();
-            each.push(count.parse::<f64>()? / f64::from(threads));
-        }
-        let ratio = (each[0] / each[1]).min(each[1] / each[0]);
-        let [one, two] = parties.map(|party| party.thread(1).side());
-        let [first, second] = threads;
-        let result = format!(
-            "{first} {one} + {second} {two}: {:.0} + {:.0}",
-            each[0], each[1]
-        );
-        ensure(ratio >= bound, format!("holds of a thread: {result}"))?;
-        results.push(result);
-    }
-    Ok(format!("holds of a thread: {}", results.join("; ")))
 }

@@ -11,22 +11,11 @@ use crate::support::unique;
 const HOLDS: usize = 1000;
 
 pub fn checks() -> Vec<Check> {
-    vec![
-        Check::once("fenced", "tokens of alternating holds", alternating),
-        Check::once("fenced", "tokens of 2 + 2 competing threads", competing),
-    ]
-}
-
-fn alternating(stage: &Stage, _: &str) -> Outcome {
-    let (name, list) = (unique("fenced"), unique("tokens"));
-    for _ in 0..HOLDS / 2 {
-        for party in [&stage.java, &stage.rust] {
-            party
-                .thread(1)
-                .expect(&format!("tokens {name} {list} 1"), "ok")?;
-        }
-    }
-    rising(stage, &list)
+    vec![Check::once(
+        "fenced",
+        "tokens of 2 + 2 competing threads",
+        competing,
+    )]
 }
 
 fn competing(stage: &Stage, _: &str) -> Outcome {

@@ -11,7 +11,6 @@ mod multi;
 mod other_kinds;
 mod permits;
 mod read_write;
-mod stalls;
 
 use std::time::Duration;
 
@@ -36,7 +35,6 @@ pub fn all() -> Vec<Check> {
         locks::checks(),
         force::checks(),
         contention::checks(),
-        stalls::checks(),
         fenced::checks(),
         fair::checks(),
         read_write::checks(),

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use leasehold::{Interrupt, Lease, LockClient, MultiLock, RedLock};
+use leasehold::{Lease, LockClient};
 
 use crate::support::client;
 use crate::support::server::Server;
@@ -25,64 +25,6 @@ fn shown(value: &dyn Debug) -> String {
 }
 
 #[test]
-fn debug_output_stays_short_with_many_holds() {
-    let server = Server::start();
-    let (client, node) = (client(&server.url()), server.address());
-    let name = |at: usize| format!("order:{at:03}");
-    let locks: Vec<_> = (0..100)
-        .map(|at| client.reentrant_lock(&name(at)))
-        .collect();
-    let guards = locks.iter().map(|lock| lock.acquire().unwrap());
-    let guards: Vec<_> = guards.collect();
-
-    let line = shown(&client);
-    assert!(line.starts_with(&format!("LockClient {{ node: {node:?}, id: ")));
-    let expected =
-        format!(r#"ReentrantLock {{ name: "order:007", node: {node:?}, hold_count: 1 }}"#);
-    assert_eq!(shown(&locks[7]), expected);
-    let line = shown(&guards[7]);
-    let start = r#"LockGuard { name: "order:007", state: Held, remaining: "#;
-    assert!(line.starts_with(start), "{line}");
-
-    let fenced = client.fenced_lock("fenced");
-    let expected = format!(r#"FencedLock {{ name: "fenced", node: {node:?}, hold_count: 0 }}"#);
-    assert_eq!(shown(&fenced), expected);
-    let guard = fenced.acquire().unwrap();
-    let start = format!(
-        r#"FencedGuard {{ name: "fenced", token: {}, state: Held, remaining: "#,
-        guard.fencing_token()
-    );
-    let line = shown(&guard);
-    assert!(line.starts_with(&start), "{line}");
-
-    let multi = client.multi_lock(["a", "b"]);
-    let expected = format!(r#"MultiLock {{ name: "a, b", node: {node:?}, hold_count: 0 }}"#);
-    assert_eq!(shown(&multi), expected);
-    shown(&client.multi_lock((0..100).map(name)));
-    shown(&client.reentrant_lock(&"x".repeat(512)).acquire().unwrap());
-    shown(&Lease::RENEWED);
-    drop(guards);
-}
-
-#[test]
-fn locks_of_several_clients_show_their_servers() {
-    let servers = Server::start_all((0..3).map(|_| Server::options()).collect());
-    let clients: Vec<LockClient> = servers.iter().map(|one| client(&one.url())).collect();
-    let nodes: Vec<String> = servers.iter().map(Server::address).collect();
-
-    let line = shown(&RedLock::new(&clients, "red"));
-    assert!(line.starts_with(r#"RedLock { name: "red", node: "#) && line.contains("hold_count: 0"));
-    let locks = clients.iter().map(|client| client.reentrant_lock("one"));
-    let multi = shown(&MultiLock::over(locks.collect::<Vec<_>>()));
-    for node in nodes {
-        assert!(
-            line.contains(&node) && multi.contains(&node),
-            "{line} {multi}"
-        );
-    }
-}
-
-#[test]
 fn a_lost_lock_is_shown_as_lost() {
     let server = Server::start();
     let client = client(&server.url());
@@ -91,14 +33,6 @@ fn a_lost_lock_is_shown_as_lost() {
     let expected = r#"LockGuard { name: "lost", state: Lost(Expired), remaining: 0.0ns }"#;
     eventually("the end of the lease", || shown(&guard) == expected);
     assert!(shown(&lock).contains("hold_count: 0"));
-}
-
-#[test]
-fn an_interrupt_shows_whether_it_was_raised() {
-    let interrupt = Interrupt::new();
-    assert_eq!(shown(&interrupt), "Interrupt { raised: false }");
-    interrupt.interrupt();
-    assert_eq!(shown(&interrupt), "Interrupt { raised: true }");
 }
 
 #[test]

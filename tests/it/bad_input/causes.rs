@@ -2,15 +2,11 @@
 
 use std::error::Error as StdError;
 use std::iter::successors;
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LockClient, LockClientBuilder};
 
 use super::{SECRET, assert_no_secret};
-use crate::support::builder;
 use crate::support::certificates::{Authority, TRUSTED};
-use crate::support::server::{Port, Server};
-use crate::support::timing::millis;
+use crate::support::prelude::*;
+use crate::support::server::Port;
 
 /// The texts of the error and of all its sources, as programs print that show the whole chain.
 fn chain(error: &(dyn StdError + 'static)) -> Vec<String> {
@@ -31,6 +27,8 @@ fn failure(builder: LockClientBuilder) -> Error {
 #[track_caller]
 fn assert_stated_once(error: &Error) {
     assert_no_secret(error);
+    // The runtime writes `Debug` of the error that `main` returns.
+    assert_eq!(format!("{error:?}"), error.to_string());
     let (Error::Redis { cause, .. } | Error::Unavailable { cause, .. }) = error else {
         panic!("{error:?}")
     };

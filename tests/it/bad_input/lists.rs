@@ -1,9 +1,7 @@
 //! Lists of servers: which ones `build` rejects, and which entry the error names.
 
-use leasehold::{LockClient, LockClientBuilder};
-
 use super::{SECRET, assert_no_secret, setting};
-use crate::support::outcome::assert_error;
+use crate::support::prelude::*;
 
 const GOOD: &str = "redis://user:hunter2@127.0.0.1:7001";
 

@@ -2,15 +2,10 @@
 //! if retries cannot help, and says what to use instead.
 
 use std::net::TcpListener;
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LockClient, LockClientBuilder};
 
 use super::{SECRET, assert_no_secret, setting};
-use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
-use crate::support::outcome::{assert_error, take_and_release};
-use crate::support::server::{Port, Server};
-use crate::support::timing::{LEASE, millis, within};
+use crate::support::prelude::*;
+use crate::support::server::Port;
 
 const MASTER: &str = "mymaster";
 
@@ -213,43 +208,19 @@ fn a_wrong_login_at_the_master_or_the_sentinels_is_reported_at_once() {
 }
 
 #[test]
-fn a_wrong_login_at_a_cluster_is_reported_at_once() {
-    let cluster = ClusterDeployment::shared();
-    let urls = |login: &str| -> Vec<String> {
-        let nodes = cluster.nodes().iter();
-        nodes
-            .map(|node| format!("redis://{login}{}", node.address()))
-            .collect()
-    };
-    for builder in [
-        LockClient::builder_cluster(urls(":hunter2@")),
-        LockClient::builder_cluster(urls("unknown:hunter2@")),
-        LockClient::builder_cluster(urls("")).credentials(None, SECRET),
-    ] {
-        let error = error_at_once(builder);
-        assert!(matches!(error, Error::Redis { .. }), "{error:?}");
-        assert_names_the_login(&error.to_string());
-    }
-}
-
-#[test]
 fn a_name_whose_keys_are_in_several_slots_is_refused_in_a_cluster() {
     let cluster = ClusterDeployment::shared();
     let client = quick(LockClient::builder_cluster(cluster.urls()));
     for name in ["a}b", "a{b", "{}x", "{a", "}{"] {
         let lock = client.reentrant_lock(name);
-        let (wait, lease) = (Duration::ZERO, Lease::RENEWED);
-        for field in [
-            setting(lock.lock()),
-            setting(lock.try_lock(wait, lease)),
-            setting(lock.acquire()),
-            setting(client.fenced_lock(name).acquire()),
-            setting(lock.is_locked()),
-            setting(lock.remaining_lease()),
-            setting(client.inspect(name)),
-            setting(client.force_unlock(name)),
-        ] {
-            assert_eq!(field, "name", "{name}");
+        let mut results = every_call(&lock);
+        results.extend([
+            ("fenced", client.fenced_lock(name).acquire().map(drop)),
+            ("inspect", client.inspect(name).map(drop)),
+            ("force_unlock", client.force_unlock(name).map(drop)),
+        ]);
+        for (call, result) in results {
+            assert_eq!(setting(result), "name", "{call} of {name}");
         }
         assert_error!(lock.unlock(), NotHeld);
     }

@@ -1,14 +1,9 @@
 //! The commands that waits and notifications cost.
 
 use std::cell::Cell;
-use std::thread;
-use std::time::Instant;
 
-use super::{Place, Stage, await_waiting};
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, eventually, within};
-use crate::support::traffic::{self, Monitor};
-use crate::support::{builder, unique};
+use super::{Place, await_waiting};
+use crate::support::prelude::*;
 
 #[test]
 fn a_wait_costs_two_requests_and_a_notification_one() {
@@ -56,29 +51,4 @@ fn a_wait_costs_two_requests_and_a_notification_one() {
         .filter(|name| !expected.contains(&name.as_str()))
         .collect();
     assert!(others.is_empty(), "{others:?}");
-}
-
-/// The watchdog renews the places of all threads of a client by one request.
-#[test]
-#[ignore = "soak"]
-fn waiting_threads_of_a_client_share_their_renewals() {
-    const THREADS: u32 = 20;
-    let stage = Stage::<1>::new();
-    let place = &stage.places[0];
-    thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| place.wait());
-        }
-        stage.await_waiting(THREADS);
-        // From now on they are renewed together.
-        thread::sleep(LEASE.get());
-        traffic::reset(&stage.server);
-        let start = Instant::now();
-        thread::sleep(LEASE.get() * 2);
-        let sent = traffic::scripts(&stage.server);
-        let periods = start.elapsed().as_secs_f64() / (LEASE.get() / 3).as_secs_f64();
-        // Places that began at different times are not due together.
-        assert!((sent as f64) < periods * 6.0, "{sent} requests");
-        place.notify_all();
-    });
 }

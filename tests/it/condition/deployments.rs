@@ -1,22 +1,10 @@
-//! Conditions behind sentinels, in a cluster and with replicas.
-
-use std::thread;
-
-use leasehold::{LockClient, LockClientBuilder};
+//! Conditions in a cluster and with replicas.
 
 use super::{Place, await_waiting, waiting};
-use crate::support::deployment::{ClusterDeployment, Replicated, SentinelDeployment};
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SOON, within};
-use crate::support::{builder, unique};
+use crate::support::prelude::*;
 
 /// Threads of two clients wait for another client, and are notified one after the other.
-fn notify_waiters<'a>(
-    builder: &LockClientBuilder,
-    name: &str,
-    before_notification: impl FnOnce(),
-    server: impl Fn() -> &'a Server,
-) {
+fn notify_waiters<'a>(builder: &LockClientBuilder, name: &str, server: impl Fn() -> &'a Server) {
     let clients = [(); 3].map(|()| builder.clone().build().expect("the settings are valid"));
     let [here, there, notifier] = clients.each_ref().map(|client| Place::of(client, name));
     thread::scope(|scope| {
@@ -24,7 +12,6 @@ fn notify_waiters<'a>(
         await_waiting(server(), name, 1);
         let second = scope.spawn(|| there.wait());
         await_waiting(server(), name, 2);
-        before_notification();
         let bound = SOON.get();
         within(bound, "the first notification", || {
             notifier.notify_one();
@@ -51,46 +38,13 @@ fn in_a_cluster() {
         format!("{{tag}}:{}", unique("condition")),
     ] {
         let server = || cluster.primary_of(cluster.slot_of(&name));
-        notify_waiters(&cluster_builder(&cluster), &name, || {}, server);
+        notify_waiters(&cluster_builder(&cluster), &name, server);
     }
-}
-
-#[test]
-fn behind_sentinels() {
-    let shared = SentinelDeployment::shared();
-    let urls = shared.sentinel_urls();
-    let builder = LockClient::builder_sentinel(urls, shared.master_name());
-    let name = unique("condition");
-    notify_waiters(&builder, &name, || {}, || shared.master());
 }
 
 #[test]
 fn with_replicas_that_confirm_locks() {
     let shared = Replicated::shared();
     let builder = builder(&shared.url()).min_replicas(1, SOON.get());
-    notify_waiters(&builder, &unique("condition"), || {}, || shared.master());
-}
-
-/// The waiters and their notifications survive, or the waiters wake up.
-#[test]
-#[ignore = "soak"]
-fn while_an_operator_fails_over_and_while_a_slot_migrates() {
-    let cluster = ClusterDeployment::start();
-    for migrates in [true, false] {
-        let name = unique("condition");
-        let slot = cluster.slot_of(&name);
-        let change = || match migrates {
-            true => {
-                let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
-                migration.move_keys();
-                migration.end();
-            }
-            false => {
-                cluster.fail_over(slot);
-            }
-        };
-        notify_waiters(&cluster_builder(&cluster), &name, change, || {
-            cluster.primary_of(slot)
-        });
-    }
+    notify_waiters(&builder, &unique("condition"), || shared.master());
 }

@@ -1,15 +1,7 @@
 //! Lost requests, lost messages, servers that restart, and servers that do not reply.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::Duration;
-
 use super::{Place, Stage, await_waiting, keys, places, waiting};
-use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
-use crate::support::outcome::{assert_error, take_and_release};
-use crate::support::proxy::Fault;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout, within};
-use crate::support::{builder, client, unique};
+use crate::support::prelude::*;
 
 const FAULTS: [Fault; 3] = [
     Fault::SwallowReply,
@@ -209,26 +201,6 @@ fn a_thread_that_cannot_acquire_the_lock_again_gets_an_error() {
     });
 }
 
-/// A thread that is notified and cannot tell it keeps the lock. Its notification is not passed on.
-#[test]
-fn a_wait_ends_although_its_place_cannot_be_ended() {
-    let test = Proxied::with_lease(LEASE.get() * 10);
-    thread::scope(|scope| {
-        let waiter = scope.spawn(|| test.place.wait());
-        test.await_waiting(1);
-        scope.spawn(|| test.other.wait());
-        test.await_waiting(2);
-        test.proxied
-            .fault_always("condition_end", &Fault::SwallowRequest);
-        test.other.notify_one();
-        waiter.join().unwrap();
-        test.proxied.proxy.clear_rules();
-        eventually("its end", || test.places() == 1);
-        throughout(A_WHILE.get(), "the other waits", || test.waiting() == 1);
-        test.other.notify_one();
-    });
-}
-
 /// Places are renewed, and waiters are notified. Only new waiters are refused.
 #[test]
 fn a_server_without_memory_keeps_its_waiters() {
@@ -255,22 +227,4 @@ fn a_server_without_memory_keeps_its_waiters() {
         waiter.join().unwrap();
         second.join().unwrap();
     });
-}
-
-/// All keys of a condition are those of its lock.
-#[test]
-fn names_with_braces_share_no_keys() {
-    let stage = Stage::<1>::new();
-    let client = client(&stage.server.url());
-    for name in ["a", "{a}", "{a}:b", "a{b", "größe ☃"] {
-        let place = Place::of(&client, name);
-        thread::scope(|scope| {
-            let waiter = scope.spawn(|| place.wait());
-            await_waiting(&stage.server, name, 1);
-            within(SLIP.get() * 2, name, || {
-                place.notify_one();
-                waiter.join().unwrap();
-            });
-        });
-    }
 }

@@ -1,16 +1,8 @@
 //! Requests that Redis executes late, and places that are left behind.
 
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::Duration;
-
-use leasehold::Lease;
-
 use super::Place;
 use super::faults::Proxied;
-use crate::support::outcome::assert_error;
-use crate::support::proxy::{Fault, Gate};
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::prelude::*;
 
 /// A client that keeps its place for ten leases, and lingers.
 fn lingering(linger: Duration) -> Proxied {
@@ -19,30 +11,6 @@ fn lingering(linger: Duration) -> Proxied {
     let builder = builder.watchdog_lease(LEASE.get() * 10).linger(linger);
     test.place = Place::of(&builder.build().unwrap(), &test.name);
     test
-}
-
-/// The request that begins a wait is executed after the wait. With a client that lingers, the lock
-/// has the same owner id then.
-#[test]
-fn a_late_copy_of_a_wait_takes_no_notification() {
-    for linger in [Duration::ZERO, LEASE.get() * 3] {
-        let test = lingering(linger);
-        let mut view = test.proxied.view();
-        let guard = test.place.lock.acquire().unwrap();
-        let owner = view.holder(&test.name);
-        let gate = Gate::new();
-        let fault = Fault::HoldBack(gate.clone());
-        let late = test.proxied.fault_once("condition_wait", &fault);
-        assert!(!test.place.condition.wait_for(SLIP.get() * 2).unwrap());
-        assert!(late.load(Ordering::SeqCst));
-        assert_eq!(view.holder(&test.name) == owner, !linger.is_zero());
-        gate.open();
-        eventually("the late copy", || gate.passed() > 0);
-        // The request behind it ends the place.
-        test.await_no_place();
-        throughout(A_WHILE.get(), "no place", || test.places() == 0);
-        guard.unlock().unwrap();
-    }
 }
 
 /// The late copy makes a place after the wait. A notification of the place is passed on.

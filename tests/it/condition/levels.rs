@@ -1,14 +1,7 @@
 //! The levels of a hold, and their guards, before, during and after a wait.
 
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Lease, LostReason};
-
 use super::{Place, Stage};
-use crate::support::on_another_thread;
-use crate::support::outcome::{assert_error, take_and_release};
-use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, throughout};
+use crate::support::prelude::*;
 
 /// A wait that ends by its time, with the lock.
 fn wait(place: &Place) {
@@ -116,21 +109,4 @@ fn a_lost_lock_is_not_waited_for() {
         assert_error!(guard.unlock(), Lost);
         take_and_release(&place.lock);
     }
-}
-
-#[test]
-fn a_lock_that_is_unlocked_after_a_time_is_free_during_a_wait() {
-    let stage = Stage::<1>::new();
-    let place = &stage.places[0];
-    let [outer, inner] = [(); 2].map(|()| place.lock.acquire().unwrap());
-    inner.unlock_after(SOON.get() * 6).unwrap();
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            stage.await_waiting(1);
-            place.notify_one();
-        });
-        assert!(place.condition.wait_for(SOON.get()).unwrap());
-    });
-    outer.unlock().unwrap();
-    assert!(place.lock.is_locked().unwrap(), "kept after the last level");
 }

@@ -1,13 +1,7 @@
 //! Processes that wait on a condition, and are killed.
 
-use std::time::Instant;
-
-use super::{Place, await_waiting, keys, places};
-use crate::support::child::{self, Process};
-use crate::support::client;
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, eventually, throughout};
-use crate::support::unique;
+use super::{Place, await_waiting, places};
+use crate::support::prelude::*;
 
 /// The role: waits once, and tells when it has the lock again.
 pub fn wait_on_a_condition(arguments: &[&str]) {
@@ -51,43 +45,4 @@ fn the_notification_of_a_killed_process_goes_to_the_next_within_seconds() {
     });
     place.notify_one();
     assert_eq!(last.read_line(), "woken");
-}
-
-/// A waiter that dies without a notification takes none.
-#[test]
-fn a_killed_process_is_skipped_and_leaves_nothing() {
-    let server = Server::start();
-    let name = unique("condition");
-    let place = Place::of(&client(&server.url()), &name);
-    let mut first = start(&server, &name, 0);
-    let second = start(&server, &name, 1);
-    first.kill();
-    eventually("the place to end", || places(&server, &name) == 1);
-    place.notify_one();
-    assert_eq!(second.read_line(), "woken");
-    let mut last = start(&server, &name, 0);
-    last.kill();
-    let [queue, places, last_call] = keys(&name);
-    eventually("the places to expire", || {
-        let left: u32 = server.ask(redis::cmd("EXISTS").arg(&queue).arg(&places));
-        left == 0
-    });
-    let left: i64 = server.ask(redis::cmd("PTTL").arg(&last_call));
-    assert!((1..=120_000).contains(&left), "{left}");
-}
-
-/// A process that is paused for longer than its place lasts wakes up when it continues.
-#[test]
-fn a_paused_process_wakes_up() {
-    let server = Server::start();
-    let name = unique("condition");
-    let place = Place::of(&client(&server.url()), &name);
-    let paused = start(&server, &name, 0);
-    let other = start(&server, &name, 1);
-    paused.pause();
-    eventually("its place to end", || places(&server, &name) == 1);
-    place.notify_one();
-    assert_eq!(other.read_line(), "woken");
-    paused.resume();
-    assert_eq!(paused.read_line(), "woken");
 }

@@ -3,18 +3,12 @@
 use std::slice;
 use std::sync::LazyLock;
 
-use leasehold::LockClient;
 use leasehold::testing::InMemoryRedis;
-use redis::Connection;
 
-use super::{Environment, Site};
-use crate::support::builder;
+use super::Site;
 use crate::support::certificates::TRUSTED;
-use crate::support::deployment::{
-    self, ClusterDeployment, Independent, SentinelDeployment, Shared,
-};
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SOON};
+use crate::support::deployment::Shared;
+use crate::support::prelude::*;
 
 /// The servers of an environment, and which of them have a key.
 pub trait Deployment: Sync {
@@ -26,7 +20,9 @@ pub trait Deployment: Sync {
     }
 
     /// The indexes of the servers that have the key.
-    fn indexes_of(&self, key: &str) -> Vec<usize>;
+    fn indexes_of(&self, _key: &str) -> Vec<usize> {
+        vec![0]
+    }
 
     /// The number of these servers that must have a lock for a client to hold it.
     fn needed(&self) -> usize {
@@ -39,35 +35,23 @@ impl Deployment for Server {
     fn servers(&self) -> &[Server] {
         slice::from_ref(self)
     }
-
-    fn indexes_of(&self, _: &str) -> Vec<usize> {
-        vec![0]
-    }
 }
 
-fn one_server() -> Shared<Server> {
+fn shared_server() -> Shared<Server> {
     static SHARED: LazyLock<Server> = LazyLock::new(|| Server::options().everlasting().start());
     Shared::of(&SHARED)
 }
 
 /// One server over TCP, shared by all tests.
-pub struct OneServer;
-
-impl Environment for OneServer {
-    fn start() -> Site {
-        let shared = one_server();
-        Site::new(builder(&shared.url()), shared)
-    }
+pub fn one_server() -> Site {
+    let shared = shared_server();
+    Site::new(builder(&shared.url()), shared)
 }
 
 /// The server of `leasehold::testing`, which no other test uses.
-pub struct InMemory;
-
-impl Environment for InMemory {
-    fn start() -> Site {
-        let redis = InMemoryRedis::start().expect("loopback");
-        Site::new(redis.builder().watchdog_lease(LEASE.get()), redis)
-    }
+pub fn in_memory() -> Site {
+    let redis = InMemoryRedis::start().expect("loopback");
+    Site::new(redis.builder().watchdog_lease(LEASE.get()), redis)
 }
 
 impl Deployment for InMemoryRedis {
@@ -79,75 +63,47 @@ impl Deployment for InMemoryRedis {
         let client = redis::Client::open(self.url()).expect("the address is valid");
         client.get_connection().expect("the server replies")
     }
-
-    fn indexes_of(&self, _: &str) -> Vec<usize> {
-        vec![0]
-    }
 }
 
 /// One server over TCP that no other test uses.
-pub struct OwnServer;
-
-impl Environment for OwnServer {
-    fn start() -> Site {
-        let server = Server::start();
-        Site::new(builder(&server.url()), server)
-    }
+pub fn own_server() -> Site {
+    let server = Server::start();
+    Site::new(builder(&server.url()), server)
 }
 
 /// One server over TCP with a namespace, shared by all tests.
-pub struct Namespaced;
-
-impl Environment for Namespaced {
-    fn start() -> Site {
-        OneServer::start().in_namespace("shop:")
-    }
+pub fn namespaced() -> Site {
+    one_server().in_namespace("shop:")
 }
 
 /// One server over its Unix socket, shared by all tests.
-pub struct UnixSocket;
-
-impl Environment for UnixSocket {
-    fn start() -> Site {
-        let shared = one_server();
-        Site::new(builder(&shared.unix_url()), shared)
-    }
+pub fn unix_socket() -> Site {
+    let shared = shared_server();
+    Site::new(builder(&shared.unix_url()), shared)
 }
 
 /// One server over TLS, shared by all tests.
-pub struct Tls;
-
-impl Environment for Tls {
-    fn start() -> Site {
-        static SHARED: LazyLock<Server> = LazyLock::new(|| {
-            let identity = TRUSTED.issue("127.0.0.1");
-            Server::options().everlasting().tls(&identity).start()
-        });
-        let shared = Shared::of(&SHARED);
-        let url = format!("rediss://{}", shared.tls_address());
-        Site::new(builder(&url).ca_certificates(&*TRUSTED.pem), shared)
-    }
+pub fn tls() -> Site {
+    static SHARED: LazyLock<Server> = LazyLock::new(|| {
+        let identity = TRUSTED.issue("127.0.0.1");
+        Server::options().everlasting().tls(&identity).start()
+    });
+    let shared = Shared::of(&SHARED);
+    let url = format!("rediss://{}", shared.tls_address());
+    Site::new(builder(&url).ca_certificates(&*TRUSTED.pem), shared)
 }
 
 impl Deployment for Shared<Server> {
     fn servers(&self) -> &[Server] {
         slice::from_ref(self)
     }
-
-    fn indexes_of(&self, _: &str) -> Vec<usize> {
-        vec![0]
-    }
 }
 
 /// The master that three sentinels name, shared by all tests.
-pub struct Sentinel;
-
-impl Environment for Sentinel {
-    fn start() -> Site {
-        let shared = SentinelDeployment::shared();
-        let builder = LockClient::builder_sentinel(shared.sentinel_urls(), shared.master_name());
-        Site::new(builder.watchdog_lease(LEASE.get()), shared)
-    }
+pub fn sentinel() -> Site {
+    let shared = SentinelDeployment::shared();
+    let builder = LockClient::builder_sentinel(shared.sentinel_urls(), shared.master_name());
+    Site::new(builder.watchdog_lease(LEASE.get()), shared)
 }
 
 impl Deployment for Shared<SentinelDeployment> {
@@ -161,14 +117,10 @@ impl Deployment for Shared<SentinelDeployment> {
 }
 
 /// A cluster of three primaries, shared by all tests.
-pub struct Cluster;
-
-impl Environment for Cluster {
-    fn start() -> Site {
-        let shared = ClusterDeployment::shared();
-        let builder = LockClient::builder_cluster(shared.urls());
-        Site::new(builder.watchdog_lease(LEASE.get()), shared)
-    }
+pub fn cluster() -> Site {
+    let shared = ClusterDeployment::shared();
+    let builder = LockClient::builder_cluster(shared.urls());
+    Site::new(builder.watchdog_lease(LEASE.get()), shared)
 }
 
 impl Deployment for Shared<ClusterDeployment> {
@@ -182,41 +134,25 @@ impl Deployment for Shared<ClusterDeployment> {
 }
 
 /// A master with one replica, which must confirm every lock. Shared by all tests.
-pub struct Replicated;
-
-impl Environment for Replicated {
-    fn start() -> Site {
-        let shared = deployment::Replicated::shared();
-        Site::new(builder(&shared.url()).min_replicas(1, SOON.get()), shared)
-    }
+pub fn replicated() -> Site {
+    let shared = Replicated::shared();
+    Site::new(builder(&shared.url()).min_replicas(1, SOON.get()), shared)
 }
 
-impl Deployment for Shared<deployment::Replicated> {
+impl Deployment for Shared<Replicated> {
     fn servers(&self) -> &[Server] {
         slice::from_ref(self.master())
-    }
-
-    fn indexes_of(&self, _: &str) -> Vec<usize> {
-        vec![0]
     }
 }
 
 /// Five independent servers, shared by all tests.
-pub struct FiveServers;
-
-impl Environment for FiveServers {
-    fn start() -> Site {
-        on_all_of(Independent::shared())
-    }
+pub fn five_servers() -> Site {
+    on_all_of(Independent::shared())
 }
 
 /// Five independent servers, of which two are dead. Shared by all tests.
-pub struct FiveServersTwoDead;
-
-impl Environment for FiveServersTwoDead {
-    fn start() -> Site {
-        on_all_of(Independent::shared_with_two_dead())
-    }
+pub fn five_servers_two_dead() -> Site {
+    on_all_of(Independent::shared_with_two_dead())
 }
 
 fn on_all_of(shared: Shared<Independent>) -> Site {

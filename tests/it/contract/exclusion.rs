@@ -1,12 +1,7 @@
 //! Mutual exclusion.
 
-use std::time::Duration;
-
-use leasehold::{Error, Lease};
-
 use super::Stage;
-use crate::support::on_another_thread;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, within};
+use crate::support::prelude::*;
 
 pub fn another_thread_is_kept_out(stage: &Stage) {
     let lock = stage.lock();
@@ -45,39 +40,22 @@ pub fn two_handles_of_one_client_are_one_lock(stage: &Stage) {
     assert_eq!(stage.count(), 0);
 }
 
-pub fn a_try_lock_without_a_wait_is_one_attempt(stage: &Stage) {
-    let (ours, theirs) = (stage.lock(), stage.lock());
-    ours.lock_with(Lease::fixed(LEASE.get() * 20)).unwrap();
-    for held_elsewhere in [true, false] {
-        let lock = if held_elsewhere { &theirs } else { &ours };
-        on_another_thread(|| {
-            let took = within(SLIP.get() * 4, "one attempt", || {
-                lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap()
-            });
-            assert!(!took);
-        });
-    }
-    ours.unlock().unwrap();
-}
-
 pub fn a_wait_that_ends_first_returns_false_in_time(stage: &Stage) {
     let (ours, theirs) = (stage.lock(), stage.lock());
     ours.lock_with(Lease::fixed(LEASE.get() * 20)).unwrap();
-    for held_elsewhere in [true, false] {
-        let lock = if held_elsewhere { &theirs } else { &ours };
-        on_another_thread(|| {
-            let start = std::time::Instant::now();
-            let took = within(A_WHILE.get() + SLIP.get() * 4, "the attempt", || {
-                lock.try_lock(A_WHILE.get(), Lease::RENEWED).unwrap()
+    for lock in [&theirs, &ours] {
+        for wait in [Duration::ZERO, A_WHILE.get()] {
+            on_another_thread(|| {
+                let start = Instant::now();
+                let taken = within(wait + SLIP.get() * 4, "the attempt", || {
+                    lock.try_lock(wait, Lease::RENEWED).unwrap()
+                });
+                assert!(!taken);
+                assert!(start.elapsed() >= wait, "gave up too early");
+                let guard = lock.try_acquire(wait, Lease::RENEWED).unwrap();
+                assert!(guard.is_none());
             });
-            assert!(!took);
-            assert!(start.elapsed() >= A_WHILE.get(), "gave up too early");
-            assert!(
-                lock.try_acquire(SLIP.get(), Lease::RENEWED)
-                    .unwrap()
-                    .is_none()
-            );
-        });
+        }
     }
     ours.unlock().unwrap();
     assert_eq!(stage.count(), 0);

@@ -1,12 +1,7 @@
 //! Leases that end.
 
-use std::time::{Duration, Instant};
-
-use leasehold::{Error, Lease, LostReason};
-
 use super::Stage;
-use crate::support::assert_matches;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, within};
+use crate::support::prelude::*;
 
 fn is_expired(result: leasehold::Result<()>) -> bool {
     matches!(
@@ -45,32 +40,6 @@ pub fn a_waiting_client_gets_the_lock_when_a_fixed_lease_ends(stage: &Stage) {
     assert!(took + SLIP.get() >= lease, "too early: {took:?}");
     assert!(took <= lease + SLIP.get() * 2, "too late: {took:?}");
     theirs.unlock().unwrap();
-}
-
-pub fn a_waiting_local_thread_gets_the_lock_when_a_fixed_lease_ends(stage: &Stage) {
-    let lock = stage.lock();
-    let lease = A_WHILE.get();
-    lock.lock_with(Lease::fixed(lease)).unwrap();
-    crate::support::on_another_thread(|| {
-        let start = Instant::now();
-        assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
-        let took = start.elapsed();
-        assert!(took <= lease + SLIP.get() * 2, "too late: {took:?}");
-        lock.unlock().unwrap();
-    });
-    assert!(is_expired(lock.unlock()));
-}
-
-pub fn a_fixed_lease_is_not_renewed(stage: &Stage) {
-    let lock = stage.lock();
-    lock.lock_with(Lease::fixed(LEASE.get())).unwrap();
-    within(LEASE.get() + SLIP.get(), "the lease", || {
-        eventually("its end in Redis", || stage.count() == 0);
-        eventually("its end in the client", || {
-            !lock.is_held_by_current_thread()
-        });
-    });
-    assert!(is_expired(lock.unlock()));
 }
 
 /// The clock of the server may run a little faster than the local one.
@@ -147,9 +116,7 @@ pub fn an_expired_holder_does_not_release_the_hold_of_another_thread(stage: &Sta
     let guard = lock
         .try_acquire(Duration::ZERO, Lease::fixed(A_WHILE.get()))
         .unwrap();
-    assert!(
-        crate::support::on_another_thread(|| lock.try_lock(SOON.get(), Lease::RENEWED)).unwrap()
-    );
+    assert!(on_another_thread(|| lock.try_lock(SOON.get(), Lease::RENEWED)).unwrap());
     let held = stage.holders();
     drop(guard);
     assert_eq!(stage.holders(), held);

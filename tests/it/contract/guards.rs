@@ -2,32 +2,9 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LockGuard, LostReason};
 
 use super::Stage;
-use crate::support::timing::{A_WHILE, LEASE, eventually, millis, throughout};
-use crate::support::{assert_matches, pair};
-
-pub fn a_dropped_guard_unlocks(stage: &Stage) {
-    let lock = stage.lock();
-    let guard = lock.acquire().unwrap();
-    assert_eq!(guard.name(), stage.whole_name());
-    assert_eq!((lock.hold_count(), stage.count()), (1, 1));
-    drop(guard);
-    assert_eq!((lock.hold_count(), stage.count()), (0, 0));
-}
-
-pub fn an_unlocked_guard_does_not_unlock_again_on_drop(stage: &Stage) {
-    let lock = stage.lock();
-    lock.lock().unwrap();
-    pair(&*lock);
-    assert_eq!(lock.hold_count(), 1, "unlocked once");
-    lock.unlock().unwrap();
-    assert_eq!((lock.hold_count(), stage.count()), (0, 0));
-}
+use crate::support::prelude::*;
 
 pub fn an_unlock_does_not_release_the_levels_of_guards(stage: &Stage) {
     let lock = stage.lock();
@@ -66,17 +43,6 @@ fn is_refused(result: leasehold::Result<()>, stage: &Stage) {
         error.to_string().ends_with("by a guard: unlock the guard"),
         "{error}"
     );
-}
-
-pub fn an_unlock_under_a_guard_of_a_lost_lock_is_refused(stage: &Stage) {
-    let lock = stage.lock();
-    let guard = lock.acquire().unwrap();
-    stage.delete();
-    eventually("the loss to be known", || guard.is_lost());
-    is_refused(lock.unlock(), stage);
-    assert_matches!(lock.lock(), Err(Error::Lost { .. }));
-    drop(guard);
-    pair(&*lock);
 }
 
 pub fn a_panic_unlocks(stage: &Stage) {
@@ -157,44 +123,4 @@ pub fn a_lease_can_be_extended(stage: &Stage) {
     });
     guard.unlock().unwrap();
     assert_eq!(stage.count(), 0);
-}
-
-pub fn a_lost_lock_cannot_be_extended(stage: &Stage) {
-    let lock = stage.lock();
-    let guard = lock.acquire().unwrap();
-    stage.delete();
-    let extended = guard.extend(LEASE.get());
-    assert_matches!(
-        extended,
-        Err(Error::Lost {
-            reason: LostReason::Deleted,
-            ..
-        })
-    );
-    assert!(guard.is_lost());
-    assert_eq!(stage.count(), 0);
-}
-
-/// A thread that listens for the loss is notified that none will come.
-pub fn an_unlock_disconnects_the_receiver_of_the_loss(stage: &Stage) {
-    let lock = stage.lock();
-    let guard = lock.acquire().unwrap();
-    let lost = guard.lost().clone();
-    let listener = thread::spawn(move || lost.recv());
-    guard.unlock().unwrap();
-    eventually("the listener to end", || listener.is_finished());
-    assert!(listener.join().unwrap().is_err(), "nothing was lost");
-}
-
-pub fn another_thread_can_watch_a_guard(stage: &Stage) {
-    let lock = stage.lock();
-    let guard = lock.acquire().unwrap();
-    thread::scope(|scope| {
-        let watcher = scope.spawn(|| {
-            guard.check().unwrap();
-            guard.lost().recv()
-        });
-        stage.delete();
-        assert_eq!(watcher.join().unwrap(), Ok(LostReason::Deleted));
-    });
 }

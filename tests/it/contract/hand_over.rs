@@ -1,16 +1,7 @@
 //! A thread that unlocks gives the lock to the next thread of its client, without a request.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
-
-use crossbeam_channel::{Receiver, bounded};
-use leasehold::{Error, Interrupt, Lease, Lock, LockGuard, LostReason};
-
 use super::{Clients, Stage};
-use crate::support::process::Task;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, eventually_some, throughout, within};
-use crate::support::{assert_matches, pair};
+use crate::support::prelude::*;
 
 /// A thread of this client gives the lock to another one, which runs `then`. Returns its result,
 /// and where the first thread would be notified of a loss.

@@ -1,13 +1,9 @@
 //! Interrupting a wait.
 
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Error, Interrupt, Lease, Lock, Result};
+use leasehold::Result;
 
 use super::Stage;
-use crate::support::timing::{A_WHILE, SLIP, SOON, throughout, within};
-use crate::support::{assert_matches, long};
+use crate::support::prelude::*;
 
 type Take = fn(&dyn Lock, &Interrupt) -> Result<()>;
 
@@ -51,7 +47,7 @@ fn one_way_is_interrupted(stage: &Stage, holder: &dyn Lock, waiter: &dyn Lock, t
     assert_eq!(stage.holders(), held);
     holder.unlock().unwrap();
     // The interrupted thread has left the queue, so no thread waits behind it.
-    crate::support::on_another_thread(|| {
+    on_another_thread(|| {
         assert!(waiter.try_lock(SOON.get(), Lease::RENEWED).unwrap());
         waiter.unlock().unwrap();
     });
@@ -83,23 +79,6 @@ pub fn an_interrupt_before_the_call_is_not_lost(stage: &Stage) {
     }
 }
 
-pub fn without_an_interrupt_lock_interruptibly_is_lock(stage: &Stage) {
-    let lock = stage.lock();
-    let interrupt = Interrupt::new();
-    lock.lock_interruptibly(Lease::RENEWED, &interrupt).unwrap();
-    lock.lock_interruptibly(Lease::RENEWED, &interrupt).unwrap();
-    let timed = |wait| lock.try_lock_interruptibly(wait, Lease::RENEWED, &interrupt);
-    assert!(timed(Duration::ZERO).unwrap() && timed(Duration::MAX).unwrap());
-    assert_eq!(lock.hold_count(), 4);
-    // The end of the wait is an answer, as of `try_lock`.
-    let other = stage.lock();
-    let taken = other.try_acquire_interruptibly(A_WHILE.get(), Lease::RENEWED, &interrupt);
-    assert!(taken.unwrap().is_none());
-    interrupt.interrupt();
-    (0..4).for_each(|_| lock.unlock().unwrap());
-    assert_eq!(stage.count(), 0);
-}
-
 /// An interrupted thread that leaves the queue passes its ticket on.
 pub fn threads_behind_an_interrupted_thread_get_the_lock(stage: &Stage) {
     let lock = stage.lock();
@@ -108,7 +87,7 @@ pub fn threads_behind_an_interrupted_thread_get_the_lock(stage: &Stage) {
     thread::scope(|scope| {
         let first = scope.spawn(|| lock.lock_interruptibly(Lease::RENEWED, &interrupt));
         throughout(A_WHILE.get(), "the waiter waits", || !first.is_finished());
-        let second = scope.spawn(|| lock.acquire().and_then(leasehold::LockGuard::unlock));
+        let second = scope.spawn(|| lock.acquire().and_then(LockGuard::unlock));
         throughout(A_WHILE.get(), "the waiter waits", || !second.is_finished());
         // At the moment at which it gets the ticket.
         interrupt.interrupt();

@@ -1,12 +1,7 @@
 //! A holder that lost its lock is notified, and its later calls change nothing.
 
-use std::time::{Duration, Instant};
-
-use leasehold::{Error, Lease, LostReason};
-
 use super::Stage;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout};
-use crate::support::{assert_matches, on_another_thread};
+use crate::support::prelude::*;
 
 const OTHER_OWNER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
 
@@ -100,34 +95,12 @@ pub fn an_unlock_detects_the_loss(stage: &Stage) {
     assert_eq!(client.counted(|stats| stats.lost), 2 * stage.parts());
 }
 
-/// Until the loss is known, nested levels are added and removed without a request.
-pub fn every_level_of_a_lost_lock_is_lost(stage: &Stage) {
-    let lock = stage.lock();
-    for (lose, reason, left) in [
-        (Stage::delete as fn(&Stage), LostReason::Deleted, vec![]),
-        (
-            |stage| stage.take_over(OTHER_OWNER, SOON.get()),
-            LostReason::Taken,
-            vec![(OTHER_OWNER.to_owned(), 1)],
-        ),
-    ] {
-        lock.lock().unwrap();
-        let guard = lock.acquire().unwrap();
-        lose(stage);
-        assert_eq!(guard.lost().recv_timeout(SOON.get()), Ok(reason));
-        assert!(is_lost(lock.lock(), reason));
-        assert!(is_lost(guard.unlock(), reason));
-        assert!(is_lost(lock.unlock(), reason));
-        assert_eq!(stage.holders(), left, "no count was written");
-    }
-}
-
 /// The local threads that wait for a lost hold do not depend on its holder.
 pub fn the_next_local_thread_gets_a_lost_lock(stage: &Stage) {
     let lock = stage.lock();
     lock.lock().unwrap();
-    let (started, start) = crossbeam_channel::bounded(1);
-    std::thread::scope(|scope| {
+    let (started, start) = bounded(1);
+    thread::scope(|scope| {
         let next = scope.spawn(|| {
             started.send(()).unwrap();
             // With a deadline, so that a ticket that never comes is a failure and not a hang.

@@ -1,7 +1,7 @@
 //! The contract of the kinds of locks.
 //!
 //! A scenario is a function of a [`Stage`]. `matrix.rs` makes tests of scenarios for a [`LockKind`]
-//! in an [`Environment`].
+//! in an environment.
 
 #[macro_use]
 mod matrix;
@@ -24,41 +24,14 @@ mod waiting;
 mod wake_up_cost;
 
 use std::ops::Deref;
-use std::sync::Arc;
-use std::time::Duration;
 
-use leasehold::{Lock, LockClient, LockClientBuilder};
-use redis::{Cmd, Connection};
+use redis::Cmd;
 
-use crate::support::server::Server;
-use crate::support::timing::eventually;
-use crate::support::unique;
-
-use environments::Deployment;
-pub use environments::{
-    Cluster, FiveServers, FiveServersTwoDead, InMemory, Namespaced, OneServer, OwnServer,
-    Replicated, Sentinel, Tls, UnixSocket,
-};
-pub use kinds::{Fair, Fenced, Multi, Read, Red, Reentrant, Wrapped, Write};
+pub use environments::*;
+pub use kinds::*;
 use redis_key::{Form, KeyView};
 
-/// A kind of lock.
-pub trait LockKind {
-    /// What its keys look like.
-    const FORM: Form = Form::Owner;
-
-    fn make(clients: &Clients, name: &str) -> Arc<dyn Lock>;
-
-    /// The names of the locks in Redis that the lock consists of, in order.
-    fn names(name: &str) -> Vec<String> {
-        vec![name.to_owned()]
-    }
-}
-
-/// Where the locks are.
-pub trait Environment {
-    fn start() -> Site;
-}
+use crate::support::prelude::*;
 
 /// A running environment.
 pub struct Site {
@@ -127,9 +100,9 @@ pub struct Stage {
 }
 
 impl Stage {
-    pub fn of<S: LockKind, E: Environment>(scenario: &str) -> Self {
-        let (site, name) = (E::start(), unique(scenario));
-        let names = S::names(&name);
+    pub fn of(kind: &LockKind, start: fn() -> Site, scenario: &str) -> Self {
+        let (site, name) = (start(), unique(scenario));
+        let names: Vec<String> = kind.ends.iter().map(|end| format!("{name}{end}")).collect();
         let key = |name| {
             let name = format!("{}{name}", site.namespace);
             let indexes = site.deployment.indexes_of(&name);
@@ -140,8 +113,8 @@ impl Stage {
             site,
             names,
             name,
-            form: S::FORM,
-            make: S::make,
+            form: kind.form,
+            make: kind.make,
         }
     }
 

@@ -1,12 +1,7 @@
 //! A nested hold never shortens the lease of the outer one, and gets at least what it asked for.
 
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LostReason};
-
 use super::Stage;
-use crate::support::assert_matches;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, eventually, millis, throughout};
+use crate::support::prelude::*;
 
 pub fn a_nested_lease_never_shortens(stage: &Stage) {
     let lock = stage.lock();
@@ -40,17 +35,6 @@ pub fn the_longest_lease_counts(stage: &Stage) {
     lock.unlock().unwrap();
 }
 
-pub fn an_inner_unlock_does_not_stop_the_renewal(stage: &Stage) {
-    let lock = stage.lock();
-    lock.lock().unwrap();
-    lock.lock_with(Lease::fixed(A_WHILE.get())).unwrap();
-    lock.unlock().unwrap();
-    throughout(LEASE.get() * 2, "the outer hold", || {
-        lock.hold_count() == 1 && stage.time_to_live().is_some()
-    });
-    lock.unlock().unwrap();
-}
-
 /// A fixed hold is renewed while an inner level asks for it, and no longer.
 pub fn an_inner_renewal_lasts_as_long_as_its_level(stage: &Stage) {
     let lock = stage.lock();
@@ -63,13 +47,7 @@ pub fn an_inner_renewal_lasts_as_long_as_its_level(stage: &Stage) {
     assert_eq!(lock.hold_count(), 1);
     eventually("the end of the outer lease", || lock.hold_count() == 0);
     let lost = lock.unlock();
-    assert_matches!(
-        lost,
-        Err(Error::Lost {
-            reason: LostReason::Expired,
-            ..
-        })
-    );
+    assert_lost(&lost, LostReason::Expired);
 }
 
 /// The remaining level keeps its lease, whichever guard is dropped first.
@@ -89,17 +67,4 @@ pub fn guards_can_be_dropped_in_any_order(stage: &Stage) {
     });
     another.unlock().unwrap();
     assert_eq!((lock.hold_count(), stage.count()), (0, 0));
-}
-
-/// When the renewed level is unlocked, the renewal ends.
-pub fn a_renewal_ends_with_its_guard(stage: &Stage) {
-    let lock = stage.lock();
-    let renewed = lock.acquire().unwrap();
-    let fixed = lock
-        .try_acquire(Duration::ZERO, Lease::fixed(LEASE.get()))
-        .unwrap();
-    drop(renewed);
-    let fixed = fixed.expect("this thread has it");
-    eventually("the end of the fixed lease", || fixed.is_lost());
-    assert_eq!(fixed.lost().recv(), Ok(LostReason::Expired));
 }

@@ -1,14 +1,7 @@
 //! What an operator sees and does.
 
-use std::thread;
-use std::time::Duration;
-
-use crossbeam_channel::Receiver;
-use leasehold::{Error, Lease, LockEvent, LostReason};
-
 use super::Stage;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, eventually, millis, throughout, within};
-use crate::support::{assert_matches, long, pair};
+use crate::support::prelude::*;
 
 pub fn inspect_reports_the_state_in_redis(stage: &Stage) {
     let (client, operator) = (stage.client(), stage.client());
@@ -137,13 +130,7 @@ pub fn a_late_release_is_an_event(stage: &Stage) {
         .to_owned();
     stage.run_command(&persist);
     eventually("the end of the lease", || !lock.is_held_by_current_thread());
-    assert_matches!(
-        lock.unlock(),
-        Err(Error::Lost {
-            reason: LostReason::Expired,
-            ..
-        })
-    );
+    assert_lost(&lock.unlock(), LostReason::Expired);
     assert_eq!(stage.count(), 0, "the lease was released");
     let late = events.try_iter().any(
         |event| matches!(event, LockEvent::ReleasedLate { lock, .. } if *lock == *stage.name()),

@@ -1,47 +1,14 @@
 //! Calls that are refused and change nothing.
 
-use std::time::Duration;
-
-use leasehold::{Error, Interrupt, Lease, Lock, Result};
-
 use super::Stage;
-use crate::support::assert_matches;
-use crate::support::timing::{A_WHILE, SOON};
-
-/// Every call that asks Redis for a lock that no client holds.
-fn every_acquire(lock: &dyn Lock, lease: Lease) -> Vec<(&'static str, Result<()>)> {
-    vec![
-        ("lock_with", lock.lock_with(lease)),
-        ("try_lock", lock.try_lock(Duration::ZERO, lease).map(drop)),
-        (
-            "try_lock, waiting",
-            lock.try_lock(A_WHILE.get(), lease).map(drop),
-        ),
-        (
-            "lock_interruptibly",
-            lock.lock_interruptibly(lease, &Interrupt::new()),
-        ),
-        ("try_acquire", lock.try_acquire(SOON.get(), lease).map(drop)),
-        ("acquire_with", lock.acquire_with(lease).map(drop)),
-        (
-            "acquire_interruptibly",
-            lock.acquire_interruptibly(lease, &Interrupt::new())
-                .map(drop),
-        ),
-    ]
-}
+use crate::support::prelude::*;
 
 pub fn a_key_of_another_type_is_not_changed(stage: &Stage) {
     let client = stage.client();
     let lock = stage.lock_of(&client);
     stage.run_command(redis::cmd("SET").arg(stage.key()).arg("mine"));
-    let mut results = every_acquire(&*lock, Lease::RENEWED);
+    let mut results = every_call(&*lock);
     results.extend([
-        ("lock", lock.lock()),
-        ("acquire", lock.acquire().map(drop)),
-        ("try_acquire_now", lock.try_acquire_now().map(drop)),
-        ("is_locked", lock.is_locked().map(drop)),
-        ("remaining_lease", lock.remaining_lease().map(drop)),
         ("inspect", client.inspect(stage.name()).map(drop)),
         ("force_unlock", client.force_unlock(stage.name()).map(drop)),
     ]);

@@ -1,12 +1,7 @@
 //! Leases last as long as their holder.
 
-use std::time::{Duration, Instant};
-
-use leasehold::{Error, Lease, LostReason};
-
 use super::Stage;
-use crate::support::assert_matches;
-use crate::support::timing::{LEASE, SLIP, eventually, throughout};
+use crate::support::prelude::*;
 
 pub fn a_renewed_hold_lasts_longer_than_its_lease(stage: &Stage) {
     let client = stage.client();
@@ -91,27 +86,7 @@ pub fn the_end_of_the_last_renewal_is_reported_in_time(stage: &Stage) {
 
     eventually("the lease to run out", || stage.count() == 0);
     let result = lock.unlock();
-    assert_matches!(
-        result,
-        Err(Error::Lost {
-            reason: LostReason::RenewalLimit,
-            ..
-        })
-    );
-}
-
-pub fn without_renewals_the_end_of_the_lease_is_reported_in_time(stage: &Stage) {
-    let client = stage.client();
-    let lock = stage.lock_of(&client);
-    lock.lock_with(Lease::renewed_at_most(0)).unwrap();
-    eventually("the warning", || !lock.is_held_by_current_thread());
-    assert_eq!(
-        (stage.count(), client.counted(|stats| stats.renewals)),
-        (1, 0)
-    );
-    // The rest of the lease is released, because it is of no use.
-    assert_matches!(lock.unlock(), Err(Error::Lost { .. }));
-    assert_eq!(stage.count(), 0);
+    assert_lost(&result, LostReason::RenewalLimit);
 }
 
 /// The pace of renewals follows the lock's own lease. The client's leases are ten times as long.

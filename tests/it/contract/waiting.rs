@@ -1,14 +1,7 @@
 //! Waiting threads get the lock.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Lease, Lock};
-
 use super::Stage;
-use crate::support::long;
-use crate::support::timing::{A_WHILE, SOON, throughout, within};
+use crate::support::prelude::*;
 
 /// `waiter` gets the lock after `holder` has unlocked it, and not before.
 pub fn is_handed_over(

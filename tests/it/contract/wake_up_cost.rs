@@ -1,13 +1,8 @@
 //! The cost of a wait, on a server that no other test uses.
 
-use std::thread;
-use std::time::Instant;
-
 use super::Stage;
 use super::waiting::is_handed_over;
-use crate::support::timing::{A_WHILE, SLIP, eventually, throughout};
-use crate::support::traffic::Monitor;
-use crate::support::{long, pair};
+use crate::support::prelude::*;
 
 pub fn an_uncontended_pair_is_two_commands(stage: &Stage) {
     let lock = stage.lock();

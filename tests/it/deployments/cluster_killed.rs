@@ -1,12 +1,8 @@
 //! A primary is killed, and a slot moves, while threads work with many locks.
 
-use leasehold::{Lease, LockClient};
-
 use super::of_cluster;
-use super::workload::{LEASE, Workload, client_for_failovers, run_for};
-use crate::support::deployment::ClusterDeployment;
-use crate::support::timing::{SOON, eventually, throughout, within};
-use crate::support::unique;
+use super::workload::{Workload, client_for_failovers, run_for};
+use crate::support::prelude::*;
 
 const NAMES: usize = 64;
 
@@ -60,7 +56,7 @@ fn a_hold_moves_with_its_slot_and_its_waiter_gets_it() {
         let kept = holder.reentrant_lock(&format!("{{{name}}}:kept"));
         kept.lock().unwrap();
         kept.lock().unwrap();
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let waiting = scope.spawn(|| {
                 let lock = waiter.fenced_lock(&name);
                 let guard = lock.try_acquire(SOON.get() * 6, Lease::RENEWED).unwrap();
@@ -93,33 +89,5 @@ fn a_hold_moves_with_its_slot_and_its_waiter_gets_it() {
         });
         kept.unlock().unwrap();
         assert!(!kept.is_locked().unwrap());
-    }
-}
-
-/// While the slot moves, with and without the key, the hold is renewed, counted and released.
-#[test]
-#[ignore = "soak"]
-fn a_hold_is_renewed_while_its_slot_moves() {
-    for moved in [false, true] {
-        let cluster = ClusterDeployment::start();
-        let holder = client_for_failovers(of_cluster(&cluster));
-        let lock = holder.reentrant_lock(&unique("on its way"));
-        let slot = cluster.slot_of(lock.name());
-        lock.lock().unwrap();
-        let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
-        if moved {
-            migration.move_keys();
-        }
-        throughout(LEASE.get() * 3, "it is held", || lock.hold_count() == 1);
-        assert!(holder.stats().renewals >= 3, "{:?}", holder.stats());
-        lock.lock().unwrap();
-        eventually("the count of both levels", || {
-            holder.inspect(lock.name()).unwrap().hold_count == 2
-        });
-        lock.unlock().unwrap();
-        lock.unlock().unwrap();
-        assert!(!lock.is_locked().unwrap());
-        migration.end();
-        assert_eq!(holder.stats().lost, 0);
     }
 }

@@ -1,15 +1,8 @@
 //! One shard hangs or fails over, and the others are not affected.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Lease, Lock, LockGuard};
-
 use super::of_cluster;
 use super::workload::client_for_failovers;
-use crate::support::deployment::ClusterDeployment;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
-use crate::support::unique;
+use crate::support::prelude::*;
 
 /// Names whose locks are on the shard of slot 0, and names on the other shards.
 fn names(cluster: &ClusterDeployment, count: usize) -> (Vec<String>, Vec<String>) {

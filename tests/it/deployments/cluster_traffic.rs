@@ -1,15 +1,8 @@
 //! Which commands go to which servers of a cluster.
 
-use std::thread;
-
-use leasehold::Lease;
-
 use super::{connections, of_cluster};
-use crate::support::deployment::ClusterDeployment;
-use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually};
+use crate::support::prelude::*;
 use crate::support::traffic::{calls, reset};
-use crate::support::{long, pair, unique};
 
 /// Only the primary of the lock gets commands, and the message of a release.
 #[test]

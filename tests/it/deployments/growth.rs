@@ -1,13 +1,9 @@
 //! The number of threads and connections does not grow with the number of failovers.
 
-use leasehold::{Error, Lease, LockClient, ReentrantLock};
-
 use super::workload::client_for_failovers;
 use super::{connections, of_cluster, of_sentinel};
-use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SOON, eventually};
-use crate::support::{child, process, unique};
+use crate::support::prelude::*;
+use crate::support::process;
 
 const FIRST: usize = 2;
 const MORE: usize = 3;

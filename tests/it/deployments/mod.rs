@@ -1,7 +1,8 @@
 //! Deployments of several servers: the test support itself, and locks while servers die, hang and
 //! fail over.
 
-mod cleanup;
+use crate::support::prelude::*;
+
 mod cluster_killed;
 mod cluster_paused;
 mod cluster_traffic;
@@ -10,12 +11,6 @@ mod sentinel_demoted;
 mod sentinel_killed;
 mod workload;
 
-use leasehold::{LockClient, LockClientBuilder};
-
-use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
-use crate::support::server::Server;
-
-pub use cleanup::leave_servers;
 pub use growth::many_failovers;
 
 fn of_sentinel(deployment: &SentinelDeployment) -> LockClientBuilder {

@@ -1,16 +1,8 @@
 //! The master becomes a replica while clients hold its locks and wait for them.
 
-use std::thread;
-
-use leasehold::Lease;
-
 use super::workload::LEASE;
 use super::{connections, of_sentinel};
-use crate::faults::in_redis;
-use crate::support::deployment::SentinelDeployment;
-use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually};
-use crate::support::unique;
+use crate::support::prelude::*;
 
 fn time_to_live(server: &Server, name: &str) -> i64 {
     server.ask(redis::cmd("PTTL").arg(name))

@@ -1,13 +1,10 @@
 //! The master is killed while threads work.
 
-use leasehold::{Error, FencedLock, LockClient};
+use leasehold::FencedLock;
 
 use super::of_sentinel;
 use super::workload::{Workload, client_for_failovers, run_for};
-use crate::support::deployment::SentinelDeployment;
-use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually, within};
-use crate::support::{assert_matches, long, pair, unique};
+use crate::support::prelude::*;
 
 /// Eight threads of four clients use one lock.
 #[test]

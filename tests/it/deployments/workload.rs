@@ -1,14 +1,9 @@
 //! Threads that work under fenced locks while servers fail, and the data that they change.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Error, FencedLock, Lease, LockClient, LockClientBuilder};
+use leasehold::FencedLock;
 use parking_lot::Mutex;
 
-use crate::support::Stop;
-use crate::support::timing::{Millis, SLIP, eventually, millis};
+use crate::support::prelude::*;
 
 /// Longer than a failover, so that a hold that survives it is renewed or released in time.
 pub const LEASE: Millis = Millis(4_000);

@@ -1,17 +1,7 @@
 //! Clients that die while they wait: their places do not delay the others.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use crossbeam_channel::unbounded;
-use leasehold::LockClient;
-
 use super::{ENDS, PLACE, QUEUE, await_places, places, queue_up};
-use crate::support::child::{self, Process};
-use crate::support::client;
-use crate::support::deployment::ClusterDeployment;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually};
+use crate::support::prelude::*;
 
 /// How many clients are killed, and how many wait behind them.
 const DEAD: usize = 10;
@@ -39,12 +29,6 @@ fn channel_of(place: &str) -> String {
 
 fn end_of(server: &Server, place: &str) -> f64 {
     server.ask(redis::cmd("ZSCORE").arg(ENDS).arg(place))
-}
-
-/// The time of the server, in milliseconds.
-fn now(server: &Server) -> f64 {
-    let (seconds, micros): (f64, f64) = server.ask(&redis::cmd("TIME"));
-    seconds * 1000.0 + micros / 1000.0
 }
 
 /// Waits until Redis knows of all places that their clients listen.
@@ -166,40 +150,6 @@ fn only_a_place_whose_client_listened_and_stopped_is_removed_early() {
         drop(granted);
         server.ask::<()>(redis::cmd("DEL").arg(QUEUE).arg(ENDS));
     }
-}
-
-/// So several dead clients of which Redis does not know that they are dead delay the others by the
-/// time of one place.
-#[test]
-fn the_ends_of_places_do_not_add_up() {
-    let server = Server::start();
-    let clients = [(); 4].map(|()| client(&server.url()));
-    let guard = clients[0].fair_lock("lock").acquire().unwrap();
-    let place = PLACE.as_secs_f64() * 1000.0;
-    let later = place + SLIP.get().as_secs_f64() * 1000.0;
-    thread::scope(|scope| {
-        let wait = |client: &LockClient| client.fair_lock("lock").acquire().unwrap().unlock();
-        for (client, count) in clients[1..].iter().zip([1, 2, 4]) {
-            if count == 4 {
-                queue_up(&server, "java:1", PLACE * 3);
-            }
-            scope.spawn(move || wait(client));
-            await_places(&server, count);
-        }
-        let ends: Vec<f64> = places(&server)
-            .iter()
-            .map(|at| end_of(&server, at))
-            .collect();
-        let now = now(&server);
-        assert!(
-            ends[0] < now + later && ends[1] < now + later,
-            "{now} {ends:?}"
-        );
-        // Redisson subtracts the time of its place from all ends.
-        assert!(ends[3] > ends[2] + place, "{ends:?}");
-        server.ask::<()>(redis::cmd("LREM").arg(QUEUE).arg(0).arg("java:1"));
-        guard.unlock().unwrap();
-    });
 }
 
 /// As if it had left the queue: it is behind the clients that waited meanwhile.

@@ -1,20 +1,9 @@
 //! Threads that end their wait for a lock of which Redis knows who waits: the fair lock, and the
 //! write lock.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Error, Interrupt, Lease, Lock};
-
 use super::{await_places, places};
-use crate::faults::proxied_server::ProxiedServer;
 use crate::line;
-use crate::support::proxy::Fault;
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, throughout, within};
-use crate::support::{assert_matches, client, long, pair};
+use crate::support::prelude::*;
 
 /// How much longer than its wait a call may take to tell Redis that it gives up.
 const GRACE: Duration = Duration::from_millis(250);

@@ -1,16 +1,7 @@
 //! Queues in which many clients wait.
 
-use std::collections::HashMap;
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Error, Interrupt, Lease, LockClient};
-
 use super::{ENDS, PLACE, QUEUE, REFRESH, await_places, place_of, places};
-use crate::support::server::Server;
-use crate::support::timing::{eventually, millis, throughout};
-use crate::support::traffic;
-use crate::support::{assert_matches, builder, client, long};
+use crate::support::prelude::*;
 
 const MANY: usize = 2_000;
 
@@ -34,7 +25,7 @@ fn fill_with(pipe: &mut redis::Pipeline, server: &Server, count: usize) {
 }
 
 /// A lock that is held for longer than the test.
-fn hold(client: &LockClient) -> leasehold::LockGuard {
+fn hold(client: &LockClient) -> LockGuard {
     let lease = long();
     client.fair_lock("lock").acquire_with(lease).unwrap()
 }

@@ -1,13 +1,9 @@
 //! A name that is used as a fair lock and as another kind of lock.
 
-use std::sync::Arc;
-
-use leasehold::{Error, Lease, Lock, LockClient, Result};
+use leasehold::Result;
 
 use super::queue_up;
-use crate::support::client;
-use crate::support::server::Server;
-use crate::support::timing::{SOON, millis};
+use crate::support::prelude::*;
 
 fn make(client: &LockClient, kind: &str) -> Arc<dyn Lock> {
     match kind {

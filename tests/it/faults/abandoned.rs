@@ -1,17 +1,6 @@
 //! Locks that their holder abandons without a crash.
 
-use std::sync::atomic::Ordering;
-use std::thread;
-
-use leasehold::{LockClient, LockGuard};
-
-use super::in_redis;
-use super::proxied_server::ProxiedServer;
-use crate::support::outcome::{assert_error, stay_waiting};
-use crate::support::proxy::Fault;
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout, within};
-use crate::support::{builder, client, on_another_thread, unique};
+use crate::support::prelude::*;
 
 /// With leases long enough for a busy machine.
 fn abandoned_client(url: &str) -> LockClient {

@@ -1,10 +1,7 @@
 //! Hold counts in Redis. The watchdog writes them, with its renewals. One that is late or refused
 //! affects no hold.
 
-use super::proxied_server::ProxiedServer;
-use crate::support::proxy::{Fault, Gate};
-use crate::support::timing::{LEASE, SOON, eventually, throughout};
-use crate::support::{builder, unique};
+use crate::support::prelude::*;
 
 /// Why Redis refuses to write a count: the commands that begin it and end it.
 const REFUSALS: [[&str; 2]; 2] = [

@@ -1,19 +1,8 @@
 //! The holder gets no replies, while the other clients do: it knows that its lease is over before
 //! another client has the lock.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Lease, LockGuard, LostReason};
-
-use super::in_redis;
 use super::kinds::{KINDS, Kind};
-use super::proxied_server::ProxiedServer;
-use crate::support::outcome::assert_error;
-use crate::support::proxy::Fault;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, eventually, throughout};
-use crate::support::{on_another_thread, unique};
+use crate::support::prelude::*;
 
 #[test]
 fn a_holder_without_replies_is_notified_before_another_client_has_the_lock() {

@@ -1,12 +1,8 @@
 //! The deployments in which a test runs: tests that do not depend on one server run in all of them.
 
-use leasehold::{LockClient, LockClientBuilder};
 use redis::FromRedisValue;
 
-use crate::support;
-use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
-use crate::support::server::Server;
-use crate::support::timing::LEASE;
+use crate::support::prelude::*;
 
 /// Makes a test of each row on one server, behind sentinels and in a cluster. The rows before the
 /// semicolon run on one server by default. All others are ignored; `scripts/soak` runs them.
@@ -148,7 +144,7 @@ pub fn builder_of(target: &str) -> LockClientBuilder {
     let builder = match target.split_once('=') {
         Some((master, sentinels)) => LockClient::builder_sentinel(sentinels.split(','), master),
         None if target.contains(',') => LockClient::builder_cluster(target.split(',')),
-        None => return support::builder(target),
+        None => return builder(target),
     };
     builder.watchdog_lease(LEASE.get())
 }

@@ -2,17 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::thread;
-use std::time::Duration;
 
-use leasehold::{Lease, LockClient, LockClientBuilder, LockEvent, RedLock};
-use redis::Connection;
-
-use crate::support::child::{self, Process};
-use crate::support::deployment::{ClusterDeployment, Independent, SentinelDeployment};
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SOON, eventually};
-use crate::support::{builder, connect, run};
+use crate::support::prelude::*;
+use crate::support::{connect, run};
 
 /// The number of open connections when the server accepts no more.
 const OPEN: usize = 4;
@@ -212,56 +204,4 @@ fn a_process_without_file_descriptors_uses_its_open_connections() {
     let cluster = ClusterDeployment::start();
     let primary = cluster.primary_of(cluster.slot_of("{one}"));
     runs_out_of_descriptors("cluster", &cluster.urls(), primary);
-}
-
-/// The watchdog needs its own connection, and cannot open it.
-#[test]
-fn a_watchdog_that_cannot_connect_does_not_affect_the_connections_of_callers() {
-    let server = Server::start();
-    let admin = &mut server.connection();
-    let lease = LEASE.get() * 2;
-    let client = settings(&server.url())
-        .watchdog_lease(lease)
-        .build()
-        .unwrap();
-    let events = client.events();
-    let guard = client.reentrant_lock("held").acquire().expect("it is free");
-    let before = connections(admin);
-    run(admin, "CONFIG SET port 0");
-    eventually("a renewal that fails", || {
-        let mut events = events.try_iter();
-        events.any(|event| matches!(event, LockEvent::RenewalFailed { .. }))
-    });
-    take_and_release(&client, "free").expect("a connection is open");
-    assert_eq!(connections(admin), before);
-    run(admin, &format!("CONFIG SET port {}", server.port()));
-    let renewals = || client.stats().renewals;
-    eventually("a renewal", || renewals() > 0);
-    guard.unlock().expect("it was held all the time");
-}
-
-/// One thread uses the open connection to a server, another thread needs a second one for a
-/// Redlock.
-#[test]
-fn a_redlock_that_cannot_connect_does_not_affect_open_connections() {
-    let servers = Independent::start(3);
-    let build = |url: &String| client(url);
-    let clients: Vec<LockClient> = servers.urls().iter().map(build).collect();
-    let redlock = RedLock::new(&clients, "red");
-    redlock.lock().expect("all servers reply");
-    redlock.unlock().expect("it is held");
-    let admin = &mut servers.server(0).connection();
-    let before = connections(admin);
-    run(admin, "CONFIG SET port 0");
-    pause_scripts(admin);
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| take_and_release(&clients[0], "plain"));
-        callers_wait(admin, 1);
-        redlock.lock().expect("two servers reply");
-        run(admin, "CLIENT UNPAUSE");
-        let result = waiting.join().expect("no panic");
-        result.expect("its connection is open");
-    });
-    redlock.unlock().expect("it is held");
-    assert_eq!(connections(admin), before);
 }

@@ -1,18 +1,10 @@
 //! Another client force-unlocks a lock: its holder learns that, and so do threads of the holder's
 //! process that wait for the lock.
 
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Lease, Lock, LostReason};
-
 use super::deployment::Deployment;
 use super::kinds::KINDS;
 use crate::support::outcome::assert_lost;
-use crate::support::process::Task;
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SOON, eventually, millis, within};
-use crate::support::{client, unique};
+use crate::support::prelude::*;
 
 everywhere! {
     a_holder_whose_client_listens_gets_a_message;
@@ -65,7 +57,7 @@ pub fn a_waiting_thread_gets_the_lock_within_a_second(
     lease: Lease,
     free: impl FnOnce(),
 ) {
-    let (says, tasks) = crossbeam_channel::bounded(1);
+    let (says, tasks) = bounded(1);
     lock.lock_with(lease).unwrap();
     thread::scope(|scope| {
         let waiting = scope.spawn(move || {

@@ -4,20 +4,11 @@ pub mod interrupt;
 #[cfg(target_os = "linux")]
 pub mod namespace;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
 use fork::Fork;
-use leasehold::{Error, Interrupt, Lease, LockClient, LockGuard, ReentrantLock, Result};
+use leasehold::Result;
 
-use super::in_redis;
-use crate::support::child::{self, Process};
-use crate::support::outcome::take_and_release;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout, within};
-use crate::support::{builder, client, connect, process, unique};
+use crate::support::prelude::*;
+use crate::support::{connect, process};
 
 /// The number of forks while other threads use the same client.
 const FORKS: usize = 40;

@@ -1,13 +1,6 @@
 //! A thread gives up its wait at the moment at which a message makes the client request the lock.
 
-use std::thread;
-
-use leasehold::{Error, Interrupt, Lease};
-
-use super::in_redis;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, eventually};
-use crate::support::{client, unique};
+use crate::support::prelude::*;
 
 /// Enough that many of the interrupts come while the request is on its way.
 const ROUNDS: u32 = 300;

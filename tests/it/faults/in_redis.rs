@@ -1,11 +1,8 @@
 //! The state of a lock in Redis, as any other program sees it.
 
-use std::time::Duration;
+use redis::FromRedisValue;
 
-use redis::{Connection, FromRedisValue};
-
-use crate::support::server::Server;
-use crate::support::timing::{eventually, eventually_some};
+use crate::support::prelude::*;
 
 fn ask<T: FromRedisValue>(server: &Server, command: &str, name: &str) -> T {
     server.ask(redis::cmd(command).arg(name))

@@ -1,25 +1,15 @@
 //! A process that is killed (SIGKILL) releases its locks within one lease, and blocks no other
 //! process.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Lease, Lock};
-
 use super::deployment::{self, Deployment};
-use super::in_redis;
 use super::kinds::{self, Kind};
-use crate::support::child::{self, Process};
-use crate::support::outcome::take_and_release;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
-use crate::support::unique;
+use crate::support::prelude::*;
 
 const QUEUE: usize = 4;
 
 everywhere! {
-    a_killed_holder_releases_its_lock_within_a_lease
-    a_killed_waiter_blocks_no_other_client;
     a_killed_holder_of_three_levels_with_a_queue_releases_them_all_within_a_lease
+    a_killed_waiter_blocks_no_other_client;
 }
 
 /// The role: a thread that acquires the lock `levels` times, and threads that wait for it in the
@@ -117,10 +107,6 @@ fn a_killed_holder_releases_its_lock(
         assert!(is_in_time, "{left:?} were left, and it took {taken:?}");
     });
     assert!(in_redis::is_free(server, &name));
-}
-
-fn a_killed_holder_releases_its_lock_within_a_lease(deployment: &Deployment) {
-    kinds::each(|kind| a_killed_holder_releases_its_lock(deployment, kind, 1, 0));
 }
 
 /// The threads in the local queue die with the holder, and no message is sent to them.

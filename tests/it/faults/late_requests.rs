@@ -1,14 +1,7 @@
 //! Requests that arrive late: after their caller has given up, or has continued.
 
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LockClient, LockGuard, ReentrantLock};
-
-use super::proxied_server::{ProxiedServer, RedisView, is_not_released, is_unavailable};
-use crate::support::outcome::assert_error;
-use crate::support::proxy::{Fault, Gate};
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
-use crate::support::{on_another_thread, unique};
+use super::proxied_server::RedisView;
+use crate::support::prelude::*;
 
 /// Long enough to retry a renewal on a busy machine.
 fn lease() -> Duration {
@@ -123,16 +116,6 @@ fn a_release_that_arrives_after_the_next_acquire_changes_nothing() {
     arrives_after("release", 1, acquire, |lock| lock.unlock().unwrap());
 }
 
-/// The call has given up, and the watchdog releases the lock.
-#[test]
-#[ignore = "soak"]
-fn releases_that_arrive_after_their_call_gave_up_do_not_affect_the_new_hold() {
-    arrives_after("release", usize::MAX, acquire, |lock| {
-        let result = lock.unlock();
-        assert!(is_not_released(&result), "{result:?}");
-    });
-}
-
 #[test]
 fn an_acquire_that_arrives_late_does_not_affect_the_next_hold() {
     let nothing = |_: &ReentrantLock| ();
@@ -140,25 +123,6 @@ fn an_acquire_that_arrives_late_does_not_affect_the_next_hold() {
         let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
         assert!(is_unavailable(&result), "{result:?}");
     });
-}
-
-/// The late acquire takes the lock again without a holder. The lost hold must not be confused with
-/// it.
-#[test]
-#[ignore = "soak"]
-fn an_acquire_that_arrives_after_its_lock_was_deleted_does_not_hide_the_loss() {
-    let proxied = ProxiedServer::new();
-    let client = client(&proxied);
-    let lock = client.reentrant_lock(&unique("late"));
-    let gate = delay_requests(&proxied, "acquire", 1);
-    let guard = lock.acquire().unwrap();
-    await_delayed(&gate, 1);
-    // Meanwhile another client held the lock.
-    proxied.server.run(&format!("DEL {}", lock.name()));
-    release_delayed(&gate);
-    let loss = guard.lost().recv_timeout(lease());
-    assert!(loss.is_ok(), "{loss:?}");
-    assert_error!(guard.unlock(), Lost);
 }
 
 #[test]
@@ -190,88 +154,30 @@ fn an_acquire_that_arrives_after_its_call_gave_up_is_compensated_at_once() {
     view.await_count(0, lock.name(), lease(), "a late acquire");
 }
 
-/// The connection is closed, so no compensation can follow on it.
-#[test]
-#[ignore = "soak"]
-fn an_acquire_that_arrives_from_a_dead_connection_holds_for_one_lease_at_most() {
-    let proxied = ProxiedServer::new();
-    let client = client(&proxied);
-    let lock = client.reentrant_lock(&unique("late"));
-    let gate = delay_requests(&proxied, "acquire", 1);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            await_delayed(&gate, 1);
-            proxied.proxy.reset_all();
-        });
-        lock.lock().unwrap();
-        // Its retry was answered.
-        lock.unlock().unwrap();
-    });
-    assert_eq!(proxied.view().count(lock.name()), 0);
-    release_delayed(&gate);
-    let rival = proxied.rival().reentrant_lock(lock.name());
-    within(lease() + SLIP.get(), "another client's lock", || {
-        rival.lock().unwrap();
-    });
-    assert_eq!(proxied.view().count(lock.name()), 1);
-    rival.unlock().unwrap();
-    assert_eq!(proxied.view().count(lock.name()), 0);
-}
-
-/// A request that makes a lease longer arrives when `next` holds the lock with a short lease.
-fn does_not_extend_the_next_lease(
-    most: usize,
-    late: impl FnOnce(&ReentrantLock, &dyn Fn()),
-    is_rival: bool,
-) {
-    let proxied = ProxiedServer::new();
-    let client = client(&proxied);
-    let lock = client.reentrant_lock(&unique("late"));
-    lock.lock().unwrap();
-    let gate = delay_requests(&proxied, "renew", most);
-    late(&lock, &|| await_delayed(&gate, 1));
-    proxied.proxy.clear_rules();
-    lock.unlock().unwrap();
-    let next = match is_rival {
-        true => proxied.rival().reentrant_lock(lock.name()),
-        false => lock,
-    };
-    let short = Lease::fixed(LEASE.get());
-    assert!(next.try_lock(Duration::ZERO, short).unwrap());
-    let mut hold = RenewedHold::of(&proxied, &next);
-    release_delayed(&gate);
-    hold.assert_valid();
-    let left = proxied.view().time_to_live(next.name());
-    assert!(left <= LEASE.get(), "{left:?}");
-    next.unlock().unwrap();
-    assert_eq!(proxied.view().count(next.name()), 0);
-}
-
-/// A renewal of the watchdog, whose hold is unlocked meanwhile.
+/// A renewal of the watchdog arrives when the next hold has a short lease.
 #[test]
 fn a_renewal_that_arrives_late_does_not_extend_the_lease_of_the_next_hold() {
     for is_rival in [true, false] {
-        does_not_extend_the_next_lease(1, |_, await_delayed| await_delayed(), is_rival);
-    }
-}
-
-/// A nested acquire, which needed a longer lease and was retried, and an extension by a thread that
-/// gave up.
-#[test]
-#[ignore = "soak"]
-fn a_late_request_for_a_longer_lease_does_not_extend_the_lease_of_the_next_hold() {
-    let nest = |lock: &ReentrantLock, _: &dyn Fn()| {
-        lock.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
+        let proxied = ProxiedServer::new();
+        let lock = client(&proxied).reentrant_lock(&unique("late"));
+        lock.lock().unwrap();
+        let gate = delay_requests(&proxied, "renew", 1);
+        await_delayed(&gate, 1);
         lock.unlock().unwrap();
-    };
-    does_not_extend_the_next_lease(1, nest, true);
-    let extend = |lock: &ReentrantLock, _: &dyn Fn()| {
-        let guard = lock.acquire().unwrap();
-        let result = on_another_thread(|| guard.extend(SOON.get() * 6));
-        assert!(is_unavailable(&result), "{result:?}");
-        guard.unlock().unwrap();
-    };
-    does_not_extend_the_next_lease(usize::MAX, extend, false);
+        let next = match is_rival {
+            true => proxied.rival().reentrant_lock(lock.name()),
+            false => lock,
+        };
+        let short = Lease::fixed(LEASE.get());
+        assert!(next.try_lock(Duration::ZERO, short).unwrap());
+        let mut hold = RenewedHold::of(&proxied, &next);
+        release_delayed(&gate);
+        hold.assert_valid();
+        let left = proxied.view().time_to_live(next.name());
+        assert!(left <= LEASE.get(), "{left:?}");
+        next.unlock().unwrap();
+        assert_eq!(proxied.view().count(next.name()), 0);
+    }
 }
 
 /// Redis executes the request late, so the lease outlasts the call. No other client has the lock.

@@ -4,19 +4,10 @@
 //! The threads of the stopped process make all kinds of calls on held locks, each on its own lock,
 //! so that every kind of call is at some time the first after the process continues.
 
-use std::cell::Cell;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Error, Lease, LockClient, LockGuard, LostReason, ReentrantLock, Result};
+use leasehold::Result;
 
 use super::deployment::{Deployment, builder_of};
-use super::in_redis;
-use crate::support::child::{self, Process};
-use crate::support::outcome::assert_error;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, within};
-use crate::support::unique;
+use crate::support::prelude::*;
 
 everywhere! {
     a_process_that_is_stopped_for_two_leases_finds_its_locks_lost_at_once;
@@ -90,42 +81,20 @@ fn names(prefix: &str) -> Vec<String> {
     names.collect()
 }
 
-/// Detects the pause by the clock alone.
-struct Pause(Cell<Instant>);
-
-impl Pause {
-    fn none_yet() -> Self {
-        Self(Cell::new(Instant::now()))
-    }
-
-    /// Whether the process stood still since the last call.
-    fn is_over(&self) -> bool {
-        let now = Instant::now();
-        now.duration_since(self.0.replace(now)) >= lease()
-    }
-}
-
-/// Calls `work` until the pause, and then once more. The result of the call during the pause does
-/// not count; the first call after it does.
-fn call_until_paused(work: impl Fn() -> Outcome) -> Outcome {
-    let pause = Pause::none_yet();
+/// Waits until the process has stood still, which only its clock shows, and then calls `work`. A call
+/// that goes on is made until then. The result of the call during the pause does not count.
+fn call_after_pause(goes_on: bool, work: impl Fn() -> Outcome) -> Outcome {
+    let mut before = Instant::now();
     loop {
-        let outcome = work();
-        if pause.is_over() {
+        let outcome = if goes_on { work() } else { Outcome::Held };
+        let now = Instant::now();
+        if now.duration_since(before) >= lease() {
             return work();
         }
+        before = now;
         assert_eq!(outcome, Outcome::Held, "before the pause");
         thread::yield_now();
     }
-}
-
-/// Makes the first call after the pause.
-fn call_after_pause(work: impl Fn() -> Outcome) -> Outcome {
-    let pause = Pause::none_yet();
-    while !pause.is_over() {
-        thread::yield_now();
-    }
-    work()
 }
 
 /// The role: every thread holds a lock when the process is stopped.
@@ -159,11 +128,7 @@ fn pause_and_check_loss(client: &LockClient, name: &str, work: Work, goes_on: bo
     let guard = lock.acquire().expect("it is held by this thread");
     let lost = guard.lost().clone();
     child::send_line("busy");
-    let outcome = if goes_on {
-        call_until_paused(|| work(&lock, &guard))
-    } else {
-        call_after_pause(|| work(&lock, &guard))
-    };
+    let outcome = call_after_pause(goes_on, || work(&lock, &guard));
     assert_eq!(
         outcome,
         Outcome::Lost,

@@ -1,18 +1,7 @@
 //! A server behind a proxy, and a view of the server without the proxy.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Error, LockClient, LockClientBuilder};
-use redis::Connection;
-
-use crate::support::proxy::{self, Fault, Gate, Proxy, library_scripts, repository};
-use crate::support::server::Server;
-use crate::support::timing::millis;
-use crate::support::{builder, client};
+use crate::support::prelude::*;
+use crate::support::proxy::{Proxy, library_scripts, repository};
 
 pub struct ProxiedServer {
     pub server: Server,

@@ -4,12 +4,10 @@
 mod connections;
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::time::Instant;
+use std::net::TcpStream;
 
-use crate::support::proxy::{self, Fault, Gate, Proxy, Request};
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SOON, eventually, millis};
+use crate::support::prelude::*;
+use crate::support::proxy::{Proxy, Request};
 
 /// A connection for raw bytes.
 struct Client(TcpStream);
@@ -92,26 +90,9 @@ fn value(server: &Server) -> Option<u32> {
 }
 
 #[test]
-fn without_a_rule_all_bytes_pass_unchanged() {
-    let (_server, proxy) = server_and_proxy();
-    let mut client = Client::of(&proxy);
-    client.ask(&["PING"], "+PONG\r\n");
-    client.ask(&["SET", "n", "a\r\n$1\r\nb\0"], "+OK\r\n");
-    client.ask(&["GET", "n"], "$9\r\na\r\n$1\r\nb\0\r\n");
-    client.ask(&["GET", "none"], "$-1\r\n");
-    client.ask(&["GET"], "-ERR wrong number of arguments for 'get' command");
-    let mut other = Client::of(&proxy);
-    other.ask(
-        &["EVAL", "return {1, {'a', {}}, false}", "0"],
-        "*3\r\n:1\r\n*2\r\n$1\r\na\r\n*0\r\n$-1\r\n",
-    );
-    assert_eq!((proxy.requests(), proxy.connections()), (6, 2));
-}
-
-#[test]
 fn each_of_many_requests_sent_together_is_seen_and_gets_its_own_fault() {
     let (server, proxy) = server_and_proxy();
-    let (seen, requests) = crossbeam_channel::unbounded();
+    let (seen, requests) = unbounded();
     proxy.on_request(move |request| {
         seen.send(request.clone()).expect("the test listens");
         let swallow = request.words.get(1).is_some_and(|word| word == b"2");
@@ -129,7 +110,7 @@ fn each_of_many_requests_sent_together_is_seen_and_gets_its_own_fault() {
     // The bytes arrive in pieces of this size.
     for piece in together.chunks(7) {
         client.0.write_all(piece).expect("the proxy reads");
-        std::thread::yield_now();
+        thread::yield_now();
     }
     client.receive("$1\r\n1\r\n");
     // The client would take the reply to the third for that to the second.
@@ -226,35 +207,6 @@ fn a_reply_is_split_into_pieces_with_pauses_between() {
 }
 
 #[test]
-fn the_server_gets_half_a_request() {
-    let (_server, proxy) = server_and_proxy();
-    on_incr(&proxy, Fault::HalfRequest);
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback");
-    proxy.retarget(listener.local_addr().expect("bound").to_string());
-    let mut client = Client::of(&proxy);
-    client.send(&["INCR", "n"]);
-    let mut half = Vec::new();
-    let (mut upstream, _) = listener.accept().expect("the proxy connects");
-    upstream.read_to_end(&mut half).expect("no reset");
-    let whole = packed(&["INCR", "n"]);
-    assert_eq!(half, whole[..whole.len() / 2]);
-}
-
-#[test]
-fn a_delayed_request_delays_the_later_ones() {
-    let (server, proxy) = server_and_proxy();
-    let delay = A_WHILE.get();
-    on_incr(&proxy, Fault::Delay(delay));
-    let mut client = Client::of(&proxy);
-    let start = Instant::now();
-    client.send(&["INCR", "n"]);
-    client.send(&["GET", "n"]);
-    assert_eq!(value(&server), None);
-    client.receive(":1\r\n$1\r\n1\r\n");
-    assert!(start.elapsed() >= delay, "{:?}", start.elapsed());
-}
-
-#[test]
 fn a_request_at_the_gate_is_executed_when_it_opens_even_if_the_client_is_gone() {
     for leave in ["stay", "close", "reset", "cut by the proxy"] {
         let (server, proxy) = server_and_proxy();
@@ -270,7 +222,7 @@ fn a_request_at_the_gate_is_executed_when_it_opens_even_if_the_client_is_gone() 
             "close" => drop(client),
             "reset" => {
                 let socket = socket2::SockRef::from(&client.0);
-                let none = std::time::Duration::ZERO;
+                let none = Duration::ZERO;
                 socket.set_linger(Some(none)).expect("a socket");
                 drop(client);
             }

@@ -6,8 +6,7 @@ mod killed;
 mod lost;
 
 use super::deployment::Deployment;
-use crate::support::server::Server;
-use crate::support::traffic;
+use crate::support::prelude::*;
 
 /// The number of commands that clients sent to wait and to try. Releases and calls inside scripts
 /// are left out. A lock that is handed over has no release in Redis. Sentinels ping and publish

@@ -5,17 +5,8 @@
 mod batches;
 mod conditions;
 
-use std::collections::HashSet;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Error, Lease, LockClient, LockEvent, LockGuard};
-use redis::Connection;
-
-use crate::support::outcome::take_and_release;
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, Millis, SLIP, SOON, eventually, millis};
-use crate::support::{builder, run, unique};
+use crate::support::prelude::*;
+use crate::support::run;
 
 /// The time that the documentation allows a call beyond its timeouts.
 const GRACE: Duration = Duration::from_millis(250);

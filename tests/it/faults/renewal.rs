@@ -1,19 +1,9 @@
 //! Renewals: a problem with one lock does not affect the others, and the load of the callers does
 //! not affect the watchdog.
 
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Lease, LockClient, LockGuard, LostReason};
-use redis::Connection;
-
 use super::deployment::Deployment;
-use super::proxied_server::ProxiedServer;
 use crate::support::outcome::assert_lost;
-use crate::support::proxy::Fault;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, throughout};
-use crate::support::unique;
+use crate::support::prelude::*;
 
 const MANY: usize = 1_000;
 const OTHER_OWNER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";

@@ -2,19 +2,10 @@
 
 mod script_flushes;
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use crossbeam_channel::Receiver;
-use leasehold::{Lease, LockClient, LockClientBuilder, LockEvent, LockGuard, LostReason};
-
 use super::deployment::Deployment;
-use super::in_redis;
 use super::kinds::{KINDS, Kind};
 use crate::support::outcome::assert_lost;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, Millis, SOON, eventually, throughout};
-use crate::support::{builder, unique};
+use crate::support::prelude::*;
 
 /// Longer than a restart of the server.
 const LONG: Millis = Millis(3_000);

@@ -1,18 +1,7 @@
 //! Grants that no thread uses: taken again, of no use for the next call, or lost.
 
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LockClient, LockGuard, LostReason, ReentrantLock};
-
-use crate::faults::proxied_server::ProxiedServer;
-use crate::support::proxy::Fault;
-use crate::support::server::Server;
-use crate::support::timing::{
-    LEASE, SLIP, SOON, eventually, eventually_some, millis, throughout, within,
-};
-use crate::support::{assert_matches, builder, client as client_of, pair};
-
-const NAMES: usize = 20;
+use crate::support::client as client_of;
+use crate::support::prelude::*;
 
 /// A client whose idle grants stay longer than a test waits for them.
 fn lingering_for_long(url: &str, command_timeout: Duration) -> LockClient {
@@ -88,25 +77,6 @@ fn a_grant_that_does_not_suit_is_released_in_the_background() {
     assert!(!matches!(took, Ok(true)), "{took:?}");
     proxied.proxy.clear_rules();
     eventually("the release", || !is_there(&proxied.server));
-}
-
-/// Of many names, too.
-#[test]
-fn a_server_that_hangs_delays_the_replacement_of_grants_once() {
-    let server = Server::start();
-    let timeout = millis(200);
-    let client = lingering_for_long(&server.url(), timeout);
-    let lock = client.multi_lock((0..NAMES).map(|at| format!("name:{at}")));
-    pair(&lock);
-    assert_eq!(server.size(), NAMES);
-    server.pause();
-    let fixed = Lease::fixed(LEASE.get());
-    let took = within(timeout * 2 + SLIP.get() * 4, "the call", || {
-        lock.try_lock(Duration::ZERO, fixed)
-    });
-    assert_matches!(took, Err(Error::Unavailable { .. }));
-    server.resume();
-    eventually("the releases", || server.size() == 0);
 }
 
 /// Taking it sends no request, so the thread is notified as every other holder is. A grant that is

@@ -1,14 +1,7 @@
 //! A client that keeps an unlocked lock for a while, because it may need it again.
 
-use std::time::{Duration, Instant};
-
-use leasehold::{Error, Lock, LockClient, LockClientBuilder};
-
 use super::keep_busy_during;
-use crate::support::server::Server;
-use crate::support::timing::{Millis, SLIP, SOON, eventually, eventually_some};
-use crate::support::traffic::Monitor;
-use crate::support::{assert_matches, builder, on_another_thread, pair};
+use crate::support::prelude::*;
 
 /// At most a third of a lease.
 const LINGER: Millis = Millis(300);

@@ -1,20 +1,8 @@
 //! Hangs, restarts and missing permissions while permits are leased.
 
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{LeasedSemaphore, LostReason};
-
 use super::view::View;
 use super::{counts, now};
-use crate::faults::deployment::Deployment;
-use crate::support::outcome::assert_error;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, Millis, SLIP, SOON, eventually, throughout, within};
-use crate::support::{builder, client, unique};
-
-/// Longer than a restart of the server.
-const LONG: Millis = Millis(3_000);
+use crate::support::prelude::*;
 
 fn semaphore(server: &Server, lease: Duration, permits: u32) -> LeasedSemaphore {
     let builder = builder(&server.url()).watchdog_lease(lease);
@@ -43,59 +31,6 @@ fn after_a_hang_of_a_lease_the_holder_is_notified_before_another_has_the_permit(
     });
     drop(guard);
     assert_eq!(counts(&other), (1, 1));
-}
-
-#[test]
-fn a_restart_without_the_data_is_a_loss() {
-    let server = Server::start();
-    let semaphore = semaphore(&server, LONG.get(), 2);
-    let guard = semaphore.acquire().unwrap();
-    server.restart_empty();
-    let lost = guard.lost().recv_timeout(LONG.get());
-    assert_eq!(lost, Ok(LostReason::Deleted));
-    assert_eq!(counts(&semaphore), (0, 0));
-    drop(guard);
-    assert_eq!(counts(&semaphore), (0, 0), "no permit was added");
-}
-
-#[test]
-fn a_restart_with_the_data_and_lost_scripts_change_nothing() {
-    let server = Server::options().keeps_data().start();
-    let semaphore = semaphore(&server, LONG.get(), 2);
-    let guard = semaphore.acquire().unwrap();
-    server.restart();
-    throughout(LONG.get(), "the permit", || {
-        server.run("SCRIPT FLUSH");
-        guard.check().is_ok()
-    });
-    drop(semaphore.acquire().unwrap());
-    guard.confirm().unwrap();
-    guard.release().unwrap();
-    assert_eq!(counts(&semaphore), (2, 2));
-}
-
-/// Permits of several semaphores, on several servers.
-#[test]
-fn in_a_cluster_permits_are_renewed_and_their_loss_is_reported() {
-    let deployment = Deployment::cluster();
-    let client = deployment.client();
-    let held = [(); 6].map(|()| {
-        let semaphore = client.leased_semaphore(&unique("where"));
-        semaphore.try_set_permits(1).unwrap();
-        let guard = semaphore.acquire().unwrap();
-        (semaphore, guard)
-    });
-    throughout(LEASE.get() * 2, "all are renewed", || {
-        held.iter().all(|(_, guard)| guard.check().is_ok())
-    });
-    assert_eq!(client.stats().lost, 0);
-    for (semaphore, guard) in held {
-        let server = deployment.server_of(semaphore.name());
-        View::of(server, semaphore.name()).release_as_java(guard.id());
-        assert_error!(guard.confirm(), Lost);
-        drop(guard);
-        assert_eq!(counts(&semaphore), (1, 1));
-    }
 }
 
 /// A permission that is missing in the middle of a script leaves no half of a change.
@@ -168,7 +103,7 @@ fn a_lock_of_the_same_name_is_not_mistaken_for_a_permit() {
     let guard = lock.acquire().unwrap();
     let semaphore = client.leased_semaphore(lock.name());
     let refused = within(LEASE.get(), "the refusal", || {
-        semaphore.try_acquire(SOON.get(), leasehold::Lease::RENEWED)
+        semaphore.try_acquire(SOON.get(), Lease::RENEWED)
     });
     assert_error!(refused, WrongType);
     assert_eq!(lock.hold_count(), 1);

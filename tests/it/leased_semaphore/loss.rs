@@ -1,16 +1,8 @@
 //! The holder of a permit that is lost is notified.
 
-use std::thread;
-use std::time::Instant;
-
-use leasehold::{Lease, LockEvent, LostReason};
-
 use super::view::View;
 use super::{counts, now, semaphore};
-use crate::support::outcome::assert_error;
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, within};
-use crate::support::{client, logs, unique};
+use crate::support::prelude::*;
 
 /// How another program takes a permit away.
 fn taken_away(server: &Server, name: &str, id: &str, how: &str) {

@@ -1,17 +1,10 @@
 //! Requests whose replies are lost, and requests that arrive late. Counts stay exact.
 
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use leasehold::Result;
 
-use leasehold::{LeasedSemaphore, LostReason, PermitGuard, Result};
-
+use super::counts;
 use super::view::View;
-use super::{counts, now};
-use crate::faults::proxied_server::{ProxiedServer, is_unavailable};
-use crate::support::outcome::assert_error;
-use crate::support::proxy::{Fault, Gate};
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout};
-use crate::support::unique;
+use crate::support::prelude::*;
 
 const FAULTS: [Fault; 5] = [
     Fault::SwallowReply,
@@ -45,34 +38,6 @@ fn deliver(gate: &Gate) {
     eventually("the request to be held back", || gate.held() > 0);
     gate.open();
     eventually("it to be executed", || gate.passed() > 0);
-}
-
-#[test]
-fn a_renewal_that_is_never_answered_is_a_loss_in_time() {
-    let server = ProxiedServer::new();
-    let (semaphore, mut view) = proxied(&server, LEASE.get(), 2);
-    let guard = semaphore.acquire().unwrap();
-    server.fault_always("permit_renew", &Fault::SwallowRequest);
-    let lost = guard.lost().recv_timeout(SOON.get());
-    assert_eq!(lost, Ok(LostReason::Expired));
-    assert!(now(&semaphore).is_some(), "of the other permit");
-    // Redis may still have it.
-    assert_error!(guard.release(), Lost);
-    assert_eq!(state(&mut view), (2, vec![]));
-}
-
-#[test]
-fn an_acquire_that_arrives_during_the_hold_does_not_change_it() {
-    let server = ProxiedServer::new();
-    let (semaphore, mut view) = proxied(&server, SOON.get() * 60, 2);
-    let gate = server.hold_back_once("permit_acquire");
-    let guard = semaphore.acquire().unwrap();
-    deliver(&gate);
-    let held = (1, vec![guard.id().to_owned()]);
-    eventually("the late copy to be undone", || state(&mut view) == held);
-    guard.confirm().unwrap();
-    guard.release().unwrap();
-    assert_eq!(state(&mut view), (2, vec![]));
 }
 
 /// With one id for all copies, the late copy would lease the permit again, and the watchdog would

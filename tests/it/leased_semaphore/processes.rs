@@ -1,14 +1,8 @@
 //! Permits of a process that is killed.
 
-use std::time::{Duration, Instant};
-
 use super::counts;
 use super::view::View;
-use crate::support::child::{self, Process};
-use crate::support::client;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, throughout};
-use crate::support::unique;
+use crate::support::prelude::*;
 
 /// The permits of a process that lives are renewed; when it is killed, they come back when their
 /// leases end.

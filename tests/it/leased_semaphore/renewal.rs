@@ -1,16 +1,8 @@
 //! The watchdog renews permits, many at once.
 
-use std::collections::HashMap;
-use std::thread;
-
-use leasehold::{Lease, LockClient, LostReason, PermitGuard};
-
 use super::view::View;
 use super::{counts, semaphore};
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout};
-use crate::support::traffic::Monitor;
-use crate::support::{builder, client, unique};
+use crate::support::prelude::*;
 
 #[test]
 fn a_permit_is_renewed_until_its_release() {
@@ -36,64 +28,6 @@ fn a_permit_is_renewed_until_its_release() {
     let mut monitor = Monitor::of(&server);
     thread::sleep(LEASE.get());
     assert_eq!(monitor.commands(), [""; 0], "after the release");
-}
-
-#[test]
-fn a_fixed_lease_ends() {
-    let server = Server::start();
-    let semaphore = semaphore(&server, &unique("fixed"), 1);
-    let lease = LEASE.get() / 2;
-    let guard = semaphore.acquire_with(Lease::fixed(lease)).unwrap();
-    let next = semaphore.acquire().unwrap();
-    assert!(guard.is_lost(), "before another has the permit");
-    assert_eq!(guard.lost().recv(), Ok(LostReason::Expired));
-    drop(guard);
-    next.confirm().unwrap();
-    next.release().unwrap();
-    assert_eq!(counts(&semaphore), (1, 1));
-}
-
-/// 1,000 permits of ten semaphores, and 250 locks, taken in turns.
-#[test]
-fn many_permits_and_locks_are_renewed_by_few_calls() {
-    const PERMITS: u64 = 1_000;
-    let server = Server::start();
-    let lease = LEASE.get() * 3;
-    let builder = builder(&server.url()).watchdog_lease(lease);
-    let client: LockClient = builder.build().unwrap();
-    let semaphores: Vec<_> = (0..10)
-        .map(|at| client.leased_semaphore(&format!("semaphore:{at}")))
-        .collect();
-    for semaphore in &semaphores {
-        semaphore.try_set_permits(100).unwrap();
-    }
-    let (mut permits, mut locks): (Vec<PermitGuard>, Vec<_>) = Default::default();
-    for at in 0..PERMITS as usize {
-        permits.push(semaphores[at % 10].acquire().unwrap());
-        if at % 4 == 0 {
-            let lock = client.reentrant_lock(&format!("lock:{at}"));
-            locks.push(lock.acquire().unwrap());
-        }
-    }
-    let before = client.stats();
-    let renewals = || client.stats().renewals - before.renewals;
-    let per_lease = PERMITS + 250;
-    eventually("two rounds of renewals", || renewals() >= 2 * per_lease);
-    let calls = client.stats().renewal_calls - before.renewal_calls;
-    // Four calls for the permits and one for the locks are enough for a round. They were acquired
-    // within some time, so a round may be spread over several passes of the watchdog.
-    println!("{calls} calls for {} renewals", renewals());
-    assert!(calls <= 60, "{calls} calls for {} renewals", renewals());
-    assert!(permits.iter().all(|guard| guard.check().is_ok()));
-    let stats = client.stats();
-    assert_eq!(
-        (stats.lost, stats.renewals_failed, stats.renewals_unknown),
-        (0, 0, 0)
-    );
-    drop((permits, locks));
-    for semaphore in &semaphores {
-        assert_eq!(counts(semaphore), (100, 100));
-    }
 }
 
 /// A key of another type among the keys of a batch does not stop the renewal of the others.

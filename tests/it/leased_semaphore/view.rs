@@ -1,10 +1,8 @@
 //! What Redis has of a leased semaphore, read without the library.
 
-use std::time::Duration;
+use redis::{Cmd, FromRedisValue};
 
-use redis::{Cmd, Connection, FromRedisValue};
-
-use crate::support::server::Server;
+use crate::support::prelude::*;
 
 pub struct View {
     redis: Connection,

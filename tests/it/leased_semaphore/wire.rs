@@ -1,13 +1,8 @@
 //! The bytes in Redis, and values that are none of a semaphore.
 
-use leasehold::Lease;
-
 use super::view::View;
 use super::{counts, now, semaphore};
-use crate::support::outcome::assert_error;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, millis};
-use crate::support::{builder, unique};
+use crate::support::prelude::*;
 
 #[test]
 fn keys_and_messages_are_those_of_redisson() {
@@ -93,7 +88,7 @@ fn permits_whose_leases_have_ended_are_available_again() {
     guard.release().unwrap();
 
     let lease = LEASE.get() / 2;
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     let ends = view.clock() + lease.as_millis() as f64;
     for id in 1..=3 {
         view.lease_until([id; 16], ends);

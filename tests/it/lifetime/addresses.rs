@@ -1,14 +1,10 @@
 //! What a client is made from: URLs with all schemes, settings of the `redis` crate.
 
-use std::time::Duration;
-
-use leasehold::{Error, LockClient, LockClientBuilder};
 use redis::io::tcp::{TcpSettings, socket2};
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
 use crate::support::certificates::TRUSTED;
-use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
-use crate::support::server::Server;
+use crate::support::prelude::*;
 
 /// Both clients use one lock on one server.
 #[track_caller]
@@ -68,22 +64,6 @@ fn both_schemes_for_tls_reach_the_server() {
         let builder = LockClient::builder(&format!("{scheme}://{}", server.tls_address()));
         assert_same_server(&client, builder.ca_certificates(TRUSTED.pem.as_str()));
     }
-}
-
-#[test]
-fn sentinels_and_clusters_have_valkey_urls_too() {
-    let valkey = |urls: Vec<String>| -> Vec<String> {
-        let urls = urls.iter();
-        urls.map(|url| url.replace("redis://", "valkey://"))
-            .collect()
-    };
-    let deployment = SentinelDeployment::shared();
-    let urls = valkey(deployment.sentinel_urls());
-    let client = LockClient::builder_sentinel(urls, deployment.master_name());
-    client.build().unwrap().ping().unwrap();
-    let cluster = ClusterDeployment::shared();
-    let client = LockClient::builder_cluster(valkey(cluster.urls()));
-    client.build().unwrap().ping().unwrap();
 }
 
 #[test]

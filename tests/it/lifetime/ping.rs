@@ -1,13 +1,6 @@
 //! The health check.
 
-use std::time::Duration;
-
-use leasehold::{Error, LockClient, LockClientBuilder};
-
-use crate::support::deployment::{ClusterDeployment, SentinelDeployment};
-use crate::support::server::Server;
-use crate::support::timing::{SLIP, eventually, millis, within};
-use crate::support::traffic::Monitor;
+use crate::support::prelude::*;
 
 fn short(builder: LockClientBuilder) -> LockClient {
     let client = builder
@@ -65,20 +58,6 @@ fn a_server_that_is_away_or_hangs_is_unavailable_and_healthy_again_at_once() {
     // The idle connection is cut, and the check notices no failure.
     server.restart();
     client.ping().unwrap();
-}
-
-#[test]
-fn the_master_behind_the_sentinels_is_checked() {
-    let deployment = SentinelDeployment::start();
-    let urls = deployment.sentinel_urls();
-    let builder = LockClient::builder_sentinel(urls, deployment.master_name());
-    let client = short(builder);
-    client.ping().unwrap();
-    let old = deployment.kill_master();
-    assert_unavailable(&client, &old.address());
-    deployment.await_new_master(old);
-    // A client that has noticed the failure asks the sentinels again.
-    eventually("the new master to reply", || client.ping().is_ok());
 }
 
 #[test]

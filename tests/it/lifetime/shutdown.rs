@@ -4,20 +4,9 @@
 mod calls;
 mod waiting;
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::Duration;
+use leasehold::{Result, locked};
 
-use leasehold::{
-    Error, Interrupt, Lease, LockClient, LockEvent, LostReason, RedLock, Result, locked,
-};
-
-use crate::support::child::{self, Process};
-use crate::support::deployment::Independent;
-use crate::support::process::Task;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, millis, within};
-use crate::support::{assert_matches, builder, client, long, on_another_thread, pair, unique};
+use crate::support::prelude::*;
 
 /// A client whose locks do not end by themselves within a test.
 fn lasting(url: &str) -> LockClient {
@@ -205,7 +194,7 @@ fn a_lock_that_is_granted_after_the_shutdown_is_released_and_lost() {
     client.ping().unwrap();
     server.pause();
     thread::scope(|scope| {
-        let (sender, tasks) = crossbeam_channel::bounded(1);
+        let (sender, tasks) = bounded(1);
         let waiting = scope.spawn(|| {
             let sender = sender;
             sender.send(Task::current()).unwrap();

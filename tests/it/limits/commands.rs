@@ -1,16 +1,8 @@
 //! The number of commands and connections.
 
 use std::sync::Barrier;
-use std::thread;
-use std::time::Duration;
 
-use leasehold::Lease;
-
-use crate::support::outcome::take_and_release;
-use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually, millis, throughout};
-use crate::support::traffic::Monitor;
-use crate::support::{builder, client, on_another_thread};
+use crate::support::prelude::*;
 
 #[test]
 fn an_uncontended_pair_is_two_commands() {

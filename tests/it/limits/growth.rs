@@ -1,18 +1,11 @@
 //! Memory, threads and connections do not grow with the number of locks and clients that were used.
 
-use std::thread;
-use std::time::Duration;
-
-use leasehold::Lease;
-
-use crate::support::server::Server;
-use crate::support::timing::{eventually, millis};
-use crate::support::{child, client, process};
+use crate::support::prelude::*;
+use crate::support::process;
 
 const PAIRS: usize = 20_000;
 const ABANDONED: u64 = 2_000;
 const ROUND: u64 = 200;
-const RECEIVERS: usize = 4_000;
 
 #[test]
 fn twenty_thousand_pairs_leave_nothing_behind() {
@@ -54,20 +47,6 @@ pub fn many_pairs(arguments: &[&str]) {
     assert!(process::threads() <= threads);
     let grown = process::resident_kilobytes().saturating_sub(memory);
     assert!(grown < 2048, "{grown} kB more after {PAIRS} pairs");
-}
-
-/// They take memory only until the next event.
-#[test]
-fn dropped_receivers_of_events_take_little_memory() {
-    child::run_role("many_receivers", &["redis://127.0.0.1:1"]);
-}
-
-pub fn many_receivers(arguments: &[&str]) {
-    let client = client(arguments[0]);
-    let memory = process::resident_kilobytes();
-    (0..RECEIVERS).for_each(|_| drop(client.events()));
-    let grown = process::resident_kilobytes().saturating_sub(memory);
-    assert!(grown < 4096, "{grown} kB more after {RECEIVERS} receivers");
 }
 
 #[test]

@@ -1,16 +1,8 @@
 //! Waiting threads sleep, and wake up only when their wait ends.
 
-use std::thread::{self, ScopedJoinHandle};
-use std::time::Duration;
+use std::thread::ScopedJoinHandle;
 
-use crossbeam_channel::unbounded;
-
-use leasehold::{Lease, LockClient};
-
-use crate::support::builder;
-use crate::support::process::Task;
-use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually, millis, within};
+use crate::support::prelude::*;
 
 fn client(server: &Server, command_timeout: Duration) -> LockClient {
     let builder = builder(&server.url()).watchdog_lease(SOON.get() * 6);

@@ -1,9 +1,8 @@
 //! Bounds of costs and times.
 
 mod commands;
-pub mod fairness;
 pub mod growth;
-pub mod hang;
+mod hang;
 mod idle;
 #[cfg(target_os = "linux")]
 pub mod threads;

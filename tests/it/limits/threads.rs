@@ -2,9 +2,7 @@
 
 use std::process::Command;
 
-use leasehold::{Error, LockClient};
-
-use crate::support::child;
+use crate::support::prelude::*;
 
 /// The role: has no memory left for the stack of a thread.
 pub fn without_threads(_: &[&str]) {

@@ -1,14 +1,6 @@
 //! Multi-locks whose names are on several servers of a cluster.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
-use leasehold::{Lease, LockClient};
-
-use crate::support::deployment::ClusterDeployment;
-use crate::support::timing::{SLIP, SOON, eventually, within};
-use crate::support::traffic::Monitor;
-use crate::support::{long, pair, unique};
+use crate::support::prelude::*;
 
 fn client(cluster: &ClusterDeployment) -> LockClient {
     let builder = LockClient::builder_cluster(cluster.urls());
@@ -30,32 +22,6 @@ fn counts(cluster: &ClusterDeployment, names: &[String]) -> Vec<u32> {
         counts.into_iter().sum()
     };
     names.iter().map(count).collect()
-}
-
-#[test]
-fn each_primary_gets_the_requests_for_its_names() {
-    let cluster = ClusterDeployment::start();
-    let client = client(&cluster);
-    let names = names(&cluster);
-    let lock = client.multi_lock(&names);
-    pair(&lock);
-    let mut monitors: Vec<_> = cluster.primaries().into_iter().map(Monitor::of).collect();
-    let guard = lock.acquire().unwrap();
-    assert_eq!(counts(&cluster, &names), [1; 20]);
-    guard.extend(SOON.get() * 3).unwrap();
-    assert!(lock.is_locked().unwrap());
-    guard.unlock().unwrap();
-    assert!(!lock.is_locked().unwrap());
-    let scripts = |monitor: &mut Monitor<'_>| {
-        let commands = monitor.commands().into_iter();
-        commands
-            .filter(|command| command.starts_with("EVAL"))
-            .count()
-    };
-    let sent: usize = monitors.iter_mut().map(scripts).sum();
-    let slots: BTreeSet<u16> = names.iter().map(|name| cluster.slot_of(name)).collect();
-    // Five calls by hash. The first call of each of two scripts is sent again by source.
-    assert_eq!(sent, slots.len() * (5 + 2));
 }
 
 #[test]
@@ -89,13 +55,13 @@ fn a_client_that_waits_for_the_names_of_a_slot_is_called_for_each() {
         lock
     });
     let both = client(&cluster).multi_lock(&names);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let waiting = scope.spawn(|| both.lock());
         eventually("it to wait", || {
             names.iter().all(|name| line(name).len() == 1)
         });
         // It has asked again after its subscription.
-        std::thread::sleep(SLIP.get());
+        thread::sleep(SLIP.get());
         held[0].unlock().unwrap();
         assert_eq!(line(&names[0])[0], "", "it is reserved");
         held[1].unlock().unwrap();

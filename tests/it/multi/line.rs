@@ -1,16 +1,11 @@
 //! A client that waits for several names has a place in the line of each.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::{self, Scope};
-use std::time::Duration;
+use std::thread::Scope;
 
-use crossbeam_channel::{Sender, unbounded};
-use leasehold::{Error, Interrupt, Lease, Lock};
+use crossbeam_channel::Sender;
 
 use crate::line::{add_place, hold, is_waiting, places};
-use crate::support::client;
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, throughout, within};
+use crate::support::prelude::*;
 
 /// Starts a thread that acquires the lock, says so and releases it.
 fn wait_for<'s>(

@@ -1,17 +1,8 @@
 //! Multi-locks of several clients on several servers.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
+use leasehold::MultiLock;
 
-use leasehold::{Error, Lease, LockClient, LostReason, MultiLock};
-
-use crate::faults::in_redis;
-use crate::faults::proxied_server::ProxiedServer;
-use crate::support::proxy::Fault;
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, within};
-use crate::support::{assert_matches, builder, client, long, traffic};
+use crate::support::prelude::*;
 
 const COMMAND: u64 = 200;
 
@@ -144,36 +135,6 @@ fn a_silent_server_does_not_keep_the_locks_of_the_others() {
     assert!(!healthy.has("x") && !silent.server.has("x"));
 }
 
-/// The call ends in time although the release of the part that was granted gets no reply.
-#[test]
-fn the_release_is_part_of_the_time_of_the_call() {
-    let proxied = ProxiedServer::new();
-    let other = Server::start();
-    let timeout = millis(COMMAND);
-    let ours = MultiLock::over([
-        proxied
-            .builder(timeout)
-            .build()
-            .unwrap()
-            .reentrant_lock("a"),
-        client_with_short_timeout(&other).reentrant_lock("b"),
-    ]);
-    let theirs = client(&other.url()).reentrant_lock("b");
-    theirs.lock_with(long()).unwrap();
-    proxied.proxy.on_request(|request| {
-        if request.runs("release") {
-            return Fault::SwallowRequest;
-        }
-        Fault::Pass
-    });
-    let took = within(timeout * 2 + SLIP.get() * 4, "try_lock", || {
-        ours.try_lock(timeout, Lease::RENEWED)
-    });
-    assert!(!matches!(took, Ok(true)), "{took:?}");
-    proxied.proxy.clear_rules();
-    eventually("the release in the background", || !proxied.server.has("a"));
-}
-
 /// For equal keys, the order is that of the client ids, which a hold shows.
 fn opposite_programs(servers: &[Server; 2]) -> [[LockClient; 2]; 2] {
     let program = || servers.each_ref().map(|server| client(&server.url()));
@@ -193,23 +154,4 @@ fn opposite_programs(servers: &[Server; 2]) -> [[LockClient; 2]; 2] {
             return [first, second];
         }
     }
-}
-
-/// A server that hangs affects its own part only: the other part is released.
-#[test]
-fn a_server_that_hangs_does_not_block_the_release_of_the_other_part() {
-    let servers = [Server::start(), Server::start()];
-    let lock = MultiLock::over([
-        client_with_short_timeout(&servers[0]).reentrant_lock("a"),
-        client_with_short_timeout(&servers[1]).reentrant_lock("b"),
-    ]);
-    let guard = lock.acquire().unwrap();
-    servers[1].pause();
-    let result = within(millis(COMMAND) * 3 + SLIP.get() * 4, "the unlock", || {
-        guard.unlock()
-    });
-    assert_matches!(result, Err(Error::NotReleased { lock, .. }) if lock == "b");
-    assert!(!servers[0].has("a"));
-    servers[1].resume();
-    eventually("the release in the background", || !servers[1].has("b"));
 }

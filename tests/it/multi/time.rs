@@ -1,16 +1,10 @@
 //! Calls on many names: each ends within its documented time, and takes a few round trips, whatever
 //! the number of names.
 
-use std::thread;
-use std::time::Duration;
+use leasehold::MultiLock;
 
-use leasehold::{Error, Lease, LockClient, MultiLock};
-
-use crate::faults::in_redis;
-use crate::support::proxy::{self, Fault, Proxy};
-use crate::support::server::Server;
-use crate::support::timing::{SLIP, SOON, eventually, millis, within};
-use crate::support::{client, long, pair};
+use crate::support::prelude::*;
+use crate::support::proxy::Proxy;
 
 /// A call that waits for each name separately would take seconds.
 const NAMES: usize = 20;
@@ -25,7 +19,7 @@ fn names() -> Vec<String> {
 }
 
 fn client_with_timeout(url: &str, timeout: Duration) -> LockClient {
-    crate::support::builder(url)
+    builder(url)
         .watchdog_lease(SOON.get() * 2)
         .command_timeout(timeout)
         .connect_timeout(timeout)
@@ -117,47 +111,5 @@ fn many_names_take_no_longer_than_one_with_high_latency() {
         lock.unlock().unwrap();
     });
     within(latency + slack(), "unlock", || guard.unlock().unwrap());
-    assert!(is_empty(&server));
-}
-
-#[test]
-fn a_held_name_is_reported_after_a_few_round_trips() {
-    let server = Server::start();
-    let (latency, timeout) = (millis(100), millis(1000));
-    let (client, _proxy) = client_with_latency(&server, latency, timeout);
-    let theirs = crate::support::client(&server.url());
-    let names = names();
-    let lock = client.multi_lock(&names);
-    for held in [0, NAMES / 2, NAMES - 1] {
-        let obstacle = theirs.reentrant_lock(&names[held]);
-        obstacle.lock_with(long()).unwrap();
-        let took = within(latency * 4 + slack(), "try_lock", || {
-            lock.try_lock(Duration::ZERO, Lease::RENEWED)
-        });
-        assert!(!took.unwrap());
-        assert_eq!(server.size(), 1, "{held}");
-        obstacle.unlock().unwrap();
-    }
-}
-
-#[test]
-fn no_name_is_held_while_the_call_waits_for_another() {
-    let server = Server::start();
-    let (ours, theirs) = (client(&server.url()), client(&server.url()));
-    let names = names();
-    for at in [0, NAMES / 2, NAMES - 1] {
-        let obstacle = theirs.reentrant_lock(&names[at]);
-        obstacle.lock_with(long()).unwrap();
-        thread::scope(|scope| {
-            let waiter = scope.spawn(|| ours.multi_lock(&names).acquire().unwrap().unlock());
-            eventually("the wait", || in_redis::listeners(&server, &names[at]) == 1);
-            let others = names.iter().filter(|name| **name != names[at]);
-            let others = theirs.multi_lock(others);
-            assert!(others.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
-            others.unlock().unwrap();
-            obstacle.unlock().unwrap();
-            waiter.join().unwrap().unwrap();
-        });
-    }
     assert!(is_empty(&server));
 }

@@ -1,17 +1,7 @@
 //! Behind sentinels, in a cluster, in a namespace, and with replicas.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{LockClient, LockClientBuilder};
-
 use super::{KINDS, Kind, SEMAPHORES};
-use crate::support::deployment::{ClusterDeployment, Replicated, SentinelDeployment};
-use crate::support::outcome::{assert_error, stay_waiting};
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, millis, within};
-use crate::support::{builder, client, traffic, unique};
+use crate::support::prelude::*;
 
 /// Two clients share a number and wake each other. In a cluster, on several servers.
 fn two_clients_share_a_number(builder: &LockClientBuilder) {
@@ -36,13 +26,6 @@ fn two_clients_share_a_number(builder: &LockClientBuilder) {
         });
         assert_eq!(steps.left().unwrap(), 0, "{kind:?}");
     }
-}
-
-#[test]
-fn behind_sentinels() {
-    let shared = SentinelDeployment::shared();
-    let urls = shared.sentinel_urls();
-    two_clients_share_a_number(&LockClient::builder_sentinel(urls, shared.master_name()));
 }
 
 #[test]

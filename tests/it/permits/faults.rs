@@ -1,12 +1,7 @@
 //! Subscriptions that are cut or forbidden, and restarts.
 
-use std::thread;
-
 use super::{KINDS, Kind};
-use crate::support::outcome::stay_waiting;
-use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually, within};
-use crate::support::{builder, client, unique};
+use crate::support::prelude::*;
 
 /// Messages are missed while there is no subscription. A new subscription makes up for that.
 #[test]

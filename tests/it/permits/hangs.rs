@@ -1,16 +1,9 @@
 //! The server hangs or dies: every call ends in time, and no step is lost.
 
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Error, Interrupt, LockClient, Result};
+use leasehold::Result;
 
 use super::{KINDS, Kind};
-use crate::faults::proxied_server::is_not_released;
-use crate::support::builder;
-use crate::support::outcome::{assert_error, stay_waiting};
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::prelude::*;
 
 fn timeout() -> Duration {
     millis(100)
@@ -105,29 +98,6 @@ fn calls_end_in_time_and_their_effect_is_certain_afterwards() {
         if let Some(lease) = leases.next() {
             lease.confirm().unwrap();
         }
-    });
-}
-
-/// The waits have begun before, so no request is under way.
-#[test]
-fn limited_waits_end_in_time() {
-    each(|kind, server, client| {
-        let steps = kind.of(client, "steps");
-        steps.close(1);
-        let time = SOON.get() / 10;
-        thread::scope(|scope| {
-            let waiters = [(); 3].map(|()| scope.spawn(|| steps.wait_for(time)));
-            eventually("one listens", || client.stats().wakeups_by_message > 0);
-            server.pause();
-            within(time + timeout() + grace() * 2, "the waits", || {
-                for waiter in waiters {
-                    let result = waiter.join().unwrap();
-                    let is_expected = matches!(result, Ok(None) | Err(Error::Unavailable { .. }));
-                    assert!(is_expected, "{kind:?}: {result:?}");
-                }
-            });
-            server.resume();
-        });
     });
 }
 

@@ -1,18 +1,8 @@
 //! A copy of a request arrives after the call has ended. It changes nothing any more.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::Duration;
-
-use leasehold::Error;
-
 use super::lost_replies::Proxied;
 use super::{Kind, Steps};
-use crate::faults::proxied_server::{is_not_released, is_unavailable};
-use crate::support::outcome::assert_error;
-use crate::support::proxy::{Fault, Gate};
-use crate::support::timing::{A_WHILE, SOON, eventually, throughout, within};
-use crate::support::traffic;
+use crate::support::prelude::*;
 
 use Kind::{Latch, Semaphore as Permits};
 
@@ -186,33 +176,6 @@ fn a_repeated_request_writes_so_that_replicas_can_confirm_it() {
     let calls = traffic::calls(&test.proxied.server);
     // A busy machine repeats it more often.
     assert!(calls["incrby"] == 1 && calls["pexpire"] >= 2, "{calls:?}");
-}
-
-/// As many records as there are requests at the same time, and only for a while.
-#[test]
-fn few_records_are_kept() {
-    let test = Proxied::of(Permits, 8);
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                let semaphore = test.steps.semaphore();
-                for _ in 0..50 {
-                    semaphore.acquire(1).unwrap();
-                    semaphore.release(1).unwrap();
-                }
-            });
-        }
-    });
-    let server = &test.proxied.server;
-    let keys: Vec<String> = server.ask(redis::cmd("KEYS").arg("{*:leasehold:*"));
-    // One of this client, and one of the test's own.
-    assert_eq!(keys.len(), 2, "{keys:?}");
-    for key in keys {
-        let records: u32 = server.ask(redis::cmd("HLEN").arg(&key));
-        assert!((1..=4).contains(&records), "{records}");
-        let left: i64 = server.ask(redis::cmd("PTTL").arg(&key));
-        assert!((1..=120_000).contains(&left), "{left}");
-    }
 }
 
 /// The reply of the third copy is the refusal of the second one, from before the release.

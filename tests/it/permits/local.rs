@@ -1,16 +1,9 @@
 //! Threads of one client that wait for the same permits.
 
-use std::thread;
-use std::time::Duration;
-
 use parking_lot::Mutex;
 
 use super::{Kind, SEMAPHORES, Steps};
-use crate::support::process::Task;
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SOON, eventually, millis, throughout};
-use crate::support::traffic::Monitor;
-use crate::support::{builder, client, unique};
+use crate::support::prelude::*;
 
 /// Only the first of them sends a request when a message arrives, and they send nothing meanwhile.
 #[test]
@@ -28,7 +21,7 @@ fn waiting_threads_get_permits_in_the_order_in_which_they_came() {
             let mut threads = Vec::new();
             for number in 0..WAITING {
                 let (waiting, order) = (&waiting, &order);
-                let (sender, task) = crossbeam_channel::bounded(1);
+                let (sender, task) = bounded(1);
                 threads.push(scope.spawn(move || {
                     sender.send(Task::current()).unwrap();
                     // With a limit, so that no failed test hangs.

@@ -1,15 +1,9 @@
 //! Lost replies and late requests. Each change is executed once or not at all.
 
-use std::sync::atomic::Ordering;
-use std::thread;
-
 use leasehold::Result;
 
 use super::{Kind, Permit, SEMAPHORES, Steps, most_at_work};
-use crate::faults::proxied_server::{ProxiedServer, is_not_released, is_unavailable};
-use crate::support::proxy::Fault;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout};
-use crate::support::unique;
+use crate::support::prelude::*;
 
 const FAULTS: [Fault; 3] = [
     Fault::SwallowReply,
@@ -202,7 +196,7 @@ fn no_permit_is_lost_or_made_by_lost_replies() {
                 0 => Fault::SwallowRequest,
                 1 => Fault::SwallowReply,
                 2 => Fault::ResetBeforeReply,
-                _ => Fault::Delay(std::time::Duration::from_millis(random.u64(..300))),
+                _ => Fault::Delay(Duration::from_millis(random.u64(..300))),
             }
         });
         let most = most_at_work(&test.view, &clients, 6, 15, LEASE.get() * 3);

@@ -9,18 +9,11 @@ mod late_copies;
 mod local;
 mod lost_replies;
 
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicI64;
 
-use leasehold::{
-    CountDownLatch, Interrupt, Lease, LeasedSemaphore, LockClient, PermitGuard, Result, Semaphore,
-};
+use leasehold::{CountDownLatch, Result, Semaphore};
 
-use crate::support::outcome::{assert_error, stay_waiting};
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SLIP, SOON, within};
-use crate::support::{client, unique};
+use crate::support::prelude::*;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
@@ -220,52 +213,6 @@ fn a_wait_ends_in_time_and_by_an_interrupt_and_the_next_thread_goes_on() {
                 steps.open().unwrap();
             }
         }
-    }
-}
-
-#[test]
-fn handles_show_their_names_and_refuse_bad_ones() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let (semaphore, leased) = (client.semaphore("slots"), client.leased_semaphore("slots"));
-    let latch = client.count_down_latch("slots");
-    for (shown, kind) in [
-        (format!("{semaphore:?}"), "Semaphore"),
-        (format!("{leased:?}"), "LeasedSemaphore"),
-        (format!("{latch:?}"), "CountDownLatch"),
-    ] {
-        assert!(shown.starts_with(kind), "{shown}");
-        assert!(shown.contains("name: \"slots\""), "{shown}");
-        assert!(shown.contains(&server.address()), "{shown}");
-    }
-    leased.add_permits(1).unwrap();
-    let guard = leased.acquire().unwrap();
-    let shown = format!("{guard:?}");
-    assert!(
-        shown.contains("Held") && shown.contains(guard.id()),
-        "{shown}"
-    );
-    for kind in KINDS {
-        for name in [String::new(), "x".repeat(513)] {
-            let steps = kind.of(&client, &name);
-            assert_error!(steps.left(), Config, "{kind:?}");
-            assert_error!(steps.wait_for(Duration::ZERO), Config, "{kind:?}");
-        }
-    }
-}
-
-/// Two clients, and several threads of each. All permits are used, and none is lost.
-#[test]
-fn never_more_permits_are_taken_than_there_are() {
-    const PERMITS: i64 = 3;
-    let server = Server::start();
-    let clients = [(); 3].map(|()| client(&server.url()));
-    for kind in SEMAPHORES {
-        let steps = kind.of(&clients[0], &unique("steps"));
-        steps.add(3).unwrap();
-        let most = most_at_work(&steps, &clients, 12, 30, SOON.get());
-        assert_eq!(most, PERMITS, "{kind:?}");
-        assert_eq!(steps.left().unwrap(), PERMITS, "{kind:?}");
     }
 }
 

@@ -1,13 +1,6 @@
 //! In a cluster, all keys of a lock are in one slot, which may move to another server.
 
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Lease, LockClient};
-
-use crate::support::deployment::ClusterDeployment;
-use crate::support::timing::{LEASE, SLIP, SOON, throughout, within};
-use crate::support::{pair, unique};
+use crate::support::prelude::*;
 
 fn client(cluster: &ClusterDeployment) -> LockClient {
     let builder = LockClient::builder_cluster(cluster.urls());

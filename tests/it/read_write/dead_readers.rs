@@ -1,13 +1,7 @@
 //! Fields of dead readers keep no writer out, however many there are.
 
-use std::thread;
-
-use redis::Connection;
-
 use super::{can_write, keys, two_clients, waiting};
-use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually, within};
-use crate::support::{long, pair};
+use crate::support::prelude::*;
 
 /// Adds the fields of dead readers, each with this count.
 fn die(server: &Server, readers: usize, count: u32) {

@@ -1,17 +1,10 @@
 //! Lost replies, late requests, and refusals of Redis.
 
-use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Error, Lease, Lock, LockClient, Result};
+use leasehold::Result;
 
 use super::{can_write, keys};
-use crate::faults::proxied_server::{ProxiedServer, is_not_released, is_unavailable};
-use crate::support::proxy::{Fault, Gate, library_script};
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, SOON, eventually, throughout, within};
-use crate::support::{assert_matches, client, pair};
+use crate::support::prelude::*;
+use crate::support::proxy::library_script;
 
 const FAULTS: [Fault; 2] = [Fault::SwallowReply, Fault::ResetBeforeReply];
 
@@ -65,31 +58,6 @@ fn one_lost_reply_of_each_step_only_delays_it() {
     }
 }
 
-#[test]
-fn an_acquire_that_is_never_answered_is_compensated() {
-    let proxied = ProxiedServer::new();
-    for fault in FAULTS {
-        let lock = client_of(&proxied).read_write_lock("lock");
-        let locks: [(&str, Box<dyn Lock>); 2] = [
-            ("read_acquire", Box::new(lock.read())),
-            ("write_acquire", Box::new(lock.write())),
-        ];
-        for (script, lock) in &locks {
-            proxied.fault_always(script, &fault);
-            let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
-            assert!(is_unavailable(&result), "{fault:?} of {script}: {result:?}");
-            assert_eq!(lock.hold_count(), 0);
-            within(LEASE.get() * 2, "the compensation", || {
-                eventually("no owner", || keys(&proxied.server).is_empty());
-            });
-            proxied.proxy.clear_rules();
-            lock.lock().unwrap();
-            lock.unlock().unwrap();
-            assert_eq!(keys(&proxied.server), [""; 0]);
-        }
-    }
-}
-
 /// The write lock stays what it was.
 #[test]
 fn a_downgrade_that_is_never_answered_is_compensated() {
@@ -108,34 +76,6 @@ fn a_downgrade_that_is_never_answered_is_compensated() {
         pair(&lock.read());
         writing.unlock().unwrap();
         assert_eq!(keys(&proxied.server), [""; 0]);
-    }
-}
-
-#[test]
-fn a_release_that_is_never_answered_is_executed() {
-    let proxied = ProxiedServer::new();
-    for fault in FAULTS {
-        let lock = client_of(&proxied).read_write_lock("lock");
-        let locks: [(&str, Box<dyn Lock>); 2] = [
-            ("read_write_release", Box::new(lock.read())),
-            ("read_write_release", Box::new(lock.write())),
-        ];
-        for (script, lock) in &locks {
-            lock.lock().unwrap();
-            proxied.fault_always(script, &fault);
-            let result = lock.unlock();
-            assert!(
-                is_not_released(&result),
-                "{fault:?} of {script}: {result:?}"
-            );
-            eventually("the release", || keys(&proxied.server).is_empty());
-            proxied.proxy.clear_rules();
-            lock.lock().unwrap();
-            // Releases that are retried in the background do not affect the next hold.
-            thread::sleep(LEASE.get() / 2);
-            assert_eq!(state(&proxied.server).1, 1);
-            lock.unlock().unwrap();
-        }
     }
 }
 

@@ -1,14 +1,7 @@
 //! Keys, fields, counts, channels and messages are those of Redisson's `RReadWriteLock`.
 
-use std::collections::HashMap;
-use std::time::Duration;
-
-use leasehold::Lease;
-
 use super::keys;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SOON, eventually, throughout};
-use crate::support::{client, long, on_another_thread, pair};
+use crate::support::prelude::*;
 use crate::wire::published;
 
 fn fields(server: &Server, name: &str) -> HashMap<String, String> {

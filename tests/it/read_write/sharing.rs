@@ -1,15 +1,9 @@
 //! Readers of one client share a grant. `local::queue::tests` has the rules for each hold on it.
 
 use std::sync::Barrier;
-use std::thread;
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LostReason};
 
 use super::{can_write, keys, two_clients};
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, throughout, within};
-use crate::support::traffic::Monitor;
-use crate::support::{assert_matches, on_another_thread, pair};
+use crate::support::prelude::*;
 
 const READERS: usize = 20;
 
@@ -90,38 +84,6 @@ fn the_loss_of_a_grant_is_reported_to_all_its_readers() {
         });
     });
     pair(&theirs.write());
-}
-
-/// A fixed lease, or the rest of a hold, ends on time, although other readers of the client are
-/// renewed.
-#[test]
-fn a_hold_ends_by_its_own_lease() {
-    let (server, ours, theirs) = two_clients();
-    let lock = ours.read();
-    let renewed = lock.acquire().unwrap();
-    for (lease, is_rest, expected) in [
-        (Lease::fixed(A_WHILE.get()), false, LostReason::Expired),
-        (Lease::fixed(LEASE.get()), true, LostReason::Expired),
-        (Lease::renewed_at_most(1), true, LostReason::RenewalLimit),
-    ] {
-        on_another_thread(|| {
-            let first = is_rest.then(|| lock.acquire().unwrap());
-            let rest = lock.acquire_with(lease).unwrap();
-            drop(first);
-            let reason = within(LEASE.get() * 3, "the end", || {
-                rest.lost().recv_timeout(SOON.get())
-            });
-            assert_eq!(reason, Ok(expected));
-            renewed.check().unwrap();
-            assert_matches!(rest.unlock(), Err(Error::Lost { .. }));
-            pair(&lock);
-        });
-    }
-    throughout(LEASE.get() * 2, "the other thread reads", || {
-        renewed.check().is_ok() && !can_write(&theirs)
-    });
-    renewed.unlock().unwrap();
-    assert_eq!(keys(&server), [""; 0]);
 }
 
 /// A thread that gives up while it gets a share of a grant leaves nothing.

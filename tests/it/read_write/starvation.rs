@@ -1,14 +1,7 @@
 //! Writers are not starved by readers, nor readers by writers.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Interrupt, Lease, Lock, ReadWriteLock};
-
 use super::{can_read, can_write, two_clients, waiting};
-use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, throughout, within};
-use crate::support::{Stop, client, long, pair};
+use crate::support::prelude::*;
 
 /// How long a thread of [`busy_during`] holds the lock.
 const HOLD: Duration = Duration::from_millis(20);

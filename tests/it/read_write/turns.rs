@@ -1,29 +1,13 @@
 //! Readers and writers enter in the order of their line.
 
 use std::sync::{Barrier, Mutex};
-use std::thread::{self, Scope};
-use std::time::{Duration, Instant};
+use std::thread::Scope;
 
-use crossbeam_channel::{Receiver, unbounded};
-use leasehold::{Lease, ReadLock, ReadWriteLock};
+use leasehold::ReadLock;
 
 use super::{can_read, can_write, two_clients, waiting};
 use crate::line::{self, RESERVED};
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, SLIP, eventually, millis, throughout, within};
-use crate::support::traffic::Monitor;
-use crate::support::{client, long, pair};
-
-/// Writes until another client's reader waits, and runs `read` in a thread of that reader.
-fn write_before(server: &Server, lock: &ReadWriteLock, read: impl FnOnce() + Send) {
-    let writing = lock.write().acquire().unwrap();
-    thread::scope(|scope| {
-        let reader = scope.spawn(read);
-        eventually("the reader to wait", || waiting(server) == 1);
-        writing.unlock().unwrap();
-        reader.join().unwrap();
-    });
-}
+use crate::support::prelude::*;
 
 /// Lets these readers wait one after the other, behind `before` other clients. Each of them sends a
 /// message when it reads.
@@ -45,17 +29,6 @@ fn begin_to_read<'s>(
         eventually("it to wait", || line::is_waiting(server, "lock", all));
     }
     got
-}
-
-#[test]
-fn a_writer_gets_the_lock_at_once_after_the_readers_that_have_waited() {
-    let (server, ours, theirs) = two_clients();
-    for _ in 0..10 {
-        write_before(&server, &ours, || {
-            pair(&theirs.read());
-        });
-        assert!(can_write(&ours) && can_write(&theirs));
-    }
 }
 
 /// Two readers that stand one behind the other read at the same time. A writer before a reader is
@@ -174,34 +147,6 @@ fn a_writer_that_does_not_answer_keeps_readers_out_for_a_moment() {
         assert_eq!(waiting(&server), 0);
     }
     reading.unlock().unwrap();
-}
-
-/// A client of Redisson does not know the line. It began to read after the writer had entered it.
-#[test]
-fn the_first_writer_listens_to_the_readers_of_redisson_that_are_left() {
-    let (server, ours, theirs) = two_clients();
-    let long = long();
-    let reading = ours.read().acquire_with(long).unwrap();
-    let write = theirs.write();
-    let mut redis = server.connection();
-    thread::scope(|scope| {
-        let writer = scope.spawn(move || pair(&write));
-        eventually("it to wait", || line::is_waiting(&server, "lock", 1));
-        let hold = format!("{{lock}}:{}:rwlock_timeout:1", line::JAVA);
-        let mut java = redis::pipe();
-        java.hset("lock", line::JAVA, 1).pset_ex(&hold, 1, 60_000);
-        java.exec(&mut redis).unwrap();
-        reading.unlock().unwrap();
-        let channel = "redisson_rwlock:{lock}";
-        within(SLIP.get() * 2, "the call", || {
-            eventually("it to listen", || server.subscribers(channel) == 1);
-        });
-        throughout(A_WHILE.get(), "it waits", || !writer.is_finished());
-        let mut unlock = redis::pipe();
-        unlock.del("lock").del(&hold).publish(channel, "0");
-        unlock.exec(&mut redis).unwrap();
-        within(SLIP.get(), "the lock", || writer.join().unwrap());
-    });
 }
 
 /// A reader of the client has given up without a reply.

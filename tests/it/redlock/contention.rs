@@ -1,16 +1,9 @@
 //! Many threads that want one lock, or many locks.
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-use std::time::Duration;
 
-use leasehold::{Lease, LockGuard, RedLock};
-
-use super::{NAME, Servers, scripts, take_all};
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, millis, within};
-use crate::support::{builder, pair};
+use super::{NAME, Servers};
+use crate::support::prelude::*;
 
 /// Whichever server is dead, including the one that orders the local queue.
 #[test]
@@ -56,29 +49,6 @@ fn a_pool_may_be_smaller_than_the_number_of_threads() {
     });
 }
 
-/// Waiters do not repeatedly acquire the servers that the holder does not have.
-#[test]
-#[ignore = "soak"]
-fn waiting_for_a_bare_majority_needs_few_requests() {
-    let servers = Servers::start(3);
-    let clients = servers.clients();
-    let ours = take_all(&clients, Lease::RENEWED);
-    servers.delete(2..3);
-    let others: Vec<RedLock> = (0..5).map(|_| servers.lock()).collect();
-    let period = A_WHILE.get() * 20;
-    let all_scripts = || servers.0.iter().map(scripts).sum::<u64>();
-    let before = all_scripts();
-    thread::scope(|scope| {
-        for lock in &others {
-            scope.spawn(move || assert!(!lock.try_lock(period, Lease::RENEWED).unwrap()));
-        }
-    });
-    let each = (all_scripts() - before) / others.len() as u64;
-    // On three servers: the first attempts, those that they wake, and then one or two a second.
-    assert!(each < 250, "{each} script calls of each in {period:?}");
-    ours.unlock().unwrap();
-}
-
 /// At first each has a part of the servers. All but one release them.
 #[test]
 fn of_many_clients_that_do_not_wait_one_gets_the_lock() {
@@ -111,21 +81,4 @@ fn of_many_clients_that_do_not_wait_one_gets_the_lock() {
         });
         assert_eq!(holders.into_inner(), 1);
     }
-}
-
-/// What is left of a lost lock is not renewed, because other clients need it.
-#[test]
-fn the_rest_of_a_lost_majority_is_not_renewed() {
-    let servers = Servers::start(3);
-    let clients = servers.clients();
-    let guard = take_all(&clients, Lease::RENEWED);
-    servers.delete(0..2);
-    within(LEASE.get() * 2 + SLIP.get(), "what is left", || {
-        eventually("the end of the hold", || servers.held() == 0);
-    });
-    assert!(guard.is_lost());
-    let other = servers.lock();
-    assert!(other.try_lock(millis(1_000), Lease::RENEWED).unwrap());
-    assert!(guard.unlock().is_err());
-    assert_eq!(other.hold_count(), 1);
 }

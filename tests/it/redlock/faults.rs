@@ -1,14 +1,7 @@
 //! Servers that are dead or hang.
 
-use std::time::{Duration, Instant};
-
-use leasehold::{Error, Lease, RedLock};
-
 use super::{COMMAND, NAME, Servers, take_all};
-use crate::support::proxy::{self, Fault};
-use crate::support::server::Server;
-use crate::support::timing::{SLIP, SOON, eventually, millis, within};
-use crate::support::{builder, long, pair};
+use crate::support::prelude::*;
 
 /// Enough pairs to detect a timeout in each.
 const PAIRS: usize = 100;
@@ -148,28 +141,4 @@ fn a_nested_hold_needs_no_more_than_a_majority() {
     eventually("the count everywhere", || servers.counts() == [1, 1, 1]);
     outer.unlock().unwrap();
     eventually("the lock to be free", || servers.held() == 0);
-}
-
-/// What this server granted is no part of the hold, and is released there.
-#[test]
-fn a_grant_whose_reply_cannot_be_parsed_is_released() {
-    let servers = Servers::start(3);
-    // From now on the servers know the script, and execute it by hash.
-    pair(&servers.lock());
-    let proxy = proxy::before(&servers.0[0].address());
-    proxy.on_request(|request| {
-        if request.runs("acquire") {
-            Fault::ReplaceReply(b"+GRANTED\r\n".into())
-        } else {
-            Fault::Pass
-        }
-    });
-    let urls = [proxy.url(), servers.0[1].url(), servers.0[2].url()];
-    let lasting = |url: &String| builder(url).watchdog_lease(SOON.get() * 6).build();
-    let clients: Result<Vec<_>, _> = urls.iter().map(lasting).collect();
-    let lock = RedLock::new(&clients.unwrap(), NAME);
-    lock.lock().unwrap();
-    eventually("the grant to be released", || servers.counts() == [0, 1, 1]);
-    lock.unlock().unwrap();
-    assert_eq!(servers.held(), 0);
 }

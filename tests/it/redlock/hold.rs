@@ -1,13 +1,8 @@
 //! Holds on a majority: levels, leases and losses.
 
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LostReason, RedLock};
-
 use super::{NAME, Servers, take_all};
 use crate::faults::force_unlock::{a_waiting_thread_gets_the_lock_within_a_second, long};
-use crate::support::timing::{LEASE, SOON, eventually, throughout};
-use crate::support::{assert_matches, pair};
+use crate::support::prelude::*;
 
 #[test]
 fn the_loss_of_a_majority_is_reported_and_that_of_a_minority_is_not() {
@@ -33,29 +28,6 @@ fn the_loss_of_a_majority_is_reported_and_that_of_a_minority_is_not() {
     assert_matches!(guard.unlock(), Err(Error::Lost { .. }));
     eventually("what was left of it", || servers.held() == 0);
     pair(&lock);
-}
-
-#[test]
-#[ignore = "soak"]
-fn the_lock_is_renewed_while_a_majority_is_up() {
-    let servers = Servers::start(5);
-    let clients = servers.clients();
-    let guard = take_all(&clients, Lease::RENEWED);
-    throughout(LEASE.get(), "all servers", || {
-        guard.check().unwrap();
-        guard.remaining() > Duration::ZERO
-    });
-    servers.0[0].kill();
-    servers.0[1].pause();
-    throughout(LEASE.get() * 3, "three of five", || {
-        guard.check().unwrap();
-        guard.remaining() > Duration::ZERO
-    });
-    servers.0[1].resume();
-    guard.unlock().unwrap();
-    eventually("the lock to be free", || {
-        servers.0[1..].iter().all(|server| !server.has(NAME))
-    });
 }
 
 /// Threads of one process wait in the queue of one of the servers. The client confirms all parts of

@@ -1,17 +1,7 @@
 //! The lock was granted, and the reply of the replicas is lost.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use leasehold::{Error, Lease};
-
 use super::{TIMEOUT, has, requiring};
-use crate::support::deployment::Replicated;
-use crate::support::proxy::{self, Fault};
-use crate::support::server::Server;
-use crate::support::timing::{SLIP, SOON, eventually, millis, within};
-use crate::support::{assert_matches, client, pair};
+use crate::support::prelude::*;
 
 /// The reply is lost, the server hangs before it reads, or the connection breaks.
 const FAULTS: [Fault; 3] = [
@@ -52,22 +42,6 @@ fn an_unconfirmed_lock_is_released() {
     }
 }
 
-#[test]
-fn without_permission_for_wait_the_call_fails_at_once() {
-    let server = Server::start();
-    let url = server.with_user(&["~*", "&*", "+@all", "-wait"]);
-    let lock = requiring(1, &url).build().unwrap().reentrant_lock("lock");
-    let error = within(millis(TIMEOUT) + SLIP.get(), "lock", || {
-        lock.lock().unwrap_err()
-    });
-    assert_matches!(error, Error::Redis { .. });
-    assert!(error.to_string().contains("wait"), "{error}");
-    eventually("it is released", || !has(&server, "lock"));
-    // The same thread, through another client.
-    let other = client(&server.url()).reentrant_lock("lock");
-    pair(&other);
-}
-
 /// The master dies with the lock before it replies about the replicas.
 #[test]
 fn a_master_that_dies_before_its_confirmation_is_waited_for() {
@@ -84,7 +58,7 @@ fn a_master_that_dies_before_its_confirmation_is_waited_for() {
         }
         Fault::Pass
     });
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let locker = scope.spawn(|| lock.acquire()?.unlock());
         eventually("its death", || {
             died.load(Ordering::SeqCst) && !deployment.master().is_up()

@@ -5,8 +5,8 @@ use std::process::Command;
 pub use super::child_process::{Process, read_line, send_line};
 use super::child_process::{myself, role};
 use crate::{
-    condition, deployments, fair, faults, leased_semaphore, lifetime, limits, multi,
-    mutual_exclusion, redlock, tls, wire,
+    condition, deployments, fair, faults, leased_semaphore, lifetime, limits, mutual_exclusion,
+    tls, wire,
 };
 
 const ENTRY: &str = "support::child::run";
@@ -16,8 +16,6 @@ type Role = fn(&[&str]);
 const ROLES: &[(&str, Role)] = &[
     ("hold", wire::hold),
     ("increment", mutual_exclusion::increment),
-    ("share", limits::fairness::share),
-    ("hang", limits::hang::hang),
     #[cfg(target_os = "linux")]
     ("without_threads", limits::threads::without_threads),
     ("shut_down", lifetime::shutdown::shut_down),
@@ -26,11 +24,7 @@ const ROLES: &[(&str, Role)] = &[
         "many_abandoned_leases",
         limits::growth::many_abandoned_leases,
     ),
-    ("many_receivers", limits::growth::many_receivers),
     ("wait_together", fair::wait_together),
-    ("take_in_order", multi::take_in_order),
-    ("share_majority", redlock::share_majority),
-    ("hold_majority", redlock::hold_majority),
     (
         "wait_on_a_condition",
         condition::processes::wait_on_a_condition,
@@ -38,7 +32,6 @@ const ROLES: &[(&str, Role)] = &[
     ("hold_and_queue", faults::killed::hold_and_queue),
     ("pause_for_two_leases", faults::paused::pause_for_two_leases),
     ("log_scenario", faults::blocking_log::log_scenario),
-    ("stepped_clock", faults::clock::stepped_clock),
     ("fork_a_holder", faults::fork::fork_a_holder),
     ("fork_a_busy_client", faults::fork::fork_a_busy_client),
     (
@@ -55,7 +48,6 @@ const ROLES: &[(&str, Role)] = &[
         faults::failed_connects::without_descriptors,
     ),
     ("trust_the_system", tls::system::trust_the_system),
-    ("leave_servers", deployments::leave_servers),
     ("hold_permits", leased_semaphore::processes::hold_permits),
     ("many_failovers", deployments::many_failovers),
 ];

@@ -126,10 +126,6 @@ impl Process {
         self.signal("CONT");
     }
 
-    pub fn is_over(&mut self) -> bool {
-        self.child.try_wait().expect("a child of ours").is_some()
-    }
-
     /// Waits for its end, which must be a success, and returns the lines that it sent.
     #[track_caller]
     pub fn finish(mut self) -> Vec<String> {

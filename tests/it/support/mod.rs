@@ -5,9 +5,11 @@ pub mod child;
 mod child_process;
 #[allow(dead_code, reason = "other programs use the rest")]
 pub mod deployment;
+#[allow(dead_code, reason = "the tests of the command use the rest")]
 pub mod faked_clock;
 pub mod logs;
 pub mod outcome;
+pub mod prelude;
 pub mod process;
 pub mod proxy;
 pub mod server;

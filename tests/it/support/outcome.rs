@@ -2,10 +2,11 @@
 
 use std::fmt::Debug;
 use std::thread::ScopedJoinHandle;
+use std::time::Duration;
 
-use leasehold::{Error, Lock, LostReason, Result};
+use leasehold::{Error, Interrupt, Lease, Lock, LostReason, Result};
 
-use super::timing::{A_WHILE, throughout};
+use super::timing::{A_WHILE, SOON, throughout};
 
 /// Asserts that a result is this error. Further arguments say what failed.
 macro_rules! assert_error {
@@ -46,4 +47,43 @@ pub fn stay_waiting<'a, 's: 'a, T: 'a>(
     throughout(A_WHILE.get(), "they wait", || {
         threads.iter().all(|thread| !thread.is_finished())
     });
+}
+
+/// The name of a call, and its result.
+pub type Called = (&'static str, Result<()>);
+
+/// Every call that can acquire the lock with this lease.
+pub fn every_acquire(lock: &dyn Lock, lease: Lease) -> Vec<Called> {
+    let interrupt = Interrupt::new();
+    vec![
+        ("lock_with", lock.lock_with(lease)),
+        ("try_lock", lock.try_lock(Duration::ZERO, lease).map(drop)),
+        (
+            "try_lock, waiting",
+            lock.try_lock(A_WHILE.get(), lease).map(drop),
+        ),
+        (
+            "lock_interruptibly",
+            lock.lock_interruptibly(lease, &interrupt),
+        ),
+        ("try_acquire", lock.try_acquire(SOON.get(), lease).map(drop)),
+        ("acquire_with", lock.acquire_with(lease).map(drop)),
+        (
+            "acquire_interruptibly",
+            lock.acquire_interruptibly(lease, &interrupt).map(drop),
+        ),
+    ]
+}
+
+/// Every call that asks Redis about a lock that no thread of the client holds.
+pub fn every_call(lock: &dyn Lock) -> Vec<Called> {
+    let mut called = every_acquire(lock, Lease::RENEWED);
+    called.extend([
+        ("lock", lock.lock()),
+        ("acquire", lock.acquire().map(drop)),
+        ("try_acquire_now", lock.try_acquire_now().map(drop)),
+        ("is_locked", lock.is_locked().map(drop)),
+        ("remaining_lease", lock.remaining_lease().map(drop)),
+    ]);
+    called
 }

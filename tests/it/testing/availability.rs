@@ -1,47 +1,12 @@
 //! A server that a test makes unavailable, or slow.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Error, Interrupt, Lease, LockClient, LostReason, Result};
+use leasehold::Result;
 
 use super::{LEASE, MINUTE, assert_lost, assert_unavailable, start};
-use crate::support::timing::{eventually, millis};
-use crate::support::{assert_matches, pair};
+use crate::support::prelude::*;
 
 /// The default.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
-
-#[test]
-fn calls_fail_after_their_time_limits_while_the_server_is_unavailable() {
-    let redis = start();
-    let timeout = millis(50);
-    let client = redis.builder().command_timeout(timeout).build().unwrap();
-    let lock = client.reentrant_lock("job");
-    let held = client.reentrant_lock("held");
-    held.lock().unwrap();
-    redis.set_available(false);
-    let limited: [(_, &dyn Fn() -> Result<()>); 4] = [
-        (1, &|| lock.try_acquire_now().map(drop)),
-        (1, &|| lock.is_locked().map(drop)),
-        (2, &|| {
-            lock.try_acquire(2 * timeout, Lease::RENEWED).map(drop)
-        }),
-        (1, &|| client.count_down_latch("latch").count().map(drop)),
-    ];
-    for (timeouts, call) in limited {
-        let began = Instant::now();
-        assert_unavailable(call());
-        assert!(began.elapsed() >= timeouts * timeout, "{timeouts}");
-    }
-    let began = Instant::now();
-    let unlocked = held.unlock();
-    assert_matches!(unlocked, Err(Error::NotReleased { .. }));
-    assert!(began.elapsed() >= 3 * timeout);
-    redis.set_available(true);
-    assert!(!held.is_locked().unwrap());
-    pair(&lock);
-}
 
 #[test]
 fn calls_without_a_limit_wait_for_ten_command_timeouts_or_until_they_are_interrupted() {

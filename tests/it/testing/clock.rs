@@ -1,15 +1,9 @@
 //! Time that a test moves.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Lease, Lock, LockGuard, LostReason, RedLock};
 use tracing::Level;
 
 use super::{LEASE, MINUTE, assert_lost, start, waiting};
-use crate::support::timing::{SLIP, eventually};
-use crate::support::{logs, unique};
+use crate::support::prelude::*;
 
 #[test]
 fn a_renewed_lock_stays_held_for_as_long_as_the_clock_is_advanced() {
@@ -48,18 +42,6 @@ fn a_fixed_lease_ends_when_the_clock_is_advanced() {
 }
 
 #[test]
-fn a_limit_of_renewals_is_reached_when_the_clock_is_advanced() {
-    let redis = start();
-    let client = redis.client().unwrap();
-    let lock = client.reentrant_lock("job");
-    let guard = lock.acquire_with(Lease::renewed_at_most(3)).unwrap();
-    redis.advance(2 * LEASE);
-    guard.check().unwrap();
-    redis.advance(2 * LEASE);
-    assert_lost(guard.check(), LostReason::RenewalLimit);
-}
-
-#[test]
 fn a_wait_ends_when_the_clock_is_advanced() {
     let redis = start();
     let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
@@ -79,20 +61,6 @@ fn a_wait_ends_when_the_clock_is_advanced() {
         assert!(!call.join().unwrap().unwrap());
     }
     assert!(began.elapsed() < MINUTE, "{:?}", began.elapsed());
-}
-
-#[test]
-fn a_waiting_thread_has_the_lock_when_the_lease_of_its_holder_has_ended() {
-    let redis = start();
-    let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
-    let lock = one.reentrant_lock("job");
-    lock.lock_with(Lease::fixed(MINUTE)).unwrap();
-    let call = waiting(&redis, move || {
-        other.reentrant_lock("job").acquire().map(drop)
-    });
-    redis.advance(MINUTE);
-    call.join().unwrap().unwrap();
-    assert_lost(lock.unlock(), LostReason::Expired);
 }
 
 /// A call of another client, and one that waits for a thread of its own client.
@@ -142,35 +110,6 @@ fn a_pause_of_the_process_ends_leases() {
     assert_lost(guard.unlock(), LostReason::Expired);
     let again = client.reentrant_lock("job").acquire().unwrap();
     again.check().unwrap();
-}
-
-#[test]
-fn the_clocks_of_two_servers_are_independent() {
-    let (one, other) = (start(), start());
-    let minute = Lease::fixed(MINUTE);
-    let lock = |redis: &leasehold::testing::InMemoryRedis| {
-        let client = redis.client().unwrap();
-        client.reentrant_lock("job").acquire_with(minute).unwrap()
-    };
-    let (first, second) = (lock(&one), lock(&other));
-    one.advance(MINUTE);
-    assert_lost(first.check(), LostReason::Expired);
-    second.check().unwrap();
-    assert!(second.remaining() > MINUTE / 2);
-    second.confirm().unwrap();
-}
-
-#[test]
-fn an_idle_grant_is_released_when_the_clock_is_advanced() {
-    let redis = start();
-    let linger = Duration::from_secs(5);
-    let client = redis.builder().linger(linger).build().unwrap();
-    let other = redis.client().unwrap();
-    let guard = client.reentrant_lock("job").acquire().unwrap();
-    guard.unlock().unwrap();
-    assert!(other.reentrant_lock("job").is_locked().unwrap());
-    redis.advance(linger + Duration::from_millis(10));
-    assert!(!other.reentrant_lock("job").is_locked().unwrap());
 }
 
 #[test]

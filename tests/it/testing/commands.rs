@@ -1,9 +1,9 @@
 //! The commands of the in-memory server reply as those of Redis do.
 
 use leasehold::testing::InMemoryRedis;
-use redis::{Connection, Value};
+use redis::Value;
 
-use crate::support::server::Server;
+use crate::support::prelude::*;
 
 /// One command on each line of the file. Words are separated by spaces.
 const COMMANDS: &str = include_str!("commands.txt");

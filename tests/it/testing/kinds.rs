@@ -1,11 +1,8 @@
 //! What has no place in the contract of locks: semaphores, latches, conditions and the commands of
 //! the server.
 
-use std::time::Duration;
-
-use leasehold::{Lease, LockGuard};
-
 use super::{LEASE, MINUTE, start, waiting};
+use crate::support::prelude::*;
 
 #[test]
 fn a_semaphore_counts_permits() {
@@ -74,7 +71,7 @@ fn a_wait_on_a_condition_is_notified_or_ends() {
         let guard = lock.acquire()?;
         let is_notified = lock.condition("filled").wait_for(time)?;
         guard.unlock()?;
-        Ok::<bool, leasehold::Error>(is_notified)
+        Ok::<bool, Error>(is_notified)
     };
     let again = wait.clone();
     let call = waiting(&redis, move || wait(10 * MINUTE));
@@ -105,7 +102,7 @@ fn a_place_in_the_queue_of_a_fair_lock_lasts_while_the_clock_is_advanced() {
             .fair_lock("job")
             .try_lock(10 * MINUTE, Lease::RENEWED)
     };
-    let second = std::thread::spawn(wait);
+    let second = thread::spawn(wait);
     assert!(redis.await_waiting(2));
     redis.advance(9 * MINUTE);
     guard.check().unwrap();

@@ -1,9 +1,7 @@
 //! Locks that a test takes away from their holders.
 
-use leasehold::{LostReason, RedLock};
-
 use super::{LEASE, assert_lost, start, waiting};
-use crate::support::pair;
+use crate::support::prelude::*;
 
 #[test]
 fn a_lost_lock_is_reported_to_its_holder() {

@@ -6,12 +6,12 @@ mod commands;
 mod kinds;
 mod losing;
 
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::thread::JoinHandle;
 
-use crate::support::assert_matches;
+use leasehold::Result;
 use leasehold::testing::InMemoryRedis;
-use leasehold::{Error, LostReason, Result};
+
+use crate::support::prelude::*;
 
 /// The default lease.
 const LEASE: Duration = Duration::from_secs(30);

@@ -1,9 +1,8 @@
 //! TLS settings that `build` rejects.
 
-use leasehold::{Error, LockClient, LockClientBuilder};
-
 use super::trusting;
 use crate::support::certificates::{Identity, TRUSTED};
+use crate::support::prelude::*;
 
 /// The setting that `build` rejects, and the error.
 #[track_caller]

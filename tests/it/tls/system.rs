@@ -5,10 +5,9 @@ use std::path::Path;
 use rustls::crypto::CryptoProvider;
 
 use super::{server, works};
-use crate::support::builder;
 use crate::support::certificates::TRUSTED;
-use crate::support::child::{Process, send_line};
-use crate::support::server::Server;
+use crate::support::child::send_line;
+use crate::support::prelude::*;
 
 /// In a child, because variables and provider belong to a whole process.
 pub fn trust_the_system(arguments: &[&str]) {

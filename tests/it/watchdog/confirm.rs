@@ -1,16 +1,8 @@
 //! The watchdog confirms what is held, so that a holder learns soon that its lock is gone. The
 //! leases are much longer than the tests, so nothing is due but confirmations.
 
-use std::collections::HashSet;
-use std::time::{Duration, Instant};
-
-use leasehold::testing::InMemoryRedis;
-use leasehold::{Lease, LockClient, LockGuard, LostReason};
-
-use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually, millis};
-use crate::support::traffic::{Monitor, reset, scripts};
-use crate::support::{builder, client, pair};
+use crate::support::prelude::*;
+use crate::support::traffic::{reset, scripts};
 
 fn long() -> Duration {
     SOON.get() * 6
@@ -152,18 +144,4 @@ fn a_confirmation_writes_nothing() {
     reset(&server);
     eventually("three confirmations", || scripts(&server) >= 3);
     assert_eq!(changes(), before);
-}
-
-#[test]
-fn a_holder_in_a_test_learns_it_when_the_clock_is_advanced() {
-    let redis = InMemoryRedis::start().unwrap();
-    let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
-    let guard = held(&one, "job", Lease::RENEWED);
-    for _ in 0..3 {
-        redis.advance(Duration::from_secs(1));
-        guard.check().unwrap();
-    }
-    assert!(other.force_unlock("job").unwrap());
-    redis.advance(Duration::from_secs(1));
-    assert_eq!(guard.lost().try_recv(), Ok(LostReason::Deleted));
 }

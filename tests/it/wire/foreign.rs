@@ -1,14 +1,6 @@
 //! Holders that are not Leasehold clients: a Java service, a process that died.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Error, Lease};
-
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SLIP, SOON, eventually, throughout};
-use crate::support::{Stop, assert_matches, client, long, pair, unique};
+use crate::support::prelude::*;
 
 const JAVA: &str = "6f0829ed-bfd3-4e6f-bba3-6f3d66cd176c:54";
 

@@ -1,12 +1,9 @@
 //! Keys, fields, counts, channels and messages are those of Redisson's `RLock`.
 
-use leasehold::Lease;
 use uuid::Uuid;
 
 use super::published;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, eventually};
-use crate::support::{builder, client};
+use crate::support::prelude::*;
 
 /// Names with special bytes.
 const NAMES: &[(&str, &str)] = &[
@@ -72,7 +69,7 @@ fn a_lock_is_a_hash_of_owner_to_count() {
 fn each_grant_has_an_owner_of_its_own() {
     let server = Server::start();
     let clients = [client(&server.url()), client(&server.url())];
-    let owner = |client: &leasehold::LockClient| {
+    let owner = |client: &LockClient| {
         let lock = client.reentrant_lock("who");
         lock.lock().unwrap();
         let owner = client.inspect("who").unwrap().owner.unwrap();
@@ -81,7 +78,7 @@ fn each_grant_has_an_owner_of_its_own() {
     };
     let first = owner(&clients[0]);
     let uuid = first.split(':').next();
-    let of_another_thread = crate::support::on_another_thread(|| owner(&clients[0]));
+    let of_another_thread = on_another_thread(|| owner(&clients[0]));
     let second = owner(&clients[0]);
     assert!(first != second && first != of_another_thread && second != of_another_thread);
     for other in [second, of_another_thread] {

@@ -1,18 +1,13 @@
 //! What other programs see in Redis, byte for byte, and how their keys are handled.
 
+use crate::support::prelude::*;
+
 mod foreign;
 mod layout;
 mod numbers;
 mod other_kinds;
 pub mod permissions;
 mod scripts;
-
-use std::time::Duration;
-
-use leasehold::Lease;
-
-use crate::support::server::Server;
-use crate::support::{child, client};
 
 /// The role: acquires a lock and lives until it gets a line or is killed.
 pub fn hold(arguments: &[&str]) {

@@ -3,8 +3,7 @@
 use redis::FromRedisValue;
 
 use super::published;
-use crate::support::server::Server;
-use crate::support::{assert_matches, client};
+use crate::support::prelude::*;
 
 /// Names and the channels of semaphores and latches.
 const NAMES: &[(&str, &str, &str)] = &[
@@ -138,7 +137,7 @@ fn records_are_in_the_slot_of_the_number_and_expire() {
     }
     // A request that changes nothing leaves nothing.
     let semaphore = client.semaphore("slots");
-    assert!(!semaphore.try_acquire(1, std::time::Duration::ZERO).unwrap());
+    assert!(!semaphore.try_acquire(1, Duration::ZERO).unwrap());
     semaphore.drain().unwrap();
     client.count_down_latch("loaded").count_down().unwrap();
     assert_eq!(server.size(), 0);
@@ -159,7 +158,7 @@ fn without_memory_nothing_changes() {
         semaphore.drain().map(drop),
         latch.count_down().map(drop),
     ] {
-        assert_matches!(result, Err(leasehold::Error::Redis { .. }));
+        assert_matches!(result, Err(Error::Redis { .. }));
     }
     assert_eq!(
         (semaphore.available().unwrap(), latch.count().unwrap()),

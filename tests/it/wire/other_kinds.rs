@@ -1,13 +1,7 @@
 //! Keys that hold another kind of lock, or data: every call reports what it found, and changes
 //! nothing.
 
-use std::time::Duration;
-
-use leasehold::{Error, Interrupt, Lease, LockClient, Result};
-
-use crate::support::client;
-use crate::support::server::Server;
-use crate::support::timing::SOON;
+use crate::support::prelude::*;
 
 const KEY: &str = "key";
 
@@ -46,32 +40,6 @@ const KINDS: &[Kind] = &[
     ("HSET", &[OWNER, "9223372036854775807"], "not a hold count"),
 ];
 
-/// Every call that uses the lock in Redis.
-fn every_call(client: &LockClient) -> Vec<(&'static str, Result<()>)> {
-    let lock = client.reentrant_lock(KEY);
-    let fixed = Lease::fixed(SOON.get());
-    vec![
-        ("lock", lock.lock()),
-        (
-            "try_lock",
-            lock.try_lock(Duration::ZERO, Lease::RENEWED).map(drop),
-        ),
-        (
-            "try_lock, waiting",
-            lock.try_lock(SOON.get(), fixed).map(drop),
-        ),
-        (
-            "lock_interruptibly",
-            lock.lock_interruptibly(fixed, &Interrupt::new()),
-        ),
-        ("acquire", lock.acquire().map(drop)),
-        ("fenced", client.fenced_lock(KEY).acquire().map(drop)),
-        ("several", client.multi_lock(["other", KEY]).lock()),
-        ("is_locked", lock.is_locked().map(drop)),
-        ("remaining_lease", lock.remaining_lease().map(drop)),
-    ]
-}
-
 /// All calls fail, and the error names what the key holds. The key stays unchanged.
 #[track_caller]
 fn is_refused(server: &Server, client: &LockClient, what: &str) {
@@ -82,7 +50,11 @@ fn is_refused(server: &Server, client: &LockClient, what: &str) {
             .expect("the key is there")
     };
     let before = dump();
-    let mut results = every_call(client);
+    let mut results = every_call(&client.reentrant_lock(KEY));
+    results.extend([
+        ("fenced", client.fenced_lock(KEY).acquire().map(drop)),
+        ("several", client.multi_lock(["other", KEY]).lock()),
+    ]);
     // These two calls know all kinds of locks.
     if what != "a read-write lock" {
         results.push(("inspect", client.inspect(KEY).map(drop)));

@@ -4,12 +4,9 @@
 mod kinds;
 mod many_servers;
 
-use leasehold::{Error, Lease, LockClient, LockClientBuilder};
-
+use crate::support::prelude::*;
 use crate::support::proxy::repository;
-use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, millis, throughout};
-use crate::support::{assert_matches, builder, on_another_thread, refused};
+use crate::support::refused;
 
 /// The rules in the line of docs/permissions.md. Redis also checks the commands that a script calls.
 pub fn documented() -> Vec<String> {
@@ -46,7 +43,7 @@ fn uses_everything(builder: &LockClientBuilder) -> leasehold::Result<()> {
     )?);
     guard.check()?;
     let woken = clients[1].stats().wakeups_by_message;
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let waiter = scope.spawn(|| other.acquire()?.unlock());
         throughout(A_WHILE.get(), "the waiter waits", || !waiter.is_finished());
         clients[0].force_unlock("lock")?;
@@ -71,7 +68,7 @@ fn use_a_condition(clients: &[LockClient; 2]) -> leasehold::Result<()> {
     let [there, here] = clients
         .each_ref()
         .map(|client| client.reentrant_lock("lock"));
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let waiter = scope.spawn(|| {
             let guard = there.acquire()?;
             there.condition("ready").wait()?;
@@ -97,7 +94,7 @@ fn use_numbers(clients: &[LockClient; 2]) -> leasehold::Result<()> {
     latches[0].count_down()?;
     assert_eq!(latches[0].count()?, 1);
     let woken = clients[1].stats().wakeups_by_message;
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let taken = scope.spawn(|| other.acquire(2));
         let opened = scope.spawn(|| latches[1].wait());
         let listen = || clients[1].stats().wakeups_by_message > woken + 1;
@@ -125,7 +122,7 @@ fn use_a_condition_alone(client: &LockClient) -> leasehold::Result<()> {
     let lock = client.reentrant_lock("with condition");
     let guard = lock.acquire()?;
     lock.condition("ready").wait_for(millis(50))?;
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         let waiter = scope.spawn(|| {
             let guard = lock.acquire()?;
             lock.condition("ready").wait_for(millis(50))?;
@@ -225,24 +222,6 @@ fn a_missing_permission_is_reported_with_the_rule_to_grant() {
             assert!(text.contains(words), "no {words:?}: {text}");
         }
     }
-}
-
-/// Without the permission to subscribe, polling still detects a release.
-#[test]
-fn without_permission_to_subscribe_waiting_still_works() {
-    let server = Server::start();
-    let url = server.with_user(all_but("+subscribe"));
-    let clients = [(); 2].map(|()| builder(&url).build().unwrap());
-    let [ours, theirs] = [&clients[0], &clients[1]].map(|client| client.reentrant_lock("lock"));
-    let guard = ours.acquire().unwrap();
-    std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| theirs.try_lock(SOON.get(), Lease::RENEWED));
-        eventually("the waiter polls", || {
-            clients[1].stats().wakeups_by_timeout > 1
-        });
-        guard.unlock().unwrap();
-        assert!(waiter.join().unwrap().unwrap());
-    });
 }
 
 #[test]

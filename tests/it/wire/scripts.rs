@@ -1,14 +1,7 @@
 //! How scripts get to the server, and that a failed script leaves nothing behind.
 
-use std::time::Instant;
-
-use leasehold::{Error, Lease};
-
-use crate::support::server::Server;
+use crate::support::prelude::*;
 use crate::support::server::program::is_redis_7;
-use crate::support::timing::LEASE;
-use crate::support::traffic::Monitor;
-use crate::support::{assert_matches, client};
 
 /// Sent by source once, and by hash from then on.
 #[test]
@@ -26,28 +19,6 @@ fn the_source_of_a_script_is_sent_once() {
     lock.lock().unwrap();
     lock.unlock().unwrap();
     assert_eq!(monitor.commands(), ["EVALSHA", "EVALSHA"]);
-}
-
-/// Only reads and writes are sent: no SCRIPT LOAD, no KEYS, no PING before commands. A subscription
-/// that received nothing for five seconds sends one PING.
-#[test]
-fn only_the_expected_commands_are_sent() {
-    let start = Instant::now();
-    let server = Server::start();
-    let mut monitor = Monitor::of(&server);
-    let clients = [client(&server.url()), client(&server.url())];
-    let [ours, theirs] = [&clients[0], &clients[1]].map(|client| client.reentrant_lock("lock"));
-    let guard = ours.acquire().unwrap();
-    assert!(!theirs.try_lock(LEASE.get() * 2, Lease::RENEWED).unwrap());
-    guard.unlock().unwrap();
-    let mut commands = monitor.commands();
-    let idle_periods = start.elapsed().as_secs() / 5;
-    let pings = commands.extract_if(.., |command| command == "PING");
-    assert!(pings.count() as u64 <= idle_periods);
-    for command in commands {
-        let known = ["CLIENT", "EVALSHA", "EVAL", "SUBSCRIBE", "PUBLISH"];
-        assert!(known.contains(&command.as_str()), "{command}");
-    }
 }
 
 /// A server out of memory refuses the whole acquire: no key without a time to live is left.

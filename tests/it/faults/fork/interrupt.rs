@@ -1,16 +1,10 @@
 //! A server that forks its workers: what was made before the fork works in each of them.
 
-use std::thread;
-
 use fork::Fork;
-use leasehold::{Interrupt, Lease};
 
 use super::{run_child, wait_for};
-use crate::faults::in_redis;
-use crate::support::outcome::assert_error;
-use crate::support::server::Server;
-use crate::support::timing::{SLIP, SOON, eventually, within};
-use crate::support::{child, client, connect, unique};
+use crate::support::connect;
+use crate::support::prelude::*;
 
 /// In the child: the interrupt ends the wait of a thread with a client of the child.
 fn ends_a_wait(interrupt: &Interrupt, url: &str, name: &str) {

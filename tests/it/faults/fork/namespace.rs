@@ -5,8 +5,7 @@ use std::process::Command;
 use nix::sched::{CloneFlags, unshare};
 
 use super::{Held, assert_unaffected};
-use crate::support::child::Process;
-use crate::support::server::Server;
+use crate::support::prelude::*;
 
 /// The command that starts a program in its own PID namespace, if the system permits one.
 fn with_own_pids() -> Option<&'static [&'static str]> {

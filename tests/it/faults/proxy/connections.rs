@@ -1,9 +1,8 @@
 //! The connections and the threads of the proxy.
 
 use super::{Client, server_and_proxy, value};
-use crate::support::proxy::{Fault, Gate};
-use crate::support::server::{Port, Server};
-use crate::support::timing::{A_WHILE, SLIP, SOON, eventually, millis, throughout, within};
+use crate::support::prelude::*;
+use crate::support::server::Port;
 
 #[test]
 fn open_connections_are_cut_or_reset_at_once_and_new_ones_refused() {

@@ -1,20 +1,11 @@
 //! Many channels are subscribed at the same time.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-use std::thread;
-
-use leasehold::{Lease, LockClient};
 use parking_lot::Mutex;
 
 use super::kill_subscribers;
 use crate::faults::deployment::Deployment;
-use crate::faults::proxied_server::ProxiedServer;
-use crate::support::proxy::{Fault, Gate};
-use crate::support::server::Server;
+use crate::support::prelude::*;
 use crate::support::server::program::is_redis_7;
-use crate::support::timing::{SOON, eventually};
-use crate::support::unique;
 
 /// What a client requested through a proxy, which holds its first subscription back.
 #[derive(Clone, Default)]

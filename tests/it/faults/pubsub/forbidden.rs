@@ -1,22 +1,15 @@
 //! The user has no permission to subscribe, to all channels or to some.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
-use leasehold::{Lease, Lock, LockClient};
-
 use super::{commands_in, kill_subscribers};
 use crate::faults::deployment::Deployment;
-use crate::support::outcome::take_and_release;
+use crate::support::prelude::*;
+use crate::support::refused;
 use crate::support::server::program::is_redis_7;
-use crate::support::timing::{SLIP, SOON, eventually, millis, within};
-use crate::support::{logs, refused, traffic, unique};
 
 everywhere! {
     without_permission_to_publish_an_unlock_succeeds
     without_permission_to_subscribe_a_waiter_polls_and_there_is_one_warning;
     locks_whose_channels_are_forbidden_are_polled_and_there_is_one_warning
-    a_waiter_that_loses_the_permission_to_subscribe_polls
 }
 
 /// The server is asked again about a channel that it has refused.
@@ -180,29 +173,4 @@ fn locks_whose_channels_are_forbidden_are_polled_and_there_is_one_warning(deploy
     // Names of other tests may begin with the same digits.
     let warnings = logs::warnings_about(&format!("{prefix}:"));
     assert_eq!(warnings.len(), 1, "{warnings:#?}");
-}
-
-fn a_waiter_that_loses_the_permission_to_subscribe_polls(deployment: &Deployment) {
-    let waiter = client_of_user(deployment, MAY, &["allchannels"]);
-    let holder = deployment.client();
-    let name = unique("revoked");
-    let lock = holder.reentrant_lock(&name);
-    lock.lock_with(Lease::fixed(SOON.get() * 6))
-        .expect("it is free");
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| take(&*plain(&waiter, &name)));
-        eventually("the waiter subscribes", || {
-            waiter.stats().wakeups_by_message > 0
-        });
-        let polls = waiter.stats().wakeups_by_timeout;
-        client_of_user(deployment, MAY_NOT, &["allchannels"]);
-        kill_subscribers(&deployment.servers());
-        eventually("the waiter polls", || {
-            waiter.stats().wakeups_by_timeout > polls + 2
-        });
-        lock.unlock().expect("it is held");
-        within(POLL + SLIP.get() * 2, "the poll", || {
-            waiting.join().expect("the lock");
-        });
-    });
 }

@@ -1,14 +1,9 @@
 //! Subscriptions that are cut repeatedly.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
 use super::commands_in;
 use crate::faults::deployment::Deployment;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SOON, millis};
-use crate::support::{run, traffic, unique};
+use crate::support::prelude::*;
+use crate::support::run;
 
 everywhere! {
     a_lock_changes_hands_although_subscribers_are_killed;

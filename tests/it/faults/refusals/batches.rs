@@ -1,15 +1,7 @@
 //! Renewals of many locks are sent together. An error for one lock does not affect the others.
 
-use std::collections::HashSet;
-use std::time::{Duration, Instant};
-
-use leasehold::{LockEvent, LockGuard, LostReason};
-
 use super::{NO_PERMISSION, says};
-use crate::support::builder;
-use crate::support::outcome::assert_error;
-use crate::support::server::Server;
-use crate::support::timing::{LEASE, SLIP, throughout};
+use crate::support::prelude::*;
 
 const MANY: usize = 500;
 
@@ -53,7 +45,7 @@ fn of_many_locks_two_lose_the_permission_in_scripts_and_all_others_are_renewed()
             pttl.cmd("PTTL").arg(guard.name());
         }
         let left: Vec<i64> = pttl.query(&mut redis).expect("the server replies");
-        std::thread::sleep(SLIP.get() / 10);
+        thread::sleep(SLIP.get() / 10);
         let notified_in_time = refused.iter().all(|guard| {
             start.elapsed() < lease + SLIP.get() || guard.lost().is_empty() != guard.is_lost()
         });

@@ -1,16 +1,9 @@
 //! The conditions under which Redis replies with an error.
 
-use std::thread;
-use std::time::Duration;
-
-use leasehold::Lease;
-use redis::Connection;
-
 use super::{Condition, Expected, NO_PERMISSION, Refused, Retried, Works, check_all_calls};
-use crate::support::outcome::{assert_error, take_and_release};
-use crate::support::server::{Port, Server};
-use crate::support::timing::{SOON, eventually, millis};
-use crate::support::{builder, client, run};
+use crate::support::prelude::*;
+use crate::support::run;
+use crate::support::server::Port;
 
 fn nothing_else(_: &Server, _: &mut Connection) {}
 
@@ -229,24 +222,6 @@ fn each_call_has_its_documented_result_under_frequent_conditions() {
 #[ignore = "soak"]
 fn each_call_has_its_documented_result_under_rare_conditions() {
     SLOW.iter().for_each(check_all_calls);
-}
-
-/// Redis requires the password only when a connection is opened.
-#[test]
-fn authenticated_connections_survive_a_new_password() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let guard = client.reentrant_lock("held").acquire().expect("it is free");
-    let renewals = || client.stats().renewals;
-    eventually("a renewal", || renewals() > 0);
-    let mut admin = server.connection();
-    run(&mut admin, "CONFIG SET requirepass secret");
-    let before = renewals();
-    take_and_release(&client.reentrant_lock("free"));
-    eventually("a renewal", || renewals() > before);
-    guard.unlock().expect("it is held");
-    assert_eq!(client.stats().renewals_failed, 0);
-    run(&mut admin, "CONFIG SET requirepass ");
 }
 
 /// The error of one thread does not say which client holds the lock, so every thread sends its own

@@ -1,15 +1,8 @@
 //! The server forgets its scripts, again and again.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Instant;
-
-use leasehold::ReentrantLock;
-
 use super::LONG;
 use crate::faults::deployment::Deployment;
-use crate::support::timing::LEASE;
-use crate::support::unique;
+use crate::support::prelude::*;
 
 everywhere! {
     ;

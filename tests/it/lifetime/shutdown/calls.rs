@@ -1,20 +1,12 @@
 //! Calls that have sent a request when their client is shut down. Redis executes it, and the
 //! connection breaks before the reply.
 
-use std::sync::atomic::Ordering;
-use std::thread;
-
-use crossbeam_channel::{Receiver, bounded};
-use leasehold::{Error, LockClient, LostReason, Result};
+use leasehold::Result;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use super::is_shut_down;
-use crate::faults::proxied_server::ProxiedServer;
-use crate::support::proxy::Fault;
-use crate::support::server::Server;
-use crate::support::timing::{SLIP, SOON, eventually, millis, within};
-use crate::support::{assert_matches, builder};
+use crate::support::prelude::*;
 
 /// Makes `call`, whose request of `script` gets no reply. The client is shut down meanwhile, in
 /// less time than the call takes. Then the connection is reset, and the shutdown completed.
@@ -128,7 +120,7 @@ fn a_shutdown_waits_for_another_one_but_not_for_its_log() {
         within(SOON.get() / 2, "shutdown", || client.shutdown(SOON.get())).unwrap();
         let keys = server.keys();
         assert_eq!(keys, Vec::<String>::new());
-        assert!(guards.iter().all(leasehold::LockGuard::is_lost));
+        assert!(guards.iter().all(LockGuard::is_lost));
         assert!(!first.is_finished());
         drop(release_log);
         first.join().unwrap().unwrap();

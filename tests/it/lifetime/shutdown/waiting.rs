@@ -1,15 +1,9 @@
 //! Threads that wait while their client is shut down.
 
-use std::thread;
-
-use leasehold::{Error, Interrupt, Lease, LockClient, LostReason, RedLock, Result};
+use leasehold::Result;
 
 use super::{is_shut_down, lasting};
-use crate::faults::in_redis;
-use crate::support::deployment::Independent;
-use crate::support::process::Task;
-use crate::support::server::Server;
-use crate::support::timing::{SLIP, SOON, eventually, millis, within};
+use crate::support::prelude::*;
 
 type Wait = Box<dyn FnOnce() -> Result<()> + Send>;
 
@@ -21,7 +15,7 @@ fn assert_woken(clients: &[&LockClient], waits: Vec<Wait>, are_waiting: impl Fn(
         let waiting: Vec<_> = waits
             .into_iter()
             .map(|wait| {
-                let (sender, tasks) = crossbeam_channel::bounded(1);
+                let (sender, tasks) = bounded(1);
                 let thread = scope.spawn(move || {
                     sender.send(Task::current()).unwrap();
                     wait()
@@ -96,7 +90,7 @@ fn threads_that_wait_for_any_kind_are_woken() {
 #[test]
 fn a_thread_that_waits_on_a_condition_is_woken_without_the_lock() {
     let server = Server::start();
-    let client = crate::support::client(&server.url());
+    let client = client(&server.url());
     let lock = client.reentrant_lock("lock");
     let wait: Wait = Box::new(move || {
         let guard = lock.acquire()?;

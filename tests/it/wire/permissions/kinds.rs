@@ -1,12 +1,8 @@
 //! Fair locks, read-write locks and semaphores with leases, for the tests of permissions.
 
-use std::thread;
-use std::time::Instant;
+use leasehold::Result;
 
-use leasehold::{Lease, LockClient, Result};
-
-use crate::support::on_another_thread;
-use crate::support::timing::millis;
+use crate::support::prelude::*;
 
 /// Two clients wait for each other, once for each kind.
 pub fn use_other_kinds(clients: &[LockClient; 2]) -> Result<()> {

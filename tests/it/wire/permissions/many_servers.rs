@@ -1,15 +1,9 @@
 //! The further permissions that Sentinel, Cluster and replicas need: those of docs/permissions.md.
 
-use std::time::Duration;
-
-use leasehold::{Error, Lease, LockClient, LockClientBuilder};
-
 use super::{documented, uses_everything};
-use crate::support::deployment::{ClusterDeployment, Replicated, SentinelDeployment};
-use crate::support::server::Server;
+use crate::support::prelude::*;
+use crate::support::refused;
 use crate::support::server::program::is_redis_7;
-use crate::support::timing::{LEASE, SOON, eventually, millis, within};
-use crate::support::{assert_matches, on_another_thread, pair, refused};
 
 const IN_A_CLUSTER: [&str; 6] = [
     "+cluster|slots",
@@ -60,7 +54,7 @@ fn behind_sentinels(
 
 #[test]
 fn the_words_are_those_of_the_documentation() {
-    let page = crate::support::proxy::repository().join("docs/permissions.md");
+    let page = proxy::repository().join("docs/permissions.md");
     let text = std::fs::read_to_string(page).unwrap();
     let words: Vec<&str> = text
         .split(|c: char| c.is_whitespace() || "`;,.".contains(c))
@@ -89,52 +83,6 @@ fn the_rules_for_a_cluster_are_enough() {
     migration.end();
     guard.unlock().unwrap();
     assert_eq!(refused_by(cluster.nodes()), [""; 0]);
-}
-
-#[test]
-fn the_rules_for_a_cluster_are_needed() {
-    let cluster = ClusterDeployment::start();
-    // SUNSUBSCRIBE is sent only when a channel is no longer needed.
-    for spared in IN_A_CLUSTER.iter().filter(|rule| **rule != "+sunsubscribe") {
-        let others = IN_A_CLUSTER.iter().filter(|rule| *rule != spared);
-        let others: Vec<&str> = others.copied().collect();
-        let builder = in_cluster(&cluster, &and(&others));
-        let [ours, theirs] = [(); 2].map(|()| builder.clone().build().unwrap());
-        let (lock, other) = (ours.reentrant_lock("lock"), theirs.reentrant_lock("lock"));
-        let used = || -> leasehold::Result<()> {
-            let guard = lock.acquire()?;
-            let slot = cluster.slot_of("lock");
-            if *spared == "+asking" {
-                let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
-                migration.move_keys();
-                let confirmed = guard.confirm();
-                migration.end();
-                confirmed?;
-            }
-            std::thread::scope(|scope| {
-                let waiter = scope.spawn(|| {
-                    assert!(other.try_lock(SOON.get(), Lease::RENEWED)?, "{spared}");
-                    other.unlock()
-                });
-                eventually("the waiter waits", || {
-                    let stats = theirs.stats();
-                    stats.wakeups_by_message + stats.wakeups_by_timeout > 0
-                });
-                guard.unlock()?;
-                waiter.join().expect("no panic")
-            })
-        };
-        let used = used();
-        let refused = refused_by(cluster.nodes());
-        assert!(!refused.is_empty(), "{spared} is not needed: {used:?}");
-        // Messages are optional, or are sent to all nodes.
-        match *spared {
-            "+cluster|slots" | "+asking" => {
-                assert_matches!(used, Err(Error::Redis { .. }), "{spared}");
-            }
-            _ => used.unwrap_or_else(|error| panic!("{spared}: {error}")),
-        }
-    }
 }
 
 #[test]
@@ -168,7 +116,7 @@ fn the_rules_for_sentinels_are_enough() {
 fn the_rule_for_replicas_is_enough() {
     let deployment = Replicated::start(1);
     let url = with_user(deployment.master(), and(&["+wait"]));
-    let builder = crate::support::builder(&url).min_replicas(1, SOON.get());
+    let builder = builder(&url).min_replicas(1, SOON.get());
     let builder = builder.command_timeout(SOON.get());
     uses_everything(&builder).unwrap();
     assert_eq!(refused(deployment.master()), [""; 0]);
