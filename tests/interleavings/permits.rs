@@ -33,8 +33,8 @@ struct Redis {
     free: u32,
     /// The client is in the line.
     has_place: bool,
-    /// The thread that a call of the client wakes.
-    listener: Option<Unparker>,
+    /// The threads that a call of the client wakes.
+    listeners: Vec<Unparker>,
 }
 
 struct Worker {
@@ -76,9 +76,10 @@ impl World {
     fn add(&self) {
         let mut redis = self.redis.lock().unwrap();
         redis.free += 1;
-        let listener = redis.listener.clone().filter(|_| redis.has_place);
+        let listeners = redis.listeners.clone();
+        let is_called = redis.has_place;
         drop(redis);
-        if let Some(listener) = listener {
+        for listener in listeners.iter().filter(|_| is_called) {
             listener.unpark_by_message();
         }
     }
@@ -120,10 +121,7 @@ impl Worker {
         loop {
             match queued.position(Moment::now()) {
                 Position::Done => return Some(true),
-                Position::First => {
-                    self.parker.sleep(Duration::ZERO);
-                    return None;
-                }
+                Position::First => return None,
                 Position::AmongFirst => {
                     is_ready_to_sleep = false;
                     let is_taken = world.take(false);
@@ -177,13 +175,15 @@ impl Worker {
             }
             queued.sleeps(&self.unparker);
             let mut redis = world.redis.lock().unwrap();
-            redis.listener = Some(self.unparker.clone());
+            redis.listeners.push(self.unparker.clone());
             // A call before this has reached no thread.
             let is_called = redis.free > 0;
             drop(redis);
             if !is_called {
                 self.parker.sleep(Duration::MAX);
             }
+            let mut redis = world.redis.lock().unwrap();
+            redis.listeners.retain(|one| !one.same_as(&self.unparker));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod dead_readers;
+mod exclusion;
 mod faults;
 mod layout;
 mod sharing;

@@ -6,6 +6,10 @@ mod contention;
 mod faults;
 mod hold;
 mod lost_messages;
+mod processes;
+mod restarts;
+
+pub use processes::hold_majority;
 
 const OTHER_OWNER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
 const NAME: &str = "lock";
