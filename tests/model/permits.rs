@@ -13,17 +13,11 @@ fn deleted(unanswered: u8) -> Protocol {
 }
 
 #[test]
-fn a_failure_breaks_no_promise() {
-    keeps(library(1));
+fn failures_break_no_promise() {
+    keeps(Protocol::semaphore(2, 1));
+    keeps(library(2));
     keeps(with(library(1), |it| it.breaks = 1));
     keeps(with(deleted(0), |it| it.crashes = 1));
-}
-
-#[test]
-#[ignore = "soak"]
-fn several_failures_break_no_promise() {
-    keeps(library(2));
-    keeps(deleted(1));
     keeps(with(deleted(1), |it| (it.breaks, it.crashes) = (1, 1)));
 }
 
