@@ -35,6 +35,18 @@ macro_rules! by_step {
 }
 pub(crate) use by_step;
 
+/// Numbers the ids of a state in the order in which the state mentions them, so that equivalent
+/// situations are equal states.
+pub fn renumber() -> impl FnMut(&mut u8) {
+    let (mut new, mut next) = ([None; 16], 0);
+    move |id| {
+        *id = *new[*id as usize].get_or_insert_with(|| {
+            next += 1;
+            next - 1
+        });
+    }
+}
+
 /// The bounds or the protocol of a model with a change.
 pub fn with<B>(mut bounds: B, change: impl FnOnce(&mut B)) -> B {
     change(&mut bounds);

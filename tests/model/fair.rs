@@ -34,8 +34,9 @@ enum Planted {
     Silent,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Phase {
+    #[default]
     New,
     Waits,
     Holds,
@@ -43,7 +44,7 @@ enum Phase {
     Dead,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Client {
     phase: Phase,
     listens: bool,
@@ -61,7 +62,7 @@ struct Place {
     has_ended: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct State {
     holder: Option<usize>,
     queue: Vec<Place>,
@@ -173,19 +174,11 @@ impl Model for Machine {
     type Action = Step;
 
     fn init_states(&self) -> Vec<State> {
-        let client = Client {
-            phase: Phase::New,
-            listens: false,
-            is_woken: false,
-            is_cut: false,
-        };
         vec![State {
-            holder: None,
-            queue: Vec::new(),
-            clients: vec![client; self.clients],
+            clients: vec![Client::default(); self.clients],
             deaths: self.deaths,
             cuts: self.cuts,
-            broken: None,
+            ..State::default()
         }]
     }
 

@@ -1,5 +1,6 @@
 //! The state of the model, normalized so that equivalent situations are equal states.
 
+use crate::check::renumber;
 use crate::client::Client;
 use crate::promises::FOREIGN_RELEASE;
 use crate::protocol::{CLIENTS, Planted, Protocol};
@@ -102,13 +103,7 @@ impl State {
         for (client, threads) in protocol.threads.into_iter().enumerate() {
             // The threads of a client are equivalent.
             self.clients[client].threads[..threads].sort_unstable();
-            let (mut new, mut next) = ([None; 8], 0);
-            self.each_id(client, |id| {
-                *id = *new[*id as usize].get_or_insert_with(|| {
-                    next += 1;
-                    next - 1
-                });
-            });
+            self.each_id(client, renumber());
         }
         self.late.sort_unstable();
         self.redis.leases.sort_unstable();

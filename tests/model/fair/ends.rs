@@ -39,7 +39,7 @@ struct Place {
     is_fresh: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct State {
     holder: Option<usize>,
     queue: Vec<Place>,
@@ -151,11 +151,7 @@ impl Model for Machine {
     type Action = Step;
 
     fn init_states(&self) -> Vec<State> {
-        vec![State {
-            holder: None,
-            queue: Vec::new(),
-            is_broken: false,
-        }]
+        vec![State::default()]
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {

@@ -119,15 +119,9 @@ impl Model for Bounds {
     fn init_states(&self) -> Vec<State> {
         vec![State {
             free: self.permits,
-            java: 0,
             clients: self.needs.iter().copied().map(Client::new).collect(),
-            line: Vec::new(),
-            listener: None,
-            is_late: false,
-            is_silent: false,
-            polls: 0,
             faults: self.faults,
-            broken: None,
+            ..State::default()
         }]
     }
 
