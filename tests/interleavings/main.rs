@@ -10,12 +10,7 @@
     unused_imports,
     reason = "only a part of the library's files is used"
 )]
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::expect_used,
-    reason = "a test"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 #[path = "../../src/base/mod.rs"]
 mod base;

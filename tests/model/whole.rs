@@ -44,7 +44,7 @@ fn several_failures_break_no_promise() {
         with(library(2), |it| (it.breaks, it.levels) = (2, 2)),
         with(library(1), |it| (it.deletions, it.threads) = (1, [3, 2])),
         with(library(1), |it| {
-            (it.breaks, it.deletions, it.crashes, it.lease) = (1, 1, 1, 3)
+            (it.breaks, it.deletions, it.crashes, it.lease) = (1, 1, 1, 3);
         }),
     ] {
         keeps(protocol);

@@ -270,18 +270,6 @@ mod over_tls {
         peer.finish(socket);
     }
 
-    #[test]
-    fn the_deadline_limits_a_write_that_the_peer_does_not_read() {
-        let (open, gate) = gate();
-        let peer = peer(move |_stream, _| gate.recv().unwrap());
-        let mut socket = peer.connect();
-        socket.set_deadline(Moment::now().after(Duration::from_millis(100)));
-        let failure = socket.write_all(&vec![0; 64 << 20]).unwrap_err();
-        assert_eq!(failure.kind(), ErrorKind::TimedOut);
-        open.send(()).unwrap();
-        peer.finish(socket);
-    }
-
     /// More than TLS buffers at once, in both directions.
     #[test]
     fn long_texts_arrive_whole() {
