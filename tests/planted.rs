@@ -15,7 +15,7 @@ use bugs::Edit;
 use parking_lot::Mutex;
 
 /// Mostly faults.
-const STORMS: [&str; 2] = ["--seconds", "15"];
+const STORMS: &str = "--seconds 15";
 const SEED: u64 = 20_240_229;
 
 /// A bug must be found in one of this many runs, each with the next seed. Which faults meet which
@@ -23,66 +23,60 @@ const SEED: u64 = 20_240_229;
 const RUNS: u64 = 5;
 
 /// Long times without faults, and only the lock without tokens.
-const CALM: [&str; 6] = ["--seconds", "40", "--acquisitions", "1", "--locks", "1"];
+const CALM: &str = "--seconds 40 --acquisitions 1 --locks 1";
 
 /// At each unlock a thread waits for the lock. The lease is short: it can end while the threads
 /// hand the lock over.
-const CROWDED: [&str; 10] = [
-    "--seconds",
-    "20",
-    "--acquisitions",
-    "1",
-    "--locks",
-    "1",
-    "--threads",
-    "12",
-    "--lease",
-    "200",
-];
+const CROWDED: &str = "--seconds 20 --acquisitions 1 --locks 1 --threads 12 --lease 200";
 
 /// Long leases, so that a lock that is kept for a lease is kept for too long. After the faults, a
 /// rush ends, which leaves idle grants that the other processes wait for.
-const LONG_LEASES: [&str; 10] = [
-    "--seconds",
-    "1",
-    "--locks",
-    "1",
-    "--threads",
-    "1",
-    "--lease",
-    "3000",
-    "--slip",
-    "300",
-];
+const LONG_LEASES: &str = "--seconds 1 --locks 1 --threads 1 --lease 3000 --slip 300";
 
 /// Other kinds of locks.
-const FAIR: [&str; 4] = ["--kind", "fair", "--seconds", "3"];
-const READ_WRITE: [&str; 4] = ["--kind", "read-write", "--seconds", "5"];
-const PERMITS: [&str; 4] = ["--kind", "permits=3", "--seconds", "5"];
+const FAIR: &str = "--kind fair --seconds 3";
+const READ_WRITE: &str = "--kind read-write --seconds 5";
+const PERMITS: &str = "--kind permits=3 --seconds 5";
 
 /// One run at a time: it occupies two cores.
 static MACHINE: Mutex<()> = Mutex::new(());
 
-/// Fails as soon as a rename in the source needs the same rename here.
-#[test]
-fn every_bug_can_be_planted() {
-    let bugs = [
-        bugs::release_by_any_client(),
-        bugs::lease_without_deadline(),
-        bugs::queue_without_wake_up(),
-        bugs::hand_over_of_lost_grants(),
-        bugs::hand_over_past_the_slice(),
-        bugs::idle_grant_that_stays(),
-        bugs::token_given_twice(),
-        bugs::fair_lock_without_order(),
-        bugs::read_lock_beside_a_writer(),
-        bugs::write_lock_beside_readers(),
-        bugs::permit_that_is_not_counted(),
-        own_package("name", "example").to_vec(),
-    ];
-    for edit in bugs.iter().flatten() {
-        edit.apply(&read(&repository().join(edit.file)));
-    }
+/// A test for each bug: the load with which the program runs, and what it must find. Some bugs show
+/// in more than one way, and a run ends with the first violation.
+macro_rules! planted {
+    ($($bug:ident, $load:expr, $($kind:literal)|+;)+) => {
+        $(
+            #[test]
+            #[ignore = "soak"]
+            fn $bug() {
+                assert_finds(stringify!($bug), bugs::$bug(), $load, &[$($kind),+]);
+            }
+        )+
+
+        /// Fails as soon as a rename in the source needs the same rename here.
+        #[test]
+        fn every_bug_can_be_planted() {
+            let bugs = [$(bugs::$bug(),)+ own_package("name", "example").to_vec()];
+            for edit in bugs.iter().flatten() {
+                edit.apply(&read(&repository().join(edit.file)));
+            }
+        }
+    };
+}
+
+planted! {
+    release_by_any_client, STORMS, "two holders";
+    // The holder works on after its lease: beside the next holder, or after its key was deleted.
+    lease_without_deadline, STORMS, "two holders" | "holder not notified";
+    queue_without_wake_up, STORMS, "thread stuck";
+    hand_over_of_lost_grants, CROWDED, "two holders";
+    hand_over_past_the_slice, CALM, "kept by hand-overs";
+    idle_grant_that_stays, LONG_LEASES, "lock stuck";
+    token_given_twice, STORMS, "token fell";
+    fair_lock_without_order, FAIR, "overtaken";
+    read_lock_beside_a_writer, READ_WRITE, "reader beside a writer";
+    write_lock_beside_readers, READ_WRITE, "reader beside a writer";
+    permit_that_is_not_counted, PERMITS, "too many permits";
 }
 
 #[test]
@@ -92,7 +86,7 @@ fn nothing_is_found_in_the_unchanged_source() {
     let _alone = MACHINE.lock();
     let run = torture(
         &build(root, "torture"),
-        &STORMS,
+        STORMS,
         SEED,
         &target().join("planted/nothing"),
     );
@@ -101,109 +95,7 @@ fn nothing_is_found_in_the_unchanged_source() {
     assert!(output.contains("no violation"), "{output}");
 }
 
-#[test]
-#[ignore = "soak"]
-fn a_release_by_any_client_is_found_as_two_holders() {
-    assert_finds(
-        "release",
-        bugs::release_by_any_client(),
-        &STORMS,
-        "two holders",
-    );
-}
-
-#[test]
-#[ignore = "soak"]
-fn a_lease_without_a_deadline_is_found_as_two_holders_or_as_a_holder_not_notified() {
-    // The holder works on after its lease: beside the next holder, or after its key was deleted.
-    let kinds = ["two holders", "holder not notified"];
-    let bug = bugs::lease_without_deadline();
-    assert_finds_one_of("deadline", bug, &STORMS, &kinds);
-}
-
-#[test]
-#[ignore = "soak"]
-fn a_missing_wake_up_is_found_as_a_stuck_thread() {
-    assert_finds(
-        "wake",
-        bugs::queue_without_wake_up(),
-        &STORMS,
-        "thread stuck",
-    );
-}
-
-#[test]
-#[ignore = "soak"]
-fn a_hand_over_of_a_lost_grant_is_found_as_two_holders() {
-    assert_finds(
-        "lost",
-        bugs::hand_over_of_lost_grants(),
-        &CROWDED,
-        "two holders",
-    );
-}
-
-#[test]
-#[ignore = "soak"]
-fn a_hand_over_past_the_slice_is_found() {
-    assert_finds(
-        "slice",
-        bugs::hand_over_past_the_slice(),
-        &CALM,
-        "kept by hand-overs",
-    );
-}
-
-#[test]
-#[ignore = "soak"]
-fn an_idle_grant_that_stays_is_found_as_a_stuck_lock() {
-    assert_finds(
-        "idle",
-        bugs::idle_grant_that_stays(),
-        &LONG_LEASES,
-        "lock stuck",
-    );
-}
-
-#[test]
-#[ignore = "soak"]
-fn a_token_given_twice_is_found() {
-    assert_finds("token", bugs::token_given_twice(), &STORMS, "token fell");
-}
-
-#[test]
-#[ignore = "soak"]
-fn a_fair_lock_without_order_is_found() {
-    assert_finds("fair", bugs::fair_lock_without_order(), &FAIR, "overtaken");
-}
-
-#[test]
-#[ignore = "soak"]
-fn a_read_lock_beside_a_writer_is_found() {
-    let bug = bugs::read_lock_beside_a_writer();
-    assert_finds("read", bug, &READ_WRITE, "reader beside a writer");
-}
-
-#[test]
-#[ignore = "soak"]
-fn a_write_lock_beside_readers_is_found() {
-    let bug = bugs::write_lock_beside_readers();
-    assert_finds("write", bug, &READ_WRITE, "reader beside a writer");
-}
-
-#[test]
-#[ignore = "soak"]
-fn a_permit_that_is_not_counted_is_found() {
-    let bug = bugs::permit_that_is_not_counted();
-    assert_finds("permit", bug, &PERMITS, "too many permits");
-}
-
-fn assert_finds(name: &str, bug: Vec<Edit>, load: &[&str], kind: &str) {
-    assert_finds_one_of(name, bug, load, &[kind]);
-}
-
-/// Some bugs show in more than one way, and a run ends with the first violation.
-fn assert_finds_one_of(name: &str, bug: Vec<Edit>, load: &[&str], kinds: &[&str]) {
+fn assert_finds(name: &str, bug: Vec<Edit>, load: &str, kinds: &[&str]) {
     let _alone = MACHINE.lock();
     let copy = target().join("planted").join(name);
     // A name of its own, so that the build does not replace the program of the unchanged source.
@@ -222,11 +114,11 @@ fn assert_finds_one_of(name: &str, bug: Vec<Edit>, load: &[&str], kinds: &[&str]
 }
 
 /// Runs the program, with its logs in `directory`.
-fn torture(program: &Path, load: &[&str], seed: u64, directory: &Path) -> Output {
+fn torture(program: &Path, load: &str, seed: u64, directory: &Path) -> Output {
     let log = directory.join("log");
     let _ = fs::remove_dir_all(&log);
     let run = Command::new(program)
-        .args(load)
+        .args(load.split_whitespace())
         .args(["--seed", &seed.to_string(), "--log"])
         .arg(&log)
         .output();
@@ -285,6 +177,7 @@ fn copy_sources(copy: &Path, name: &str, example: &str, bug: Vec<Edit>) {
 /// version for one package, and uses what it built from another copy.
 fn own_package(name: &str, example: &str) -> [Edit; 4] {
     let version = "name = \"leasehold\"\nversion = \"0.2.0\"\n";
+    let name = name.replace('_', "-");
     let own_version = format!("name = \"leasehold\"\nversion = \"0.2.0-{name}\"\n");
     [
         Edit::new("Cargo.toml", version, &own_version),

@@ -312,6 +312,7 @@ mod tests {
                 "max_renewals = 3",
             ),
             (r#"key = "a", max_renewals = N"#, "max_renewals = 3"),
+            (r#"key = "a", max_renewals = "3""#, "max_renewals = 3"),
             (r#"key = "a", wait = 10"#, "forever"),
             (r#"key = "a", wait = "always""#, "forever"),
             (

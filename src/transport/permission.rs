@@ -46,111 +46,56 @@ mod tests {
     use crate::transport::retry_action::RetryAction;
     use crate::transport::tests::refusal;
 
-    /// The replies of Redis 6.0, 6.2, 7.0, 7.2 to 8 and of Valkey 8 to 9.1, to a command and to a
-    /// script.
+    /// The missing permission, and a reply of Redis 6.0, 6.2, 7.0, 7.2 to 8 or of Valkey 8 to 9.1,
+    /// to a command or to a script. Words with a `#` stand for texts that several replies have.
+    const REPLIES: &str = "
+hset: NOPERM this user has no permissions to run the 'hset' command or its subcommand
+hset: NOPERM this user has no permissions to run the 'hset' command
+cluster|slots: NOPERM this user has no permissions to run the 'cluster|slots' command
+cluster|slots: NOPERM User key has no permissions to run the 'cluster|slots' command
+KEY: NOPERM this user has no permissions to access one of the keys used as arguments
+KEY: NOPERM No permissions to access a key
+CHANNEL: NOPERM this user has no permissions to access one of the channels used as arguments
+CHANNEL: NOPERM No permissions to access a channel
+DATABASE: NOPERM No permissions to access database
+UNKNOWN: NOPERM something new
+UNKNOWN: NOPERM
+COMMAND: ERR #WRAPPED #USER can't run this command or subcommand
+KEY: ERR #WRAPPED #USER #NO_KEY
+COMMAND: ERR #USER can't run this command or subcommand #POSITION
+KEY: ERR #USER #NO_KEY #POSITION
+CHANNEL: ERR #USER can't publish to the channel mentioned in the command #POSITION
+COMMAND: ERR #USER lacking the permissions for the command #POSITION
+hset: ERR ACL failure in script: User w has no permissions to run the 'hset' command #POSITION
+KEY: ERR ACL failure in script: No permissions to access a key #POSITION
+CHANNEL: ERR ACL failure in script: No permissions to access a channel #POSITION
+DATABASE: ERR ACL failure in script: No permissions to access database #POSITION
+none: ERR Unknown Redis command called from script
+none: ERR wrong number of arguments for 'hset' command
+none: WRONGTYPE Operation against a key holding the wrong kind of value
+none: NOAUTH Authentication required.";
+
     #[test]
     fn the_missing_permission_is_known_by_the_words_of_all_versions() {
-        let command = |name: &str| Some(Permission::Command(Some(name.into())));
-        let some_command = Some(Permission::Command(None));
-        let (key, channel) = (Some(Permission::Key), Some(Permission::Channel));
-        let position = "script: 8a2f41, on @user_script:4.";
         let wrapped = "Error running script (call to f_8a2f41): @user_script:4: @user_script: 4:";
-        let no_key = "The user executing the script can't access at least one of the keys \
-                      mentioned in the command arguments";
-        for (line, expected) in [
-            (
-                "NOPERM this user has no permissions to run the 'hset' command or its subcommand",
-                command("hset"),
-            ),
-            (
-                "NOPERM this user has no permissions to run the 'hset' command",
-                command("hset"),
-            ),
-            (
-                "NOPERM this user has no permissions to run the 'cluster|slots' command",
-                command("cluster|slots"),
-            ),
-            (
-                "NOPERM User key has no permissions to run the 'cluster|slots' command",
-                command("cluster|slots"),
-            ),
-            (
-                "NOPERM this user has no permissions to access one of the keys used as arguments",
-                key.clone(),
-            ),
-            ("NOPERM No permissions to access a key", key.clone()),
-            (
-                "NOPERM this user has no permissions to access one of the channels used as \
-                 arguments",
-                channel.clone(),
-            ),
-            ("NOPERM No permissions to access a channel", channel.clone()),
-            (
-                "NOPERM No permissions to access database",
-                Some(Permission::Database),
-            ),
-            ("NOPERM something new", Some(Permission::Unknown)),
-            ("NOPERM", Some(Permission::Unknown)),
-            (
-                &format!(
-                    "ERR {wrapped} The user executing the script can't run this command or \
-                     subcommand"
-                ),
-                some_command.clone(),
-            ),
-            (&format!("ERR {wrapped} {no_key}"), key.clone()),
-            (
-                &format!(
-                    "ERR The user executing the script can't run this command or subcommand \
-                     {position}"
-                ),
-                some_command.clone(),
-            ),
-            (&format!("ERR {no_key} {position}"), key.clone()),
-            (
-                &format!(
-                    "ERR The user executing the script can't publish to the channel mentioned in \
-                     the command {position}"
-                ),
-                channel.clone(),
-            ),
-            (
-                &format!(
-                    "ERR The user executing the script lacking the permissions for the command \
-                     {position}"
-                ),
-                some_command,
-            ),
-            (
-                &format!(
-                    "ERR ACL failure in script: User w has no permissions to run the 'hset' \
-                     command {position}"
-                ),
-                command("hset"),
-            ),
-            (
-                &format!("ERR ACL failure in script: No permissions to access a key {position}"),
-                key,
-            ),
-            (
-                &format!(
-                    "ERR ACL failure in script: No permissions to access a channel {position}"
-                ),
-                channel,
-            ),
-            (
-                &format!("ERR ACL failure in script: No permissions to access database {position}"),
-                Some(Permission::Database),
-            ),
-            ("ERR Unknown Redis command called from script", None),
-            ("ERR wrong number of arguments for 'hset' command", None),
-            (
-                "WRONGTYPE Operation against a key holding the wrong kind of value",
-                None,
-            ),
-            ("NOAUTH Authentication required.", None),
-        ] {
-            let error = refusal(line);
+        let no_key = "can't access at least one of the keys mentioned in the command arguments";
+        for row in REPLIES.trim().lines() {
+            let (permission, line) = row.split_once(": ").unwrap();
+            let line = line
+                .replace("#WRAPPED", wrapped)
+                .replace("#USER", "The user executing the script")
+                .replace("#NO_KEY", no_key)
+                .replace("#POSITION", "script: 8a2f41, on @user_script:4.");
+            let expected = match permission {
+                "none" => None,
+                "KEY" => Some(Permission::Key),
+                "CHANNEL" => Some(Permission::Channel),
+                "DATABASE" => Some(Permission::Database),
+                "UNKNOWN" => Some(Permission::Unknown),
+                "COMMAND" => Some(Permission::Command(None)),
+                name => Some(Permission::Command(Some(name.into()))),
+            };
+            let error = refusal(&line);
             assert_eq!(missing_permission(&error), expected, "{line}");
             if expected.is_some() {
                 assert_eq!(RetryAction::on(&error), RetryAction::Fail, "{line}");

@@ -1,6 +1,6 @@
 //! Threads of one client that contend for some locks, one after another.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::lease::{Renewals, Terms};
 use crate::local::{
     CameWith, Claim, Grant, Granted, Hold, LocalQueue, LockId, Unlocked, Unlocks, Waiter, Wanted,
 };
-use crate::protocol::FENCED;
+use crate::protocol::{FENCED, Kind, READ, WRITE};
 use crate::watchdog::{Renew, Step};
 
 const THREADS: u64 = 3;
@@ -28,11 +28,16 @@ const TERMS: Terms = Terms {
     renewals: Renewals::Unlimited,
 };
 
+/// A thread, and whether it reads.
+type Who = (ThreadId, bool);
+
 /// What may happen besides locking and unlocking.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Scenario {
     /// The number of locks besides the first. A thread wants one of them or all.
     pub locks: usize,
+    /// The locks are read-write locks, and fenced locks otherwise.
+    pub reads: bool,
     pub gives_up: bool,
     pub loses: bool,
     pub lingers: bool,
@@ -55,12 +60,18 @@ struct World {
 
 #[derive(Default)]
 struct Redis {
-    /// The owner of each lock.
-    owners: HashMap<LockId, String>,
+    owners: HashMap<LockId, Owners>,
     last_token: u64,
     /// The token of the last hold of each lock.
     seen: HashMap<LockId, u64>,
     grants: Vec<Arc<Grant>>,
+}
+
+/// The owners of one lock.
+#[derive(Default)]
+struct Owners {
+    writer: Option<String>,
+    readers: HashSet<String>,
 }
 
 impl Scenario {
@@ -92,44 +103,97 @@ impl Scenario {
         watchdog.join().unwrap();
         world.check_end();
     }
+
+    fn kind(&self, is_shared: bool) -> &'static Kind {
+        match (self.reads, is_shared) {
+            (false, _) => &FENCED,
+            (true, false) => &WRITE,
+            (true, true) => &READ,
+        }
+    }
+
+    fn linger(&self) -> Duration {
+        Duration::from_micros(u64::from(self.lingers))
+    }
+}
+
+impl Redis {
+    /// True if a request of this kind is granted, within a hold of its thread or without.
+    fn is_open(&mut self, lock: &LockId, is_shared: bool, own: Option<&OwnerId>) -> bool {
+        let owners = self.owners.entry(lock.clone()).or_default();
+        let own = own.map(OwnerId::as_str);
+        let is_written = owners.writer.is_some() && owners.writer.as_deref() != own;
+        !is_written && (is_shared || owners.readers.is_empty())
+    }
+
+    fn take(&mut self, lock: &LockId, is_shared: bool, owner: &OwnerId) {
+        let owners = self.owners.entry(lock.clone()).or_default();
+        let owner = owner.as_str().to_owned();
+        if is_shared {
+            owners.readers.insert(owner);
+        } else {
+            owners.writer = Some(owner);
+        }
+    }
+
+    fn release(&mut self, grant: &Grant) {
+        let owners = self.owners.entry(grant.lock().clone()).or_default();
+        let owner = grant.owner().as_str();
+        owners.readers.remove(owner);
+        owners.writer.take_if(|writer| writer == owner);
+    }
+
+    fn is_free(&self) -> bool {
+        let mut owners = self.owners.values();
+        owners.all(|owners| owners.writer.is_none() && owners.readers.is_empty())
+    }
 }
 
 impl World {
-    /// One thread locks and unlocks, or gives up.
+    /// One thread locks and unlocks, or gives up. A writer may read before it has unlocked.
     fn round(&self, thread: ThreadId) {
+        let scenario = &self.scenario;
+        let coin = || thread_rng().gen_range(0..2) == 0;
+        let is_shared = scenario.reads && thread_rng().gen_range(0..3) > 0;
         let wanted = match thread_rng().gen_range(0..=self.locks.len()) {
             at if at < self.locks.len() => vec![self.locks[at].clone()],
             _ => self.locks.clone(),
         };
-        let Some(holds) = self.acquire(&wanted, thread) else {
+        let Some(holds) = self.acquire(&wanted, (thread, is_shared)) else {
             return;
         };
         self.work(&holds);
-        if self.scenario.nests && wanted.len() == 1 && wanted[0] != self.locks[0] {
+        if scenario.nests && wanted.len() == 1 && wanted[0] != self.locks[0] {
             let at = self.locks.iter().position(|lock| *lock == wanted[0]);
             let next = self.locks[(at.unwrap() + 1) % self.locks.len()].clone();
-            if let Some(inner) = self.acquire(&[next], thread) {
+            if let Some(inner) = self.acquire(&[next], (thread, false)) {
                 self.work(&inner);
                 self.unlock(&inner);
             }
         }
         if let [hold] = &holds[..]
-            && self.scenario.suspends
-            && thread_rng().gen_range(0..2) == 0
+            && scenario.suspends
+            && coin()
             && self.suspend(hold)
         {
-            match self.acquire(&wanted, thread) {
+            match self.acquire(&wanted, (thread, false)) {
                 Some(again) => self.queue.resume(hold, &again[0]),
                 None => return hold.abandon(None),
             }
             self.work(&holds);
         }
+        let is_downgraded = scenario.reads && !is_shared && coin() && holds[0].check().is_ok();
+        let reading = is_downgraded.then(|| self.acquire(&wanted, (thread, true)));
         self.unlock(&holds);
+        if let Some(reading) = reading.flatten() {
+            self.work(&reading);
+            self.unlock(&reading);
+        }
     }
 
     /// Releases the lock of a hold that continues later. False if it is lost.
     fn suspend(&self, hold: &Arc<Hold>) -> bool {
-        let linger = Duration::from_micros(u64::from(self.scenario.lingers));
+        let linger = self.scenario.linger();
         match self.queue.unlock(&[(hold, Unlocks::Suspends, linger)])[..] {
             [Unlocked::HandedOver | Unlocked::Idle] => {}
             [Unlocked::Last] => {
@@ -144,39 +208,38 @@ impl World {
         true
     }
 
-    fn acquire(&self, wanted: &[LockId], thread: ThreadId) -> Option<Vec<Arc<Hold>>> {
+    fn acquire(&self, wanted: &[LockId], who: Who) -> Option<Vec<Arc<Hold>>> {
         let terms = vec![TERMS; wanted.len()];
-        let mut claim = self
-            .queue
-            .enter(wanted.iter(), (thread, false), Moment::now())
-            .claim;
+        let kind = self.scenario.kind(who.1).name;
+        let mut entered = self.queue.enter(wanted.iter(), who, Moment::now());
+        let within = entered.other.take();
         loop {
-            let mut taken = match claim.take() {
+            let mut claim = match entered.claim.take() {
                 Some(claim) => claim,
-                None => self.wait(wanted, thread)?,
+                None => self.wait(wanted, who)?,
             };
-            match taken.take(&terms, terms.len(), "fenced") {
+            match claim.take(&terms, terms.len(), kind) {
                 CameWith::HandedOver(holds) | CameWith::Idle(holds) => {
                     return Some(holds.into_vec());
                 }
-                CameWith::Nothing => return Some(self.request(wanted, taken, thread)),
+                CameWith::Nothing => return self.request(wanted, claim, who, within.as_deref()),
                 CameWith::Unsuited(grants) => {
                     grants.iter().for_each(|grant| self.release(grant));
-                    return Some(self.request(wanted, taken, thread));
+                    return self.request(wanted, claim, who, within.as_deref());
                 }
                 CameWith::Loss => {}
             }
         }
     }
 
-    fn wait(&self, wanted: &[LockId], thread: ThreadId) -> Option<Claim> {
+    fn wait(&self, wanted: &[LockId], (thread, is_shared): Who) -> Option<Claim> {
         let (unparker, parker) = parker::pair();
         let wanted = Wanted {
             locks: wanted.iter().cloned().collect(),
             terms: wanted.iter().map(|_| TERMS).collect(),
             needed: wanted.len(),
-            kind: "fenced",
-            is_shared: false,
+            kind: self.scenario.kind(is_shared).name,
+            is_shared,
         };
         let waiter = Waiter::new(wanted, thread, &unparker);
         let keeps_place = thread_rng().gen_range(0..2) == 0;
@@ -205,58 +268,83 @@ impl World {
         }
     }
 
-    /// Acquires the locks from Redis.
-    fn request(&self, wanted: &[LockId], claim: Claim, thread: ThreadId) -> Vec<Arc<Hold>> {
+    /// Acquires the locks from Redis; `None` if the hold `within` which it does so is lost.
+    fn request(
+        &self,
+        wanted: &[LockId],
+        claim: Claim,
+        (thread, is_shared): Who,
+        within: Option<&Hold>,
+    ) -> Option<Vec<Arc<Hold>>> {
         let owner = OwnerId::new("client");
-        let granted = loop {
+        let own = within.map(|hold| hold.grant().owner().clone());
+        let tokens = loop {
             let mut redis = self.redis.lock().unwrap();
-            if wanted.iter().all(|lock| !redis.owners.contains_key(lock)) {
-                let tokens = redis.last_token + 1..redis.last_token + 3;
+            let is_lost = |own: &OwnerId| {
+                let owners = redis.owners.get(&wanted[0]);
+                owners.and_then(|owners| owners.writer.as_deref()) != Some(own.as_str())
+            };
+            if own.as_ref().is_some_and(is_lost) {
+                return None;
+            }
+            let mut locks = wanted.iter();
+            if locks.all(|lock| redis.is_open(lock, is_shared, own.as_ref())) {
+                let locks = wanted.iter();
+                locks.for_each(|lock| redis.take(lock, is_shared, &owner));
+                let first = redis.last_token + 1;
                 redis.last_token += 2;
-                for lock in wanted {
-                    let owner = owner.as_str().to_owned();
-                    redis.owners.insert(lock.clone(), owner);
-                }
-                // Some of the slices are over at the next unlock.
-                let age = Duration::from_millis(thread_rng().gen_range(0..15));
-                let asked = Moment::now().before(age);
-                break Granted {
-                    owner,
-                    asked,
-                    replied: asked,
-                    terms: TERMS,
-                    tokens,
-                    turns: None,
-                };
+                break first..first + 2;
             }
             drop(redis);
+            // The watchdog releases what became idle while this thread requests the lock.
+            self.release_idle();
             thread::yield_now();
         };
+        // Some of the slices are over at the next unlock, and some grants too old to be joined.
+        let longest = if self.scenario.reads { 80 } else { 15 };
+        let asked = Moment::now().before(Duration::from_millis(thread_rng().gen_range(0..longest)));
+        let granted = Granted {
+            owner,
+            asked,
+            replied: asked,
+            terms: TERMS,
+            tokens: if self.scenario.reads { 0..0 } else { tokens },
+            turns: None,
+        };
         let begin = |lock: &LockId| {
-            let parts = (lock.clone(), LockKey::new("", &lock.key), &FENCED as _);
+            let kind = self.scenario.kind(is_shared);
+            let place = (lock.clone(), LockKey::new("", &lock.key), kind);
             let queue = &self.queue;
-            queue.begin_hold_of(parts, granted.clone(), &Arc::default(), thread)
+            queue.begin_hold_of(place, granted.clone(), &Arc::default(), thread)
         };
         let holds: Vec<Arc<Hold>> = wanted.iter().map(begin).collect();
         claim.keep(holds.iter());
         let grants = holds.iter().map(|hold| hold.grant());
         self.redis.lock().unwrap().grants.extend(grants);
-        holds
+        Some(holds)
     }
 
-    /// Checks that no other thread has a valid hold on the same locks, and that tokens rise.
+    /// Checks that no other thread has a valid hold on the same locks, or that all of them read,
+    /// and that tokens rise.
     fn work(&self, holds: &[Arc<Hold>]) {
         {
             let mut inside = self.inside.lock().unwrap();
             let mut redis = self.redis.lock().unwrap();
             // A grant may be lost before its thread comes here.
             for hold in holds.iter().filter(|hold| hold.check().is_ok()) {
-                for other in inside.iter().filter(|other| other.lock() == hold.lock()) {
+                let is_other = |other: &&Arc<Hold>| {
+                    other.lock() == hold.lock()
+                        && other.thread() != hold.thread()
+                        && !(other.is_shared() && hold.is_shared())
+                };
+                for other in inside.iter().filter(is_other) {
                     assert!(other.check().is_err(), "two valid holds");
                 }
-                let token = hold.token().expect("each hold has a token");
-                let last = redis.seen.insert(hold.lock().clone(), token);
-                assert!(last.is_none_or(|last| last < token), "tokens rise");
+                assert_eq!(hold.token().is_none(), self.scenario.reads);
+                if let Some(token) = hold.token() {
+                    let last = redis.seen.insert(hold.lock().clone(), token);
+                    assert!(last.is_none_or(|last| last < token), "tokens rise");
+                }
             }
             inside.extend(holds.iter().cloned());
         }
@@ -266,14 +354,13 @@ impl World {
     }
 
     fn unlock(&self, holds: &[Arc<Hold>]) {
-        let linger = Duration::from_micros(u64::from(self.scenario.lingers));
-        let levels: Vec<_> = holds
-            .iter()
-            .map(|hold| (hold, Unlocks::Newest, linger))
-            .collect();
+        let linger = self.scenario.linger();
+        let level = |hold| (hold, Unlocks::Newest, linger);
+        let levels: Vec<_> = holds.iter().map(level).collect();
         for (hold, unlocked) in holds.iter().zip(self.queue.unlock(&levels)) {
             match unlocked {
                 Unlocked::HandedOver | Unlocked::Idle => {}
+                Unlocked::Shared if self.scenario.reads => {}
                 Unlocked::Last => {
                     self.release(&hold.grant());
                     self.queue.close(&[(hold, None)]);
@@ -296,20 +383,27 @@ impl World {
     }
 
     fn release(&self, grant: &Grant) {
-        let mut redis = self.redis.lock().unwrap();
-        let owner = redis.owners.get(grant.lock());
-        if owner.is_some_and(|owner| owner == grant.owner().as_str()) {
-            redis.owners.remove(grant.lock());
-        }
+        self.redis.lock().unwrap().release(grant);
     }
 
-    /// Releases idle grants, and loses some that are held.
+    /// Releases idle grants, and loses some that are held, or the hold of one reader.
     fn watch(&self) {
         for _ in 0..2 * ROUNDS {
             thread::yield_now();
             self.release_idle();
             let grants = self.redis.lock().unwrap().grants.clone();
-            if self.scenario.loses && !grants.is_empty() {
+            if !self.scenario.loses || grants.is_empty() {
+                continue;
+            }
+            if self.scenario.reads && thread_rng().gen_range(0..2) == 0 {
+                let hold = self.inside.lock().unwrap().first().cloned();
+                if let Some(hold) = hold.filter(|hold| hold.is_shared()) {
+                    hold.lose(LostReason::RenewalLimit);
+                    if hold.grant().has_ended() {
+                        self.release(&hold.grant());
+                    }
+                }
+            } else {
                 let grant = &grants[thread_rng().gen_range(0..grants.len())];
                 self.release(grant);
                 grant.lose(LostReason::Deleted);
@@ -330,21 +424,16 @@ impl World {
     fn check_end(&self) {
         // An idle grant is due after a microsecond.
         let latest = Moment::now().after(Duration::from_secs(10));
-        while !self.redis.lock().unwrap().owners.is_empty() {
+        while !self.redis.lock().unwrap().is_free() {
             assert!(!latest.is_past(), "Redis has a grant that nothing releases");
             let grants = self.redis.lock().unwrap().grants.clone();
-            let held = grants
-                .iter()
-                .filter(|grant| grant.schedule().lease.is_some());
-            assert_eq!(held.count(), 0, "a grant without a thread is held");
+            let is_held = |grant: &&Arc<Grant>| grant.schedule().lease.is_some();
+            let held = grants.iter().filter(is_held).count();
+            assert_eq!(held, 0, "a grant without a thread is held");
             self.release_idle();
         }
-        let locks = self.locks.iter();
-        let entered = self.queue.enter(
-            locks,
-            (ThreadId::numbered(THREADS + 1), false),
-            Moment::now(),
-        );
+        let who = (ThreadId::numbered(THREADS + 1), false);
+        let entered = self.queue.enter(self.locks.iter(), who, Moment::now());
         assert!(entered.claim.is_some(), "all tickets are free");
     }
 }

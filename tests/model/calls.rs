@@ -1,7 +1,7 @@
 //! The calls to Redis that the thread with the ticket makes, and what becomes of their copies.
 
 use crate::client::{Call, Grant, Thread};
-use crate::promises::RELEASED;
+use crate::promises::{ONE, RELEASED};
 use crate::protocol::{Planted, Protocol};
 use crate::redis::{Command, OwnerIds, Reply, Script};
 use crate::state::{Late, State};
@@ -33,6 +33,12 @@ impl State {
     pub fn run_call(&mut self, client: usize, protocol: &Protocol) {
         let command = self.current_call(client).command;
         let reply = self.run(&command, protocol);
+        let leases = self.redis.leases.iter();
+        let copies = leases.filter(|lease| lease.is_of(client, command.ids));
+        let mut late = self.late.iter().filter(|late| late.copy.is_some());
+        if copies.count() > 1 && !late.any(|late| late.is_of(client)) {
+            self.broken = Some(ONE);
+        }
         if let Some(call) = &mut self.clients[client].call {
             call.reply = Some(reply);
         }
@@ -103,8 +109,7 @@ impl State {
                     idle: None,
                     // Another program may have deleted the key before the reply came.
                     deleted: Some(call.age).filter(|_| {
-                        self.deletions < protocol.deletions
-                            && !self.redis.key_is_of(client, granted)
+                        self.deletions < protocol.deletions && !self.redis.has(client, granted)
                     }),
                 });
                 let thread = self.clients[client].thread_in(Thread::Front);
@@ -117,9 +122,9 @@ impl State {
                 self.end_call(client, Thread::Front);
             }
             (_, reply) => {
-                let remains = self.redis.key_is_of(client, command.ids);
+                let remains = self.redis.has(client, command.ids);
                 if remains && matches!(reply, Some(Reply::Done(_))) {
-                    self.broken.insert(RELEASED);
+                    self.broken = Some(RELEASED);
                 }
                 self.end_call(client, Thread::Out);
             }

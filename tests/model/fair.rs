@@ -7,7 +7,9 @@
 
 mod ends;
 
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
+
+use crate::check::{breaks, by_step, keeps, with};
 
 /// A live client keeps its place, unless its connection was cut since its last request.
 const KEPT: &str = "a live client keeps its place";
@@ -32,8 +34,9 @@ enum Planted {
     Silent,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Phase {
+    #[default]
     New,
     Waits,
     Holds,
@@ -41,7 +44,7 @@ enum Phase {
     Dead,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Client {
     phase: Phase,
     listens: bool,
@@ -59,7 +62,7 @@ struct Place {
     has_ended: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct State {
     holder: Option<usize>,
     queue: Vec<Place>,
@@ -171,19 +174,11 @@ impl Model for Machine {
     type Action = Step;
 
     fn init_states(&self) -> Vec<State> {
-        let client = Client {
-            phase: Phase::New,
-            listens: false,
-            is_woken: false,
-            is_cut: false,
-        };
         vec![State {
-            holder: None,
-            queue: Vec::new(),
-            clients: vec![client; self.clients],
+            clients: vec![Client::default(); self.clients],
             deaths: self.deaths,
             cuts: self.cuts,
-            broken: None,
+            ..State::default()
         }]
     }
 
@@ -261,11 +256,9 @@ impl Model for Machine {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always(KEPT, |_, state: &State| state.broken != Some(KEPT)),
-            Property::always(NO_DEAD_FIRST, |_, state: &State| {
-                state.broken != Some(NO_DEAD_FIRST)
-            }),
-            Property::always(NOTIFIED, |_, state: &State| state.broken != Some(NOTIFIED)),
+            by_step!(KEPT),
+            by_step!(NO_DEAD_FIRST),
+            by_step!(NOTIFIED),
             Property::always(TAKEN, |machine: &Self, state: &State| {
                 let mut steps = Vec::new();
                 machine.actions(state, &mut steps);
@@ -291,29 +284,17 @@ fn machine(clients: usize) -> Machine {
 }
 
 fn beside_java() -> Machine {
-    Machine {
-        has_java: true,
-        ..machine(3)
-    }
+    with(machine(3), |it| it.has_java = true)
 }
 
 fn without_time() -> Machine {
-    Machine {
-        has_time: false,
-        ..machine(4)
-    }
+    with(machine(4), |it| it.has_time = false)
 }
 
 #[test]
 fn the_promises_are_kept() {
     for machine in [machine(3), beside_java(), without_time()] {
-        let checker = machine.checker().spawn_bfs().join();
-        println!(
-            "{} states: {:?}",
-            checker.unique_state_count(),
-            checker.model()
-        );
-        checker.assert_properties();
+        keeps(machine);
     }
 }
 
@@ -326,10 +307,6 @@ fn each_rule_is_needed() {
         (Planted::OneAtATime, without_time(), TAKEN),
         (Planted::Silent, machine(4), NOTIFIED),
     ] {
-        let planted = Some(planted);
-        let checker = Machine { planted, ..machine }.checker();
-        let checker = checker.finish_when(HasDiscoveries::AnyOf([promise].into()));
-        let found = checker.spawn_bfs().join().discovery(promise);
-        assert!(found.is_some(), "{planted:?} does not break \"{promise}\"");
+        breaks(with(machine, |it| it.planted = Some(planted)), promise);
     }
 }

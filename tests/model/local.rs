@@ -34,7 +34,7 @@ impl State {
         }
         grant.tokens = grant.tokens.saturating_sub(1);
         if token <= self.highest_token && grant.deleted.is_none() {
-            self.broken.insert(TOKENS);
+            self.broken = Some(TOKENS);
         }
         self.highest_token = self.highest_token.max(token);
     }
@@ -103,9 +103,13 @@ impl State {
                 if let Some(renewal) = &mut this.renewal {
                     renewal.handed_over = protocol.has(Planted::LossToFormerHolder);
                 }
-                let key = self.redis.key.filter(|key| key.is_of(client, ids));
-                if key.is_some_and(|key| key.age >= protocol.slice()) {
-                    self.broken.insert(NOT_PAST_SLICE);
+                let mut late = self
+                    .redis
+                    .leases
+                    .iter()
+                    .filter(|lease| lease.age >= protocol.slice());
+                if late.any(|lease| lease.is_of(client, ids)) {
+                    self.broken = Some(NOT_PAST_SLICE);
                 }
                 true
             }
@@ -129,7 +133,7 @@ impl State {
     /// Redis replied that it does not have the client's grant.
     pub fn lose(&mut self, client: usize, protocol: &Protocol) {
         if self.owns(client) {
-            self.broken.insert(FALSE_LOSS);
+            self.broken = Some(FALSE_LOSS);
         }
         let this = &mut self.clients[client];
         let Some(grant) = &mut this.grant else { return };

@@ -17,6 +17,8 @@ pub struct Protocol {
     pub deletions: u8,
     /// How often a client crashes. A new client replaces it.
     pub crashes: u8,
+    /// The number of permits of a semaphore. `None`: a lock.
+    pub permits: Option<u8>,
     /// Whether an unused grant stays until its linger deadline.
     pub lingers: bool,
     /// Whether holds have tokens.
@@ -35,14 +37,26 @@ pub enum Planted {
     OwnerIdReused,
     /// All copies of an acquire have one owner id.
     CopiesShareId,
+    /// A copy of an acquire does not look for the permit of an older copy.
+    CopyTakesAnother,
     /// Copies of an acquire that got no reply are not followed by a release.
     NotTakenBack,
     /// The release behind an older copy also names the owner id of the copy that was granted.
     GrantTakenBack,
     /// A release deletes the key without checking the owner.
     ReleaseUnchecked,
+    /// A release adds a permit without looking whether it is leased.
+    ReleaseUncounted,
     /// A renewal extends the lease of any owner.
     RenewUnchecked,
+    /// A renewal leases a permit that is not leased.
+    RenewalLeases,
+    /// A renewal extends a permit whose lease has ended.
+    ExpiredRenewed,
+    /// Expired permits become available, and stay leased.
+    ExpiredTwice,
+    /// An acquire reads a clock that is a tick ahead, as that of another machine may be.
+    OtherClock,
     /// Each unlock decrements the count in Redis, and deletes the key when it is zero.
     CountBelieved,
     /// A lease is measured from the reply.
@@ -74,8 +88,8 @@ pub enum Planted {
 }
 
 impl Protocol {
-    /// The library's protocol with every feature, one level, and this many commands without a
-    /// reply.
+    /// The library's protocol for a lock, with every feature, one level, and this many commands
+    /// without a reply.
     pub fn library(unanswered: u8) -> Self {
         Self {
             planted: None,
@@ -83,6 +97,7 @@ impl Protocol {
             breaks: 0,
             deletions: 0,
             crashes: 0,
+            permits: None,
             lingers: true,
             fenced: true,
             threads: [2, 1],
@@ -91,11 +106,25 @@ impl Protocol {
         }
     }
 
-    pub fn with(self, planted: Planted) -> Self {
+    /// Two clients that share this number of permits.
+    pub fn semaphore(permits: u8, unanswered: u8) -> Self {
         Self {
-            planted: Some(planted),
-            ..self
+            permits: Some(permits),
+            lingers: false,
+            fenced: false,
+            threads: [1, 1],
+            ..Self::library(unanswered)
         }
+    }
+
+    /// The number of holds that may be valid at once.
+    pub fn capacity(&self) -> u8 {
+        self.permits.unwrap_or(1)
+    }
+
+    /// True if a client has several threads.
+    pub fn has_crowd(&self) -> bool {
+        self.threads[0] > 1
     }
 
     /// The ticks after its grant during which a client hands it over.

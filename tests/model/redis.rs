@@ -1,4 +1,6 @@
-//! The Redis server: the key of the lock, its last token, and the scripts of `lua/`.
+//! The Redis server: what it has leased, the last token, and the scripts of `lua/`.
+//!
+//! A semaphore has K permits, and a lock is a semaphore with one, whose lease Redis itself ends.
 
 use crate::protocol::{Planted, Protocol};
 
@@ -36,9 +38,10 @@ impl OwnerIds {
     }
 }
 
-/// The key of the lock while it is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key {
+/// The lock while it is held, or a leased permit. A permit stays until it is released, or until an
+/// acquire finds it expired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lease {
     /// The client and the owner id that hold the lock.
     pub client: u8,
     pub id: u8,
@@ -82,7 +85,7 @@ pub enum Reply {
     Done(u8),
     /// No grant has one of the owner ids.
     NotHeld,
-    /// `Acquire`: another owner holds the lock.
+    /// `Acquire`: others hold the lock, or all permits.
     HeldByOther,
 }
 
@@ -99,59 +102,112 @@ impl Command {
     }
 }
 
-impl Key {
+impl Lease {
+    fn new(command: &Command, id: u8, protocol: &Protocol) -> Self {
+        Self {
+            client: command.client,
+            id,
+            count: 1,
+            left: protocol.lease,
+            age: 0,
+            unused: 0,
+        }
+    }
+
     pub fn is_of(&self, client: usize, ids: OwnerIds) -> bool {
         self.client as usize == client && ids.has(self.id)
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Redis {
-    pub key: Option<Key>,
+    /// The number of permits that are not leased.
+    pub available: i8,
+    pub leases: Vec<Lease>,
     pub last_token: u8,
 }
 
 impl Redis {
-    pub fn key_is_of(&self, client: usize, ids: OwnerIds) -> bool {
-        self.key.is_some_and(|key| key.is_of(client, ids))
+    /// True if a lease has one of these owner ids, expired or not.
+    pub fn has(&self, client: usize, ids: OwnerIds) -> bool {
+        self.leases.iter().any(|lease| lease.is_of(client, ids))
+    }
+
+    /// Leases that have expired become available.
+    pub fn expire(&mut self) {
+        let before = self.leases.len();
+        self.leases.retain(|lease| lease.left > 0);
+        self.available += (before - self.leases.len()) as i8;
     }
 
     /// Runs a script.
     pub fn run(&mut self, command: &Command, protocol: &Protocol) -> Reply {
-        let is_owner = self.key_is_of(command.client as usize, command.ids);
-        match (command.script, &mut self.key) {
-            (Script::Acquire, Some(_)) if !is_owner => Reply::HeldByOther,
-            (Script::Acquire, _) => self.grant(command, protocol.lease),
-            (Script::Release, Some(key))
-                if is_owner && key.count > 1 && protocol.has(Planted::CountBelieved) =>
-            {
-                key.count -= 1;
-                Reply::Done(0)
-            }
-            (Script::Release, Some(_)) if is_owner || protocol.has(Planted::ReleaseUnchecked) => {
-                self.key = None;
-                Reply::Done(0)
-            }
-            (Script::Renew, Some(key)) if is_owner || protocol.has(Planted::RenewUnchecked) => {
-                key.left = protocol.lease;
-                key.count = command.count;
-                Reply::Done(0)
-            }
-            _ => Reply::NotHeld,
+        match command.script {
+            Script::Acquire => self.acquire(command, protocol),
+            Script::Release => self.release(command, protocol),
+            Script::Renew => self.renew(command, protocol),
         }
     }
 
-    fn grant(&mut self, command: &Command, lease: u8) -> Reply {
-        self.key = Some(Key {
-            client: command.client,
-            id: command.to,
-            count: 1,
-            left: lease,
-            age: 0,
-            unused: 0,
-        });
+    fn acquire(&mut self, command: &Command, protocol: &Protocol) -> Reply {
+        let granted = Lease::new(command, command.to, protocol);
+        let is_copy = |lease: &&mut Lease| lease.is_of(command.client as usize, command.ids);
+        let looks = !protocol.has(Planted::CopyTakesAnother);
+        if let Some(lease) = self.leases.iter_mut().find(|lease| looks && is_copy(lease)) {
+            *lease = granted;
+        } else {
+            let limit = u8::from(protocol.has(Planted::OtherClock));
+            let expired = self.leases.iter().filter(|lease| lease.left <= limit);
+            self.available += expired.count() as i8;
+            if !protocol.has(Planted::ExpiredTwice) {
+                self.leases.retain(|lease| lease.left > limit);
+            }
+            if self.available <= 0 {
+                return Reply::HeldByOther;
+            }
+            self.available -= 1;
+            self.leases.push(granted);
+        }
         let first = self.last_token + 1;
         self.last_token += command.tokens;
         Reply::Done(first)
+    }
+
+    fn release(&mut self, command: &Command, protocol: &Protocol) -> Reply {
+        let is_meant = |lease: &Lease| lease.is_of(command.client as usize, command.ids);
+        let mut nested = self.leases.iter_mut().filter(|lease| lease.count > 1);
+        if let Some(lease) = nested.find(|lease| is_meant(lease))
+            && protocol.has(Planted::CountBelieved)
+        {
+            lease.count -= 1;
+            return Reply::Done(0);
+        }
+        let is_checked = !protocol.has(Planted::ReleaseUnchecked);
+        let before = self.leases.len();
+        self.leases.retain(|lease| is_checked && !is_meant(lease));
+        let released = before - self.leases.len();
+        let added = released.max(usize::from(protocol.has(Planted::ReleaseUncounted)));
+        self.available += added as i8;
+        match added {
+            0 => Reply::NotHeld,
+            _ => Reply::Done(0),
+        }
+    }
+
+    fn renew(&mut self, command: &Command, protocol: &Protocol) -> Reply {
+        let is_meant = |lease: &&mut Lease| {
+            protocol.has(Planted::RenewUnchecked)
+                || lease.is_of(command.client as usize, command.ids)
+                    && (lease.left > 0 || protocol.has(Planted::ExpiredRenewed))
+        };
+        match self.leases.iter_mut().find(is_meant) {
+            Some(lease) => (lease.left, lease.count) = (protocol.lease, command.count),
+            None if protocol.has(Planted::RenewalLeases) => {
+                let id = command.ids.numbers().next().unwrap_or_default();
+                self.leases.push(Lease::new(command, id, protocol));
+            }
+            None => return Reply::NotHeld,
+        }
+        Reply::Done(0)
     }
 }

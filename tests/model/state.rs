@@ -1,5 +1,6 @@
 //! The state of the model, normalized so that equivalent situations are equal states.
 
+use crate::check::renumber;
 use crate::client::Client;
 use crate::promises::FOREIGN_RELEASE;
 use crate::protocol::{CLIENTS, Planted, Protocol};
@@ -18,22 +19,6 @@ pub struct Late {
     pub open: bool,
 }
 
-/// The promises that a step has broken: those that are about a step and not about a state.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Broken(Vec<&'static str>);
-
-impl Broken {
-    pub fn insert(&mut self, promise: &'static str) {
-        if !self.has(promise) {
-            self.0.push(promise);
-        }
-    }
-
-    pub fn has(&self, promise: &str) -> bool {
-        self.0.contains(&promise)
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     pub redis: Redis,
@@ -46,13 +31,18 @@ pub struct State {
     pub crashes: u8,
     /// The highest token that a hold has had.
     pub highest_token: u8,
-    pub broken: Broken,
+    /// A promise that a step has broken.
+    pub broken: Option<&'static str>,
 }
 
 impl State {
     pub fn new(protocol: &Protocol) -> Self {
         Self {
-            redis: Redis::default(),
+            redis: Redis {
+                available: protocol.capacity() as i8,
+                leases: Vec::new(),
+                last_token: 0,
+            },
             clients: [Client::default(); CLIENTS],
             late: Vec::new(),
             unanswered: protocol.unanswered,
@@ -60,23 +50,23 @@ impl State {
             deletions: protocol.deletions,
             crashes: protocol.crashes,
             highest_token: 0,
-            broken: Broken::default(),
+            broken: None,
         }
     }
 
-    /// True if Redis has the client's grant.
+    /// True if Redis has the client's grant, and its lease has not ended.
     pub fn owns(&self, client: usize) -> bool {
-        self.clients[client]
-            .grant
-            .is_some_and(|grant| self.redis.key_is_of(client, OwnerIds::of(grant.id)))
+        let mut live = self.redis.leases.iter().filter(|lease| lease.left > 0);
+        let grant = self.clients[client].grant;
+        grant.is_some_and(|grant| live.any(|lease| lease.is_of(client, OwnerIds::of(grant.id))))
     }
 
     /// Redis runs a command.
     pub fn run(&mut self, command: &Command, protocol: &Protocol) -> Reply {
-        let owner = (0..CLIENTS).find(|client| self.owns(*client));
+        let owners = [0, 1].map(|client| self.owns(client));
         let reply = self.redis.run(command, protocol);
-        if owner.is_some() && self.redis.key.is_none() {
-            self.broken.insert(FOREIGN_RELEASE);
+        if (0..CLIENTS).any(|client| owners[client] && !self.owns(client)) {
+            self.broken = Some(FOREIGN_RELEASE);
         }
         reply
     }
@@ -100,7 +90,9 @@ impl State {
         let all_matter = [
             Planted::OwnerIdReused,
             Planted::ReleaseUnchecked,
+            Planted::ReleaseUncounted,
             Planted::RenewUnchecked,
+            Planted::RenewalLeases,
             Planted::StaleReplyBelieved,
         ];
         for client in (0..CLIENTS).filter(|_| !all_matter.map(Some).contains(&protocol.planted)) {
@@ -111,20 +103,15 @@ impl State {
         for (client, threads) in protocol.threads.into_iter().enumerate() {
             // The threads of a client are equivalent.
             self.clients[client].threads[..threads].sort_unstable();
-            let (mut new, mut next) = ([None; 8], 0);
-            self.each_id(client, |id| {
-                *id = *new[*id as usize].get_or_insert_with(|| {
-                    next += 1;
-                    next - 1
-                });
-            });
+            self.each_id(client, renumber());
         }
         self.late.sort_unstable();
+        self.redis.leases.sort_unstable();
         self.renumber_tokens();
         self
     }
 
-    /// Drops commands whose owner ids the key neither has nor will have. They change nothing.
+    /// Drops commands whose owner ids no lease has or will have. They change nothing.
     fn drop_obsolete(&mut self, client: usize) {
         let live = self.live_ids(client);
         let this = &mut self.clients[client];
@@ -153,9 +140,10 @@ impl State {
         }
     }
 
-    /// The owner ids that the key has or may still get.
+    /// The owner ids that a lease has or may still get.
     fn live_ids(&self, client: usize) -> OwnerIds {
-        let key = self.redis.key.filter(|key| key.client as usize == client);
+        let leases = self.redis.leases.iter();
+        let leased = leases.filter(|lease| lease.client as usize == client);
         let call = self.clients[client]
             .call
             .filter(|call| call.reply.is_none());
@@ -164,21 +152,20 @@ impl State {
         sent.chain(call.map(|call| call.command))
             .filter(|command| command.script == Script::Acquire)
             .map(|command| command.to)
-            .chain(key.map(|key| key.id))
+            .chain(leased.map(|lease| lease.id))
             .fold(OwnerIds::default(), |ids, id| ids.with(OwnerIds::of(id)))
     }
 
     /// Calls `f` with each mention of an owner id of the client.
     fn each_id(&mut self, client: usize, mut f: impl FnMut(&mut u8)) {
-        if let Some(key) = self.redis.key.as_mut()
-            && key.client as usize == client
-        {
-            f(&mut key.id);
-        }
         let this = &mut self.clients[client];
         if let Some(grant) = &mut this.grant {
             f(&mut grant.id);
         }
+        let leases = self.redis.leases.iter_mut();
+        leases
+            .filter(|lease| lease.client as usize == client)
+            .for_each(|lease| f(&mut lease.id));
         if let Some(call) = &mut this.call {
             each_id_of(&mut call.command, &mut f);
         }

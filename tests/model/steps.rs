@@ -5,7 +5,7 @@ use stateright::{Model, Property};
 use crate::client::{Client, Thread};
 use crate::promises::{self, TAKEN_BACK};
 use crate::protocol::{CLIENTS, Planted, Protocol};
-use crate::redis::{Command, OwnerIds, Reply, Script};
+use crate::redis::{Command, Lease, OwnerIds, Reply, Script};
 use crate::state::{Late, State};
 
 /// The first number is the index of the client, the second one that of its thread.
@@ -13,8 +13,8 @@ use crate::state::{Late, State};
 pub enum Step {
     /// Time advances for both clients and the server.
     Tick,
-    /// Another program deletes the key.
-    Delete,
+    /// Another program deletes the key, or releases the permit with this index.
+    Delete(usize),
     /// The process ends, and a new one replaces it.
     Crash(usize),
     Lock(usize, usize),
@@ -44,18 +44,12 @@ pub enum Step {
     Break(usize),
 }
 
-/// The model: a protocol that takes one step at a time.
-#[derive(Clone, Debug)]
-pub struct Machine {
-    pub protocol: Protocol,
-}
-
-impl Model for Machine {
+impl Model for Protocol {
     type State = State;
     type Action = Step;
 
     fn init_states(&self) -> Vec<State> {
-        vec![State::new(&self.protocol)]
+        vec![State::new(self)]
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
@@ -81,7 +75,7 @@ impl Model for Machine {
                 if may_fail {
                     steps.push(Step::TimeOutRenewal(c));
                 }
-            } else if client.may_renew(&self.protocol) {
+            } else if client.may_renew(self) {
                 steps.push(Step::Renew(c));
             }
             if !client.orphans.is_empty() {
@@ -99,18 +93,18 @@ impl Model for Machine {
                 steps.push(Step::Break(place));
             }
         }
-        if state.deletions > 0 && state.redis.key.is_some() {
-            steps.push(Step::Delete);
+        if state.deletions > 0 {
+            steps.extend((0..state.redis.leases.len()).map(Step::Delete));
         }
         steps.push(Step::Tick);
     }
 
     fn next_state(&self, state: &State, step: Step) -> Option<State> {
         let mut next = state.clone();
-        let protocol = &self.protocol;
+        let protocol = self;
         match step {
             Step::Tick => next.tick(protocol),
-            Step::Delete => next.delete(),
+            Step::Delete(at) => next.delete(at),
             Step::Crash(client) => next.crash(client),
             Step::Lock(client, thread) => next.lock(client, thread, protocol),
             Step::Unlock(client, thread) => next.unlock(client, thread, protocol),
@@ -142,10 +136,10 @@ impl Model for Machine {
     }
 }
 
-impl Machine {
+impl Protocol {
     fn local_steps(&self, c: usize, client: &Client, steps: &mut Vec<Step>) {
         let levels = client.grant.map_or(0, |grant| grant.levels);
-        for t in 0..self.protocol.threads[c] {
+        for t in 0..self.threads[c] {
             if t > 0 && client.threads[t] == client.threads[t - 1] {
                 // The threads are equivalent.
                 continue;
@@ -159,7 +153,7 @@ impl Machine {
                 Thread::Lost => steps.push(Step::Unlock(c, t)),
                 Thread::Holding => {
                     steps.push(Step::Unlock(c, t));
-                    if levels < self.protocol.levels {
+                    if levels < self.levels {
                         steps.push(Step::Lock(c, t));
                     }
                 }
@@ -171,18 +165,17 @@ impl Machine {
 impl State {
     /// Leases run down. Grants expire in the client and in Redis, and idle ones are released.
     fn tick(&mut self, protocol: &Protocol) {
-        let extendable = self.key_may_be_extended();
-        let used = (0..CLIENTS).any(|c| self.owns(c) && self.clients[c].uses_grant());
-        if let Some(key) = &mut self.redis.key {
-            key.unused = if used || extendable {
-                0
-            } else {
-                key.unused + 1
-            };
-            key.age = (key.age + 1).min(protocol.slice());
-            key.left -= 1;
+        let leases = self.redis.leases.iter();
+        let in_use: Vec<bool> = leases.map(|lease| self.is_in_use(lease)).collect();
+        for (lease, is_in_use) in self.redis.leases.iter_mut().zip(in_use) {
+            let unused = (lease.unused + 1).min(protocol.lease);
+            lease.unused = if is_in_use { 0 } else { unused };
+            lease.age = (lease.age + 1).min(protocol.slice());
+            lease.left = lease.left.saturating_sub(1);
         }
-        self.redis.key = self.redis.key.filter(|key| key.left > 0);
+        if protocol.permits.is_none() {
+            self.redis.expire();
+        }
         for client in 0..CLIENTS {
             self.tick_client(client, protocol);
         }
@@ -206,40 +199,41 @@ impl State {
         let (id, left, idle) = (grant.id, grant.left, grant.idle);
         if left == 0 {
             this.end_grant();
+            if protocol.permits.is_some() {
+                // The guard of the permit releases it.
+                self.release_in_background(client, OwnerIds::of(id));
+            }
         } else if idle == Some(protocol.linger()) && !protocol.has(Planted::IdleKept) {
             this.grant = None;
             self.release_in_background(client, OwnerIds::of(id));
         }
     }
 
-    /// True if a sender still waits for the reply to a command that may extend the lease of the
-    /// key.
-    fn key_may_be_extended(&self) -> bool {
-        let Some(key) = self.redis.key else {
-            return false;
-        };
-        let client = &self.clients[key.client as usize];
+    /// True if a thread uses the lease, or a sender still waits for the reply to a command that may
+    /// extend it.
+    fn is_in_use(&self, lease: &Lease) -> bool {
+        let client = &self.clients[lease.client as usize];
         let call = client.call.map(|call| call.command);
         let renewal = client
             .renewal
             .filter(|_| client.renewal_is_stale() || client.uses_grant())
             .map(|renewal| renewal.command);
-        call.filter(|command| command.script == Script::Acquire)
+        let mut extending = call
+            .filter(|command| command.script == Script::Acquire)
             .into_iter()
-            .chain(renewal)
-            .any(|command| command.ids.has(key.id))
+            .chain(renewal);
+        client.grant_has(OwnerIds::of(lease.id)) && client.uses_grant()
+            || extending.any(|command| command.ids.has(lease.id))
     }
 
-    fn delete(&mut self) {
+    fn delete(&mut self, at: usize) {
         self.deletions -= 1;
-        for client in 0..CLIENTS {
-            if self.owns(client)
-                && let Some(grant) = &mut self.clients[client].grant
-            {
-                grant.deleted.get_or_insert(0);
-            }
+        let lease = self.redis.leases.remove(at);
+        self.redis.available += 1;
+        let grant = &mut self.clients[lease.client as usize].grant;
+        if let Some(grant) = grant.as_mut().filter(|grant| grant.id == lease.id) {
+            grant.deleted.get_or_insert(0);
         }
-        self.redis.key = None;
     }
 
     /// Commands that were sent may still arrive.
@@ -262,16 +256,20 @@ impl State {
             Command::new(Script::Release, client, std::mem::take(&mut late.behind))
         });
         let (behind, open) = (late.behind, late.open);
+        let live = self.redis.leases.iter().filter(|lease| lease.left > 0);
+        let live: Vec<Lease> = live.copied().collect();
         let reply = self.run(&command, protocol);
-        if let Some(key) = &mut self.redis.key
-            && key.is_of(client, command.ids)
-        {
-            key.unused = 0;
+        for lease in &mut self.redis.leases {
+            // What is late may extend a lease once more, and revives none.
+            let was_live = live.iter().any(|before| before.id == lease.id);
+            if was_live && lease.is_of(client, command.ids) {
+                lease.unused = 0;
+            }
         }
         let connected = self.breaks == protocol.breaks && self.crashes == protocol.crashes;
         let granted = command.script == Script::Acquire && matches!(reply, Reply::Done(_));
         if granted && connected && !open && !behind.has(command.to) {
-            self.broken.insert(TAKEN_BACK);
+            self.broken = Some(TAKEN_BACK);
         }
     }
 }

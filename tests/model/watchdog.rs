@@ -78,7 +78,7 @@ impl State {
         }
         let this = &self.clients[client];
         if this.grant_has(ids) && this.uses_grant() {
-            self.broken.insert(TOLD);
+            self.broken = Some(TOLD);
         }
     }
 

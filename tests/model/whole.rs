@@ -1,134 +1,52 @@
-//! The protocol of the library, in all states.
+//! The protocol of the library for a lock, in all states.
 
-use crate::check::broken;
+use crate::check::{keeps, with};
 use crate::protocol::Protocol;
 
 #[test]
 fn one_command_without_a_reply_breaks_no_promise() {
-    let protocol = Protocol {
-        lease: 3,
-        ..Protocol::library(1)
-    };
-    assert_eq!(broken(protocol), [""; 0]);
+    let library = || Protocol::library(1);
+    for protocol in [
+        with(library(), |it| it.lease = 3),
+        with(library(), |it| it.levels = 2),
+        with(library(), |it| it.threads = [3, 2]),
+        with(library(), |it| (it.lingers, it.fenced) = (false, false)),
+    ] {
+        keeps(protocol);
+    }
 }
 
 #[test]
-fn one_command_without_a_reply_on_a_broken_connection_breaks_no_promise() {
-    let protocol = Protocol {
-        breaks: 1,
-        ..Protocol::library(1)
-    };
-    assert_eq!(broken(protocol), [""; 0]);
-}
-
-#[test]
-fn one_command_without_a_reply_and_a_deleted_key_break_no_promise() {
-    let protocol = Protocol {
-        deletions: 1,
-        ..Protocol::library(1)
-    };
-    assert_eq!(broken(protocol), [""; 0]);
-}
-
-#[test]
-fn one_command_without_a_reply_and_a_crash_break_no_promise() {
-    let protocol = Protocol {
-        crashes: 1,
-        ..Protocol::library(1)
-    };
-    assert_eq!(broken(protocol), [""; 0]);
-}
-
-#[test]
-fn one_command_without_a_reply_breaks_no_promise_of_nested_holds() {
-    let protocol = Protocol {
-        levels: 2,
-        ..Protocol::library(1)
-    };
-    assert_eq!(broken(protocol), [""; 0]);
-}
-
-#[test]
-fn one_command_without_a_reply_breaks_no_promise_to_five_threads() {
-    let protocol = Protocol {
-        threads: [3, 2],
-        ..Protocol::library(1)
-    };
-    assert_eq!(broken(protocol), [""; 0]);
-}
-
-#[test]
-fn one_command_without_a_reply_breaks_no_promise_of_a_plain_lock_that_does_not_linger() {
-    let protocol = Protocol {
-        lingers: false,
-        fenced: false,
-        ..Protocol::library(1)
-    };
-    assert_eq!(broken(protocol), [""; 0]);
+fn one_command_without_a_reply_and_another_failure_break_no_promise() {
+    let library = || Protocol::library(1);
+    for protocol in [
+        with(library(), |it| it.breaks = 1),
+        with(library(), |it| it.deletions = 1),
+        with(library(), |it| it.crashes = 1),
+    ] {
+        keeps(protocol);
+    }
 }
 
 #[test]
 fn two_commands_without_a_reply_break_no_promise() {
-    assert_eq!(broken(Protocol::library(2)), [""; 0]);
+    keeps(Protocol::library(2));
 }
 
 #[test]
 #[ignore = "soak"]
-fn three_commands_without_a_reply_break_no_promise() {
-    assert_eq!(broken(Protocol::library(3)), [""; 0]);
-}
-
-#[test]
-#[ignore = "soak"]
-fn two_commands_without_a_reply_and_a_deleted_key_break_no_promise() {
-    let protocol = Protocol {
-        deletions: 1,
-        ..Protocol::library(2)
-    };
-    assert_eq!(broken(protocol), [""; 0]);
-}
-
-#[test]
-#[ignore = "soak"]
-fn two_commands_without_a_reply_and_a_crash_break_no_promise() {
-    let protocol = Protocol {
-        crashes: 1,
-        ..Protocol::library(2)
-    };
-    assert_eq!(broken(protocol), [""; 0]);
-}
-
-#[test]
-#[ignore = "soak"]
-fn two_commands_without_a_reply_on_broken_connections_break_no_promise_of_nested_holds() {
-    let protocol = Protocol {
-        breaks: 2,
-        levels: 2,
-        ..Protocol::library(2)
-    };
-    assert_eq!(broken(protocol), [""; 0]);
-}
-
-#[test]
-#[ignore = "soak"]
-fn one_command_without_a_reply_and_a_deleted_key_break_no_promise_to_five_threads() {
-    let protocol = Protocol {
-        threads: [3, 2],
-        deletions: 1,
-        ..Protocol::library(1)
-    };
-    assert_eq!(broken(protocol), [""; 0]);
-}
-
-#[test]
-#[ignore = "soak"]
-fn one_failure_of_each_kind_breaks_no_promise() {
-    let protocol = Protocol {
-        breaks: 1,
-        deletions: 1,
-        crashes: 1,
-        lease: 3,
-        ..Protocol::library(1)
-    };
-    assert_eq!(broken(protocol), [""; 0]);
+fn several_failures_break_no_promise() {
+    let library = Protocol::library;
+    for protocol in [
+        library(3),
+        with(library(2), |it| it.deletions = 1),
+        with(library(2), |it| it.crashes = 1),
+        with(library(2), |it| (it.breaks, it.levels) = (2, 2)),
+        with(library(1), |it| (it.deletions, it.threads) = (1, [3, 2])),
+        with(library(1), |it| {
+            (it.breaks, it.deletions, it.crashes, it.lease) = (1, 1, 1, 3);
+        }),
+    ] {
+        keeps(protocol);
+    }
 }

@@ -43,17 +43,6 @@ fn reading_an_expired_lease_does_not_end_the_hold() {
 }
 
 #[test]
-fn a_subscriber_is_notified_of_a_loss_before_and_after_it() {
-    let hold = taken(LEASE, Renewals::Unlimited);
-    let early = hold.loss_receiver(true).clone();
-    hold.lose(LostReason::Deleted);
-    assert_eq!(early.try_recv(), Ok(LostReason::Deleted));
-    let hold = taken(LEASE, Renewals::Unlimited);
-    hold.lose(LostReason::Deleted);
-    assert_eq!(hold.loss_receiver(true).try_recv(), Ok(LostReason::Deleted));
-}
-
-#[test]
 fn a_lost_hold_is_unlocked_level_by_level() {
     let hold = taken(LEASE, Renewals::Unlimited);
     hold.push(renewed()).unwrap();
@@ -100,26 +89,6 @@ fn while_its_last_level_is_released_a_hold_is_neither_held_nor_lost() {
     assert!(matches!(hold.check(), Err(Error::NotHeld { .. })));
     hold.lose_on_release(LostReason::Deleted);
     assert_eq!(reason(&hold), Some(LostReason::Deleted));
-}
-
-#[test]
-fn the_watchdog_renews_a_hold_and_ends_it_once_on_time() {
-    let hold = taken(LEASE, Renewals::Unlimited);
-    let grant = hold.grant();
-    assert!(matches!(grant.next_step(Moment::ZERO), Step::Wait));
-    let due = grant.schedule().due;
-    assert!(matches!(grant.next_step(due), Step::Renew(_)));
-    assert!(matches!(grant.next_step(grant.expires()), Step::Forget));
-    assert_eq!(reason(&hold), Some(LostReason::Expired));
-    assert!(matches!(grant.next_step(Moment::ZERO), Step::Forget));
-}
-
-#[test]
-fn a_hold_without_renewals_left_is_lost() {
-    let hold = taken(LEASE, Renewals::Left(0));
-    let due = hold.grant().schedule().due;
-    assert!(matches!(hold.grant().next_step(due), Step::Forget));
-    assert_eq!(reason(&hold), Some(LostReason::RenewalLimit));
 }
 
 #[test]

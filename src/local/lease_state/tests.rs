@@ -80,15 +80,6 @@ fn used_up_renewals_are_reported_before_the_lease_ends() {
 }
 
 #[test]
-fn a_failed_renewal_is_retried_before_the_lease_ends() {
-    let state = taken(Renewals::Unlimited);
-    let schedule = state.schedule();
-    let again = |failed: Moment| schedule.not_before(failed.after(schedule.retry)).due;
-    assert!(again(at(2000)) > at(2000) && again(at(2000)) < state.expires());
-    assert_eq!(again(end(0, LEASE)), state.expires());
-}
-
-#[test]
 fn an_extended_lease_is_confirmed_as_often_as_before() {
     let mut state = taken(Renewals::Unlimited);
     state.granted(at(0), HOUR);

@@ -208,16 +208,6 @@ fn the_time_before_the_first_request_does_not_count() {
 }
 
 #[test]
-fn a_prepared_request_alone_is_read_by_the_thread_that_waits() {
-    let peer = Peer::new();
-    let mut prepared = peer.send();
-    peer.does([Step::Read(1), Step::Write(b":1\r\n")]);
-    prepared.wait(soon(), SOON);
-    assert_eq!(reply(&mut prepared), 1);
-    peer.finish();
-}
-
-#[test]
 fn a_broken_link_leaves_no_thread_waiting() {
     let peer = Peer::new();
     let sent: Vec<Sent> = (0..3).map(|_| peer.send()).collect();

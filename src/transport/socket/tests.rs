@@ -37,10 +37,23 @@ impl Read for Tested {
     }
 }
 
+/// A listener on loopback, and its address.
+fn listening() -> (TcpListener, ConnectionAddr) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, ConnectionAddr::Tcp("127.0.0.1".into(), port))
+}
+
+/// A socket whose connection is not accepted yet.
+fn connected() -> (TcpListener, Tested) {
+    let (listener, address) = listening();
+    let socket = Tested::connect(&address, None, Duration::from_secs(5));
+    (listener, socket)
+}
+
 /// A peer that sends a byte at a time, and its reader.
 fn dripping(pause: Duration) -> (Tested, std::thread::JoinHandle<()>) {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let address = ConnectionAddr::Tcp("127.0.0.1".into(), listener.local_addr().unwrap().port());
+    let (listener, socket) = connected();
     let peer = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         for _ in 0..100 {
@@ -50,10 +63,7 @@ fn dripping(pause: Duration) -> (Tested, std::thread::JoinHandle<()>) {
             }
         }
     });
-    (
-        Tested::connect(&address, None, Duration::from_secs(5)),
-        peer,
-    )
+    (socket, peer)
 }
 
 #[test]
@@ -86,10 +96,7 @@ fn a_short_deadline_does_not_cut_the_longer_one_after_it() {
 
 #[test]
 fn a_write_to_a_full_socket_ends_by_the_deadline() {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
-    let mut socket = Tested::connect(&address, None, Duration::from_secs(5));
+    let (_listener, mut socket) = connected();
     socket.set_deadline(Moment::now().after(Duration::from_millis(100)));
     let failure = socket.write_all(&vec![0; 64 << 20]).unwrap_err();
     assert_eq!(failure.kind(), ErrorKind::TimedOut);
@@ -97,10 +104,7 @@ fn a_write_to_a_full_socket_ends_by_the_deadline() {
 
 #[test]
 fn a_write_that_must_not_wait_writes_what_the_buffer_takes() {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
-    let Tested { socket, .. } = Tested::connect(&address, None, Duration::from_secs(5));
+    let (_listener, Tested { socket, .. }) = connected();
     let text = vec![0; 64 << 20];
     let written = socket.try_write(&text).unwrap();
     assert!((1..text.len()).contains(&written));
@@ -114,10 +118,7 @@ fn a_write_that_must_not_wait_writes_what_the_buffer_takes() {
 
 #[test]
 fn an_alert_is_no_reply() {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
-    let mut socket = Tested::connect(&address, None, Duration::from_secs(5));
+    let (listener, mut socket) = connected();
     let (mut peer, _) = listener.accept().unwrap();
     peer.write_all(b"\x15\x03\x01\0\x02\x02\x46").unwrap();
     socket.set_deadline(Moment::now().after(Duration::from_secs(5)));
@@ -266,18 +267,6 @@ mod over_tls {
         assert_eq!(failure.kind(), ErrorKind::TimedOut);
         assert!(start.elapsed() >= Duration::from_millis(200));
         assert!(start.elapsed() < Duration::from_millis(1000));
-        peer.finish(socket);
-    }
-
-    #[test]
-    fn the_deadline_limits_a_write_that_the_peer_does_not_read() {
-        let (open, gate) = gate();
-        let peer = peer(move |_stream, _| gate.recv().unwrap());
-        let mut socket = peer.connect();
-        socket.set_deadline(Moment::now().after(Duration::from_millis(100)));
-        let failure = socket.write_all(&vec![0; 64 << 20]).unwrap_err();
-        assert_eq!(failure.kind(), ErrorKind::TimedOut);
-        open.send(()).unwrap();
         peer.finish(socket);
     }
 

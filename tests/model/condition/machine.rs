@@ -41,19 +41,18 @@ pub enum Step {
     RunLate(usize),
 }
 
-#[derive(Clone, Debug)]
-pub struct Machine {
-    pub protocol: Protocol,
-}
+impl Protocol {
+    fn has(&self, planted: Planted) -> bool {
+        self.planted == Some(planted)
+    }
 
-impl Machine {
     fn op(&self, state: &State, thread: usize) -> Option<Op> {
-        let (_, ops) = &self.protocol.threads[thread];
+        let (_, ops) = &self.threads[thread];
         ops.get(state.threads[thread].done).copied()
     }
 
     fn client(&self, thread: usize) -> usize {
-        self.protocol.threads[thread].0
+        self.threads[thread].0
     }
 
     fn wants_the_lock(&self, state: &State, thread: usize) -> bool {
@@ -67,7 +66,6 @@ impl Machine {
     /// The request of a thread that is under way.
     fn request(&self, state: &State, thread: usize) -> Option<Command> {
         let waiter = state.waiter(thread);
-        let has = |planted| self.protocol.planted == Some(planted);
         Some(match state.threads[thread].phase {
             Phase::Beginning(owner) | Phase::Late(owner) => Command::Wait(owner, waiter),
             Phase::Notifying(owner, call) => Command::Notify {
@@ -81,7 +79,7 @@ impl Machine {
             },
             Phase::Leaving => Command::End {
                 waiter,
-                passes: !has(Planted::TakenOnFailure),
+                passes: !self.has(Planted::TakenOnFailure),
             },
             _ => return None,
         })
@@ -90,7 +88,7 @@ impl Machine {
     fn run(&self, state: &mut State, command: Command) -> Reply {
         let before = state.clone();
         let lives = |waiter| before.is_in_wait(waiter);
-        let reply = state.redis.run(command, self.protocol.planted, lives);
+        let reply = state.redis.run(command, self.planted, lives);
         if let Command::Notify { call, .. } = command
             && state.redis.notified_by[call as usize] == 0
             && before
@@ -107,9 +105,7 @@ impl Machine {
     fn acquired(&self, state: &mut State, thread: usize, owner: Owner) {
         let phase = &mut state.threads[thread].phase;
         *phase = match *phase {
-            Phase::Woken(_) if self.protocol.planted == Some(Planted::EndedEarly) => {
-                Phase::Unlocking(owner)
-            }
+            Phase::Woken(_) if self.has(Planted::EndedEarly) => Phase::Unlocking(owner),
             Phase::Woken(why) => Phase::Ending(owner, why),
             _ => Phase::Held(owner),
         };
@@ -131,7 +127,6 @@ impl Machine {
     /// The thread has the reply to its request.
     fn replied(&self, state: &mut State, t: usize, reply: Reply) {
         let waiter = state.waiter(t);
-        let planted = self.protocol.planted;
         let thread = &mut state.threads[t];
         let was_ambiguous = std::mem::take(&mut thread.is_ambiguous);
         match thread.phase {
@@ -142,8 +137,8 @@ impl Machine {
                 thread.phase = Phase::Unlocking(owner);
                 let reports_time = why == Why::Time
                     && (reply == Reply::NotNotified
-                        || planted == Some(Planted::TimeBelieved)
-                        || planted == Some(Planted::GoneBelieved) && was_ambiguous);
+                        || self.has(Planted::TimeBelieved)
+                        || self.has(Planted::GoneBelieved) && was_ambiguous);
                 if reports_time && state.redis.taken.contains(&waiter) {
                     state.broken = Some(SWALLOWED);
                 }
@@ -163,7 +158,7 @@ impl Machine {
 
     /// Each late copy of the request that began the wait is followed by the end of the place.
     fn end_wait(&self, state: &mut State, thread: usize) {
-        if self.protocol.planted == Some(Planted::CopiesLeft) {
+        if self.has(Planted::CopiesLeft) {
             return;
         }
         let waiter = state.waiter(thread);
@@ -193,7 +188,7 @@ impl Machine {
                 // It reports a notification.
                 state.redis.report(waiter);
                 drop_late_takes(state, waiter);
-                let takes = self.protocol.planted == Some(Planted::OrphansTake);
+                let takes = self.has(Planted::OrphansTake);
                 let passes = why == Why::Time && !takes;
                 let command = Command::End { waiter, passes };
                 state.late.push(LateCopy { command, behind });
@@ -220,12 +215,12 @@ fn drop_late_takes(state: &mut State, waiter: Waiter) {
     state.late.retain(|late| late.command != take);
 }
 
-impl Model for Machine {
+impl Model for Protocol {
     type State = State;
     type Action = Step;
 
     fn init_states(&self) -> Vec<State> {
-        vec![State::new(&self.protocol)]
+        vec![State::new(self)]
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
@@ -235,7 +230,7 @@ impl Model for Machine {
                 steps.push(Step::Acquire(t));
             }
             if self.request(state, t).is_some() {
-                let released_first = self.protocol.planted == Some(Planted::ReleasedFirst);
+                let released_first = self.has(Planted::ReleasedFirst);
                 if released_first && matches!(thread.phase, Phase::Beginning(_)) {
                     steps.push(Step::Release(t));
                     continue;
@@ -346,7 +341,7 @@ impl Model for Machine {
             Step::Hear(t) => next.threads[t].phase = Phase::Woken(Why::Notified),
             Step::TimeOut(t) => {
                 next.threads[t].phase = Phase::Woken(Why::Time);
-                if self.protocol.planted == Some(Planted::EndedEarly) {
+                if self.has(Planted::EndedEarly) {
                     // Its time is over, so it reports that.
                     let waiter = next.waiter(t);
                     let passes = false;

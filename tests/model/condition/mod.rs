@@ -9,8 +9,7 @@
 //! Messages make no difference: a thread learns at any time that it need not wait any more.
 
 mod machine;
-mod planted;
 mod promises;
 mod redis;
 mod state;
-mod whole;
+mod tests;

@@ -3,9 +3,9 @@
 
 use stateright::Property;
 
-use super::machine::Machine;
-use super::redis::Command;
-use super::state::{Phase, State, Why};
+use super::redis::{Command, Place};
+use super::state::{LateCopy, Phase, Protocol, State, Thread, Why};
+use crate::check::by_step;
 
 pub const NOT_LOST: &str = "a notification is taken, or passed on while a thread waits for one";
 pub const ONE: &str = "a call of notify_one notifies at most one waiter";
@@ -13,27 +13,16 @@ pub const SWALLOWED: &str = "a wait that took a notification reports it";
 pub const MISSED: &str = "a notification is not missed by a thread that has released the lock";
 pub const NO_PLACE_LEFT: &str = "a wait that is over leaves no place";
 
-pub const PROMISES: [&str; 5] = [NOT_LOST, ONE, SWALLOWED, MISSED, NO_PLACE_LEFT];
-
-pub const PASSED_ON: &str = "the notification of a dead waiter is passed on";
-pub const NOTIFIED_LATE: &str = "a waiter is notified after its time is over";
-pub const LATE_WAIT: &str = "a late copy of a wait is executed after that wait";
-pub const LATE_NOTIFY: &str = "a late copy of a notification is outstanding while a thread waits";
-
-pub fn all() -> Vec<Property<Machine>> {
+pub fn all() -> Vec<Property<Protocol>> {
     vec![
         Property::always(NOT_LOST, |_, state: &State| {
-            let places = &state.redis.places;
-            let notified = places.iter().filter(|place| place.call.is_some()).count();
-            usize::from(state.redis.owed) == notified
+            usize::from(state.redis.owed) == notified(state).count()
         }),
         Property::always(ONE, |_, state: &State| {
             state.redis.notified_by.iter().all(|&count| count <= 1)
         }),
-        Property::always(SWALLOWED, |_, state: &State| {
-            state.broken != Some(SWALLOWED)
-        }),
-        Property::always(MISSED, |_, state: &State| state.broken != Some(MISSED)),
+        by_step!(SWALLOWED),
+        by_step!(MISSED),
         Property::always(NO_PLACE_LEFT, |_, state: &State| {
             state.redis.places.iter().all(|place| {
                 let waiter = place.waiter;
@@ -48,29 +37,44 @@ pub fn all() -> Vec<Property<Machine>> {
                 is_late || is_dead || state.is_in_wait(waiter)
             })
         }),
-        Property::sometimes(PASSED_ON, |_, state: &State| {
-            let is_dead = |thread: usize| state.threads[thread].phase == Phase::Dead;
-            let waits = |place: &&super::redis::Place| state.is_in_wait(place.waiter);
-            let notified = state
-                .redis
-                .places
-                .iter()
-                .filter(|place| place.call.is_some());
-            (0..state.threads.len()).any(is_dead) && notified.filter(waits).count() > 0
-        }),
-        Property::sometimes(NOTIFIED_LATE, |_, state: &State| {
-            state.redis.places.iter().any(|place| {
-                place.call.is_some()
-                    && state.threads[place.waiter.thread].phase == Phase::Woken(Why::Time)
-            })
-        }),
-        Property::sometimes(LATE_WAIT, |_, state: &State| {
-            state.late.iter().any(|late| late.behind.is_some())
-        }),
-        Property::sometimes(LATE_NOTIFY, |_, state: &State| {
-            let is_notify = |command| matches!(command, Command::Notify { .. });
-            let is_late = state.late.iter().any(|late| is_notify(late.command));
-            is_late && state.redis.places.iter().any(|place| place.call.is_none())
-        }),
+        Property::sometimes(
+            "the notification of a dead waiter is passed on",
+            |protocol: &Protocol, state: &State| {
+                let is_dead = |thread: &Thread| thread.phase == Phase::Dead;
+                protocol.deaths == 0
+                    || state.threads.iter().any(is_dead)
+                        && notified(state).any(|place| state.is_in_wait(place.waiter))
+            },
+        ),
+        Property::sometimes(
+            "a waiter is notified after its time is over",
+            |_, state: &State| {
+                let phase = |place: &Place| state.threads[place.waiter.thread].phase;
+                notified(state).any(|place| phase(place) == Phase::Woken(Why::Time))
+            },
+        ),
+        Property::sometimes(
+            "a late copy of a wait is executed after that wait",
+            |protocol: &Protocol, state: &State| {
+                protocol.failures == 0 || state.late.iter().any(|late| late.behind.is_some())
+            },
+        ),
+        Property::sometimes(
+            "a late copy of a notification is outstanding while a thread waits",
+            |protocol: &Protocol, state: &State| {
+                let is_notify = |late: &LateCopy| matches!(late.command, Command::Notify { .. });
+                protocol.failures == 0
+                    || state.late.iter().any(is_notify)
+                        && notified(state).count() < state.redis.places.len()
+            },
+        ),
     ]
+}
+
+fn notified(state: &State) -> impl Iterator<Item = &Place> {
+    state
+        .redis
+        .places
+        .iter()
+        .filter(|place| place.call.is_some())
 }

@@ -48,9 +48,10 @@ pub enum Why {
     Time,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// It wants the lock for its next step, if there is one.
+    #[default]
     Ready,
     Held(Owner),
     /// The request that begins a wait is under way.
@@ -73,7 +74,7 @@ pub enum Phase {
     Dead,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Thread {
     pub phase: Phase,
     /// The number of steps that are done.
@@ -92,7 +93,7 @@ pub struct LateCopy {
     pub behind: Option<Command>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
     pub redis: Redis,
     pub threads: Vec<Thread>,
@@ -106,21 +107,11 @@ pub struct State {
 
 impl State {
     pub fn new(protocol: &Protocol) -> Self {
-        let thread = Thread {
-            phase: Phase::Ready,
-            done: 0,
-            waits: 0,
-            is_ambiguous: false,
-        };
         Self {
-            redis: Redis::default(),
-            threads: vec![thread; protocol.threads.len()],
-            late: Vec::new(),
-            grants: 0,
-            calls: 0,
+            threads: vec![Thread::default(); protocol.threads.len()],
             failures: protocol.failures,
             deaths: protocol.deaths,
-            broken: None,
+            ..Self::default()
         }
     }
 

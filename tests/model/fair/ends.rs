@@ -4,7 +4,9 @@
 //! All clients live and listen. A tick is the time between two requests of a waiting client of this
 //! library. A hold lasts for any number of ticks.
 
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
+
+use crate::check::{breaks, keeps, with};
 
 /// The life of a place of this library, and the time of a place of Redisson.
 const LIFE: i8 = 2;
@@ -37,7 +39,7 @@ struct Place {
     is_fresh: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct State {
     holder: Option<usize>,
     queue: Vec<Place>,
@@ -149,11 +151,7 @@ impl Model for Machine {
     type Action = Step;
 
     fn init_states(&self) -> Vec<State> {
-        vec![State {
-            holder: None,
-            queue: Vec::new(),
-            is_broken: false,
-        }]
+        vec![State::default()]
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
@@ -217,12 +215,8 @@ fn machine(ours: usize, java: usize) -> Machine {
 
 #[test]
 fn the_promises_are_kept() {
-    for machine in [machine(1, 2), machine(2, 1)] {
-        let checker = machine.checker().spawn_bfs().join();
-        let states = checker.unique_state_count();
-        println!("{states} states: {:?}", checker.model());
-        checker.assert_properties();
-    }
+    keeps(machine(1, 2));
+    keeps(machine(2, 1));
 }
 
 #[test]
@@ -233,13 +227,9 @@ fn each_rule_is_needed() {
         (Planted::Behind, BOUNDED),
         (Planted::Once, KEPT),
     ] {
-        let machine = Machine {
-            planted: Some(planted),
-            ..machine(1, 2)
-        };
-        let checker = machine.checker();
-        let checker = checker.finish_when(HasDiscoveries::AnyOf([promise].into()));
-        let found = checker.spawn_bfs().join().discovery(promise);
-        assert!(found.is_some(), "{planted:?} does not break \"{promise}\"");
+        breaks(
+            with(machine(1, 2), |it| it.planted = Some(planted)),
+            promise,
+        );
     }
 }

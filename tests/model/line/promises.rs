@@ -7,8 +7,9 @@ use stateright::Property;
 
 use super::machine::Bounds;
 use super::state::{Client, Owner, Phase, Reply, Role, State};
+use crate::check::by_step;
 
-pub const EXCLUSIVE: &str = "a writer never holds the lock beside another owner";
+const EXCLUSIVE: &str = "a writer never holds the lock beside another owner";
 pub const CALLED: &str = "an open lock is taken without a timer while the first place answers";
 pub const TIMERS: &str = "an open lock is taken after few timers of the waiting clients";
 pub const KEPT: &str = "a client that waits and answers keeps its place";
@@ -16,14 +17,12 @@ pub const ONCE: &str = "a client that does not answer, or does not wait, is call
 pub const ORDER: &str = "a waiting client does not pass another one that was before it";
 pub const OVERTAKEN: &str = "a waiting reader does not join readers past a waiting writer";
 
-pub const PROMISES: [&str; 7] = [EXCLUSIVE, CALLED, TIMERS, KEPT, ONCE, ORDER, OVERTAKEN];
-
-pub const TAKEN_BY_JAVA: &str = "Java takes a lock that is reserved";
-pub const RESERVED: &str = "a free lock is refused";
-pub const WITHOUT_PLACE: &str = "a client waits without a place for a free lock";
-pub const KEPT_OUT: &str = "a waiting writer keeps a reader out of a lock that readers hold";
-pub const JOINED: &str = "a reader is called while others hold the lock";
-pub const BESIDE_JAVA: &str = "a reader of Java is beside one of the library while a writer waits";
+const TAKEN_BY_JAVA: &str = "Java takes a lock that is reserved";
+const RESERVED: &str = "a free lock is refused";
+const WITHOUT_PLACE: &str = "a client waits without a place for a free lock";
+const KEPT_OUT: &str = "a waiting writer keeps a reader out of a lock that readers hold";
+const JOINED: &str = "a reader is called while others hold the lock";
+const BESIDE_JAVA: &str = "a reader of Java is beside one of the library while a writer waits";
 
 pub fn all() -> Vec<Property<Bounds>> {
     vec![
@@ -37,7 +36,7 @@ pub fn all() -> Vec<Property<Bounds>> {
         Property::always(TIMERS, |_, state: &State| {
             state.polls < 2 + u8::from(state.is_read()) || !state.is_waited_for()
         }),
-        Property::always(KEPT, |_, state: &State| state.broken != Some(KEPT)),
+        by_step!(KEPT),
         Property::always(ONCE, |_, state: &State| {
             let is_reserved = state.is_free() && state.mark.is_some();
             state.broken != Some(ONCE)
@@ -46,10 +45,8 @@ pub fn all() -> Vec<Property<Bounds>> {
                     || state.first().is_none_or(Client::waits)
                     || !state.is_quiet())
         }),
-        Property::always(ORDER, |_, state: &State| state.broken != Some(ORDER)),
-        Property::always(OVERTAKEN, |_, state: &State| {
-            state.broken != Some(OVERTAKEN)
-        }),
+        by_step!(ORDER),
+        by_step!(OVERTAKEN),
         Property::sometimes(TAKEN_BY_JAVA, |bounds, state: &State| {
             bounds.java.is_empty() || state.mark.is_some() && state.is_of_java()
         }),

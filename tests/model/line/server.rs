@@ -225,11 +225,15 @@ impl State {
         }
     }
 
-    pub fn release(&mut self, role: Role, owner: Owner, bounds: &Bounds) {
+    fn end_hold(&mut self, role: Role, owner: Owner) {
         match role {
             Role::Writer => self.writer = None,
             Role::Reader => self.readers.retain(|reader| *reader != owner),
         }
+    }
+
+    pub fn release(&mut self, role: Role, owner: Owner, bounds: &Bounds) {
+        self.end_hold(role, owner);
         if self.is_free() || role == Role::Writer {
             self.publish_shared();
         }
@@ -244,10 +248,7 @@ impl State {
     }
 
     pub fn java_releases(&mut self, role: Role) {
-        match role {
-            Role::Writer => self.writer = None,
-            Role::Reader => self.readers.retain(|reader| *reader != Owner::Java),
-        }
+        self.end_hold(role, Owner::Java);
         if !self.is_free() {
             return;
         }
@@ -260,10 +261,7 @@ impl State {
 
     /// The lease ends of an owner that does not renew it.
     pub fn end_lease(&mut self, role: Role, owner: Owner) {
-        match role {
-            Role::Writer => self.writer = None,
-            Role::Reader => self.readers.retain(|reader| *reader != owner),
-        }
+        self.end_hold(role, owner);
         match owner {
             Owner::Java => self.faults -= 1,
             Owner::Ours(c) => {

@@ -2,9 +2,10 @@
 
 use super::machine::Bounds;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     Reader,
+    #[default]
     Writer,
 }
 
@@ -25,8 +26,9 @@ pub enum Reply {
     Lost,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
+    #[default]
     Idle,
     /// The thread waits, and has no request under way.
     Sleeps,
@@ -39,8 +41,9 @@ pub enum Phase {
     Gone,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subscription {
+    #[default]
     Off,
     Sent,
     On,
@@ -61,7 +64,7 @@ pub struct Place {
     pub owes: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Client {
     pub phase: Phase,
     /// As what its thread may wait.
@@ -90,7 +93,7 @@ pub struct Client {
     pub is_unsure: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
     pub writer: Option<Owner>,
     /// Beside a writer, only its own reader is here.
@@ -113,19 +116,9 @@ pub struct State {
 impl Client {
     fn new(roles: &'static [Role]) -> Self {
         Self {
-            phase: Phase::Idle,
             roles,
             role: roles[0],
-            woken: false,
-            stopped: false,
-            subscription: Subscription::Off,
-            counted: false,
-            listens_to_java: false,
-            call: false,
-            late: Vec::new(),
-            leaves_if_called: false,
-            lost_place: false,
-            is_unsure: false,
+            ..Self::default()
         }
     }
 
@@ -158,16 +151,9 @@ impl State {
     pub fn new(bounds: &Bounds) -> Self {
         let clients = bounds.clients.iter().map(|roles| Client::new(roles));
         Self {
-            writer: None,
-            readers: Vec::new(),
-            line: Vec::new(),
-            mark: None,
             clients: clients.collect(),
             faults: bounds.faults,
-            silent: false,
-            by_java: false,
-            polls: 0,
-            broken: None,
+            ..Self::default()
         }
     }
 

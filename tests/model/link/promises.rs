@@ -4,6 +4,7 @@ use stateright::Property;
 
 use super::machine::Bounds;
 use super::state::{State, Thread};
+use crate::check::by_step;
 use crate::redis::Script;
 
 pub const OWNER: &str = "a hold ends before its lease ends in Redis";
@@ -13,11 +14,9 @@ pub const AWAITED: &str = "no thread waits for a reply that has been taken, or t
 pub const READ: &str = "while a thread waits, one of those that wait reads";
 pub const SETTLED: &str = "an abandoned grant is released, or was executed after its link broke";
 
-pub const PROMISES: [&str; 6] = [OWNER, EXCLUSIVE, MATCHED, AWAITED, READ, SETTLED];
-
-pub const LATE_GRANT: &str = "the late reply to an abandoned acquire says that it was granted";
-pub const OVERTAKEN: &str = "a copy is executed after its link broke, and after its release";
-pub const BEHIND: &str = "a release is behind an abandoned acquire that is not executed";
+const LATE_GRANT: &str = "the late reply to an abandoned acquire says that it was granted";
+const OVERTAKEN: &str = "a copy is executed after its link broke, and after its release";
+const BEHIND: &str = "a release is behind an abandoned acquire that is not executed";
 
 pub fn all() -> Vec<Property<Bounds>> {
     vec![
@@ -25,7 +24,7 @@ pub fn all() -> Vec<Property<Bounds>> {
             holds(state).all(|id| state.key.is_some_and(|key| key.id == id))
         }),
         Property::always(EXCLUSIVE, |_, state: &State| holds(state).count() <= 1),
-        Property::always(MATCHED, |_, state: &State| state.broken != Some(MATCHED)),
+        by_step!(MATCHED),
         Property::always(AWAITED, |_, state: &State| {
             let link = &state.link;
             link.awaited.len() == link.sent.len() + link.replies.len()

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::machine::{Bounds, Planted};
 use super::promises::MATCHED;
+use crate::check::renumber;
 use crate::redis::Script;
 
 /// The lock in Redis while it is held.
@@ -69,7 +70,7 @@ pub enum Thread {
     },
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
     pub key: Option<Key>,
     pub threads: Vec<Thread>,
@@ -88,15 +89,11 @@ pub struct State {
 impl State {
     pub fn new(bounds: &Bounds) -> Self {
         Self {
-            key: None,
             threads: vec![Thread::Idle; bounds.threads],
-            link: Link::default(),
-            abandoned: Vec::new(),
-            broken_links: Vec::new(),
             unanswered: bounds.unanswered,
             breaks: bounds.breaks,
             lease: bounds.lease,
-            broken: None,
+            ..Self::default()
         }
     }
 
@@ -358,13 +355,7 @@ impl State {
         self.sort_threads();
         self.abandoned.sort_unstable();
         self.abandoned.dedup();
-        let (mut new, mut next) = ([None; 16], 0);
-        self.each_id(|id| {
-            *id = *new[*id as usize].get_or_insert_with(|| {
-                next += 1;
-                next - 1
-            });
-        });
+        self.each_id(renumber());
         self.abandoned.sort_unstable();
     }
 

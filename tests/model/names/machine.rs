@@ -6,8 +6,6 @@ pub const CALLED: &str = "a client that could take its names asks without a time
 pub const NO_CIRCLE: &str = "no client waits while nothing is held";
 pub const ORDER: &str = "a waiting client does not pass another one that was before it";
 
-pub const PROMISES: [&str; 3] = [CALLED, NO_CIRCLE, ORDER];
-
 const LEFT: &str = "a client waits for a name, and another holds a name whose line it has left";
 const RESERVED: &str = "a free name is refused";
 

@@ -3,14 +3,14 @@
 use stateright::{Model, Property};
 
 use super::state::{Client, Phase, State, Subscription};
+use crate::check::by_step;
 
-pub const KEPT: &str = "no more permits are taken than are free";
+const KEPT: &str = "no more permits are taken than are free";
 pub const CALLED: &str = "free permits are taken without a timer while the called clients answer";
 pub const ONE_TIMER: &str = "free permits are taken after one timer of the waiting clients";
 pub const ORDER: &str = "a waiting client does not pass another one that was before it";
 pub const HEARD: &str = "a client in the line listens to Java";
-pub const PLACED: &str = "a client that waits has a place";
-pub const PROMISES: [&str; 6] = [KEPT, CALLED, ONE_TIMER, ORDER, HEARD, PLACED];
+const PLACED: &str = "a client that waits has a place";
 
 /// What is checked, and how many failures occur.
 #[derive(Clone, Debug)]
@@ -119,15 +119,9 @@ impl Model for Bounds {
     fn init_states(&self) -> Vec<State> {
         vec![State {
             free: self.permits,
-            java: 0,
             clients: self.needs.iter().copied().map(Client::new).collect(),
-            line: Vec::new(),
-            listener: None,
-            is_late: false,
-            is_silent: false,
-            polls: 0,
             faults: self.faults,
-            broken: None,
+            ..State::default()
         }]
     }
 
@@ -330,7 +324,7 @@ impl Model for Bounds {
             Property::always(ONE_TIMER, |_, state: &State| {
                 state.polls < 2 || !state.is_quiet() || !state.is_due()
             }),
-            Property::always(ORDER, |_, state: &State| state.broken != Some(ORDER)),
+            by_step!(ORDER),
             Property::always(HEARD, |_, state: &State| {
                 let mut waiting = state.line.iter().filter(|place| !place.is_called);
                 let is_on = |client: &Client| client.subscription == Subscription::On;

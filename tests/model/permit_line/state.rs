@@ -1,7 +1,8 @@
 //! The state of the semaphore, of its line, and of the clients.
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Phase {
+    #[default]
     Idle,
     /// It waits, and sends its next request when it is woken.
     Sleeps,
@@ -14,14 +15,15 @@ pub enum Phase {
     Dead,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Subscription {
+    #[default]
     Off,
     Sent,
     On,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Client {
     /// How many permits it wants.
     pub needs: i8,
@@ -46,7 +48,7 @@ pub struct Place {
     pub is_called: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
     pub free: i8,
     pub java: i8,
@@ -68,14 +70,7 @@ impl Client {
     pub fn new(needs: i8) -> Self {
         Self {
             needs,
-            phase: Phase::Idle,
-            is_woken: false,
-            is_stopped: false,
-            subscription: Subscription::Off,
-            call: false,
-            java: false,
-            has_missed: false,
-            leaves: false,
+            ..Self::default()
         }
     }
 

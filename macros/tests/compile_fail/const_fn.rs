@@ -1,8 +1,0 @@
-use leasehold::locked;
-
-#[locked(key = "order")]
-const fn settle() -> leasehold::Result<()> {
-    Ok(())
-}
-
-fn main() {}
