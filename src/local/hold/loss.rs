@@ -26,18 +26,17 @@ impl Hold {
         } else {
             reason
         };
-        let suspended = {
+        let end = {
             let mut state = self.state.lock();
-            if !matches!(state.end, Some(HoldEnd::Released | HoldEnd::Suspended)) {
+            if !matches!(state.end, Some(HoldEnd::Released | HoldEnd::Suspended(_))) {
                 return None;
             }
-            state.end = Some(HoldEnd::Lost(reason));
             grant.count_loss();
-            state.suspended.take()
+            state.end.replace(HoldEnd::Lost(reason))
         };
-        if let Some(suspended) = suspended {
+        if let Some(HoldEnd::Suspended(suspended)) = end {
             // The thread has to unlock these levels, as after any loss.
-            grant.restore(suspended.levels);
+            self.with_lease(|lease| lease.levels = suspended.levels);
         }
         self.notify_loss(reason);
         Some(reason)
@@ -92,10 +91,6 @@ impl Hold {
 
     /// Notifies `observer` when this hold is lost, at once if it is lost already.
     pub(in crate::local) fn observe(&self, observer: Weak<dyn ObserveLoss>) {
-        if let Some(reason) = self.loss_reason() {
-            observer.upgrade().inspect(|observer| observer.lost(reason));
-            return;
-        }
         let mut state = self.state.lock();
         if let Some(HoldEnd::Lost(reason)) = state.end {
             drop(state);

@@ -195,7 +195,7 @@ impl Locks {
         let is_exclusive = hold.grant().kind().is_exclusive;
         let entry = match self.entries.get_mut(hold.lock()) {
             Some(entry) if entry.has(hold) || entry.readers.has(hold) => {
-                if hold.loss_reason().is_some() && hold.grant().levels(hold.number()) > 0 {
+                if hold.loss_reason().is_some() && hold.has_levels() {
                     // A wait on a condition has found the loss. Its thread unlocks the levels.
                     removed.extend(self.lost.insert(Arc::clone(hold)));
                 }
