@@ -109,6 +109,20 @@ impl Entry {
         self.hold().is_some_and(|own| Arc::ptr_eq(own, hold))
     }
 
+    /// True if this hold has the ticket, or is a shared one.
+    pub(super) fn knows(&self, hold: &Arc<Hold>) -> bool {
+        self.has(hold) || self.readers.has(hold)
+    }
+
+    /// Removes a hold, with its ticket if it has that.
+    pub(super) fn remove(&mut self, hold: &Arc<Hold>) -> Option<Arc<Hold>> {
+        if self.has(hold) {
+            self.ticket.take()?.hold
+        } else {
+            self.readers.remove(hold)
+        }
+    }
+
     pub(super) fn is_of(&self, grant: &Grant) -> bool {
         let hold = self.hold();
         hold.is_some_and(|hold| hold.grant().id() == grant.id())

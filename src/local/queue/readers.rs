@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 
-use super::{LockId, Locks, Waiter};
+use super::{Entry, LockId, Locks, Waiter};
 use crate::base::clock::Moment;
 use crate::base::owner::{Liveness, ThreadId};
 use crate::lease::Terms;
@@ -115,21 +115,16 @@ impl Locks {
     /// Gives a waiting thread a hold on the grant that other threads share. It needs no ticket
     /// then.
     pub(super) fn join(&mut self, lock: &LockId, waiter: &Arc<Waiter>) -> bool {
-        if !waiter.is_shared {
-            return false;
+        let wanted = &waiter.wanted;
+        let join = |entry: &mut Entry| {
+            let terms = wanted.terms.first().filter(|_| wanted.is_shared);
+            entry.readers.join(waiter.who(), *terms?)
+        };
+        let has_joined = self.entries.get_mut(lock).and_then(join).is_some();
+        if has_joined {
+            self.assign(Arc::clone(waiter));
         }
-        let who = (waiter.thread, waiter.liveness.clone());
-        let entry = self.entries.get_mut(lock);
-        let terms = waiter.terms.first();
-        let joined = entry
-            .zip(terms)
-            .and_then(|(entry, &terms)| entry.readers.join(who, terms));
-        if joined.is_none() {
-            return false;
-        }
-        self.dequeue(waiter);
-        waiter.assign();
-        true
+        has_joined
     }
 
     /// The shared hold that a thread was given while it waited, or one that it gets now if it has
@@ -148,14 +143,5 @@ impl Locks {
             let who = (thread, Liveness::of_this_thread());
             has_ticket.then(|| readers.join(who, terms)).flatten()
         })
-    }
-
-    /// Removes a hold that its thread has unlocked while others share its grant. Returns the
-    /// threads to wake.
-    pub(super) fn remove_reader(&mut self, hold: &Arc<Hold>) -> Vec<Arc<Waiter>> {
-        if let Some(entry) = self.entries.get_mut(hold.lock()) {
-            entry.readers.remove(hold);
-        }
-        self.pass_on([hold.lock()], None)
     }
 }

@@ -96,9 +96,9 @@ impl Waiting {
     /// The holds that were handed over to the thread.
     fn holds(&self) -> Vec<Arc<Hold>> {
         match self.claim().expect("it has the tickets").take(
-            &self.waiter.terms,
-            self.waiter.needed,
-            self.waiter.kind,
+            &self.waiter.wanted.terms,
+            self.waiter.wanted.needed,
+            self.waiter.wanted.kind,
         ) {
             CameWith::HandedOver(holds) => holds.into_vec(),
             other => panic!("{other:?}"),

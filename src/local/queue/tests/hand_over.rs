@@ -41,7 +41,7 @@ fn a_grant_that_is_lost_on_its_way_is_not_the_loss_of_its_receiver() {
     first.grant().lose(LostReason::Taken);
     let mut claim = second.claim().unwrap();
     assert!(matches!(
-        claim.take(&second.waiter.terms, 1, "reentrant"),
+        claim.take(&second.waiter.wanted.terms, 1, "reentrant"),
         CameWith::Loss
     ));
     drop(claim);
@@ -58,7 +58,7 @@ fn a_lost_grant_is_not_handed_over() {
     first.grant().lose(LostReason::Deleted);
     let mut claim = second.claim().unwrap();
     assert!(matches!(
-        claim.take(&second.waiter.terms, 1, "reentrant"),
+        claim.take(&second.waiter.wanted.terms, 1, "reentrant"),
         CameWith::Nothing
     ));
     let reason = LostReason::Deleted;
