@@ -146,9 +146,9 @@ impl LeaseState {
         }
     }
 
-    /// What the watchdog does at `now` for a grant that has not ended. What is due within
-    /// [`slack`] is done now. A fixed lease is never renewed, but confirmed once, so that the holder
-    /// learns of a deleted lock.
+    /// What the watchdog does at `now` for a grant that has not ended. What is due within [`slack`]
+    /// is done now. A fixed lease is never renewed, but confirmed once, so that the holder learns
+    /// of a deleted lock.
     pub(super) fn action_at(&self, now: Moment) -> Action {
         let soon = now.after(slack(self.levels.pace()));
         let confirm_again = self.confirm_again();

@@ -38,7 +38,7 @@ struct Nested {
 impl Nested {
     fn acquire(&self) {
         *self.due.lock() = self.sooner;
-        self.shared.reschedule(ID, |schedule| schedule);
+        self.shared.reschedule(ID);
     }
 }
 
@@ -119,7 +119,7 @@ fn a_schedule_that_changes_during_a_renewal_is_kept() {
         }),
         ("renewed", |thread, asked| {
             thread.apply_verdicts(
-                asked,
+                asked.iter().copied(),
                 &[Verdict::Done {
                     listeners: Some(0),
                     is_called: false,

@@ -26,8 +26,8 @@ impl Share {
 }
 
 impl GrantState {
-    /// Ends the grant. `None` if it has ended, or if its last hold is being unlocked: then it is not
-    /// handed over any more, and its release finds the loss.
+    /// Ends the grant. `None` if it has ended, or if its last hold is being unlocked: then it is
+    /// not handed over any more, and its release finds the loss.
     fn lose_all(&mut self, found: LostReason, observer: &Observer) -> Option<Losses> {
         let end = |share: &Share| share.end(found, observer);
         match std::mem::replace(&mut self.usage, Usage::Ended) {

@@ -1,9 +1,9 @@
 //! The levels and the lease of one hold on a grant.
 //!
-//! Several threads share the grant of a read lock. Each of their holds has a lease state of its own,
-//! and the watchdog renews the grant for the longest of them. The loss of the grant is notified to
-//! all; a loss that is decided for one hold leaves the others. The last hold releases the grant in
-//! Redis.
+//! Several threads share the grant of a read lock. Each of their holds has a lease state of its
+//! own, and the watchdog renews the grant for the longest of them. The loss of the grant is
+//! notified to all; a loss that is decided for one hold leaves the others. The last hold releases
+//! the grant in Redis.
 
 use std::sync::{Arc, Weak};
 

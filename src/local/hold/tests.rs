@@ -256,7 +256,9 @@ proptest! {
     #[test]
     fn the_watchdog_reads_the_schedule_of_a_new_grant_before_the_grant_is_due(
         millis in prop_oneof![1..100u64, 1..100_000_000u64],
-        renewals in prop::sample::select(vec![Renewals::None, Renewals::Left(0), Renewals::Unlimited]),
+        renewals in prop::sample::select(
+            vec![Renewals::None, Renewals::Left(0), Renewals::Unlimited],
+        ),
     ) {
         let grant = taken(millis, renewals).grant();
         let read_by = grant.watched_until();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Entry, LocalQueue, LockId, Locks, TicketOwner, Unanswered, Waiter};
+use super::{Entry, LocalQueue, LockId, Locks, Ticket, Unanswered, Waiter};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::{Liveness, ThreadId};
@@ -170,8 +170,8 @@ impl Claim {
             holds = holds.max(entry.contenders());
             // A thread that holds the lock exclusively uses the ticket of that hold for a shared
             // one.
-            if let Some(ticket) = entry.ticket.as_mut().filter(|ticket| ticket.hold.is_none()) {
-                let unanswered = ticket.unanswered.get_or_insert_with(Unanswered::from_now);
+            if let Some(unanswered) = entry.ticket.unanswered() {
+                let unanswered = unanswered.get_or_insert_with(Unanswered::from_now);
                 let one = unanswered.since;
                 since = Some(since.map_or(one, |since| since.min(one)));
             }
@@ -181,8 +181,8 @@ impl Claim {
 
     /// Records a grant that does not count: only this many replicas confirmed it, which is too few.
     pub(crate) fn unreplicated(&self, confirmed: u32) {
-        let update = |ticket: &mut TicketOwner| {
-            if let Some(unanswered) = &mut ticket.unanswered {
+        let update = |unanswered: &mut Option<Unanswered>| {
+            if let Some(unanswered) = unanswered {
                 unanswered.confirmed_replicas = Some(confirmed);
             }
         };
@@ -193,7 +193,7 @@ impl Claim {
     /// Records a reply. Returns how many threads wait here for the locks, with this one.
     pub(crate) fn replied(&self) -> usize {
         self.queue.change(|locks| {
-            locks.on_reply(&self.locks, |ticket| ticket.unanswered = None);
+            locks.on_reply(&self.locks, |unanswered| *unanswered = None);
             let entries = self.locks.iter().filter_map(|lock| locks.entries.get(lock));
             entries.map(Entry::contenders).max().unwrap_or(1)
         })
@@ -209,9 +209,9 @@ impl Claim {
         self.queue.change(|locks| {
             locks.keep(holds);
             if !is_whole || keeps_none {
-                locks.on_reply(&self.locks, |ticket| {
+                locks.on_reply(&self.locks, |unanswered| {
                     if keeps_none {
-                        ticket.unanswered = None;
+                        *unanswered = None;
                     }
                 });
                 locks.give_back(&self.locks, self.thread);
@@ -258,18 +258,21 @@ impl Entry {
 
     /// True if this thread has the ticket, and no hold yet.
     fn is_requested_by(&self, thread: ThreadId) -> bool {
-        let ticket = self.ticket.as_ref();
-        ticket.is_some_and(|ticket| ticket.thread == thread && ticket.hold.is_none())
+        self.hold().is_none() && self.ticket.is_of(thread)
     }
 }
 
 impl Locks {
-    /// Applies `update` to the owners of these tickets, and wakes the threads that wait for a reply
-    /// to them.
-    pub(super) fn on_reply(&mut self, locks: &[LockId], mut update: impl FnMut(&mut TicketOwner)) {
+    /// Applies `update` to what is unanswered of these locks, and wakes the threads that wait for a
+    /// reply.
+    pub(super) fn on_reply(
+        &mut self,
+        locks: &[LockId],
+        mut update: impl FnMut(&mut Option<Unanswered>),
+    ) {
         for lock in locks {
             if let Some(entry) = self.entries.get_mut(lock) {
-                entry.ticket.as_mut().map(&mut update);
+                entry.ticket.unanswered().map(&mut update);
                 self.effects.woken.append(&mut entry.await_reply);
             }
         }
@@ -277,8 +280,7 @@ impl Locks {
 
     pub(super) fn has_ticket(&self, lock: &LockId, thread: ThreadId) -> bool {
         let entry = self.entries.get(lock);
-        let ticket = entry.and_then(|entry| entry.ticket.as_ref());
-        ticket.is_some_and(|ticket| ticket.thread == thread)
+        entry.is_some_and(|entry| entry.ticket.is_of(thread))
     }
 
     /// What came with the tickets of a claim: see [`Claim::take`].
@@ -349,11 +351,7 @@ impl Locks {
                 entry.readers.insert(hold);
             } else if let Some(entry) = self.entries.get_mut(hold.lock()) {
                 entry.yields.granted(entry.contenders());
-                entry.ticket = Some(TicketOwner {
-                    thread: hold.thread(),
-                    hold: Some(Arc::clone(hold)),
-                    unanswered: None,
-                });
+                entry.ticket = Ticket::Holds(Arc::clone(hold));
                 self.effects.woken.append(&mut entry.await_reply);
             }
         }
@@ -367,8 +365,9 @@ impl Locks {
             if let Some(entry) = self.entries.get_mut(lock)
                 && entry.is_requested_by(thread)
             {
-                let ticket = entry.ticket.take();
-                inherited = inherited.or(ticket.and_then(|ticket| ticket.unanswered));
+                let unanswered = entry.ticket.unanswered().and_then(|one| *one);
+                inherited = inherited.or(unanswered);
+                entry.ticket = Ticket::Free;
             }
         }
         self.pass_on(locks, inherited);

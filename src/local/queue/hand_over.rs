@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{LocalQueue, LockId, Locks, TicketOwner, Waiter};
+use super::{LocalQueue, LockId, Locks, Ticket, Waiter};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::error::LostReason;
@@ -118,9 +118,8 @@ impl LocalQueue {
             let loss = suspended.resume(current);
             match locks.entries.get_mut(current.lock()) {
                 Some(entry) if entry.has(current) => {
-                    if let Some(ticket) = &mut entry.ticket {
-                        removed.extend(ticket.hold.replace(Arc::clone(suspended)));
-                    }
+                    removed.extend(entry.take_hold());
+                    entry.ticket = Ticket::Holds(Arc::clone(suspended));
                 }
                 // The grant was lost a moment ago.
                 _ => {
@@ -182,8 +181,8 @@ impl Locks {
         self.effects.removed.extend(removed);
     }
 
-    /// Removes a hold that its thread has unlocked. Records whether other clients listened when this
-    /// one released the lock.
+    /// Removes a hold that its thread has unlocked. Records whether other clients listened when
+    /// this one released the lock.
     fn close(&mut self, hold: &Arc<Hold>, released: Option<Released>) {
         let removed = &mut self.effects.removed;
         let is_exclusive = hold.grant().kind().is_exclusive;
@@ -272,11 +271,11 @@ impl Locks {
         };
         let grant = entry.hold().map(|hold| hold.grant());
         let hold = grant.and_then(|grant| Hold::next(&grant, waiter.who(), terms, now));
-        entry.ticket = Some(TicketOwner {
+        let requests = Ticket::Requests {
             thread: waiter.thread,
-            hold,
             unanswered: None,
-        });
+        };
+        entry.ticket = hold.map_or(requests, Ticket::Holds);
     }
 
     /// Makes the grant of this ended hold idle, if no thread waits for its lock.
@@ -289,7 +288,7 @@ impl Locks {
         let until = now.after(linger).min(grant.since().after(longest));
         // A fixed lease is never taken again.
         let is_last = entry.has(hold) && entry.readers.is_empty()
-            || entry.ticket.is_none() && entry.readers.is_only(hold);
+            || entry.ticket.is_free() && entry.readers.is_only(hold);
         let is_of_use = is_last && entry.waiting.is_empty() && grant.is_renewed() && until > now;
         is_of_use && self.make_idle(hold, until)
     }

@@ -38,7 +38,7 @@ pub(crate) use claim::{CameWith, Claim};
 pub(crate) use hand_over::{Released, Unlocked};
 pub(crate) use waiter::{Waiter, Wanted};
 
-use entry::{Entry, TicketOwner, Unanswered};
+use entry::{Entry, Ticket, Unanswered};
 
 use super::LockId;
 use super::grant::{Grant, Granted, Keeper, Losses};
@@ -247,11 +247,8 @@ impl Locks {
     /// Gives a free ticket to a thread.
     fn take(&mut self, lock: &LockId, thread: ThreadId, unanswered: Unanswered) -> &Entry {
         let entry = self.entries.entry(lock.clone()).or_default();
-        entry.ticket = Some(TicketOwner {
-            thread,
-            hold: None,
-            unanswered: Some(unanswered),
-        });
+        let unanswered = Some(unanswered);
+        entry.ticket = Ticket::Requests { thread, unanswered };
         entry
     }
 
@@ -325,7 +322,7 @@ impl Keeper for LocalQueue {
             entry.idle.take_if(|idle| idle.id() == grant.id());
             let mut lost = entry.readers.take_lost(grant);
             if entry.is_of(grant) {
-                lost.extend(entry.ticket.take().and_then(|ticket| ticket.hold));
+                lost.extend(entry.take_hold());
             }
             for hold in lost {
                 if hold.is_taken() {

@@ -19,7 +19,7 @@ impl Claim {
                 pause.holds = pause.holds.min(1);
             }
             // No request is under way during the pause.
-            locks.on_reply(&self.locks, |ticket| ticket.unanswered = None);
+            locks.on_reply(&self.locks, |unanswered| *unanswered = None);
             Some(pause)
         })
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::waiter::last_end_of_a_period;
-use super::{Claim, LocalQueue, LockId, Locks, Unanswered, Waiter};
+use super::{Claim, LocalQueue, LockId, Locks, Ticket, Unanswered, Waiter};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::ThreadId;
@@ -125,10 +125,11 @@ impl LocalQueue {
         let mut outstanding = 0;
         for entry in locks.iter().filter_map(|lock| guard.entries.get(lock)) {
             match &entry.ticket {
-                Some(ticket) if ticket.unanswered.is_some_and(|one| one.since <= heard) => {
-                    outstanding += 1;
-                }
-                None if entry.readers.is_empty() => {}
+                Ticket::Requests {
+                    unanswered: Some(unanswered),
+                    ..
+                } if unanswered.since <= heard => outstanding += 1,
+                Ticket::Free if entry.readers.is_empty() => {}
                 _ => return None,
             }
         }
@@ -145,6 +146,9 @@ impl LocalQueue {
 
 impl Locks {
     fn unanswered(&self, lock: &LockId) -> Option<Unanswered> {
-        self.entries.get(lock)?.ticket.as_ref()?.unanswered
+        match self.entries.get(lock)?.ticket {
+            Ticket::Requests { unanswered, .. } => unanswered,
+            Ticket::Free | Ticket::Holds(_) => None,
+        }
     }
 }
