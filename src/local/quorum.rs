@@ -76,7 +76,7 @@ impl ObserveLoss for Quorum {
 mod tests {
     use super::*;
     use crate::base::owner::ThreadId;
-    use crate::local::test_support::hold;
+    use crate::local::tests::hold;
 
     fn holds() -> Vec<Arc<Hold>> {
         let one = || hold(&Arc::default(), ThreadId::current());

@@ -148,12 +148,12 @@ impl Watchdog {
         let clock = batch_client.redis.clock.clone();
         #[cfg(feature = "testing")]
         shared.register(&clock);
-        let body = thread::WatchdogThread::new(
-            Arc::clone(&shared),
+        let body = thread::WatchdogThread {
+            shared: Arc::clone(&shared),
             batch_client,
-            Arc::clone(&observer),
+            observer: Arc::clone(&observer),
             command_timeout,
-        );
+        };
         let thread = observer.spawn("leasehold-watchdog", move || body.run())?;
         Ok(Self {
             shared,

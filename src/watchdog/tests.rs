@@ -88,7 +88,12 @@ fn thread_of(shared: &Arc<Shared>, urls: Urls) -> thread::WatchdogThread {
     let observer = Arc::<Observer>::default();
     let batch_client = BatchClient::new(Arc::new(redis), Arc::clone(&observer));
     let timeout = Duration::from_secs(1);
-    thread::WatchdogThread::new(Arc::clone(shared), batch_client, observer, timeout)
+    thread::WatchdogThread {
+        shared: Arc::clone(shared),
+        batch_client,
+        observer,
+        command_timeout: timeout,
+    }
 }
 
 fn renewal() -> Renewal {

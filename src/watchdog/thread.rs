@@ -37,7 +37,7 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(750);
 pub(super) struct WatchdogThread {
     pub(super) shared: Arc<Shared>,
     pub(super) batch_client: BatchClient,
-    observer: Arc<Observer>,
+    pub(super) observer: Arc<Observer>,
     pub(super) command_timeout: Duration,
 }
 
@@ -53,20 +53,6 @@ pub(super) struct Work {
 }
 
 impl WatchdogThread {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        batch_client: BatchClient,
-        observer: Arc<Observer>,
-        command_timeout: Duration,
-    ) -> Self {
-        Self {
-            shared,
-            batch_client,
-            observer,
-            command_timeout,
-        }
-    }
-
     pub(super) fn run(mut self) {
         while let Some(work) = self.next_work() {
             // After a panic all targets stay registered, and the connection in use is dropped.
@@ -105,42 +91,11 @@ impl WatchdogThread {
     pub(super) fn next_work(&self) -> Option<Work> {
         let mut state = self.shared.state.lock();
         state.orphans_in_pass = 0;
-        loop {
-            if self.is_over(&mut state) {
-                return None;
-            }
+        while !self.is_over(&mut state) {
             self.shared.read_noted(&mut state);
             let now = Moment::now();
-            let due = state.registry.due(now);
-            let most_orphans = match state.phase {
-                Phase::Open => ORPHANS,
-                _ => usize::MAX,
-            };
-            let mut orphans = Vec::new();
-            state.orphans.retain(|orphan| {
-                let later = orphan.due > now || orphans.len() == most_orphans;
-                if !later {
-                    orphans.push(orphan.clone());
-                }
-                later
-            });
-            let confirms = self.shared.next_confirmation(&state) <= now;
-            if confirms || !due.is_empty() || !orphans.is_empty() {
-                state.orphans_in_pass = orphans.len();
-                // Not asleep: an insertion during the pass needs no wake-up.
-                state.asleep_until = Moment::ZERO;
-                // A target that is registered during the pass waits until the I/O is over.
-                let latest = now.after(self.command_timeout);
-                let until = state.registry.io_end(now, latest);
-                // A holder must be notified of its loss when the lease ends, not after the I/O. But
-                // if leases end one after another, the others still need time for their renewals.
-                let next_end = state.registry.next_end(now, until);
-                let next_end = next_end.map(|end| end.max(now.after(until.since(now) / 4)));
-                return Some(Work {
-                    due,
-                    orphans,
-                    until: next_end.map_or(until, |end| end.min(until)),
-                });
+            if let Some(work) = self.take_work(&mut state, now) {
+                return Some(work);
             }
             let next = state.orphans.iter().map(|orphan| orphan.due);
             let next = next.chain(self.shared.first_due(&state)).min();
@@ -154,6 +109,37 @@ impl WatchdogThread {
                 self.shared.changed.wait_for(&mut state, sleep);
             }
         }
+        None
+    }
+
+    /// What is due at `now`, if anything is.
+    fn take_work(&self, state: &mut WatchdogState, now: Moment) -> Option<Work> {
+        let due = state.registry.due(now);
+        let most_orphans = match state.phase {
+            Phase::Open => ORPHANS,
+            _ => usize::MAX,
+        };
+        let orphans = state.orphans.extract_if(.., |orphan| orphan.due <= now);
+        let orphans: Vec<Orphan> = orphans.take(most_orphans).collect();
+        let confirms = self.shared.next_confirmation(state) <= now;
+        if due.is_empty() && orphans.is_empty() && !confirms {
+            return None;
+        }
+        state.orphans_in_pass = orphans.len();
+        // Not asleep: an insertion during the pass needs no wake-up.
+        state.asleep_until = Moment::ZERO;
+        // A target that is registered during the pass waits until the I/O is over.
+        let latest = now.after(self.command_timeout);
+        let io_end = state.registry.io_end(now, latest);
+        // A holder must be notified of its loss when the lease ends, not after the I/O. But if
+        // leases end one after another, the others still need time for their renewals.
+        let next_end = state.registry.next_end(now, io_end).unwrap_or(io_end);
+        let until = next_end.max(now.after(io_end.since(now) / 4)).min(io_end);
+        Some(Work {
+            due,
+            orphans,
+            until,
+        })
     }
 
     /// True if the thread has to end. The end after a shutdown is recorded under the mutex under

@@ -1,6 +1,6 @@
 use super::*;
 use crate::lease::Renewals;
-use crate::local::test_support::{LEASE, grant, renewed, terms};
+use crate::local::tests::{LEASE, grant, renewed, terms};
 use crate::watchdog::{Renew, Step};
 use proptest::prelude::*;
 

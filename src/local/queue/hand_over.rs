@@ -87,12 +87,12 @@ impl LocalQueue {
             locks.hand_over(&last);
             for (&(hold, _, linger), result) in levels.iter().zip(&mut results) {
                 if *result == Unlocked::Last {
-                    let linger =
-                        |locks: &mut Locks| !linger.is_zero() && locks.linger(hold, linger, now);
-                    *result = locks.follow(hold, linger);
-                }
-                if *result == Unlocked::Last {
-                    hold.grant().end();
+                    *result = locks.follow(hold, |locks| {
+                        !linger.is_zero() && locks.linger(hold, linger, now)
+                    });
+                    if *result == Unlocked::Last {
+                        hold.grant().end();
+                    }
                 }
             }
             results
@@ -232,21 +232,18 @@ impl Locks {
         // Now, because a thread may have had to wait for the mutex.
         let now = Moment::now();
         for waiter in entry.first_or_several() {
-            let mut grants_to_spare = waiter
-                .wanted
-                .locks
-                .len()
-                .saturating_sub(waiter.wanted.needed);
+            let wanted = &waiter.wanted;
+            let mut grants_to_spare = wanted.locks.len().saturating_sub(wanted.needed);
             let obstacle = waiter.obstacle(|at| {
-                let entry = self.entries.get(&waiter.wanted.locks[at])?;
+                let entry = self.entries.get(&wanted.locks[at])?;
                 if !entry.is_available() || !self.is_next(waiter, entry, now) {
                     return Some(Obstacle::Taken);
                 }
                 let suits = if let Some(hold) = entry.hold() {
                     let grant = hold.grant();
-                    let is_of_kind = grant.kind().name == waiter.wanted.kind;
+                    let is_of_kind = grant.kind().name == wanted.kind;
                     let has_turn = grant.has_turn(entry.yields.slice(grant.holds()), now);
-                    has_turn && is_of_kind && grant.is_transferable(waiter.wanted.terms[at], now)
+                    has_turn && is_of_kind && grant.is_transferable(wanted.terms[at], now)
                 } else {
                     let is_spared = grants_to_spare > 0 && entry.idle.is_none();
                     grants_to_spare = grants_to_spare.saturating_sub(1);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 
-use super::{Entry, LockId, Locks, Waiter};
+use super::{LockId, Locks, Waiter};
 use crate::base::clock::Moment;
 use crate::base::owner::{Liveness, ThreadId};
 use crate::lease::Terms;
@@ -116,15 +116,14 @@ impl Locks {
     /// then.
     pub(super) fn join(&mut self, lock: &LockId, waiter: &Arc<Waiter>) -> bool {
         let wanted = &waiter.wanted;
-        let join = |entry: &mut Entry| {
+        let joined = self.entries.get_mut(lock).and_then(|entry| {
             let terms = wanted.terms.first().filter(|_| wanted.is_shared);
             entry.readers.join(waiter.who(), *terms?)
-        };
-        let has_joined = self.entries.get_mut(lock).and_then(join).is_some();
-        if has_joined {
+        });
+        if joined.is_some() {
             self.assign(Arc::clone(waiter));
         }
-        has_joined
+        joined.is_some()
     }
 
     /// The shared hold that a thread was given while it waited, or one that it gets now if it has

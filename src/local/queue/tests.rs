@@ -14,7 +14,7 @@ use crate::error::LostReason;
 use crate::lease::Renewals;
 use crate::lease::Terms;
 use crate::local::hold::Unlocks;
-use crate::local::test_support::{LEASE, grant, hold, lock, millis_ago, renewed, terms};
+use crate::local::tests::{LEASE, grant, hold, lock, millis_ago, renewed, terms};
 use crate::watchdog::{Renew, Step};
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lease::Terms;
-use crate::local::test_support::{read_grant, write_grant};
+use crate::local::tests::{read_grant, write_grant};
 
 /// A thread that enters to read or to write.
 pub(super) fn enter_as(queue: &Arc<LocalQueue>, number: u64, is_shared: bool) -> Entered {
