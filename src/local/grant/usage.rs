@@ -171,10 +171,10 @@ impl Grant {
         if left > 0 {
             return Some(left);
         }
-        state.lost.retain(|share| share.number != hold);
-        if state.shares.len() > 1 {
+        if state.shares.len() > 1 || state.shares[0].number != hold {
             state.shares.retain(|share| share.number != hold);
-        } else if state.is_held_by(hold) {
+            state.lost.retain(|share| share.number != hold);
+        } else if state.usage == Usage::Held {
             state.usage = Usage::Free;
         }
         Some(left)

@@ -112,6 +112,9 @@ impl LocalQueue {
     fn change<R>(&self, change: impl FnOnce(&mut Locks) -> R) -> R {
         let mut locks = self.0.lock();
         let result = change(&mut locks);
+        if locks.effects.woken.is_empty() && locks.effects.removed.is_empty() {
+            return result;
+        }
         let Effects { woken, removed } = std::mem::take(&mut locks.effects);
         drop(locks);
         woken.iter().for_each(|waiter| waiter.wake());

@@ -269,11 +269,13 @@ impl Link {
                 added: 0,
             });
         }
+        let is_reused = state.is_established;
+        drop(state);
         Sent {
             link: Arc::clone(self),
             pending,
             sent_at,
-            is_reused: state.is_established,
+            is_reused,
             reads: false,
             is_waiting: false,
         }
