@@ -81,6 +81,14 @@ struct GrantPlace {
     since: Moment,
 }
 
+impl GrantPlace {
+    /// Applies `change` to the lease state of the hold, also after a loss. `None` if the hold has
+    /// left a shared grant.
+    fn with_lease<R>(&self, change: impl FnOnce(&mut LeaseState) -> R) -> Option<R> {
+        self.grant.with_lease(self.number, change)
+    }
+}
+
 /// Is notified of the loss of a hold, once.
 pub(super) trait ObserveLoss: Send + Sync + std::fmt::Debug {
     fn lost(&self, reason: LostReason);
@@ -227,14 +235,14 @@ impl Hold {
     }
 
     fn left_at(&self, now: Moment) -> Result<Duration> {
-        let GrantPlace { grant, number, .. } = {
+        let place = {
             let state = self.state.lock();
             match &state.end {
                 Some(end) => return Err(self.error(end)),
                 None => state.place.clone(),
             }
         };
-        let expires = grant.with_lease(number, |lease| lease.expires());
+        let expires = place.with_lease(|lease| lease.expires());
         let left = expires.map_or(Duration::ZERO, |expires| expires.since(now));
         if left.is_zero() {
             return Err(self.lost_error(LostReason::Expired));
@@ -280,21 +288,18 @@ impl Hold {
     /// The number of levels; 0 if the lock is not held. Does not end a hold whose lease has run
     /// out.
     pub(crate) fn count_unchanged(&self) -> u32 {
-        let levels = |_| self.with_lease(|lease| lease.levels.count());
-        self.left().ok().and_then(levels).unwrap_or(0)
+        self.left().map_or(0, |_| self.levels())
     }
 
-    /// True if levels are left that are not unlocked, also after a loss.
-    pub(super) fn has_levels(&self) -> bool {
-        let levels = self.with_lease(|lease| lease.levels.count());
-        levels.is_some_and(|levels| levels > 0)
+    /// The number of levels that are not unlocked, also after a loss.
+    pub(super) fn levels(&self) -> u32 {
+        let levels = self.place().with_lease(|lease| lease.levels.count());
+        levels.unwrap_or(0)
     }
 
     /// The number of levels without a guard that are not unlocked yet, also after a loss.
     pub(crate) fn unguarded(&self) -> usize {
-        let levels = |GrantPlace { grant, number, .. }: GrantPlace| {
-            grant.with_lease(number, |lease| lease.levels.unguarded())
-        };
+        let levels = |place: GrantPlace| place.with_lease(|lease| lease.levels.unguarded());
         self.unless_unlocked().and_then(levels).unwrap_or(0)
     }
 
@@ -307,26 +312,20 @@ impl Hold {
 
     /// Marks a level as one that only its guard removes.
     pub(crate) fn guard(&self, level: LevelId) {
-        self.with_lease(|lease| lease.levels.guard(level));
+        self.place().with_lease(|lease| lease.levels.guard(level));
     }
 
     /// True if a further level with these terms needs no request to Redis.
     pub(crate) fn covers(&self, terms: Terms) -> bool {
-        let covers = |lease: &mut LeaseState| lease.covers(terms, Moment::now);
-        self.with_lease(covers).unwrap_or(false)
+        let place = self.place();
+        let covers = place.with_lease(|lease| lease.covers(terms, Moment::now));
+        covers.unwrap_or(false)
     }
 
     /// When it ends in this process unless it is renewed.
     pub(crate) fn expires(&self) -> Moment {
-        let expires = self.with_lease(|lease| lease.expires());
+        let expires = self.place().with_lease(|lease| lease.expires());
         expires.unwrap_or(Moment::ZERO)
-    }
-
-    /// Applies `change` to its lease state, also after a loss. `None` if it has left a shared
-    /// grant.
-    fn with_lease<R>(&self, change: impl FnOnce(&mut LeaseState) -> R) -> Option<R> {
-        let GrantPlace { grant, number, .. } = self.place();
-        grant.with_lease(number, change)
     }
 
     /// For how long its lease has been over by the local clock. `None` if it is not, or if the hold

@@ -36,7 +36,8 @@ impl Hold {
         };
         if let Some(HoldEnd::Suspended(suspended)) = end {
             // The thread has to unlock these levels, as after any loss.
-            self.with_lease(|lease| lease.levels = suspended.levels);
+            let place = self.place();
+            place.with_lease(|lease| lease.levels = suspended.levels);
         }
         self.notify_loss(reason);
         Some(reason)

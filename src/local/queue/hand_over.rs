@@ -188,7 +188,7 @@ impl Locks {
         let is_exclusive = hold.grant().kind().is_exclusive;
         let entry = match self.entries.get_mut(hold.lock()) {
             Some(entry) if entry.knows(hold) => {
-                if hold.loss_reason().is_some() && hold.has_levels() {
+                if hold.loss_reason().is_some() && hold.levels() > 0 {
                     // A wait on a condition has found the loss. Its thread unlocks the levels.
                     removed.extend(self.lost.insert(Arc::clone(hold)));
                 }
