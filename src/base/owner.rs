@@ -88,8 +88,8 @@ impl OwnerId {
         Self::numbered(client, ":0")
     }
 
-    /// True for an owner of this library: the UUID of its client has version 8, and those of Redisson
-    /// have version 4.
+    /// True for an owner of this library: the UUID of its client has version 8, and those of
+    /// Redisson have version 4.
     pub(crate) fn is_of_this_library(owner: &str) -> bool {
         owner.as_bytes().get(14) == Some(&b'8')
     }

@@ -28,8 +28,8 @@ const KINDS: [(&str, MakeLock); 5] = [
     }),
 ];
 
-/// Makes a handle of the lock with this name and of this kind: `reentrant`, `fenced`, `fair`, `read`
-/// or `write`.
+/// Makes a handle of the lock with this name and of this kind: `reentrant`, `fenced`, `fair`,
+/// `read` or `write`.
 ///
 /// # Errors
 ///

@@ -85,12 +85,12 @@ impl LockClient {
     /// possible.
     ///
     /// `Ok` means that no call can acquire anything, and that this client has nothing in Redis any
-    /// more, with three exceptions: permits of a semaphore; a lock that was lost before the shutdown
-    /// without a change in Redis (by the limit of its renewals, or with a majority), which stays
-    /// until its thread unlocks it or its lease ends; and a lock that has to stay for a time that
-    /// [`unlock_after`](crate::LockGuard::unlock_after) was called with. The thread that logs, and
-    /// open connections, end with the last handle. A further call, also at the same time, waits for
-    /// what is left.
+    /// more, with three exceptions: permits of a semaphore; a lock that was lost before the
+    /// shutdown without a change in Redis (by the limit of its renewals, or with a majority), which
+    /// stays until its thread unlocks it or its lease ends; and a lock that has to stay for a time
+    /// that [`unlock_after`](crate::LockGuard::unlock_after) was called with. The thread that logs,
+    /// and open connections, end with the last handle. A further call, also at the same time, waits
+    /// for what is left.
     ///
     /// Do not call this from a log subscriber or a metrics recorder. If a call of the client has
     /// called it, the shutdown waits for that call until `timeout`.

@@ -1,4 +1,5 @@
-//! Why a URL is invalid. The text of a [`Fault`] never contains the user or the password of the URL.
+//! Why a URL is invalid. The text of a [`Fault`] never contains the user or the password of the
+//! URL.
 
 use percent_encoding::percent_decode_str;
 

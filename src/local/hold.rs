@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 
 use super::LockId;
 use super::grant::{Grant, Holder};
+use super::lease_state::LeaseState;
 use super::levels::{LevelId, Levels};
 use super::loss_notifier::LossNotifier;
 use crate::base::clock::Moment;
@@ -46,12 +47,20 @@ pub(crate) struct Hold {
 
 /// The part of a hold that changes. Its mutex protects: a hold ends once. Only a release that finds
 /// the lock gone turns `Released` into `Lost`.
+///
+/// | event | `end` before | after |
+/// |---|---|---|
+/// | `push`, `pop` of another level than the last | none | none |
+/// | `pop` of the last level | none | `Released` |
+/// | `suspend`: the thread begins to wait on a condition | none | `Suspended` |
+/// | `resume`: the thread has the lock again | `Suspended` | none |
+/// | `abandon`: it could not acquire the lock again | `Suspended` | `Released`, `Lost` |
+/// | `end_as_lost`: the grant lost this hold | none | `Lost` |
+/// | `lose_on_release`: the lock was gone | `Released`, `Suspended` | `Lost` |
 #[derive(Debug)]
 struct HoldState {
     place: GrantPlace,
     end: Option<HoldEnd>,
-    /// What a suspended hold has when it continues.
-    suspended: Option<Box<Suspended>>,
     /// They are notified of the loss.
     observers: Vec<Weak<dyn ObserveLoss>>,
     /// The majority that this hold belongs to. They end together.
@@ -72,18 +81,26 @@ struct GrantPlace {
     since: Moment,
 }
 
+impl GrantPlace {
+    /// Applies `change` to the lease state of the hold, also after a loss. `None` if the hold has
+    /// left a shared grant.
+    fn with_lease<R>(&self, change: impl FnOnce(&mut LeaseState) -> R) -> Option<R> {
+        self.grant.with_lease(self.number, change)
+    }
+}
+
 /// Is notified of the loss of a hold, once.
 pub(super) trait ObserveLoss: Send + Sync + std::fmt::Debug {
     fn lost(&self, reason: LostReason);
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum HoldEnd {
     Lost(LostReason),
     /// The thread has unlocked the last level. The release in Redis may still be under way.
     Released,
     /// The thread waits on a condition. It has unlocked all levels, and gets them again.
-    Suspended,
+    Suspended(Box<Suspended>),
 }
 
 /// Which levels a thread unlocks.
@@ -137,7 +154,6 @@ impl Hold {
             state: Mutex::new(HoldState {
                 place,
                 end: None,
-                suspended: None,
                 observers: Vec::new(),
                 majority: None,
                 ended_with_majority: false,
@@ -221,35 +237,38 @@ impl Hold {
     fn left_at(&self, now: Moment) -> Result<Duration> {
         let place = {
             let state = self.state.lock();
-            match state.end {
+            match &state.end {
                 Some(end) => return Err(self.error(end)),
                 None => state.place.clone(),
             }
         };
-        let left = place.grant.expires_for(place.number).since(now);
+        let expires = place.with_lease(|lease| lease.expires());
+        let left = expires.map_or(Duration::ZERO, |expires| expires.since(now));
         if left.is_zero() {
             return Err(self.lost_error(LostReason::Expired));
         }
         Ok(left)
     }
 
-    fn error(&self, end: HoldEnd) -> Error {
-        let lock = self.key().name().into();
+    fn error(&self, end: &HoldEnd) -> Error {
         match end {
-            HoldEnd::Lost(reason) => Error::Lost { lock, reason },
-            HoldEnd::Released | HoldEnd::Suspended => Error::NotHeld {
-                lock,
-                by_guard: false,
-            },
+            HoldEnd::Lost(reason) => self.lost_error(*reason),
+            HoldEnd::Released | HoldEnd::Suspended(_) => self.not_held(),
         }
     }
 
     pub(crate) fn not_held(&self) -> Error {
-        self.error(HoldEnd::Released)
+        Error::NotHeld {
+            lock: self.key.name().into(),
+            by_guard: false,
+        }
     }
 
     pub(crate) fn lost_error(&self, reason: LostReason) -> Error {
-        self.error(HoldEnd::Lost(reason))
+        Error::Lost {
+            lock: self.key.name().into(),
+            reason,
+        }
     }
 
     /// The error of a lost hold. It has the reason of the loss, which may differ from `reason`.
@@ -269,46 +288,44 @@ impl Hold {
     /// The number of levels; 0 if the lock is not held. Does not end a hold whose lease has run
     /// out.
     pub(crate) fn count_unchanged(&self) -> u32 {
-        let levels = || {
-            let GrantPlace { grant, number, .. } = self.place();
-            grant.levels(number)
-        };
-        self.left().map_or(0, |_| levels())
+        self.left().map_or(0, |_| self.levels())
+    }
+
+    /// The number of levels that are not unlocked, also after a loss.
+    pub(super) fn levels(&self) -> u32 {
+        let levels = self.place().with_lease(|lease| lease.levels.count());
+        levels.unwrap_or(0)
     }
 
     /// The number of levels without a guard that are not unlocked yet, also after a loss.
     pub(crate) fn unguarded(&self) -> usize {
-        match self.unless_unlocked() {
-            Some(place) => place.grant.unguarded(place.number),
-            None => 0,
-        }
+        let levels = |place: GrantPlace| place.with_lease(|lease| lease.levels.unguarded());
+        self.unless_unlocked().and_then(levels).unwrap_or(0)
     }
 
     /// The grant, also after a loss; `None` if the thread has unlocked the last level.
     fn unless_unlocked(&self) -> Option<GrantPlace> {
         let state = self.state.lock();
-        match state.end {
-            Some(HoldEnd::Released | HoldEnd::Suspended) => None,
-            Some(HoldEnd::Lost(_)) | None => Some(state.place.clone()),
-        }
+        let is_unlocked = matches!(state.end, Some(HoldEnd::Released | HoldEnd::Suspended(_)));
+        (!is_unlocked).then(|| state.place.clone())
     }
 
     /// Marks a level as one that only its guard removes.
     pub(crate) fn guard(&self, level: LevelId) {
-        let GrantPlace { grant, number, .. } = self.place();
-        grant.guard(number, level);
+        self.place().with_lease(|lease| lease.levels.guard(level));
     }
 
     /// True if a further level with these terms needs no request to Redis.
     pub(crate) fn covers(&self, terms: Terms) -> bool {
-        let GrantPlace { grant, number, .. } = self.place();
-        grant.covers(number, terms)
+        let place = self.place();
+        let covers = place.with_lease(|lease| lease.covers(terms, Moment::now));
+        covers.unwrap_or(false)
     }
 
     /// When it ends in this process unless it is renewed.
     pub(crate) fn expires(&self) -> Moment {
-        let GrantPlace { grant, number, .. } = self.place();
-        grant.expires_for(number)
+        let expires = self.place().with_lease(|lease| lease.expires());
+        expires.unwrap_or(Moment::ZERO)
     }
 
     /// For how long its lease has been over by the local clock. `None` if it is not, or if the hold
@@ -322,7 +339,7 @@ impl Hold {
     pub(crate) fn push(&self, terms: Terms) -> Result<LevelId> {
         let GrantPlace { grant, number, .. } = self.place();
         let level = grant.push(number, terms);
-        level.ok_or_else(|| match self.state.lock().end {
+        level.ok_or_else(|| match &self.state.lock().end {
             Some(end) => self.error(end),
             None => self.not_held(),
         })

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::levels::{LevelId, Levels};
+use super::levels::Levels;
 use crate::base::clock::Moment;
 use crate::lease::{Renewals, Terms, drift};
 use crate::watchdog::{Schedule, slack};
@@ -10,7 +10,7 @@ use crate::watchdog::{Schedule, slack};
 /// The levels of the hold on a grant, and the lease of the grant by the local clock.
 #[derive(Debug)]
 pub(super) struct LeaseState {
-    levels: Levels,
+    pub(super) levels: Levels,
     /// When the last request was sent whose reply confirmed the grant.
     confirmed: Moment,
     /// A request that is sent from this moment on has to confirm the grant; `ZERO`: none is wanted.
@@ -83,29 +83,6 @@ impl LeaseState {
         self.wanted = now;
     }
 
-    pub(super) fn count(&self) -> u32 {
-        self.levels.count()
-    }
-
-    pub(super) fn push(&mut self, terms: Terms) -> LevelId {
-        self.levels.push(terms)
-    }
-
-    /// Replaces all levels by one with these terms. The lease stays what it is.
-    pub(super) fn restart(&mut self, terms: Terms) {
-        self.levels = Levels::new(terms);
-    }
-
-    /// Removes all levels.
-    pub(super) fn take_levels(&mut self) -> Levels {
-        std::mem::take(&mut self.levels)
-    }
-
-    /// Replaces all levels. The lease stays what it is.
-    pub(super) fn restore(&mut self, levels: Levels) {
-        self.levels = levels;
-    }
-
     /// True if a further level with these terms needs no longer lease: the rest is long enough, or
     /// renewals keep it as long as the level needs.
     pub(super) fn covers(&self, terms: Terms, now: impl FnOnce() -> Moment) -> bool {
@@ -119,11 +96,6 @@ impl LeaseState {
         self.levels.longest_unlimited() >= terms.millis
     }
 
-    /// True if no renewal prolongs it.
-    pub(super) fn is_fixed(&self) -> bool {
-        self.levels.are_fixed()
-    }
-
     /// True if another thread can get the grant with these terms and without a request, provided
     /// that Redis keeps it no longer than they say. Their lease must be a renewed one, because a
     /// fixed lease has to end in Redis on time. At least two thirds of it must be left, so that the
@@ -131,18 +103,6 @@ impl LeaseState {
     pub(super) fn suits(&self, terms: Terms, now: Moment) -> bool {
         let lease = Duration::from_millis(terms.millis);
         terms.renewals != Renewals::None && self.expires >= now.after(lease / 3 * 2)
-    }
-
-    pub(super) fn guard(&mut self, level: LevelId) {
-        self.levels.guard(level);
-    }
-
-    pub(super) fn unguarded(&self) -> usize {
-        self.levels.unguarded()
-    }
-
-    pub(super) fn pop(&mut self, level: Option<LevelId>) -> Option<u32> {
-        self.levels.pop(level)
     }
 
     /// Records that Redis prolonged the lease to `millis` by a request that was sent after `asked`.
@@ -171,50 +131,36 @@ impl LeaseState {
     /// * at once, if a confirmation is wanted.
     pub(super) fn schedule(&self) -> Schedule {
         let pace = self.levels.pace();
-        let due = self.confirm_again().min(self.expires);
-        let retry = slack(pace).max(Duration::from_millis(2));
-        if self.levels.are_fixed() {
-            return Schedule {
-                due,
-                unconfirmed: self.confirmed,
-                ends: self.expires,
-                lease: None,
-                retry,
-            };
-        }
+        let is_fixed = self.levels.are_fixed();
+        let renew_by = if is_fixed {
+            self.expires
+        } else {
+            self.renew_by()
+        };
         Schedule {
-            due: due.min(self.renew_by()),
+            due: self.confirm_again().min(renew_by),
             unconfirmed: self.confirmed,
             ends: self.expires,
-            lease: Some(pace),
-            retry,
+            lease: (!is_fixed).then_some(pace),
+            retry: slack(pace).max(Duration::from_millis(2)),
         }
     }
 
-    /// What the watchdog does at `now` for a grant that has not ended. What is due within
-    /// [`slack`] is done now.
+    /// What the watchdog does at `now` for a grant that has not ended. What is due within [`slack`]
+    /// is done now. A fixed lease is never renewed, but confirmed once, so that the holder learns
+    /// of a deleted lock.
     pub(super) fn action_at(&self, now: Moment) -> Action {
         let soon = now.after(slack(self.levels.pace()));
-        if self.levels.are_fixed() {
-            // Never renewed, but confirmed once, so that the holder learns of a deleted lock.
-            let confirms_again =
-                self.confirm_again() <= soon && self.confirm_again() < self.expires;
-            return if confirms_again {
-                Action::Renew(0)
-            } else {
-                Action::Wait
-            };
-        }
-        let due = self.confirm_again().min(self.renew_by()).min(self.expires);
-        if due > soon {
-            Action::Wait
-        } else if self.renew_by() > soon {
-            // It was extended: no renewal is needed yet.
+        let confirm_again = self.confirm_again();
+        if !self.levels.are_fixed() && self.renew_by() <= soon {
+            match self.levels.are_used_up() {
+                true => Action::LimitReached,
+                false => Action::Renew(self.levels.lease_millis()),
+            }
+        } else if confirm_again <= soon && confirm_again < self.expires {
             Action::Renew(0)
-        } else if self.levels.are_used_up() {
-            Action::LimitReached
         } else {
-            Action::Renew(self.levels.lease_millis())
+            Action::Wait
         }
     }
 

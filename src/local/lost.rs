@@ -73,7 +73,7 @@ impl LostHolds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::local::test_support::hold;
+    use crate::local::tests::hold;
 
     fn thread(number: u64) -> ThreadId {
         ThreadId::numbered(number)

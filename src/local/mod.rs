@@ -32,7 +32,7 @@ mod place;
 mod queue;
 mod quorum;
 #[cfg(test)]
-mod test_support;
+mod tests;
 mod wait_queue;
 mod yields;
 

@@ -1,6 +1,5 @@
 //! The place of a waiting thread in the queue of a condition. The watchdog renews it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -11,9 +10,7 @@ use crate::base::parker::Unparker;
 use crate::error::LostReason;
 use crate::lease::drift;
 use crate::script::Call;
-use crate::watchdog::{
-    AtShutdown, Renew, Renewal, Schedule, Step, TargetId, next_target_id, slack,
-};
+use crate::watchdog::{Renew, Renewal, Schedule, Step, TargetId, next_target_id, slack};
 
 /// A place that is renewed until it is over: by the reply of Redis, or because no renewal was
 /// confirmed in time. Then its thread is woken.
@@ -111,6 +108,7 @@ impl Place {
     }
 }
 
+/// A shutdown wakes its thread, which ends the place itself.
 impl Renew for Place {
     fn schedule(&self) -> Schedule {
         let ends = self.ends();
@@ -134,33 +132,15 @@ impl Renew for Place {
         if now < self.confirmed().after(self.lasts / 3 - slack(self.lasts)) {
             return Step::Wait;
         }
-        Step::Renew(Renewal {
-            key: self.key.clone(),
-            call: self.call.clone(),
-            millis: 0,
-            count: None,
-            hold: None,
-            limited: None,
-        })
+        Step::Renew(Renewal::confirming(self.key.clone(), self.call.clone()))
     }
 
     fn renewed(&self, asked: Moment, _done: &Renewal) {
         self.confirm(asked);
     }
 
-    fn not_renewed(&self, _asked: &Renewal, _cause: &str) {}
-
     fn lost(&self, _reason: LostReason) {
         self.told();
-    }
-
-    fn end_idle_grant(&self) -> Option<Call> {
-        None
-    }
-
-    /// Its thread is woken by the shutdown, and ends the place itself.
-    fn shut_down(self: Arc<Self>) -> Option<AtShutdown> {
-        None
     }
 
     fn key(&self) -> &LockKey {

@@ -36,10 +36,8 @@ impl Quorum {
         let quorum = Self::new(holds.len(), needed, Vec::new());
         // Subscribes before any loss: a notification without a subscriber is dropped.
         quorum.loss_receiver();
-        for hold in holds {
-            let observer: Weak<Self> = Arc::downgrade(&quorum);
-            hold.observe(observer);
-        }
+        let observer: Arc<dyn ObserveLoss> = Arc::<Self>::clone(&quorum);
+        holds.for_each(|hold| hold.observe(&observer));
         quorum
     }
 
@@ -78,7 +76,7 @@ impl ObserveLoss for Quorum {
 mod tests {
     use super::*;
     use crate::base::owner::ThreadId;
-    use crate::local::test_support::hold;
+    use crate::local::tests::hold;
 
     fn holds() -> Vec<Arc<Hold>> {
         let one = || hold(&Arc::default(), ThreadId::current());

@@ -37,8 +37,8 @@ pub struct Call {
 
 impl Call {
     /// A call with this key and the default client. `kind` is one of those of
-    /// [`lock_of_kind`](crate::admin::lock_of_kind). If it `ignores_loss`, it only logs the loss of the lock and
-    /// errors of its release.
+    /// [`lock_of_kind`](crate::admin::lock_of_kind). If it `ignores_loss`, it only logs the loss of
+    /// the lock and errors of its release.
     #[must_use]
     pub fn new(
         key: &dyn Display,

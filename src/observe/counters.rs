@@ -31,10 +31,13 @@ macro_rules! counters {
         impl Default for Counters {
             fn default() -> Self {
                 Self {
-                    $($name: Counter::new(Series {
-                        name: $series,
-                        label: { const LABELS: &[Label] = &$labels; LABELS.first().copied() },
-                    }),)+
+                    $($name: Counter {
+                        count: AtomicU64::new(0),
+                        series: Series {
+                            name: $series,
+                            label: { const LABELS: &[Label] = &$labels; LABELS.first().copied() },
+                        },
+                    },)+
                 }
             }
         }
@@ -171,13 +174,6 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    fn new(series: Series) -> Self {
-        Self {
-            count: AtomicU64::new(0),
-            series,
-        }
-    }
-
     /// May call the application's metrics recorder. Never call this while a mutex is locked.
     pub(crate) fn add(&self, n: u64) {
         self.count(n);

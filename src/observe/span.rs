@@ -42,14 +42,6 @@ impl Enabled {
         });
     }
 
-    fn enter(&self) {
-        self.call(Dispatch::enter);
-    }
-
-    fn exit(&self) {
-        self.call(Dispatch::exit);
-    }
-
     fn record(&self, field: &'static str, value: &'static str) {
         run(|| {
             self.0.record(field, value);
@@ -84,7 +76,7 @@ impl WaitSpan {
         let span = Enabled::new(
             || tracing::span!(target: "leasehold", LEVEL, "lock.wait", lock, kind, outcome = Empty),
         );
-        span.inspect(Enabled::enter)
+        span.inspect(|span| span.call(Dispatch::enter))
     }
 
     pub(crate) fn end(self, outcome: &'static str) {
@@ -97,7 +89,7 @@ impl WaitSpan {
 impl Drop for WaitSpan {
     fn drop(&mut self) {
         if let Some(span) = &self.0 {
-            span.exit();
+            span.call(Dispatch::exit);
         }
     }
 }
@@ -156,11 +148,11 @@ impl HoldSpan {
         let log = move || {
             let span = span.as_ref().and_then(|span| span.span.as_ref());
             if let Some(span) = span {
-                span.enter();
+                span.call(Dispatch::enter);
             }
             run(|| tracing::warn!(lock = &*lock, %reason, "a held lock is lost"));
             if let Some(span) = span {
-                span.exit();
+                span.call(Dispatch::exit);
                 span.record("outcome", "lost");
                 span.record("reason", label_of(reason));
             }

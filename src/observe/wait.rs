@@ -93,16 +93,12 @@ impl Observer {
     /// Counts a call for a lock or for permits if it did not acquire them.
     pub(crate) fn count_failure(&self, outcome: Outcome) {
         let counters = &self.counters;
-        match outcome {
-            Outcome::Timeout => counters.acquires_timed_out.add(1),
-            Outcome::Unavailable => counters.acquires_unavailable.add(1),
-            Outcome::Refused => counters.acquires_refused.add(1),
-            Outcome::Acquired
-            | Outcome::Reentered
-            | Outcome::Interrupted
-            | Outcome::ShutDown
-            | Outcome::Lost
-            | Outcome::Invalid => {}
-        }
+        let counter = match outcome {
+            Outcome::Timeout => &counters.acquires_timed_out,
+            Outcome::Unavailable => &counters.acquires_unavailable,
+            Outcome::Refused => &counters.acquires_refused,
+            _ => return,
+        };
+        counter.add(1);
     }
 }

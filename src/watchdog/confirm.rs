@@ -15,7 +15,7 @@ use super::thread::{BATCH, RenewalRequest, WatchdogThread};
 use super::{Renew, Renewal, Schedule, Shared, TargetId, Watchdog, guarded};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::protocol::{self, Verdict};
+use crate::protocol;
 use crate::script::Call;
 
 impl WatchdogThread {
@@ -81,19 +81,10 @@ impl WatchdogThread {
         let replies = self.batch_client.request(requests.collect(), false, until);
         for (locks, (reply, asked)) in calls.iter().zip(replies) {
             let verdicts = reply.and_then(|reply| protocol::verdicts(&reply, locks.len()));
-            let Ok(verdicts) = verdicts else {
-                let ids = locks.iter().map(|(id, ..)| *id);
-                ids.for_each(|id| self.count_from(now, id));
-                continue;
-            };
-            for ((id, target, renewal), verdict) in locks.iter().zip(verdicts) {
-                match verdict {
-                    Verdict::Lost(reason) => self.lose(*id, target, reason),
-                    Verdict::Done { .. } => match guarded(|| target.renewed(asked, renewal)) {
-                        Some(()) => self.reschedule(*id),
-                        None => self.reschedule_later(*id),
-                    },
-                }
+            if let Ok(verdicts) = verdicts {
+                self.apply_verdicts(locks, &verdicts, asked);
+            } else {
+                locks.iter().for_each(|(id, ..)| self.count_from(now, *id));
             }
         }
     }
@@ -101,7 +92,7 @@ impl WatchdogThread {
     /// Reads the schedule of a target. Its time without a confirmation counts from `earliest` on,
     /// as if it were confirmed then.
     fn count_from(&self, earliest: Moment, id: TargetId) {
-        self.shared.reschedule(id, |schedule| Schedule {
+        self.shared.reschedule_as(id, |schedule| Schedule {
             unconfirmed: schedule.unconfirmed.max(earliest),
             ..schedule
         });
@@ -130,7 +121,7 @@ impl Shared {
         targets.retain(|(_, target)| is_meant(target.key()));
         for (id, target) in targets {
             target.confirm_now();
-            self.reschedule(id, |schedule| schedule);
+            self.reschedule(id);
         }
     }
 }

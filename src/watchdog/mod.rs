@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 pub(crate) use calls::ActiveCall;
 pub(crate) use registry::{Schedule, TargetId, next_target_id, slack};
@@ -97,7 +97,7 @@ struct WatchdogState {
 /// |---|---|---|---|---|
 /// | `Open` | the start | accepted | released | renews, and releases orphans |
 /// | `Closing` | a shutdown | refused | released | releases orphans |
-/// | `Dropped` | the drop of the last handle | none | none | releases idle grants and orphans, once |
+/// | `Dropped` | the drop of the handle | none | none | releases idle grants and orphans, once |
 /// | `Ended` | the thread, after `Closing` | refused | discarded | has ended |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -148,12 +148,12 @@ impl Watchdog {
         let clock = batch_client.redis.clock.clone();
         #[cfg(feature = "testing")]
         shared.register(&clock);
-        let body = thread::WatchdogThread::new(
-            Arc::clone(&shared),
+        let body = thread::WatchdogThread {
+            shared: Arc::clone(&shared),
             batch_client,
-            Arc::clone(&observer),
+            observer: Arc::clone(&observer),
             command_timeout,
-        );
+        };
         let thread = observer.spawn("leasehold-watchdog", move || body.run())?;
         Ok(Self {
             shared,
@@ -181,7 +181,7 @@ impl Watchdog {
     /// Reads the target's schedule again. Must be called after each change of it. Does nothing if
     /// the target is not registered.
     pub(crate) fn reschedule(&self, id: TargetId) {
-        self.shared.reschedule(id, |schedule| schedule);
+        self.shared.reschedule(id);
     }
 
     /// Reads the target's schedule again when the thread wakes up, within a second.
@@ -257,14 +257,20 @@ impl Shared {
         })
     }
 
+    /// Reads the schedule of a target again.
+    fn reschedule(&self, id: TargetId) {
+        self.reschedule_as(id, |schedule| schedule);
+    }
+
     /// Reads the schedule of a target, and stores it with this change.
-    fn reschedule(&self, id: TargetId, change: impl FnOnce(Schedule) -> Schedule) {
+    fn reschedule_as(&self, id: TargetId, change: impl FnOnce(Schedule) -> Schedule) {
         let mut state = self.state.lock();
         let schedule = state
             .registry
             .reschedule(id, |target| change(self.schedule_of(&**target)));
         if let Some(schedule) = schedule {
-            self.wake_for(state, schedule);
+            let confirm = self.confirms_at(&state, schedule.unconfirmed);
+            self.wake_by(state, schedule.due.min(confirm));
         }
     }
 
@@ -292,14 +298,8 @@ impl Shared {
         since.after(self.confirm_every).max(state.confirm_from)
     }
 
-    /// Wakes the thread if it would sleep beyond what this schedule of a target needs.
-    fn wake_for(&self, state: parking_lot::MutexGuard<'_, WatchdogState>, schedule: Schedule) {
-        let confirm = self.confirms_at(&state, schedule.unconfirmed);
-        self.wake_by(state, schedule.due.min(confirm));
-    }
-
     /// Wakes the thread if it would sleep beyond `due`.
-    fn wake_by(&self, state: parking_lot::MutexGuard<'_, WatchdogState>, due: Moment) {
+    fn wake_by(&self, state: MutexGuard<'_, WatchdogState>, due: Moment) {
         let wake = due < state.asleep_until;
         drop(state);
         if wake {

@@ -31,6 +31,17 @@ impl Schedule {
             ..self
         }
     }
+
+    /// The schedule of what has both schedules: the earlier moment of each.
+    pub(crate) fn earlier(self, other: Self) -> Self {
+        Self {
+            due: self.due.min(other.due),
+            unconfirmed: self.unconfirmed.min(other.unconfirmed),
+            ends: self.ends.min(other.ends),
+            lease: self.lease.into_iter().chain(other.lease).min(),
+            retry: self.retry.min(other.retry),
+        }
+    }
 }
 
 /// How early a renewal may be made, so that many are sent together: 1/32 of the lease, at most one

@@ -29,14 +29,18 @@ pub(crate) trait Renew: Send + Sync + fmt::Debug {
     /// Called after Redis confirmed this renewal, which was sent after `asked`.
     fn renewed(&self, asked: Moment, done: &Renewal);
     /// Called after a renewal got no clear reply. The lock may or may not be held.
-    fn not_renewed(&self, asked: &Renewal, cause: &str);
+    fn not_renewed(&self, _asked: &Renewal, _cause: &str) {}
     /// Called after Redis replied to a renewal that the lock is gone.
     fn lost(&self, reason: LostReason);
     /// Ends the target if no thread uses it, and returns the call that releases it in Redis.
-    fn end_idle_grant(&self) -> Option<Call>;
+    fn end_idle_grant(&self) -> Option<Call> {
+        None
+    }
     /// Ends the target because its client is shut down, also if a thread uses it. Notifies no
-    /// thread, and calls no code of the application.
-    fn shut_down(self: Arc<Self>) -> Option<AtShutdown>;
+    /// thread, and calls no code of the application. `None` if nothing is to be released.
+    fn shut_down(self: Arc<Self>) -> Option<AtShutdown> {
+        None
+    }
     /// The lock in Redis.
     fn key(&self) -> &LockKey;
     /// Until when Redis may keep the lock.
@@ -78,6 +82,20 @@ pub(crate) struct Renewal {
     pub(crate) hold: Option<u64>,
     /// The newest hold whose limit of renewals this one counts against, with all older ones.
     pub(crate) limited: Option<u64>,
+}
+
+impl Renewal {
+    /// A call that only confirms that Redis has the lock.
+    pub(crate) fn confirming(key: LockKey, call: Call) -> Self {
+        Self {
+            key,
+            call,
+            millis: 0,
+            count: None,
+            hold: None,
+            limited: None,
+        }
+    }
 }
 
 /// What the watchdog has to do about a target that is due.

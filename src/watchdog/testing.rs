@@ -28,7 +28,7 @@ impl TestedWatchdog for Shared {
         self.state.lock().confirm_from = Moment::ZERO;
         for (id, target) in self.targets() {
             target.skip(time);
-            self.reschedule(id, |schedule| schedule);
+            self.reschedule(id);
         }
         // What it could not release while the server was not available.
         for orphan in &mut self.state.lock().orphans {

@@ -38,7 +38,7 @@ struct Nested {
 impl Nested {
     fn acquire(&self) {
         *self.due.lock() = self.sooner;
-        self.shared.reschedule(ID, |schedule| schedule);
+        self.shared.reschedule(ID);
     }
 }
 
@@ -88,7 +88,12 @@ fn thread_of(shared: &Arc<Shared>, urls: Urls) -> thread::WatchdogThread {
     let observer = Arc::<Observer>::default();
     let batch_client = BatchClient::new(Arc::new(redis), Arc::clone(&observer));
     let timeout = Duration::from_secs(1);
-    thread::WatchdogThread::new(Arc::clone(shared), batch_client, observer, timeout)
+    thread::WatchdogThread {
+        shared: Arc::clone(shared),
+        batch_client,
+        observer,
+        command_timeout: timeout,
+    }
 }
 
 fn renewal() -> Renewal {
@@ -119,7 +124,7 @@ fn a_schedule_that_changes_during_a_renewal_is_kept() {
         }),
         ("renewed", |thread, asked| {
             thread.apply_verdicts(
-                asked,
+                asked.iter().copied(),
                 &[Verdict::Done {
                     listeners: Some(0),
                     is_called: false,

@@ -2,18 +2,19 @@
 //! and passes the replies to the targets.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use super::{
-    AFTER_PANIC, Orphan, Phase, Renew, Renewal, Shared, Step, TargetId, WatchdogState, guarded,
+    AFTER_PANIC, Orphan, Phase, Renew, Renewal, Schedule, Shared, Step, TargetId, WatchdogState,
+    guarded,
 };
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::test_clock::Entered;
+use crate::base::wait::wait_until;
 use crate::error::{LostReason, Permission};
 use crate::observe::{Observer, tell};
 use crate::protocol::{self, Verdict};
@@ -36,7 +37,7 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(750);
 pub(super) struct WatchdogThread {
     pub(super) shared: Arc<Shared>,
     pub(super) batch_client: BatchClient,
-    observer: Arc<Observer>,
+    pub(super) observer: Arc<Observer>,
     pub(super) command_timeout: Duration,
 }
 
@@ -52,31 +53,16 @@ pub(super) struct Work {
 }
 
 impl WatchdogThread {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        batch_client: BatchClient,
-        observer: Arc<Observer>,
-        command_timeout: Duration,
-    ) -> Self {
-        Self {
-            shared,
-            batch_client,
-            observer,
-            command_timeout,
-        }
-    }
-
     pub(super) fn run(mut self) {
         while let Some(work) = self.next_work() {
             // After a panic all targets stay registered, and the connection in use is dropped.
-            let pass = catch_unwind(AssertUnwindSafe(|| self.pass(work)));
-            if pass.is_err() {
+            if guarded(|| self.pass(work)).is_none() {
                 self.pause_after_panic();
             }
         }
         let is_dropped = self.shared.state.lock().phase == Phase::Dropped;
         if is_dropped {
-            let _ = catch_unwind(AssertUnwindSafe(|| self.release_at_end()));
+            guarded(|| self.release_at_end());
         }
     }
 
@@ -86,9 +72,8 @@ impl WatchdogThread {
         self.renew(&renewals, work.until);
         self.confirm(work.until);
         if work.until.is_past() {
-            work.orphans
-                .into_iter()
-                .for_each(|orphan| self.postpone(orphan));
+            let postpone = |orphan| self.postpone(orphan);
+            work.orphans.into_iter().for_each(postpone);
         } else {
             self.release_orphans(work.orphans, !renewals.is_empty(), work.until);
         }
@@ -96,10 +81,9 @@ impl WatchdogThread {
 
     fn pause_after_panic(&self) {
         let end = Moment::now().after(AFTER_PANIC);
-        let mut state = self.shared.state.lock();
-        while state.phase != Phase::Dropped && !end.is_past() {
-            self.shared.changed.wait_for(&mut state, end.left());
-        }
+        let Shared { state, changed, .. } = &*self.shared;
+        let is_dropped = |state: &WatchdogState| state.phase == Phase::Dropped;
+        wait_until(changed, &mut state.lock(), end, is_dropped);
     }
 
     /// Sleeps until there is something to do. Returns `None` when the client is dropped, and when
@@ -107,42 +91,11 @@ impl WatchdogThread {
     pub(super) fn next_work(&self) -> Option<Work> {
         let mut state = self.shared.state.lock();
         state.orphans_in_pass = 0;
-        loop {
-            if self.is_over(&mut state) {
-                return None;
-            }
+        while !self.is_over(&mut state) {
             self.shared.read_noted(&mut state);
             let now = Moment::now();
-            let due = state.registry.due(now);
-            let most_orphans = match state.phase {
-                Phase::Open => ORPHANS,
-                _ => usize::MAX,
-            };
-            let mut orphans = Vec::new();
-            state.orphans.retain(|orphan| {
-                let later = orphan.due > now || orphans.len() == most_orphans;
-                if !later {
-                    orphans.push(orphan.clone());
-                }
-                later
-            });
-            let confirms = self.shared.next_confirmation(&state) <= now;
-            if confirms || !due.is_empty() || !orphans.is_empty() {
-                state.orphans_in_pass = orphans.len();
-                // Not asleep: an insertion during the pass needs no wake-up.
-                state.asleep_until = Moment::ZERO;
-                // A target that is registered during the pass waits until the I/O is over.
-                let latest = now.after(self.command_timeout);
-                let until = state.registry.io_end(now, latest);
-                // A holder must be notified of its loss when the lease ends, not after the I/O. But
-                // if leases end one after another, the others still need time for their renewals.
-                let next_end = state.registry.next_end(now, until);
-                let next_end = next_end.map(|end| end.max(now.after(until.since(now) / 4)));
-                return Some(Work {
-                    due,
-                    orphans,
-                    until: next_end.map_or(until, |end| end.min(until)),
-                });
+            if let Some(work) = self.take_work(&mut state, now) {
+                return Some(work);
             }
             let next = state.orphans.iter().map(|orphan| orphan.due);
             let next = next.chain(self.shared.first_due(&state)).min();
@@ -156,6 +109,37 @@ impl WatchdogThread {
                 self.shared.changed.wait_for(&mut state, sleep);
             }
         }
+        None
+    }
+
+    /// What is due at `now`, if anything is.
+    fn take_work(&self, state: &mut WatchdogState, now: Moment) -> Option<Work> {
+        let due = state.registry.due(now);
+        let most_orphans = match state.phase {
+            Phase::Open => ORPHANS,
+            _ => usize::MAX,
+        };
+        let orphans = state.orphans.extract_if(.., |orphan| orphan.due <= now);
+        let orphans: Vec<Orphan> = orphans.take(most_orphans).collect();
+        let confirms = self.shared.next_confirmation(state) <= now;
+        if due.is_empty() && orphans.is_empty() && !confirms {
+            return None;
+        }
+        state.orphans_in_pass = orphans.len();
+        // Not asleep: an insertion during the pass needs no wake-up.
+        state.asleep_until = Moment::ZERO;
+        // A target that is registered during the pass waits until the I/O is over.
+        let latest = now.after(self.command_timeout);
+        let io_end = state.registry.io_end(now, latest);
+        // A holder must be notified of its loss when the lease ends, not after the I/O. But if
+        // leases end one after another, the others still need time for their renewals.
+        let next_end = state.registry.next_end(now, io_end).unwrap_or(io_end);
+        let until = next_end.max(now.after(io_end.since(now) / 4)).min(io_end);
+        Some(Work {
+            due,
+            orphans,
+            until,
+        })
     }
 
     /// True if the thread has to end. The end after a shutdown is recorded under the mutex under
@@ -180,7 +164,7 @@ impl WatchdogThread {
             match guarded(|| target.next_step(now)) {
                 Some(Step::Renew(renewal)) => renewals.push((*id, Arc::clone(target), renewal)),
                 Some(Step::Release(call)) => self.release(*id, target, call),
-                Some(Step::Wait) => self.reschedule(*id),
+                Some(Step::Wait) => self.shared.reschedule(*id),
                 Some(Step::Forget) => drop(self.forget(*id)),
                 None => self.reschedule_later(*id),
             }
@@ -245,14 +229,14 @@ impl WatchdogThread {
         let mut again = Vec::new();
         let mut failures: Vec<(RedisError, Vec<&RenewalRequest>)> = Vec::new();
         for (&batch, (reply, asked)) in batches.iter().zip(replies) {
-            let error = match reply {
-                Ok(reply) => match protocol::verdicts(&reply, batch.len()) {
-                    Ok(verdicts) => {
-                        self.apply_verdicts(batch, &verdicts, asked);
-                        continue;
-                    }
-                    Err(error) => error,
-                },
+            let verdicts = reply.and_then(|reply| protocol::verdicts(&reply, batch.len()));
+            let error = match verdicts {
+                Ok(verdicts) => {
+                    let batch = batch.iter().copied();
+                    let done = self.apply_verdicts(batch, &verdicts, asked);
+                    self.observer.counters.renewals.add(done);
+                    continue;
+                }
                 Err(error) => error,
             };
             if batch.len() > 1 && is_for_one_lock(&error) {
@@ -273,25 +257,27 @@ impl WatchdogThread {
         again
     }
 
-    /// Passes Redis' verdicts to the targets of a batch.
-    pub(super) fn apply_verdicts(
+    /// Passes Redis' verdicts to the targets of a batch. Returns how many of them are still held.
+    pub(super) fn apply_verdicts<'a>(
         &self,
-        batch: &[&RenewalRequest],
+        batch: impl IntoIterator<Item = &'a RenewalRequest>,
         verdicts: &[Verdict],
         asked: Moment,
-    ) {
-        for ((id, target, renewal), verdict) in batch.iter().zip(verdicts) {
+    ) -> u64 {
+        let mut done = 0;
+        for ((id, target, renewal), verdict) in batch.into_iter().zip(verdicts) {
             match verdict {
+                Verdict::Lost(reason) => self.lose(*id, target, *reason),
                 Verdict::Done { .. } => {
-                    self.observer.counters.renewals.add(1);
+                    done += 1;
                     match guarded(|| target.renewed(asked, renewal)) {
-                        Some(()) => self.reschedule(*id),
+                        Some(()) => self.shared.reschedule(*id),
                         None => self.reschedule_later(*id),
                     }
                 }
-                Verdict::Lost(reason) => self.lose(*id, target, *reason),
             }
         }
+        done
     }
 
     /// Notifies a target of its loss. Ignores a target that was removed meanwhile: its holder
@@ -341,16 +327,11 @@ impl WatchdogThread {
         self.shared.state.lock().registry.contains(id)
     }
 
-    pub(super) fn reschedule(&self, id: TargetId) {
-        self.shared.reschedule(id, |schedule| schedule);
-    }
-
     /// Reads the target's schedule after a failure, but postpones it by the target's pause.
     pub(super) fn reschedule_later(&self, id: TargetId) {
         let now = Moment::now();
-        self.shared.reschedule(id, |schedule| {
-            schedule.not_before(now.after(schedule.retry))
-        });
+        let later = |schedule: Schedule| schedule.not_before(now.after(schedule.retry));
+        self.shared.reschedule_as(id, later);
     }
 
     fn forget(&self, id: TargetId) -> Option<Arc<dyn Renew>> {

@@ -76,13 +76,13 @@ pub fn hand_over_of_lost_grants() -> Vec<Edit> {
         ),
         Edit::new(
             usage,
-            " && self.lease.suits(terms, now)\n",
-            " && (terms, now) == (terms, now)\n",
+            " = state.shares[0].lease.suits(terms, now);\n",
+            " = (terms, now) == (terms, now);\n",
         ),
         Edit::new(
             usage,
-            "state.lease.restart(terms);",
-            "state.lease = crate::local::lease_state::LeaseState::new(terms, Moment::now());",
+            "state.shares[0].lease.levels = Levels::new(terms);",
+            "state.shares[0].lease = crate::local::lease_state::LeaseState::new(terms, Moment::now());",
         ),
     ]);
     edits

@@ -24,7 +24,7 @@ pub(super) fn take_without_request(
     missing: &[Missing<'_>],
     claim: &mut Claim,
 ) -> Result<Option<List<HeldPart>>, TicketsLost> {
-    if !claim.has_grants {
+    if !claim.has_grants() {
         return Ok(None);
     }
     let LockCall { parts, budget, .. } = call;

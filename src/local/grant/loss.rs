@@ -1,80 +1,49 @@
 //! The loss of a grant, or of one of the holds that share it.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use super::sharing::Sharer;
+use super::share::Share;
 use super::{Grant, GrantState, Holder, Usage};
 use crate::base::list::List;
 use crate::error::LostReason;
-use crate::local::lease_state::LeaseState;
 use crate::observe::{HoldSpan, LockEvent, Observer};
 
 /// The holds that were lost, and why.
 pub(in crate::local) type Losses = List<(Arc<dyn Holder>, LostReason)>;
 
-/// After the end of the lease it is normal that the key is gone or has another owner.
-fn reason_of(lease: &LeaseState, found: LostReason) -> LostReason {
-    if lease.expires().is_past() {
-        LostReason::Expired
-    } else {
-        found
+impl Share {
+    /// Ends the hold as lost, under the mutex of the grant. After the end of the lease it is normal
+    /// that the key is gone or has another owner, so the reason is [`LostReason::Expired`] then.
+    fn end(&self, found: LostReason, observer: &Observer) -> Option<(Arc<dyn Holder>, LostReason)> {
+        let hold = self.holder.as_ref()?.upgrade()?;
+        let is_over = self.lease.expires().is_past();
+        let reason = if is_over { LostReason::Expired } else { found };
+        hold.end_as_lost(reason);
+        // Counted before any thread can see the loss.
+        observer.counters.count_loss();
+        Some((hold, reason))
     }
 }
 
 impl GrantState {
-    /// Ends the grant. `None` if it has ended, or if its last hold is being unlocked: its release
-    /// finds the loss.
+    /// Ends the grant. `None` if it has ended, or if its last hold is being unlocked: then it is
+    /// not handed over any more, and its release finds the loss.
     fn lose_all(&mut self, found: LostReason, observer: &Observer) -> Option<Losses> {
-        match self.usage {
-            Usage::Ended => return None,
-            // It is not handed over any more, and its release finds the loss.
-            Usage::Free => {
-                self.usage = Usage::Ended;
-                return None;
-            }
-            Usage::Held(..) | Usage::Idle(_) => {}
+        let end = |share: &Share| share.end(found, observer);
+        match std::mem::replace(&mut self.usage, Usage::Ended) {
+            Usage::Ended | Usage::Free => None,
+            Usage::Idle(_) => Some(Losses::new()),
+            Usage::Held => Some(self.shares.iter().filter_map(end).collect()),
         }
-        let mut lost = Losses::new();
-        if let Usage::Held(_, hold) = std::mem::replace(&mut self.usage, Usage::Ended) {
-            end(&hold, reason_of(&self.lease, found), observer, &mut lost);
-        }
-        for one in &mut self.sharers {
-            if let Some(hold) = one.holder.take() {
-                end(&hold, reason_of(&one.lease, found), observer, &mut lost);
-            }
-        }
-        Some(lost)
     }
 
-    /// Ends one of several live holds.
-    fn lose_one(&mut self, number: u64, found: LostReason, observer: &Observer) -> Losses {
-        let mut lost = Losses::new();
-        if self.number == number
-            && let Some((Usage::Held(number, hold), lease)) = self.replace_first()
-        {
-            end(&hold, reason_of(&lease, found), observer, &mut lost);
-            let holder = None;
-            self.sharers.push(Sharer {
-                number,
-                holder,
-                lease,
-            });
-        } else if let Some(one) = self.sharers.iter_mut().find(|one| one.number == number)
-            && let Some(hold) = one.holder.take()
-        {
-            end(&hold, reason_of(&one.lease, found), observer, &mut lost);
-        }
-        lost
-    }
-}
-
-/// Ends a hold as lost, under the mutex of the grant.
-fn end(hold: &Weak<dyn Holder>, reason: LostReason, observer: &Observer, lost: &mut Losses) {
-    if let Some(hold) = hold.upgrade() {
-        hold.end_as_lost(reason);
-        // Counted before any thread can see the loss.
-        observer.counters.count_loss();
-        lost.push((hold, reason));
+    /// Ends this one of several holds.
+    fn lose_one(&mut self, hold: u64, found: LostReason, observer: &Observer) -> Option<Losses> {
+        let at = self.shares.iter().position(|share| share.number == hold)?;
+        let share = self.shares.remove(at);
+        let losses = share.end(found, observer).into_iter().collect();
+        self.lost.push(share);
+        Some(losses)
     }
 }
 
@@ -95,17 +64,16 @@ impl Grant {
     /// Ends this hold as lost, and the grant if no other hold uses it. Another hold may have got
     /// the grant since the loss of this one was decided: then this returns false.
     pub(in crate::local) fn lose_hold(&self, number: u64, found: LostReason) -> bool {
-        let lost = {
-            let mut state = self.state.lock();
-            if !state.is_held_by(number) {
-                return false;
-            }
-            if state.is_shared() {
-                Some(state.lose_one(number, found, &self.observer))
-            } else {
-                state.lose_all(found, &self.observer)
-            }
+        let mut state = self.state.lock();
+        if !state.is_held_by(number) {
+            return false;
+        }
+        let lost = if state.shares.len() > 1 {
+            state.lose_one(number, found, &self.observer)
+        } else {
+            state.lose_all(found, &self.observer)
         };
+        drop(state);
         self.notify(lost)
     }
 

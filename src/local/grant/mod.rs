@@ -3,15 +3,15 @@
 //!
 //! | file | duty |
 //! |---|---|
-//! | `usage` | which hold uses the grant, and its levels; hand-over; idle grants |
-//! | `sharing` | the further holds on a grant that several threads share |
+//! | `usage` | whether holds use the grant; hand-over; idle grants; the hold count in Redis |
+//! | `share` | the levels and the lease of one hold; the holds that share a grant |
 //! | `renewal` | what the watchdog does for the grant |
 //! | `loss` | ends the grant as lost |
 //! | `skipped` | with the feature `testing`: the time that a test skips |
 
 mod loss;
 mod renewal;
-mod sharing;
+mod share;
 #[cfg(feature = "testing")]
 mod skipped;
 mod usage;
@@ -24,12 +24,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 pub(super) use loss::Losses;
-use sharing::Sharer;
+use share::Share;
 
 use super::LockId;
-use super::lease_state::LeaseState;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
+use crate::base::list::List;
 use crate::base::owner::OwnerId;
 use crate::error::LostReason;
 use crate::lease::{Renewals, Terms, drift};
@@ -92,21 +92,29 @@ pub(super) trait Holder: Send + Sync + std::fmt::Debug {
 /// Invariants that its mutex protects:
 ///
 /// * A grant ends once, and is never used again after that.
-/// * One hold uses it, or several if the kind of lock is shared. Each of these has a lease state,
-///   with its levels.
+/// * Several holds use it only if the kind of lock is shared.
 /// * Each token is given to one hold.
+///
+/// | event | `usage` before | after |
+/// |---|---|---|
+/// | `begin`, `hand_over`: a thread begins a hold | `Free`, `Idle` | `Held` |
+/// | `share`: a thread begins a hold beside the others | `Held` | `Held` |
+/// | `pop` of the last level of a hold beside others | `Held` | `Held` |
+/// | `pop` of the last level of the last hold, `suspend` | `Held` | `Free` |
+/// | `make_idle`: no thread waits, and the client lingers | `Free` | `Idle` |
+/// | `end`: the caller releases it in Redis | `Free`, `Idle` | `Ended` |
+/// | `lose_hold`: one of several holds is lost | `Held` | `Held` |
+/// | `lose`, or `lose_hold` of the last hold | all | `Ended` |
 #[derive(Debug)]
 struct GrantState {
-    /// The lease state of the hold in `usage`, or of the last hold.
-    lease: LeaseState,
     usage: Usage,
-    /// The number of the hold that has `lease`.
-    number: u64,
+    /// The holds that use the grant; without one, the last that did. Never empty.
+    shares: List<Share>,
+    /// The holds that were lost while others used the grant. Their threads have not unlocked them.
+    lost: Vec<Share>,
     /// Until when Redis may keep the lock: the latest end of all leases, also of those of levels
     /// and holds that have ended.
     lease_ends: Moment,
-    /// The other holds on a shared grant. If one of them is live, so is that in `usage`.
-    sharers: Vec<Sharer>,
     /// The number of holds so far.
     holds: u64,
     /// The tokens that no hold has.
@@ -118,8 +126,8 @@ struct GrantState {
     /// When the watchdog handles the grant next, by the schedule that it has read last. Before
     /// that: by when it reads the first one.
     watched_until: Moment,
-    /// The last hold that the watchdog has seen, and since when.
-    seen: (u64, Moment),
+    /// Since when the watchdog has seen the grant in use without a break; `None` after a hand-over.
+    seen: Option<Moment>,
     /// The release leaves the lock in Redis for this many milliseconds, under this owner id.
     kept_in_redis: Option<Box<KeptInRedis>>,
 }
@@ -127,15 +135,16 @@ struct GrantState {
 /// For how many milliseconds a release leaves a lock in Redis, and under which owner id.
 pub(super) type KeptInRedis = (u64, OwnerId);
 
-#[derive(Clone, Debug)]
+/// Who uses a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Usage {
-    /// By the hold with this number.
-    Held(u64, Weak<dyn Holder>),
-    /// The last hold has ended. The queue decides under its mutex what follows.
+    /// The threads of its holds.
+    Held,
+    /// No thread yet, or the last hold has ended. The queue decides under its mutex what follows.
     Free,
-    /// No thread holds the lock. The watchdog releases the grant at this moment.
+    /// No thread. The watchdog releases the grant at this moment.
     Idle(Moment),
-    /// Released or lost.
+    /// No thread: it was released or lost.
     Ended,
 }
 
@@ -190,17 +199,16 @@ impl Grant {
             is_renewed: terms.renewals != Renewals::None,
             is_noted: AtomicBool::new(false),
             state: Mutex::new(GrantState {
-                lease: LeaseState::new(terms, asked),
                 usage: Usage::Free,
-                number: 0,
+                shares: List::from([Share::new(terms, asked)]),
+                lost: Vec::new(),
                 lease_ends: asked.after(lease),
-                sharers: Vec::new(),
                 holds: 0,
                 tokens,
                 written: 1,
                 count_changed: None,
                 watched_until: asked.after(FIRST_READ.min(lease / 3)),
-                seen: (1, asked),
+                seen: Some(asked),
                 kept_in_redis: None,
             }),
             keeper,
@@ -240,13 +248,6 @@ impl Grant {
     /// When it ends in this process unless it is renewed.
     pub(crate) fn expires(&self) -> Moment {
         self.state.lock().expires()
-    }
-
-    /// When this hold ends in this process unless it is renewed.
-    pub(in crate::local) fn expires_for(&self, hold: u64) -> Moment {
-        let state = self.state.lock();
-        let lease = state.lease_of(hold);
-        lease.map_or(Moment::ZERO, LeaseState::expires)
     }
 
     /// Until when Redis may keep the lock, even if the grant has ended.

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::share::Share;
 use super::{Grant, GrantState, Usage};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::error::LostReason;
-use crate::local::lease_state::{Action, LeaseState};
+use crate::local::lease_state::Action;
 use crate::observe::LockEvent;
 use crate::script::Call;
 use crate::watchdog::{AtShutdown, Renew, Renewal, Schedule, Step};
@@ -23,15 +24,16 @@ const RETRY_IDLE: Duration = Duration::from_millis(10);
 
 impl GrantState {
     pub(super) fn schedule_without_count(&self) -> Schedule {
+        let schedules = self.shares.iter().map(|share| share.lease.schedule());
         let ends = self.expires();
-        let until = match self.usage {
-            Usage::Held(..) => return self.schedule_of_holds(),
-            Usage::Idle(until) => until.min(ends),
+        let due = match (self.usage, schedules.reduce(Schedule::earlier)) {
+            (Usage::Held, Some(schedule)) => return schedule,
+            (Usage::Idle(until), _) => until.min(ends),
             // Soon it is held or idle again, or forgotten.
-            Usage::Free | Usage::Ended => ends,
+            _ => ends,
         };
         Schedule {
-            due: until,
+            due,
             unconfirmed: Moment::NEVER,
             ends,
             lease: None,
@@ -39,35 +41,16 @@ impl GrantState {
         }
     }
 
-    /// The earliest schedule of all live holds.
-    fn schedule_of_holds(&self) -> Schedule {
-        let mut schedule = self.lease.schedule();
-        if !self.sharers.is_empty() {
-            for other in self.leases().map(LeaseState::schedule) {
-                schedule = Schedule {
-                    due: schedule.due.min(other.due),
-                    unconfirmed: schedule.unconfirmed,
-                    ends: schedule.ends.min(other.ends),
-                    lease: schedule.lease.into_iter().chain(other.lease).min(),
-                    retry: schedule.retry.min(other.retry),
-                };
-            }
-        }
-        schedule
-    }
-
     /// What all live holds together need at `now`, and those that end now.
     fn action_at(&self, now: Moment) -> (Action, List<(u64, LostReason)>) {
         let (mut action, mut ended) = (Action::Wait, List::new());
-        let live = self.sharers.iter().filter(|one| one.holder.is_some());
-        let leases = live.map(|one| (one.number, &one.lease));
-        for (number, lease) in std::iter::once((self.number, &self.lease)).chain(leases) {
+        for Share { number, lease, .. } in &self.shares {
             if now >= lease.expires() {
-                ended.push((number, LostReason::Expired));
+                ended.push((*number, LostReason::Expired));
                 continue;
             }
             match (lease.action_at(now), action) {
-                (Action::LimitReached, _) => ended.push((number, LostReason::RenewalLimit)),
+                (Action::LimitReached, _) => ended.push((*number, LostReason::RenewalLimit)),
                 (Action::Renew(one), Action::Renew(other)) => {
                     action = Action::Renew(one.max(other));
                 }
@@ -81,21 +64,17 @@ impl GrantState {
     /// Since when a hold relies on the lock without a reply of Redis. A hold that began without a
     /// request counts from when the watchdog sees it, so that a short one costs no confirmation.
     fn unconfirmed_since(&mut self) -> Moment {
-        if !matches!(self.usage, Usage::Held(..)) {
+        if self.usage != Usage::Held {
             return Moment::NEVER;
         }
-        if self.seen.0 != self.number {
-            self.seen = (self.number, Moment::now());
-        }
-        self.lease.confirmed().max(self.seen.1)
+        let seen = *self.seen.get_or_insert_with(Moment::now);
+        self.shares[0].lease.confirmed().max(seen)
     }
 
     /// When the count is written although nothing else is due. Only a hold has a count.
     fn write_count_at(&self) -> Moment {
-        match (&self.usage, self.count_changed) {
-            (Usage::Held(..), Some(since)) if self.has_new_count() => {
-                since.after(WRITE_COUNT_AFTER)
-            }
+        match (self.usage, self.count_changed) {
+            (Usage::Held, Some(since)) if self.has_new_count() => since.after(WRITE_COUNT_AFTER),
             _ => Moment::NEVER,
         }
     }
@@ -107,45 +86,42 @@ impl Grant {
     /// as it is: only the watchdog writes counts, one after the other, so no count overwrites a
     /// later one.
     pub(crate) fn renewal(&self, millis: u64, hold: Option<u64>) -> Renewal {
-        self.make_renewal(millis, None, hold, None)
+        Renewal {
+            hold,
+            ..self.new_renewal(millis, None)
+        }
     }
 
     /// A renewal of the watchdog, for all holds. It writes the count. `limited` is the newest hold
     /// whose limit of renewals it counts against.
     fn renewal_with_count(&self, millis: u64, limited: Option<u64>) -> Renewal {
-        self.make_renewal(millis, Some(self.count().max(1)), None, limited)
+        let count = self.state.lock().count().max(1);
+        Renewal {
+            limited,
+            ..self.new_renewal(millis, Some(count))
+        }
     }
 
-    fn make_renewal(
-        &self,
-        millis: u64,
-        count: Option<u32>,
-        hold: Option<u64>,
-        limited: Option<u64>,
-    ) -> Renewal {
+    fn new_renewal(&self, millis: u64, count: Option<u32>) -> Renewal {
+        let call = self.kind.renew(&self.key, &self.owner, millis, count);
         Renewal {
-            key: self.key.clone(),
-            call: self.kind.renew(&self.key, &self.owner, millis, count),
             millis,
             count,
-            hold,
-            limited,
+            ..Renewal::confirming(self.key.clone(), call)
         }
     }
 
     /// Ends the holds on a shared grant whose leases have run out.
     fn lose_expired(&self) {
-        let (_, ended) = {
-            let state = self.state.lock();
-            if !state.is_shared() {
-                return;
-            }
-            state.action_at(Moment::now())
+        let expired: List<u64> = {
+            let shares = &self.state.lock().shares;
+            let expired = shares
+                .iter()
+                .filter(|share| share.lease.expires().is_past());
+            expired.map(|share| share.number).collect()
         };
-        for (hold, reason) in ended {
-            if reason == LostReason::Expired {
-                self.lose_hold(hold, reason);
-            }
+        for hold in expired {
+            self.lose_hold(hold, LostReason::Expired);
         }
     }
 
@@ -188,7 +164,7 @@ impl Renew for Grant {
     fn next_step(&self, now: Moment) -> Step {
         let state = self.state.lock();
         match state.usage {
-            Usage::Held(..) => {}
+            Usage::Held => {}
             Usage::Free if now < state.expires() => return Step::Wait,
             Usage::Free => return Step::Forget,
             Usage::Idle(until) if now < until.min(state.expires()) => return Step::Wait,
@@ -249,9 +225,10 @@ impl Renew for Grant {
     }
 
     fn confirm_now(&self) {
-        let mut state = self.state.lock();
         let now = Moment::now();
-        state.update_leases(|_, lease| lease.confirm_now(now));
+        for share in &mut self.state.lock().shares {
+            share.lease.confirm_now(now);
+        }
     }
 
     fn lease_ends(&self) -> Moment {
@@ -266,23 +243,23 @@ impl Renew for Grant {
         }
         self.lose_expired();
         let mut state = self.state.lock();
-        if matches!(state.usage, Usage::Ended) {
+        if state.usage == Usage::Ended {
             return;
         }
         let prolonged = asked.after(Duration::from_millis(done.millis));
         state.lease_ends = state.lease_ends.max(prolonged);
-        let is_held = matches!(state.usage, Usage::Held(..));
-        state.update_leases(|number, lease| {
-            let is_limited = done.limited.is_some_and(|newest| number <= newest);
+        let is_held = state.usage == Usage::Held;
+        for Share { number, lease, .. } in &mut state.shares {
+            let is_limited = done.limited.is_some_and(|newest| *number <= newest);
             // A fixed lease ends at its own time, even if the grant was prolonged for another hold,
             // or for a level that is unlocked meanwhile.
             let is_for_others = match done.hold {
-                Some(hold) => hold != number,
-                None => is_held && lease.is_fixed(),
+                Some(hold) => hold != *number,
+                None => is_held && lease.levels.are_fixed(),
             };
             let millis = if is_for_others { 0 } else { done.millis };
             lease.renewed(asked, millis, is_limited);
-        });
+        }
         if let Some(count) = done.count {
             state.wrote_count(count);
         }

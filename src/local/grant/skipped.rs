@@ -7,12 +7,11 @@ use super::{Grant, Usage};
 impl Grant {
     pub(super) fn make_earlier(&self, time: Duration) {
         let state = &mut *self.state.lock();
-        state.lease.shift_back(time);
-        for sharer in &mut state.sharers {
-            sharer.lease.shift_back(time);
+        for share in state.shares.iter_mut().chain(&mut state.lost) {
+            share.lease.shift_back(time);
         }
         state.lease_ends = state.lease_ends.before(time);
-        state.seen.1 = state.seen.1.before(time);
+        state.seen = state.seen.map(|since| since.before(time));
         state.count_changed = state.count_changed.map(|since| since.before(time));
         if let Usage::Idle(until) = &mut state.usage {
             *until = until.before(time);

@@ -1,4 +1,4 @@
-//! Who uses a grant: the hold of a thread and its levels, the hold of the next thread, or none.
+//! Whether holds use a grant: the holds of one thread after another, or an idle grant.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -7,26 +7,19 @@ use std::time::Duration;
 use super::{Grant, GrantState, Holder, KeptInRedis, Usage};
 use crate::base::clock::Moment;
 use crate::lease::Terms;
-use crate::local::lease_state::LeaseState;
 use crate::local::levels::{LevelId, Levels};
 
 /// No hold has this count.
 const UNKNOWN_COUNT: u32 = 0;
 
+impl Usage {
+    /// True if no hold uses the grant, and another one may begin.
+    fn is_unused(self) -> bool {
+        matches!(self, Self::Free | Self::Idle(_))
+    }
+}
+
 impl GrantState {
-    /// True if this hold is live.
-    pub(super) fn is_held_by(&self, hold: u64) -> bool {
-        let mut sharers = self.sharers.iter();
-        matches!(self.usage, Usage::Held(number, _) if number == hold)
-            || sharers.any(|one| one.number == hold && one.holder.is_some())
-    }
-
-    /// The number of levels of all live holds.
-    pub(super) fn count(&self) -> u32 {
-        let counts = self.leases().map(LeaseState::count);
-        counts.fold(0, u32::saturating_add)
-    }
-
     pub(super) fn has_new_count(&self) -> bool {
         self.count() != self.written
     }
@@ -54,14 +47,6 @@ impl GrantState {
         }
     }
 
-    fn is_transferable(&self, grant: &Grant, terms: Terms, now: Moment) -> bool {
-        let is_free = matches!(self.usage, Usage::Free | Usage::Idle(_));
-        let has_token = !grant.kind.has_tokens || !self.tokens.is_empty();
-        let ends_in_time = self.lease_ends <= now.after(Duration::from_millis(terms.millis));
-        let is_whole = has_token && self.kept_in_redis.is_none();
-        is_free && is_whole && ends_in_time && self.lease.suits(terms, now)
-    }
-
     /// Begins a hold, which `make` makes from its number and its token.
     fn begin<H: Holder + 'static>(
         &mut self,
@@ -70,8 +55,10 @@ impl GrantState {
         self.holds += 1;
         let hold = make(self.holds, self.tokens.next());
         let holder: Weak<H> = Arc::downgrade(&hold);
-        self.usage = Usage::Held(self.holds, holder);
-        self.number = self.holds;
+        self.usage = Usage::Held;
+        let share = &mut self.shares[0];
+        share.number = self.holds;
+        share.holder = Some(holder);
         hold
     }
 }
@@ -95,24 +82,30 @@ impl Grant {
         let mut state = self.state.lock();
         // The rest was checked under the queue's mutex, and matters no more: a renewal may have
         // changed the lease since.
-        if !matches!(state.usage, Usage::Free | Usage::Idle(_)) {
+        if !state.usage.is_unused() {
             return None;
         }
         let hold = state.begin(make);
-        state.lease.restart(terms);
+        state.shares[0].lease.levels = Levels::new(terms);
+        state.seen = None;
         Some(hold)
     }
 
     /// True if another thread can have the grant with these terms without a request.
     pub(in crate::local) fn is_transferable(&self, terms: Terms, now: Moment) -> bool {
-        self.state.lock().is_transferable(self, terms, now)
+        let state = self.state.lock();
+        let has_token = !self.kind.has_tokens || !state.tokens.is_empty();
+        let is_whole = has_token && state.kept_in_redis.is_none();
+        let ends_in_time = state.lease_ends <= now.after(Duration::from_millis(terms.millis));
+        let suits = state.shares[0].lease.suits(terms, now);
+        state.usage.is_unused() && is_whole && ends_in_time && suits
     }
 
     /// Makes the grant idle until `until`: no thread holds the lock, but Redis keeps it. False if
     /// the grant was lost meanwhile, or has to be released at once.
     pub(in crate::local) fn make_idle(&self, until: Moment) -> bool {
         let mut state = self.state.lock();
-        let is_free = matches!(state.usage, Usage::Free) && state.kept_in_redis.is_none();
+        let is_free = state.usage == Usage::Free && state.kept_in_redis.is_none();
         if is_free {
             state.usage = Usage::Idle(until);
         }
@@ -123,11 +116,11 @@ impl Grant {
     /// ended.
     pub(in crate::local) fn end(&self) -> bool {
         let mut state = self.state.lock();
-        let is_free = matches!(state.usage, Usage::Free | Usage::Idle(_));
-        if is_free {
+        let is_unused = state.usage.is_unused();
+        if is_unused {
             state.usage = Usage::Ended;
         }
-        is_free
+        is_unused
     }
 
     /// True if the watchdog has to read the schedule of the grant again, because the grant is due
@@ -144,72 +137,44 @@ impl Grant {
 
     /// True if the last hold has ended, and the queue has not decided what follows.
     pub(in crate::local) fn is_free(&self) -> bool {
-        matches!(self.state.lock().usage, Usage::Free)
+        self.state.lock().usage == Usage::Free
     }
 
     /// True if a thread has a live hold on the grant.
     pub(in crate::local) fn is_held(&self) -> bool {
-        matches!(self.state.lock().usage, Usage::Held(..))
+        self.state.lock().usage == Usage::Held
     }
 
     /// True if it was released or lost.
     pub(crate) fn has_ended(&self) -> bool {
-        matches!(self.state.lock().usage, Usage::Ended)
-    }
-
-    /// The number of levels of all holds that use the grant.
-    pub(super) fn count(&self) -> u32 {
-        self.state.lock().count()
-    }
-
-    /// The number of levels of a hold. After a loss, those that are not unlocked yet.
-    pub(in crate::local) fn levels(&self, hold: u64) -> u32 {
-        let state = self.state.lock();
-        state.lease_of(hold).map_or(0, LeaseState::count)
-    }
-
-    /// The number of levels of a hold without a guard. After a loss, those that are not unlocked
-    /// yet.
-    pub(in crate::local) fn unguarded(&self, hold: u64) -> usize {
-        let state = self.state.lock();
-        state.lease_of(hold).map_or(0, LeaseState::unguarded)
-    }
-
-    /// Marks a level of a hold as one that only its guard removes.
-    pub(in crate::local) fn guard(&self, hold: u64, level: LevelId) {
-        if let Some(lease) = self.state.lock().lease_of_mut(hold) {
-            lease.guard(level);
-        }
-    }
-
-    /// True if a further level of a hold with these terms needs no request to Redis.
-    pub(in crate::local) fn covers(&self, hold: u64, terms: Terms) -> bool {
-        let state = self.state.lock();
-        let lease = state.lease_of(hold);
-        lease.is_some_and(|lease| lease.covers(terms, Moment::now))
+        self.state.lock().usage == Usage::Ended
     }
 
     /// Adds a level of this hold; `None` if the hold has ended.
     pub(in crate::local) fn push(&self, hold: u64, terms: Terms) -> Option<LevelId> {
         let mut state = self.state.lock();
-        if !state.is_held_by(hold) {
-            return None;
-        }
-        Some(state.lease_of_mut(hold)?.push(terms))
+        let is_held = state.usage == Usage::Held;
+        let mut shares = state.shares.iter_mut();
+        let share = shares.find(|share| is_held && share.number == hold)?;
+        Some(share.lease.levels.push(terms))
     }
 
     /// Removes `level` of a hold, or the newest level without a guard. Returns the number of levels
     /// that are left; `None` if there is no such level. Without a level of any hold left, the grant
     /// is free.
     pub(in crate::local) fn pop(&self, hold: u64, level: Option<LevelId>) -> Option<u32> {
-        let mut state = self.state.lock();
-        let left = state.lease_of_mut(hold)?.pop(level)?;
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        let mut all = state.shares.iter_mut().chain(&mut state.lost);
+        let share = all.find(|share| share.number == hold)?;
+        let left = share.lease.levels.pop(level)?;
         if left > 0 {
             return Some(left);
         }
-        if state.number != hold {
-            state.sharers.retain(|one| one.number != hold);
-        } else if matches!(state.usage, Usage::Held(..)) && state.replace_first().is_none() {
+        if state.shares.len() > 1 || state.shares[0].number != hold {
+            state.shares.retain(|share| share.number != hold);
+            state.lost.retain(|share| share.number != hold);
+        } else if state.usage == Usage::Held {
             state.usage = Usage::Free;
         }
         Some(left)
@@ -224,7 +189,7 @@ impl Grant {
         }
         state.usage = Usage::Free;
         let kept = state.kept_in_redis.take().map(|kept| *kept);
-        Some((state.lease.take_levels(), kept))
+        Some((std::mem::take(&mut state.shares[0].lease.levels), kept))
     }
 
     /// Gives this hold to `holder`, which continues with these levels. False if the hold has ended:
@@ -236,17 +201,13 @@ impl Grant {
         levels: Levels,
     ) -> bool {
         let mut state = self.state.lock();
-        state.lease.restore(levels);
         let is_held = state.is_held_by(hold);
+        let share = &mut state.shares[0];
+        share.lease.levels = levels;
         if is_held {
-            state.usage = Usage::Held(hold, holder);
+            share.holder = Some(holder);
         }
         is_held
-    }
-
-    /// Gives the levels back to a hold that is lost.
-    pub(in crate::local) fn restore(&self, levels: Levels) {
-        self.state.lock().lease.restore(levels);
     }
 
     /// True if the hold count differs from what Redis has, and the watchdog has no note of that.

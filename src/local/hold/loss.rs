@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
-use super::{GrantPlace, Hold, HoldEnd, Holder, ObserveLoss};
+use super::{GrantPlace, Hold, HoldEnd, HoldState, Holder, ObserveLoss};
 use crate::error::LostReason;
 use crate::local::loss_notifier::OF_CHILD;
 use crate::observe::HoldSpan;
@@ -26,18 +26,18 @@ impl Hold {
         } else {
             reason
         };
-        let suspended = {
+        let end = {
             let mut state = self.state.lock();
-            if !matches!(state.end, Some(HoldEnd::Released | HoldEnd::Suspended)) {
+            if !matches!(state.end, Some(HoldEnd::Released | HoldEnd::Suspended(_))) {
                 return None;
             }
-            state.end = Some(HoldEnd::Lost(reason));
             grant.count_loss();
-            state.suspended.take()
+            state.end.replace(HoldEnd::Lost(reason))
         };
-        if let Some(suspended) = suspended {
+        if let Some(HoldEnd::Suspended(suspended)) = end {
             // The thread has to unlock these levels, as after any loss.
-            grant.restore(suspended.levels);
+            let place = self.place();
+            place.with_lease(|lease| lease.levels = suspended.levels);
         }
         self.notify_loss(reason);
         Some(reason)
@@ -67,13 +67,31 @@ impl Hold {
 
     /// Makes this hold a part of `majority`: it ends when too few parts are left.
     pub(in crate::local) fn join(&self, majority: &Arc<dyn ObserveLoss>) {
+        let join = |state: &mut HoldState| state.majority = Some(Arc::clone(majority));
+        if let Some(reason) = self.unless_lost(join) {
+            majority.lost(reason);
+        }
+    }
+
+    /// Notifies `observer` when this hold is lost, at once if it is lost already.
+    pub(in crate::local) fn observe(&self, observer: &Arc<dyn ObserveLoss>) {
+        let observe = |state: &mut HoldState| {
+            state.observers.retain(|old| old.strong_count() > 0);
+            state.observers.push(Arc::downgrade(observer));
+        };
+        if let Some(reason) = self.unless_lost(observe) {
+            observer.lost(reason);
+        }
+    }
+
+    /// Applies `change` unless the hold is lost. Otherwise returns the reason.
+    fn unless_lost(&self, change: impl FnOnce(&mut HoldState)) -> Option<LostReason> {
         let mut state = self.state.lock();
         if let Some(HoldEnd::Lost(reason)) = state.end {
-            drop(state);
-            majority.lost(reason);
-            return;
+            return Some(reason);
         }
-        state.majority = Some(Arc::clone(majority));
+        change(&mut state);
+        None
     }
 
     /// Ends the hold because too few parts of its majority are left.
@@ -88,22 +106,6 @@ impl Hold {
     /// True if the hold ended with its majority. Redis may still have the lock.
     pub(crate) fn has_ended_with_majority(&self) -> bool {
         self.state.lock().ended_with_majority
-    }
-
-    /// Notifies `observer` when this hold is lost, at once if it is lost already.
-    pub(in crate::local) fn observe(&self, observer: Weak<dyn ObserveLoss>) {
-        if let Some(reason) = self.loss_reason() {
-            observer.upgrade().inspect(|observer| observer.lost(reason));
-            return;
-        }
-        let mut state = self.state.lock();
-        if let Some(HoldEnd::Lost(reason)) = state.end {
-            drop(state);
-            observer.upgrade().inspect(|observer| observer.lost(reason));
-            return;
-        }
-        state.observers.retain(|old| old.strong_count() > 0);
-        state.observers.push(observer);
     }
 }
 

@@ -23,16 +23,15 @@ impl Hold {
         let GrantPlace { grant, number, .. } = self.place();
         let suspended = grant.suspend(number);
         let mut state = self.state.lock();
-        match (state.end, suspended) {
+        match (&state.end, suspended) {
             (None, Some((levels, kept))) => {
-                state.end = Some(HoldEnd::Suspended);
-                state.suspended = Some(Box::new(Suspended {
+                state.end = Some(HoldEnd::Suspended(Box::new(Suspended {
                     levels,
                     kept_in_redis: kept.map(|(millis, _)| millis),
-                }));
+                })));
                 Popped::Last
             }
-            (Some(HoldEnd::Lost(reason)), _) => Popped::Lost {
+            (&Some(HoldEnd::Lost(reason)), _) => Popped::Lost {
                 reason,
                 last: false,
             },
@@ -44,7 +43,10 @@ impl Hold {
     /// it is not suspended.
     pub(crate) fn terms_to_resume(&self) -> Option<Terms> {
         let state = self.state.lock();
-        let levels = &state.suspended.as_ref()?.levels;
+        let Some(HoldEnd::Suspended(suspended)) = &state.end else {
+            return None;
+        };
+        let levels = &suspended.levels;
         Some(Terms {
             millis: levels.lease_millis(),
             renewals: match levels.are_fixed() {
@@ -60,14 +62,17 @@ impl Hold {
     /// the caller notifies of the loss without a mutex.
     pub(in crate::local) fn resume(self: &Arc<Self>, other: &Self) -> Option<LostReason> {
         let place = other.place();
-        let suspended = *self.state.lock().suspended.take()?;
-        let span = other.remove_span();
-        {
+        let is_suspended = |end: &mut HoldEnd| matches!(end, HoldEnd::Suspended(_));
+        let suspended = {
             let mut state = self.state.lock();
+            let Some(HoldEnd::Suspended(suspended)) = state.end.take_if(is_suspended) else {
+                return None;
+            };
             state.place = place.clone();
-            state.end = None;
-            state.span = span;
-        }
+            suspended
+        };
+        let span = other.remove_span();
+        self.state.lock().span = span;
         let GrantPlace { grant, number, .. } = place;
         if let Some(millis) = suspended.kept_in_redis {
             grant.keep_in_redis(number, millis);
@@ -90,12 +95,12 @@ impl Hold {
     /// reason for that. Its levels are gone.
     pub(crate) fn abandon(&self, lost: Option<LostReason>) {
         let mut state = self.state.lock();
-        let suspended = state.suspended.take();
-        if suspended.is_some() {
-            state.end = Some(lost.map_or(HoldEnd::Released, HoldEnd::Lost));
+        if !matches!(state.end, Some(HoldEnd::Suspended(_))) {
+            return;
         }
+        state.end = Some(lost.map_or(HoldEnd::Released, HoldEnd::Lost));
         drop(state);
-        if let (Some(reason), Some(_)) = (lost, suspended) {
+        if let Some(reason) = lost {
             self.notify_loss(reason);
         }
     }

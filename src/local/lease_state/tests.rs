@@ -83,7 +83,7 @@ fn used_up_renewals_are_reported_before_the_lease_ends() {
 fn an_extended_lease_is_confirmed_as_often_as_before() {
     let mut state = taken(Renewals::Unlimited);
     state.granted(at(0), HOUR);
-    state.push(terms(HOUR, Renewals::None));
+    state.levels.push(terms(HOUR, Renewals::None));
     assert!(state.schedule().due <= at(LEASE * 2 / 3));
     assert_eq!(state.action_at(at(LEASE * 2 / 3)), Action::Renew(0));
 }
@@ -97,7 +97,7 @@ fn a_limit_is_reported_shortly_before_the_lease_ends() {
     ] {
         let mut state = LeaseState::new(outer, at(0));
         state.granted(at(0), inner.millis);
-        state.push(inner);
+        state.levels.push(inner);
         assert_eq!(state.action_at(at(LEASE * 2 / 3)), Action::Renew(0));
         state.renewed(at(LEASE * 2 / 3), 0, true);
         assert_eq!(
@@ -127,8 +127,8 @@ fn a_short_inner_level_does_not_shorten_a_renewed_one() {
     let mut state = taken(Renewals::Unlimited);
     let before = state.schedule();
     state.granted(at(0), 10);
-    state.push(terms(10, Renewals::None));
-    state.pop(None);
+    state.levels.push(terms(10, Renewals::None));
+    state.levels.pop(None);
     assert_eq!(state.schedule(), before);
     assert_eq!(state.expires(), end(0, LEASE));
 }
@@ -164,10 +164,10 @@ proptest! {
             match kind {
                 0 => {
                     state.granted(at(now), millis);
-                    state.push(terms(millis, renewals));
+                    state.levels.push(terms(millis, renewals));
                 }
-                1 if state.count() > 1 => {
-                    state.pop(None);
+                1 if state.levels.count() > 1 => {
+                    state.levels.pop(None);
                 }
                 _ => state.renewed(at(now), state.levels.lease_millis(), true),
             }

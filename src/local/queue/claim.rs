@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Entry, LocalQueue, LockId, Locks, TicketOwner, Unanswered, Waiter, wake};
+use super::{Entry, LocalQueue, LockId, Locks, Ticket, Unanswered, Waiter};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::{Liveness, ThreadId};
@@ -18,16 +18,24 @@ pub(crate) struct Claim {
     pub(super) locks: List<LockId>,
     pub(super) thread: ThreadId,
     pub(super) is_shared: bool,
-    /// Grants came with the tickets: handed over, or idle. No grant is added later. Those that
-    /// were handed over may be lost since, and their tickets with them.
-    pub(crate) has_grants: bool,
-    /// Idle grants may have come with the tickets.
-    may_have_idle: bool,
+    state: ClaimState,
     /// No other thread waited for these locks when the tickets were taken, and no other client was
     /// known to want them.
     pub(crate) is_alone: bool,
-    /// Nothing is given back when the claim is dropped.
-    is_over: bool,
+}
+
+/// What a claim has. It never gets more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ClaimState {
+    /// The tickets.
+    Tickets,
+    /// Holds that were handed over came with the tickets. They may be lost since, and their tickets
+    /// with them.
+    HandedOver,
+    /// Idle grants may have come with the tickets, or a grant that other threads share.
+    MayHaveIdle,
+    /// Nothing that it gives back when it is dropped: holds have the tickets.
+    Kept,
 }
 
 /// What a thread gets with its tickets.
@@ -60,10 +68,11 @@ impl Claim {
             locks,
             thread,
             is_shared,
-            has_grants: is_shared,
-            may_have_idle: is_shared,
+            state: match is_shared {
+                true => ClaimState::MayHaveIdle,
+                false => ClaimState::Tickets,
+            },
             is_alone: false,
-            is_over: false,
         }
     }
 
@@ -71,9 +80,7 @@ impl Claim {
     /// uses the ticket of that hold.
     pub(super) fn within(queue: &Arc<LocalQueue>, locks: List<LockId>, thread: ThreadId) -> Self {
         let mut claim = Self::new(queue, locks, thread, true);
-        claim.has_grants = false;
-        claim.may_have_idle = false;
-        claim.is_over = true;
+        claim.state = ClaimState::Kept;
         claim
     }
 
@@ -83,13 +90,14 @@ impl Claim {
         locks: &Locks,
         waiter: &Waiter,
     ) -> Option<Self> {
+        let Waiter { thread, wanted, .. } = waiter;
         waiter.is_assigned().then(|| {
-            let mut claim = Self::new(queue, waiter.locks.clone(), waiter.thread, waiter.is_shared);
-            for lock in &waiter.locks {
+            let mut claim = Self::new(queue, wanted.locks.clone(), *thread, wanted.is_shared);
+            for lock in &wanted.locks {
                 match locks.entries.get(lock) {
                     Some(entry) => claim.note(entry),
                     // A grant that was handed over is lost.
-                    None => claim.has_grants = true,
+                    None => claim.state = claim.state.max(ClaimState::HandedOver),
                 }
             }
             claim
@@ -98,90 +106,52 @@ impl Claim {
 
     /// Notes what came with one ticket.
     pub(super) fn note(&mut self, entry: &Entry) {
-        self.may_have_idle |= entry.idle.is_some();
-        self.has_grants |= entry.idle.is_some() || !entry.is_requested_by(self.thread);
+        let came = if entry.idle.is_some() {
+            ClaimState::MayHaveIdle
+        } else if !entry.is_requested_by(self.thread) {
+            ClaimState::HandedOver
+        } else {
+            ClaimState::Tickets
+        };
+        self.state = self.state.max(came);
         self.is_alone &= entry.waiting.is_empty() && entry.yields.is_fresh();
+    }
+
+    /// True if grants may have come with the tickets, which the thread [takes](Self::take).
+    pub(crate) fn has_grants(&self) -> bool {
+        matches!(self.state, ClaimState::HandedOver | ClaimState::MayHaveIdle)
     }
 
     /// True if [`take`](Self::take) may end grants, which the caller then releases in Redis.
     pub(crate) fn may_end_grants(&self) -> bool {
-        self.may_have_idle
+        self.state == ClaimState::MayHaveIdle
     }
 
     /// Takes what came with the tickets. `terms` are those of the locks, of which `needed` are
     /// needed, and `kind` is the kind of lock.
     pub(crate) fn take(&mut self, terms: &[Terms], needed: usize, kind: &str) -> CameWith {
-        if !self.has_grants {
+        if !self.has_grants() {
             return CameWith::Nothing;
         }
-        let mut locks = self.queue.0.lock();
-        if self.is_shared
-            && let Some(hold) = locks.shared_hold(&self.locks, self.thread, terms)
-        {
-            self.is_over = true;
-            hold.take();
-            let woken = locks.give_back(&self.locks, self.thread);
-            drop(locks);
-            wake(&woken);
-            return CameWith::HandedOver(List::from([hold]));
-        }
-        let has_ticket = |lock| locks.has_ticket(lock, self.thread);
-        if !self.locks.iter().all(has_ticket) {
-            return CameWith::Loss;
-        }
-        let handed = self.locks.iter().filter_map(|lock| locks.handed(lock));
-        let holds: List<_> = handed.collect();
-        if (1..needed).contains(&holds.len()) {
-            // A grant was lost while it was handed over.
-            return CameWith::Loss;
-        }
-        if !holds.is_empty() {
-            self.is_over = true;
+        let came = self.queue.change(|locks| {
+            let came = locks.take_grants(self, terms, needed, kind);
+            let (CameWith::HandedOver(holds) | CameWith::Idle(holds)) = &came else {
+                return came;
+            };
             holds.iter().for_each(|hold| hold.take());
-            // With a majority, not all locks have a hold.
-            let woken = locks.give_back(&self.locks, self.thread);
-            drop(locks);
-            wake(&woken);
-            return CameWith::HandedOver(holds);
+            if matches!(came, CameWith::Idle(_)) {
+                locks.keep(holds.iter());
+            }
+            // Shared holds keep no ticket. With a majority, not all locks have a hold.
+            if self.is_shared || holds.len() < self.locks.len() {
+                locks.give_back(&self.locks, self.thread);
+            }
+            came
+        });
+        if matches!(came, CameWith::HandedOver(_) | CameWith::Idle(_)) {
+            self.state = ClaimState::Kept;
         }
-        let entries = &mut locks.entries;
-        let mut idle = |lock: &LockId| entries.get_mut(lock)?.idle.take();
-        let idle: List<Option<Arc<Grant>>> = self.locks.iter().map(&mut idle).collect();
-        if idle.iter().all(Option::is_none) {
-            return CameWith::Nothing;
-        }
-        let now = Moment::now();
-        let suits = |(grant, &terms): (&Option<Arc<Grant>>, &Terms)| {
-            let grant = grant.as_ref();
-            grant
-                .is_some_and(|grant| grant.kind().name == kind && grant.is_transferable(terms, now))
-        };
-        let is_whole = idle.iter().zip(terms).all(suits);
-        let grants = idle.into_iter().flatten();
-        if !is_whole {
-            return CameWith::Unsuited(grants.filter(|grant| grant.end()).collect());
-        }
-        let who = || (self.thread, Liveness::of_this_thread());
-        let begin = |(grant, &terms): (Arc<Grant>, &Terms)| Hold::next(&grant, who(), terms, now);
-        let holds: List<Arc<Hold>> = grants.zip(terms).filter_map(begin).collect();
-        if holds.len() < self.locks.len() {
-            // A grant was lost a moment ago.
-            let ended = holds.iter().filter(|hold| {
-                hold.pop(Unlocks::Level(Hold::FIRST_LEVEL));
-                hold.grant().end()
-            });
-            let grants = ended.map(|hold| hold.grant());
-            return CameWith::Unsuited(grants.collect());
-        }
-        holds.iter().for_each(|hold| hold.take());
-        let mut woken = locks.keep(holds.iter());
-        if self.is_shared {
-            woken.extend(locks.give_back(&self.locks, self.thread));
-        }
-        self.is_over = true;
-        drop(locks);
-        wake(&woken);
-        CameWith::Idle(holds)
+        came
     }
 
     pub(crate) fn locks(&self) -> &[LockId] {
@@ -200,8 +170,8 @@ impl Claim {
             holds = holds.max(entry.contenders());
             // A thread that holds the lock exclusively uses the ticket of that hold for a shared
             // one.
-            if let Some(ticket) = entry.ticket.as_mut().filter(|ticket| ticket.hold.is_none()) {
-                let unanswered = ticket.unanswered.get_or_insert_with(Unanswered::from_now);
+            if let Some(unanswered) = entry.ticket.unanswered() {
+                let unanswered = unanswered.get_or_insert_with(Unanswered::from_now);
                 let one = unanswered.since;
                 since = Some(since.map_or(one, |since| since.min(one)));
             }
@@ -211,49 +181,72 @@ impl Claim {
 
     /// Records a grant that does not count: only this many replicas confirmed it, which is too few.
     pub(crate) fn unreplicated(&self, confirmed: u32) {
-        self.on_reply(|ticket| {
-            if let Some(unanswered) = &mut ticket.unanswered {
+        let update = |unanswered: &mut Option<Unanswered>| {
+            if let Some(unanswered) = unanswered {
                 unanswered.confirmed_replicas = Some(confirmed);
             }
-        });
+        };
+        let on_reply = |locks: &mut Locks| locks.on_reply(&self.locks, update);
+        self.queue.change(on_reply);
     }
 
     /// Records a reply. Returns how many threads wait here for the locks, with this one.
     pub(crate) fn replied(&self) -> usize {
-        let mut locks = self.queue.0.lock();
-        let waiting = locks.on_reply(&self.locks, |ticket| ticket.unanswered = None);
-        let entries = self.locks.iter().filter_map(|lock| locks.entries.get(lock));
-        let contenders = entries.map(Entry::contenders).max().unwrap_or(1);
-        drop(locks);
-        wake(&waiting);
-        contenders
+        self.queue.change(|locks| {
+            locks.on_reply(&self.locks, |unanswered| *unanswered = None);
+            let entries = self.locks.iter().filter_map(|lock| locks.entries.get(lock));
+            entries.map(Entry::contenders).max().unwrap_or(1)
+        })
     }
 
     /// Records the grants. The thread keeps their tickets until the holds end, and gives the others
     /// back, and those of shared holds.
     pub(crate) fn keep<'a>(mut self, holds: impl ExactSizeIterator<Item = &'a Arc<Hold>>) {
-        self.is_over = true;
+        self.state = ClaimState::Kept;
         let is_whole = holds.len() == self.locks.len();
         // Shared holds and permits keep no ticket. The next thread gets it after a reply.
         let keeps_none = self.is_shared || holds.len() == 0;
-        let mut locks = self.queue.0.lock();
-        let mut woken = locks.keep(holds);
-        if !is_whole || keeps_none {
-            woken.extend(locks.on_reply(&self.locks, |ticket| {
-                if keeps_none {
-                    ticket.unanswered = None;
-                }
-            }));
-            woken.extend(locks.give_back(&self.locks, self.thread));
-        }
-        drop(locks);
-        wake(&woken);
+        self.queue.change(|locks| {
+            locks.keep(holds);
+            if !is_whole || keeps_none {
+                locks.on_reply(&self.locks, |unanswered| {
+                    if keeps_none {
+                        *unanswered = None;
+                    }
+                });
+                locks.give_back(&self.locks, self.thread);
+            }
+        });
     }
 
-    /// Applies `update` for a reply, and wakes the threads that wait for that reply.
-    fn on_reply(&self, update: impl FnMut(&mut TicketOwner)) {
-        let waiting = self.queue.0.lock().on_reply(&self.locks, update);
-        wake(&waiting);
+    /// Gives everything back. Returns the grants that are idle now, and have to be released soon.
+    pub(crate) fn give_up(mut self) -> Vec<Arc<Grant>> {
+        self.give_back()
+    }
+
+    fn give_back(&mut self) -> Vec<Arc<Grant>> {
+        if std::mem::replace(&mut self.state, ClaimState::Kept) == ClaimState::Kept {
+            return Vec::new();
+        }
+        self.queue.change(|locks| {
+            // Holds that were handed over to this thread, which does not use them.
+            let handed = self.locks.iter().filter_map(|lock| {
+                let entry = locks.entries.get(lock)?;
+                let own = entry.hold().filter(|hold| hold.thread() == self.thread);
+                own.or_else(|| entry.readers.untaken(self.thread)).cloned()
+            });
+            let handed: List<_> = handed.collect();
+            let idle = locks.pass_on_or_make_idle(&handed);
+            locks.give_back(&self.locks, self.thread);
+            idle
+        })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // The watchdog finds what is idle within a second.
+        drop(self.give_back());
     }
 }
 
@@ -265,45 +258,89 @@ impl Entry {
 
     /// True if this thread has the ticket, and no hold yet.
     fn is_requested_by(&self, thread: ThreadId) -> bool {
-        let ticket = self.ticket.as_ref();
-        ticket.is_some_and(|ticket| ticket.thread == thread && ticket.hold.is_none())
+        self.hold().is_none() && self.ticket.is_of(thread)
     }
 }
 
 impl Locks {
-    /// Applies `update` to the owners of these tickets. Returns the threads that wait for a reply
-    /// to them.
+    /// Applies `update` to what is unanswered of these locks, and wakes the threads that wait for a
+    /// reply.
     pub(super) fn on_reply(
         &mut self,
         locks: &[LockId],
-        mut update: impl FnMut(&mut TicketOwner),
-    ) -> Vec<Arc<Waiter>> {
-        let mut waiting = Vec::new();
+        mut update: impl FnMut(&mut Option<Unanswered>),
+    ) {
         for lock in locks {
             if let Some(entry) = self.entries.get_mut(lock) {
-                entry.ticket.as_mut().map(&mut update);
-                waiting.append(&mut entry.await_reply);
+                entry.ticket.unanswered().map(&mut update);
+                self.effects.woken.append(&mut entry.await_reply);
             }
         }
-        waiting
     }
 
     pub(super) fn has_ticket(&self, lock: &LockId, thread: ThreadId) -> bool {
-        let ticket = self
-            .entries
-            .get(lock)
-            .and_then(|entry| entry.ticket.as_ref());
-        ticket.is_some_and(|ticket| ticket.thread == thread)
+        let entry = self.entries.get(lock);
+        entry.is_some_and(|entry| entry.ticket.is_of(thread))
     }
 
-    /// The hold that was handed over to the thread with the ticket.
-    fn handed(&self, lock: &LockId) -> Option<Arc<Hold>> {
-        self.entries.get(lock)?.hold().cloned()
+    /// What came with the tickets of a claim: see [`Claim::take`].
+    fn take_grants(
+        &mut self,
+        claim: &Claim,
+        terms: &[Terms],
+        needed: usize,
+        kind: &str,
+    ) -> CameWith {
+        let locks = &claim.locks;
+        if claim.is_shared
+            && let Some(hold) = self.shared_hold(locks, claim.thread, terms)
+        {
+            return CameWith::HandedOver(List::from([hold]));
+        }
+        if !locks.iter().all(|lock| self.has_ticket(lock, claim.thread)) {
+            return CameWith::Loss;
+        }
+        let handed = locks
+            .iter()
+            .filter_map(|lock| self.entries.get(lock)?.hold());
+        let handed: List<_> = handed.cloned().collect();
+        match handed.len() {
+            0 => {}
+            // A grant was lost while it was handed over.
+            held if held < needed => return CameWith::Loss,
+            _ => return CameWith::HandedOver(handed),
+        }
+        let mut idle = |lock: &LockId| self.entries.get_mut(lock)?.idle.take();
+        let idle: List<Option<Arc<Grant>>> = locks.iter().map(&mut idle).collect();
+        let now = Moment::now();
+        let suits = |(grant, &terms): (&Option<Arc<Grant>>, &Terms)| {
+            let grant = grant.as_ref();
+            grant.is_some_and(|one| one.kind().name == kind && one.is_transferable(terms, now))
+        };
+        let is_whole = idle.iter().zip(terms).all(suits);
+        let mut grants = idle.into_iter().flatten().peekable();
+        if grants.peek().is_none() {
+            return CameWith::Nothing;
+        }
+        if !is_whole {
+            return CameWith::Unsuited(grants.filter(|grant| grant.end()).collect());
+        }
+        let who = || (claim.thread, Liveness::of_this_thread());
+        let begin = |(grant, &terms): (Arc<Grant>, &Terms)| Hold::next(&grant, who(), terms, now);
+        let holds: List<Arc<Hold>> = grants.zip(terms).filter_map(begin).collect();
+        if holds.len() == locks.len() {
+            return CameWith::Idle(holds);
+        }
+        // A grant was lost a moment ago.
+        let ended = holds.iter().filter(|hold| {
+            hold.pop(Unlocks::Level(Hold::FIRST_LEVEL));
+            hold.grant().end()
+        });
+        CameWith::Unsuited(ended.map(|hold| hold.grant()).collect())
     }
 
-    /// The threads of new holds keep the tickets. Returns the threads that wait for a reply.
-    fn keep<'a>(&mut self, holds: impl Iterator<Item = &'a Arc<Hold>>) -> Vec<Arc<Waiter>> {
-        let mut waiting = Vec::new();
+    /// The threads of new holds keep the tickets. Wakes the threads that wait for a reply.
+    fn keep<'a>(&mut self, holds: impl Iterator<Item = &'a Arc<Hold>>) {
         for hold in holds {
             if hold.is_shared() {
                 // If the thread also held the lock exclusively and that grant is lost now, there is
@@ -312,68 +349,27 @@ impl Locks {
                 let threads = entry.contenders() + entry.readers.holds().count();
                 entry.yields.granted(threads);
                 entry.readers.insert(hold);
-                continue;
+            } else if let Some(entry) = self.entries.get_mut(hold.lock()) {
+                entry.yields.granted(entry.contenders());
+                entry.ticket = Ticket::Holds(Arc::clone(hold));
+                self.effects.woken.append(&mut entry.await_reply);
             }
-            let Some(entry) = self.entries.get_mut(hold.lock()) else {
-                continue;
-            };
-            entry.yields.granted(entry.contenders());
-            entry.ticket = Some(TicketOwner {
-                thread: hold.thread(),
-                hold: Some(Arc::clone(hold)),
-                unanswered: None,
-            });
-            waiting.append(&mut entry.await_reply);
         }
-        waiting
     }
 
     /// Passes on the tickets of this thread that have no hold. The next threads inherit the time
     /// since which there has been no reply.
-    fn give_back(&mut self, locks: &[LockId], thread: ThreadId) -> Vec<Arc<Waiter>> {
+    fn give_back(&mut self, locks: &[LockId], thread: ThreadId) {
         let mut inherited = None;
         for lock in locks {
             if let Some(entry) = self.entries.get_mut(lock)
                 && entry.is_requested_by(thread)
             {
-                let ticket = entry.ticket.take();
-                inherited = inherited.or(ticket.and_then(|ticket| ticket.unanswered));
+                let unanswered = entry.ticket.unanswered().and_then(|one| *one);
+                inherited = inherited.or(unanswered);
+                entry.ticket = Ticket::Free;
             }
         }
-        self.pass_on(locks, inherited)
-    }
-}
-
-impl Claim {
-    /// Gives everything back. Returns the grants that are idle now, and have to be released soon.
-    pub(crate) fn give_up(mut self) -> Vec<Arc<Grant>> {
-        self.give_back()
-    }
-
-    fn give_back(&mut self) -> Vec<Arc<Grant>> {
-        if std::mem::replace(&mut self.is_over, true) {
-            return Vec::new();
-        }
-        // Holds that were handed over to this thread, which does not use them.
-        let handed: List<_> = {
-            let locks = self.queue.0.lock();
-            let handed = self.locks.iter().filter_map(|lock| {
-                let entry = locks.entries.get(lock)?;
-                let own = entry.hold().filter(|hold| hold.thread() == self.thread);
-                own.or_else(|| entry.readers.untaken(self.thread)).cloned()
-            });
-            handed.collect()
-        };
-        let idle = self.queue.pass_on_or_make_idle(&handed);
-        let woken = self.queue.0.lock().give_back(&self.locks, self.thread);
-        wake(&woken);
-        idle
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        // The watchdog finds what is idle within a second.
-        drop(self.give_back());
+        self.pass_on(locks, inherited);
     }
 }

@@ -15,7 +15,7 @@ use crate::local::yields::Yields;
 /// idle, and while other clients compete for it.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
-    pub(super) ticket: Option<TicketOwner>,
+    pub(super) ticket: Ticket,
     /// The holds that do not exclude each other.
     pub(super) readers: Readers,
     /// The threads that wait for the ticket, in their order.
@@ -30,14 +30,28 @@ pub(super) struct Entry {
     pub(super) yields: Yields,
 }
 
-#[derive(Debug)]
-pub(super) struct TicketOwner {
-    pub(super) thread: ThreadId,
-    /// `None` while the thread requests the lock.
-    pub(super) hold: Option<Arc<Hold>>,
-    /// Set while there is no reply to the requests of this thread, and of the threads that had the
-    /// ticket before it.
-    pub(super) unanswered: Option<Unanswered>,
+/// The ticket of a lock, and which thread has it.
+///
+/// | event | before | after |
+/// |---|---|---|
+/// | a thread takes it, or it is passed on to one that waits | `Free` | `Requests` |
+/// | the lock is granted to that thread, or was idle | `Requests` | `Holds` |
+/// | the thread gives it back, or has a shared hold or a permit now | `Requests` | `Free` |
+/// | the hold ends, and its grant is handed over | `Holds` | `Holds` |
+/// | the hold ends, and its grant is idle, released or lost | `Holds` | `Free` |
+#[derive(Debug, Default)]
+pub(super) enum Ticket {
+    #[default]
+    Free,
+    /// This thread requests the lock.
+    Requests {
+        thread: ThreadId,
+        /// Set while there is no reply to the requests of this thread, and of the threads that had
+        /// the ticket before it.
+        unanswered: Option<Unanswered>,
+    },
+    /// The thread of this hold has it. The hold may have [just ended](Entry::is_given_back).
+    Holds(Arc<Hold>),
 }
 
 /// Requests for a lock without a reply that settles them.
@@ -62,15 +76,37 @@ impl Unanswered {
     }
 }
 
+impl Ticket {
+    pub(super) fn is_free(&self) -> bool {
+        matches!(self, Self::Free)
+    }
+
+    pub(super) fn is_of(&self, thread: ThreadId) -> bool {
+        match self {
+            Self::Free => false,
+            Self::Requests { thread: other, .. } => *other == thread,
+            Self::Holds(hold) => hold.thread() == thread,
+        }
+    }
+
+    /// What is unanswered, if a thread requests the lock.
+    pub(super) fn unanswered(&mut self) -> Option<&mut Option<Unanswered>> {
+        match self {
+            Self::Requests { unanswered, .. } => Some(unanswered),
+            Self::Free | Self::Holds(_) => None,
+        }
+    }
+}
+
 impl Entry {
     /// True if no thread holds the lock, has the ticket or waits for it.
     pub(super) fn is_free(&self) -> bool {
-        self.ticket.is_none() && self.waiting.is_empty() && self.readers.is_empty()
+        self.ticket.is_free() && self.waiting.is_empty() && self.readers.is_empty()
     }
 
     /// True if the ticket is free for a thread that wants a shared hold or an exclusive one.
     pub(super) fn has_ticket_for(&self, is_shared: bool) -> bool {
-        self.ticket.is_none() && (is_shared || self.readers.is_empty())
+        self.ticket.is_free() && (is_shared || self.readers.is_empty())
     }
 
     /// True if the ticket is free for an exclusive hold, or the hold that has it was just given
@@ -102,11 +138,38 @@ impl Entry {
     }
 
     pub(super) fn hold(&self) -> Option<&Arc<Hold>> {
-        self.ticket.as_ref()?.hold.as_ref()
+        match &self.ticket {
+            Ticket::Holds(hold) => Some(hold),
+            Ticket::Free | Ticket::Requests { .. } => None,
+        }
     }
 
     pub(super) fn has(&self, hold: &Arc<Hold>) -> bool {
         self.hold().is_some_and(|own| Arc::ptr_eq(own, hold))
+    }
+
+    /// Removes the hold that has the ticket, and the ticket.
+    pub(super) fn take_hold(&mut self) -> Option<Arc<Hold>> {
+        match std::mem::take(&mut self.ticket) {
+            Ticket::Holds(hold) => Some(hold),
+            other => {
+                self.ticket = other;
+                None
+            }
+        }
+    }
+
+    /// True if this hold has the ticket, or is a shared one.
+    pub(super) fn knows(&self, hold: &Arc<Hold>) -> bool {
+        self.has(hold) || self.readers.has(hold)
+    }
+
+    /// Removes a hold, with its ticket if it has that.
+    pub(super) fn remove(&mut self, hold: &Arc<Hold>) -> Option<Arc<Hold>> {
+        match self.has(hold) {
+            true => self.take_hold(),
+            false => self.readers.remove(hold),
+        }
     }
 
     pub(super) fn is_of(&self, grant: &Grant) -> bool {

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{LocalQueue, LockId, Locks, TicketOwner, Waiter, wake};
+use super::{LocalQueue, LockId, Locks, Ticket, Waiter};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::error::LostReason;
@@ -70,141 +70,129 @@ impl LocalQueue {
             // Ends a hold whose lease has run out, even if Redis still has the lock.
             let _ = hold.check_at(now);
         }
-        let mut results: List<Unlocked> = List::new();
-        let mut last: List<&Arc<Hold>> = List::new();
-        let mut locks = self.0.lock();
-        for &(hold, unlocks, _) in levels {
-            results.push(match hold.pop(unlocks) {
-                Popped::Nothing => Unlocked::NotHeld,
-                Popped::Inner => Unlocked::Inner,
-                Popped::Lost { reason, last } => Unlocked::Lost { reason, last },
-                Popped::Last => {
-                    last.push(hold);
-                    Unlocked::Last
+        self.change(|locks| {
+            let mut results: List<Unlocked> = List::new();
+            let mut last: List<&Arc<Hold>> = List::new();
+            for &(hold, unlocks, _) in levels {
+                results.push(match hold.pop(unlocks) {
+                    Popped::Nothing => Unlocked::NotHeld,
+                    Popped::Inner => Unlocked::Inner,
+                    Popped::Lost { reason, last } => Unlocked::Lost { reason, last },
+                    Popped::Last => {
+                        last.push(hold);
+                        Unlocked::Last
+                    }
+                });
+            }
+            locks.hand_over(&last);
+            for (&(hold, _, linger), result) in levels.iter().zip(&mut results) {
+                if *result == Unlocked::Last {
+                    *result = locks.follow(hold, |locks| {
+                        !linger.is_zero() && locks.linger(hold, linger, now)
+                    });
+                    if *result == Unlocked::Last {
+                        hold.grant().end();
+                    }
                 }
-            });
-        }
-        let mut woken = locks.hand_over(&last);
-        for (&(hold, _, linger), result) in levels.iter().zip(&mut results) {
-            if *result != Unlocked::Last {
-                continue;
             }
-            if hold.is_shared() && hold.grant().is_held() {
-                *result = Unlocked::Shared;
-                woken.extend(locks.remove_reader(hold));
-            } else if !hold.grant().kind().is_exclusive {
-                // It has no ticket that another thread could get.
-                hold.grant().end();
-            } else if !locks.is_current(hold) {
-                *result = Unlocked::HandedOver;
-            } else if !linger.is_zero() && locks.linger(hold, linger, now) {
-                *result = Unlocked::Idle;
-            } else {
-                hold.grant().end();
-            }
-        }
-        drop(locks);
-        wake(&woken);
-        results
+            results
+        })
     }
 
     /// Removes holds that their thread has unlocked, and then passes their tickets on. A release is
     /// given if Redis released the lock, and the number of listeners is known.
     pub(crate) fn close(&self, holds: &[(&Arc<Hold>, Option<Released>)]) {
-        let mut locks = self.0.lock();
-        // Dropped outside the mutex.
-        let mut removed = List::new();
-        for &(hold, released) in holds {
-            locks.close(hold, released, &mut removed);
-        }
-        let woken = locks.pass_on(holds.iter().map(|(hold, _)| hold.lock()), None);
-        drop(locks);
-        drop(removed);
-        wake(&woken);
+        self.change(|locks| {
+            for &(hold, released) in holds {
+                locks.close(hold, released);
+            }
+            locks.pass_on(holds.iter().map(|(hold, _)| hold.lock()), None);
+        });
     }
 
     /// Continues `suspended` on the grant of `current`, a new hold of the same thread on the same
     /// lock, and puts it in the place of that hold.
     pub(crate) fn resume(&self, suspended: &Arc<Hold>, current: &Arc<Hold>) {
-        let mut guard = self.0.lock();
-        let locks = &mut *guard;
-        let loss = suspended.resume(current);
-        let mut replaced = None;
-        let mut removed = Vec::new();
-        match locks.entries.get_mut(current.lock()) {
-            Some(entry) if entry.has(current) => {
-                if let Some(ticket) = &mut entry.ticket {
-                    replaced = ticket.hold.replace(Arc::clone(suspended));
+        let loss = self.change(|locks| {
+            let removed = &mut locks.effects.removed;
+            let loss = suspended.resume(current);
+            match locks.entries.get_mut(current.lock()) {
+                Some(entry) if entry.has(current) => {
+                    removed.extend(entry.take_hold());
+                    entry.ticket = Ticket::Holds(Arc::clone(suspended));
+                }
+                // The grant was lost a moment ago.
+                _ => {
+                    removed.extend(locks.lost.remove(current));
+                    removed.extend(locks.lost.insert(Arc::clone(suspended)));
                 }
             }
-            // The grant was lost a moment ago.
-            _ => {
-                replaced = locks.lost.remove(current);
-                removed = locks.lost.insert(Arc::clone(suspended));
-            }
-        }
-        drop(guard);
-        drop((replaced, removed));
+            loss
+        });
         if let Some(reason) = loss {
             suspended.notify_loss(reason);
         }
     }
-
-    /// Passes on holds that were handed over to a thread that does not use them. Without a thread
-    /// that waits, the watchdog releases their grants, which are returned.
-    pub(super) fn pass_on_or_make_idle(&self, holds: &[Arc<Hold>]) -> Vec<Arc<Grant>> {
-        let mut locks = self.0.lock();
-        let mut last = List::new();
-        for hold in holds {
-            if hold.pop(Unlocks::Level(Hold::FIRST_LEVEL)) == Popped::Last {
-                last.push(hold);
-            }
-        }
-        let mut woken = locks.hand_over(&last);
-        let mut idle = Vec::new();
-        for hold in holds {
-            if hold.is_shared() && hold.grant().is_held() {
-                woken.extend(locks.remove_reader(hold));
-                continue;
-            }
-            if !locks.is_current(hold) {
-                continue;
-            }
-            if locks.make_idle(hold, Moment::ZERO) {
-                idle.push(hold.grant());
-            } else {
-                // The grant was lost a moment ago.
-                locks.drop_ticket(hold);
-            }
-        }
-        drop(locks);
-        wake(&woken);
-        idle
-    }
 }
 
 impl Locks {
-    /// Removes a hold that its thread has unlocked. Adds what has to be dropped to `removed`.
-    /// Records whether other clients listened when this one released the lock.
-    fn close(
-        &mut self,
-        hold: &Arc<Hold>,
-        released: Option<Released>,
-        removed: &mut List<Arc<Hold>>,
-    ) {
+    /// Passes on holds that were handed over to a thread that does not use them. Without a thread
+    /// that waits, the watchdog releases their grants, which are returned.
+    pub(super) fn pass_on_or_make_idle(&mut self, holds: &[Arc<Hold>]) -> Vec<Arc<Grant>> {
+        let has_ended =
+            |hold: &&Arc<Hold>| hold.pop(Unlocks::Level(Hold::FIRST_LEVEL)) == Popped::Last;
+        let ended: List<_> = holds.iter().filter(has_ended).collect();
+        self.hand_over(&ended);
+        let mut idle = Vec::new();
+        for hold in holds {
+            match self.follow(hold, |locks| locks.make_idle(hold, Moment::ZERO)) {
+                Unlocked::Idle => idle.push(hold.grant()),
+                // The grant was lost a moment ago.
+                Unlocked::Last => self.remove(hold),
+                _ => {}
+            }
+        }
+        idle
+    }
+
+    /// What follows the last level of a hold, if its grant can be made idle by `make_idle`.
+    fn follow(&mut self, hold: &Arc<Hold>, make_idle: impl FnOnce(&mut Self) -> bool) -> Unlocked {
+        let grant = hold.grant();
+        let entry = self.entries.get(hold.lock());
+        if grant.kind().is_shared && grant.is_held() {
+            self.remove(hold);
+            self.pass_on([hold.lock()], None);
+            Unlocked::Shared
+        } else if !grant.kind().is_exclusive {
+            // It has no ticket that another thread could get.
+            Unlocked::Last
+        } else if !entry.is_some_and(|entry| entry.knows(hold)) {
+            Unlocked::HandedOver
+        } else if make_idle(self) {
+            Unlocked::Idle
+        } else {
+            Unlocked::Last
+        }
+    }
+
+    fn remove(&mut self, hold: &Arc<Hold>) {
+        let entry = self.entries.get_mut(hold.lock());
+        let removed = entry.and_then(|entry| entry.remove(hold));
+        self.effects.removed.extend(removed);
+    }
+
+    /// Removes a hold that its thread has unlocked. Records whether other clients listened when
+    /// this one released the lock.
+    fn close(&mut self, hold: &Arc<Hold>, released: Option<Released>) {
+        let removed = &mut self.effects.removed;
         let is_exclusive = hold.grant().kind().is_exclusive;
         let entry = match self.entries.get_mut(hold.lock()) {
-            Some(entry) if entry.has(hold) || entry.readers.has(hold) => {
-                if hold.loss_reason().is_some() && hold.grant().levels(hold.number()) > 0 {
+            Some(entry) if entry.knows(hold) => {
+                if hold.loss_reason().is_some() && hold.levels() > 0 {
                     // A wait on a condition has found the loss. Its thread unlocks the levels.
                     removed.extend(self.lost.insert(Arc::clone(hold)));
                 }
-                let closed = if entry.has(hold) {
-                    entry.ticket.take().and_then(|ticket| ticket.hold)
-                } else {
-                    entry.readers.remove(hold)
-                };
-                removed.extend(closed);
+                removed.extend(entry.remove(hold));
                 entry
             }
             _ if is_exclusive => return removed.extend(self.lost.remove(hold)),
@@ -220,28 +208,18 @@ impl Locks {
         }
     }
 
-    /// True if this hold has the ticket of its lock, or is a shared one.
-    fn is_current(&self, hold: &Arc<Hold>) -> bool {
-        let entry = self.entries.get(hold.lock());
-        entry.is_some_and(|entry| entry.has(hold) || entry.readers.has(hold))
-    }
-
     /// Hands the grants of these ended holds over to the first threads that wait for them. A thread
-    /// that waits for several locks gets all of them or none. Returns the threads to wake.
-    fn hand_over(&mut self, ended: &[&Arc<Hold>]) -> Vec<Arc<Waiter>> {
-        let mut woken = Vec::new();
+    /// that waits for several locks gets all of them or none.
+    fn hand_over(&mut self, ended: &[&Arc<Hold>]) {
         for hold in ended {
-            let Some((waiter, now)) = self.receiver_of(hold) else {
-                continue;
-            };
-            for (lock, &terms) in waiter.locks.iter().zip(&waiter.terms) {
-                self.give(lock, &waiter, terms, now);
+            if let Some((waiter, now)) = self.receiver_of(hold) {
+                let wanted = &waiter.wanted;
+                for (lock, &terms) in wanted.locks.iter().zip(&wanted.terms) {
+                    self.give(lock, &waiter, terms, now);
+                }
+                self.assign(waiter);
             }
-            self.dequeue(&waiter);
-            waiter.assign();
-            woken.push(waiter);
         }
-        woken
     }
 
     /// The thread that can have this hold's grant now: the first one whose locks are all free or
@@ -254,17 +232,18 @@ impl Locks {
         // Now, because a thread may have had to wait for the mutex.
         let now = Moment::now();
         for waiter in entry.first_or_several() {
-            let mut grants_to_spare = waiter.locks.len().saturating_sub(waiter.needed);
+            let wanted = &waiter.wanted;
+            let mut grants_to_spare = wanted.locks.len().saturating_sub(wanted.needed);
             let obstacle = waiter.obstacle(|at| {
-                let entry = self.entries.get(&waiter.locks[at])?;
+                let entry = self.entries.get(&wanted.locks[at])?;
                 if !entry.is_available() || !self.is_next(waiter, entry, now) {
                     return Some(Obstacle::Taken);
                 }
                 let suits = if let Some(hold) = entry.hold() {
                     let grant = hold.grant();
-                    let is_of_kind = grant.kind().name == waiter.kind;
+                    let is_of_kind = grant.kind().name == wanted.kind;
                     let has_turn = grant.has_turn(entry.yields.slice(grant.holds()), now);
-                    has_turn && is_of_kind && grant.is_transferable(waiter.terms[at], now)
+                    has_turn && is_of_kind && grant.is_transferable(wanted.terms[at], now)
                 } else {
                     let is_spared = grants_to_spare > 0 && entry.idle.is_none();
                     grants_to_spare = grants_to_spare.saturating_sub(1);
@@ -287,14 +266,13 @@ impl Locks {
         let Some(entry) = self.entries.get_mut(lock) else {
             return;
         };
-        let who = (waiter.thread, waiter.liveness.clone());
         let grant = entry.hold().map(|hold| hold.grant());
-        let hold = grant.and_then(|grant| Hold::next(&grant, who, terms, now));
-        entry.ticket = Some(TicketOwner {
+        let hold = grant.and_then(|grant| Hold::next(&grant, waiter.who(), terms, now));
+        let requests = Ticket::Requests {
             thread: waiter.thread,
-            hold,
             unanswered: None,
-        });
+        };
+        entry.ticket = hold.map_or(requests, Ticket::Holds);
     }
 
     /// Makes the grant of this ended hold idle, if no thread waits for its lock.
@@ -307,31 +285,18 @@ impl Locks {
         let until = now.after(linger).min(grant.since().after(longest));
         // A fixed lease is never taken again.
         let is_last = entry.has(hold) && entry.readers.is_empty()
-            || entry.ticket.is_none() && entry.readers.is_only(hold);
+            || entry.ticket.is_free() && entry.readers.is_only(hold);
         let is_of_use = is_last && entry.waiting.is_empty() && grant.is_renewed() && until > now;
         is_of_use && self.make_idle(hold, until)
     }
 
-    fn drop_ticket(&mut self, hold: &Arc<Hold>) {
-        if let Some(entry) = self.entries.get_mut(hold.lock())
-            && entry.readers.remove(hold).is_none()
-        {
-            entry.ticket = None;
-        }
-    }
-
     fn make_idle(&mut self, hold: &Arc<Hold>, until: Moment) -> bool {
         let grant = hold.grant();
-        let Some(entry) = self.entries.get_mut(hold.lock()) else {
-            return false;
-        };
-        if !grant.make_idle(until) {
-            return false;
+        let is_idle = grant.make_idle(until);
+        if is_idle && let Some(entry) = self.entries.get_mut(hold.lock()) {
+            self.effects.removed.extend(entry.remove(hold));
+            entry.idle = Some(grant);
         }
-        if entry.readers.remove(hold).is_none() {
-            entry.ticket = None;
-        }
-        entry.idle = Some(grant);
-        true
+        is_idle
     }
 }

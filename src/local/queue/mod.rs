@@ -38,7 +38,7 @@ pub(crate) use claim::{CameWith, Claim};
 pub(crate) use hand_over::{Released, Unlocked};
 pub(crate) use waiter::{Waiter, Wanted};
 
-use entry::{Entry, TicketOwner, Unanswered};
+use entry::{Entry, Ticket, Unanswered};
 
 use super::LockId;
 use super::grant::{Grant, Granted, Keeper, Losses};
@@ -79,6 +79,16 @@ struct Locks {
     lost: LostHolds,
     /// The number of entries at which the next sweep runs.
     sweep_at: usize,
+    effects: Effects,
+}
+
+/// What follows a [change](LocalQueue::change) of the queue, without its mutex.
+#[derive(Debug, Default)]
+struct Effects {
+    /// These threads are woken.
+    woken: Vec<Arc<Waiter>>,
+    /// These holds are dropped. That may call code of the application.
+    removed: List<Arc<Hold>>,
 }
 
 /// There is no sweep before there are this many entries.
@@ -97,6 +107,21 @@ pub(crate) struct Entered {
 }
 
 impl LocalQueue {
+    /// Changes the queue under its mutex. After that, wakes the threads for which something has
+    /// changed, and drops the holds that were removed.
+    fn change<R>(&self, change: impl FnOnce(&mut Locks) -> R) -> R {
+        let mut locks = self.0.lock();
+        let result = change(&mut locks);
+        if locks.effects.woken.is_empty() && locks.effects.removed.is_empty() {
+            return result;
+        }
+        let Effects { woken, removed } = std::mem::take(&mut locks.effects);
+        drop(locks);
+        woken.iter().for_each(|waiter| waiter.wake());
+        drop(removed);
+        result
+    }
+
     /// Takes the tickets of the locks that this thread does not hold, if all are free and it passes
     /// no waiting thread that has to go first. A thread that wants a shared hold of a lock that it
     /// holds exclusively needs no ticket besides its own.
@@ -225,45 +250,43 @@ impl Locks {
     /// Gives a free ticket to a thread.
     fn take(&mut self, lock: &LockId, thread: ThreadId, unanswered: Unanswered) -> &Entry {
         let entry = self.entries.entry(lock.clone()).or_default();
-        entry.ticket = Some(TicketOwner {
-            thread,
-            hold: None,
-            unanswered: Some(unanswered),
-        });
+        let unanswered = Some(unanswered);
+        entry.ticket = Ticket::Requests { thread, unanswered };
         entry
     }
 
     /// Gives the free tickets of these locks to the first threads that can have them, and forgets
-    /// unused entries. Each thread inherits `unanswered`. Returns the threads to wake outside the
-    /// mutex.
+    /// unused entries. Each thread inherits `unanswered`.
     fn pass_on<'a>(
         &mut self,
         locks: impl IntoIterator<Item = &'a LockId>,
         unanswered: Option<Unanswered>,
-    ) -> Vec<Arc<Waiter>> {
-        let mut woken = Vec::new();
+    ) {
         for lock in locks {
             while let Some(waiter) = self.next_for(lock) {
                 if self.join(lock, &waiter) {
-                    woken.push(waiter);
                     continue;
                 }
                 let unanswered = unanswered.unwrap_or_else(Unanswered::from_now);
-                for lock in &waiter.locks {
+                for lock in &waiter.wanted.locks {
                     self.take(lock, waiter.thread, unanswered);
                 }
-                self.dequeue(&waiter);
-                waiter.assign();
-                woken.push(waiter);
+                self.assign(waiter);
             }
             self.forget_unused(lock);
         }
-        woken
+    }
+
+    /// Wakes a waiting thread, which has what it waits for.
+    fn assign(&mut self, waiter: Arc<Waiter>) {
+        self.dequeue(&waiter);
+        waiter.assign();
+        self.effects.woken.push(waiter);
     }
 
     /// Removes a waiting thread from the queues.
     fn dequeue(&mut self, waiter: &Arc<Waiter>) {
-        for lock in &waiter.locks {
+        for lock in &waiter.wanted.locks {
             if let Some(entry) = self.entries.get_mut(lock) {
                 entry.waiting.retain(|other| !Arc::ptr_eq(other, waiter));
                 entry
@@ -294,50 +317,37 @@ impl Keeper for LocalQueue {
     /// Passes the ticket of a lost grant on. The holds that are lost are kept until their threads
     /// unlock them.
     fn lost(&self, grant: &Grant) {
-        let mut guard = self.0.lock();
-        let locks = &mut *guard;
-        let lock = grant.lock();
-        let Some(entry) = locks.entries.get_mut(lock) else {
-            return;
-        };
-        let is_idle = |idle: &mut Arc<Grant>| idle.id() == grant.id();
-        let idle = entry.idle.take_if(is_idle);
-        let mut removed = Vec::new();
-        if entry.is_of(grant)
-            && let Some(lost) = entry.ticket.take().and_then(|ticket| ticket.hold)
-        {
-            removed = if lost.is_taken() {
-                locks.lost.insert(lost)
-            } else {
-                // It was handed over to a thread that does not have it yet.
-                vec![lost]
+        self.change(|locks| {
+            let lock = grant.lock();
+            let Some(entry) = locks.entries.get_mut(lock) else {
+                return;
             };
-        }
-        for lost in entry.readers.take_lost(grant) {
-            if lost.is_taken() {
-                removed.extend(locks.lost.insert(lost));
-            } else {
-                removed.push(lost);
+            entry.idle.take_if(|idle| idle.id() == grant.id());
+            let mut lost = entry.readers.take_lost(grant);
+            if entry.is_of(grant) {
+                lost.extend(entry.take_hold());
             }
-        }
-        let woken = locks.pass_on([lock], None);
-        drop(guard);
-        drop((removed, idle));
-        wake(&woken);
+            for hold in lost {
+                if hold.is_taken() {
+                    locks.effects.removed.extend(locks.lost.insert(hold));
+                } else {
+                    // It was handed over to a thread that does not have it yet.
+                    locks.effects.removed.push(hold);
+                }
+            }
+            locks.pass_on([lock], None);
+        });
     }
 
     fn end_idle(&self, grant: &Grant) -> bool {
         let mut locks = self.0.lock();
         let lock = grant.lock();
-        let entry = locks.entries.get_mut(lock);
-        let is_idle = |idle: &mut Arc<Grant>| idle.id() == grant.id();
-        let idle = entry.and_then(|entry| entry.idle.take_if(is_idle));
-        // A shared grant may be idle beside a newer one. Then no thread can take it again.
-        let is_ended = grant.end();
+        if let Some(entry) = locks.entries.get_mut(lock) {
+            entry.idle.take_if(|idle| idle.id() == grant.id());
+        }
         locks.forget_unused(lock);
-        drop(locks);
-        drop(idle);
-        is_ended
+        // A shared grant may be idle beside a newer one. Then no thread can take it again.
+        grant.end()
     }
 
     fn shut_down(&self, grant: &Grant) -> Option<Losses> {
@@ -346,8 +356,4 @@ impl Keeper for LocalQueue {
         let _locks = self.0.lock();
         grant.end_as_lost(LostReason::ShutDown)
     }
-}
-
-fn wake(waiters: &[Arc<Waiter>]) {
-    waiters.iter().for_each(|waiter| waiter.wake());
 }

@@ -16,15 +16,19 @@ impl Locks {
     pub(super) fn next_for(&self, lock: &LockId) -> Option<Arc<Waiter>> {
         let entry = self.entries.get(lock)?;
         let first = entry.waiting.front()?;
-        if !entry.has_ticket_for(first.is_shared) {
+        if !entry.has_ticket_for(first.wanted.is_shared) {
             return None;
         }
         let now = Moment::now();
         let can_have = |waiter: &&Arc<Waiter>| {
             let is_for_another = |entry: &&Entry| {
-                !entry.has_ticket_for(waiter.is_shared) || !self.is_next(waiter, entry, now)
+                !entry.has_ticket_for(waiter.wanted.is_shared) || !self.is_next(waiter, entry, now)
             };
-            let obstacle = |at| self.entries.get(&waiter.locks[at]).filter(is_for_another);
+            let obstacle = |at| {
+                self.entries
+                    .get(&waiter.wanted.locks[at])
+                    .filter(is_for_another)
+            };
             waiter.obstacle(obstacle).is_none()
         };
         let next = entry.first_or_several().find(can_have);
@@ -51,8 +55,10 @@ impl Locks {
         let holds = |lock| self.has_ticket(lock, thread);
         waiting.into_iter().all(|other| {
             other.wants_several()
-                && other.obstacle(|at| taken(&other.locks[at])).is_some()
-                && (!other.keeps_place(now) || other.locks.iter().any(holds))
+                && other
+                    .obstacle(|at| taken(&other.wanted.locks[at]))
+                    .is_some()
+                && (!other.keeps_place(now) || other.wanted.locks.iter().any(holds))
         })
     }
 }

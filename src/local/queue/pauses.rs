@@ -1,6 +1,6 @@
 //! How the threads of this client leave locks to other clients, and what is known of those.
 
-use super::{Claim, LockId, wake};
+use super::{Claim, LockId};
 use crate::base::clock::Moment;
 use crate::local::yields::Pause;
 
@@ -8,21 +8,20 @@ impl Claim {
     /// How the thread leaves the locks to other clients before its first request; `None` if it
     /// requests them at once.
     pub(crate) fn take_pause(&self) -> Option<Pause> {
-        let mut locks = self.queue.0.lock();
-        let pauses = self.locks.iter().filter_map(|lock| {
-            let entry = locks.entries.get_mut(lock)?;
-            entry.yields.take_pause()
-        });
-        let mut pause = pauses.max_by_key(|pause| pause.until)?;
-        if self.locks.len() > 1 {
-            // Other threads of this client wait for the other locks.
-            pause.holds = pause.holds.min(1);
-        }
-        // No request is under way during the pause.
-        let waiting = locks.on_reply(&self.locks, |ticket| ticket.unanswered = None);
-        drop(locks);
-        wake(&waiting);
-        Some(pause)
+        self.queue.change(|locks| {
+            let pauses = self.locks.iter().filter_map(|lock| {
+                let entry = locks.entries.get_mut(lock)?;
+                entry.yields.take_pause()
+            });
+            let mut pause = pauses.max_by_key(|pause| pause.until)?;
+            if self.locks.len() > 1 {
+                // Other threads of this client wait for the other locks.
+                pause.holds = pause.holds.min(1);
+            }
+            // No request is under way during the pause.
+            locks.on_reply(&self.locks, |unanswered| *unanswered = None);
+            Some(pause)
+        })
     }
 
     /// Records a pause after which this client got the lock.

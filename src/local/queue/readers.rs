@@ -115,21 +115,15 @@ impl Locks {
     /// Gives a waiting thread a hold on the grant that other threads share. It needs no ticket
     /// then.
     pub(super) fn join(&mut self, lock: &LockId, waiter: &Arc<Waiter>) -> bool {
-        if !waiter.is_shared {
-            return false;
+        let wanted = &waiter.wanted;
+        let joined = self.entries.get_mut(lock).and_then(|entry| {
+            let terms = wanted.terms.first().filter(|_| wanted.is_shared);
+            entry.readers.join(waiter.who(), *terms?)
+        });
+        if joined.is_some() {
+            self.assign(Arc::clone(waiter));
         }
-        let who = (waiter.thread, waiter.liveness.clone());
-        let entry = self.entries.get_mut(lock);
-        let terms = waiter.terms.first();
-        let joined = entry
-            .zip(terms)
-            .and_then(|(entry, &terms)| entry.readers.join(who, terms));
-        if joined.is_none() {
-            return false;
-        }
-        self.dequeue(waiter);
-        waiter.assign();
-        true
+        joined.is_some()
     }
 
     /// The shared hold that a thread was given while it waited, or one that it gets now if it has
@@ -148,14 +142,5 @@ impl Locks {
             let who = (thread, Liveness::of_this_thread());
             has_ticket.then(|| readers.join(who, terms)).flatten()
         })
-    }
-
-    /// Removes a hold that its thread has unlocked while others share its grant. Returns the
-    /// threads to wake.
-    pub(super) fn remove_reader(&mut self, hold: &Arc<Hold>) -> Vec<Arc<Waiter>> {
-        if let Some(entry) = self.entries.get_mut(hold.lock()) {
-            entry.readers.remove(hold);
-        }
-        self.pass_on([hold.lock()], None)
     }
 }

@@ -14,7 +14,7 @@ use crate::error::LostReason;
 use crate::lease::Renewals;
 use crate::lease::Terms;
 use crate::local::hold::Unlocks;
-use crate::local::test_support::{LEASE, grant, hold, lock, millis_ago, renewed, terms};
+use crate::local::tests::{LEASE, grant, hold, lock, millis_ago, renewed, terms};
 use crate::watchdog::{Renew, Step};
 use std::time::Duration;
 
@@ -96,9 +96,9 @@ impl Waiting {
     /// The holds that were handed over to the thread.
     fn holds(&self) -> Vec<Arc<Hold>> {
         match self.claim().expect("it has the tickets").take(
-            &self.waiter.terms,
-            self.waiter.needed,
-            self.waiter.kind,
+            &self.waiter.wanted.terms,
+            self.waiter.wanted.needed,
+            self.waiter.wanted.kind,
         ) {
             CameWith::HandedOver(holds) => holds.into_vec(),
             other => panic!("{other:?}"),

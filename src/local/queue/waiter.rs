@@ -16,13 +16,7 @@ use crate::lease::Terms;
 pub(crate) struct Waiter {
     pub(super) thread: ThreadId,
     pub(super) liveness: Liveness,
-    pub(super) locks: List<LockId>,
-    pub(super) terms: List<Terms>,
-    pub(super) needed: usize,
-    /// The kind of lock.
-    pub(super) kind: &'static str,
-    /// The thread wants a hold that does not exclude other shared ones.
-    pub(super) is_shared: bool,
+    pub(super) wanted: Wanted,
     /// Since when the thread waits.
     since: Moment,
     /// Tests decide when the thread keeps its place, because no time passes in them.
@@ -62,11 +56,7 @@ impl Waiter {
         Arc::new(Self {
             thread,
             liveness: Liveness::of_this_thread(),
-            locks: wanted.locks,
-            terms: wanted.terms,
-            needed: wanted.needed,
-            kind: wanted.kind,
-            is_shared: wanted.is_shared,
+            wanted,
             since: Moment::now(),
             #[cfg(any(test, interleavings))]
             keeps_place: AtomicBool::new(false),
@@ -78,9 +68,13 @@ impl Waiter {
         })
     }
 
+    pub(super) fn who(&self) -> (ThreadId, Liveness) {
+        (self.thread, self.liveness.clone())
+    }
+
     /// True if the thread waits for several locks, so that other threads may pass it.
     pub(super) fn wants_several(&self) -> bool {
-        self.locks.len() > 1
+        self.wanted.locks.len() > 1
     }
 
     /// True if a thread that could pass this one has to wait behind it [now](keeps_place).
@@ -105,7 +99,10 @@ impl Waiter {
     /// with an index. The search begins at the lock that was not available last. So it is short
     /// while that has not changed, however many locks there are.
     pub(super) fn obstacle<R>(&self, mut reason: impl FnMut(usize) -> Option<R>) -> Option<R> {
-        let (first, all) = (self.obstacle.load(Ordering::Relaxed), self.locks.len());
+        let (first, all) = (
+            self.obstacle.load(Ordering::Relaxed),
+            self.wanted.locks.len(),
+        );
         (first..all).chain(0..first).find_map(|at| {
             self.obstacle.store(at, Ordering::Relaxed);
             #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::waiter::last_end_of_a_period;
-use super::{Claim, LocalQueue, LockId, Locks, Unanswered, Waiter, wake};
+use super::{Claim, LocalQueue, LockId, Locks, Ticket, Unanswered, Waiter};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::ThreadId;
@@ -28,25 +28,24 @@ impl LocalQueue {
     /// Waits behind the other threads. The queue wakes the thread when it has the tickets. Returns
     /// the tickets if all are free.
     pub(crate) fn enqueue(self: &Arc<Self>, waiter: &Arc<Waiter>) -> Option<Claim> {
-        let mut guard = self.0.lock();
-        let locks = &mut *guard;
-        for lock in &waiter.locks {
-            let entry = locks.entries.entry(lock.clone()).or_default();
-            entry.waiting.push_back(Arc::clone(waiter));
-        }
-        // Another thread may be the first one: the tickets may have become free a moment ago.
-        let mut woken = locks.pass_on(&waiter.locks, None);
-        drop(guard);
-        // The calling thread does not sleep.
-        woken.retain(|woken| !Arc::ptr_eq(woken, waiter));
-        wake(&woken);
-        self.claim_of(waiter)
+        self.change(|locks| {
+            for lock in &waiter.wanted.locks {
+                let entry = locks.entries.entry(lock.clone()).or_default();
+                entry.waiting.push_back(Arc::clone(waiter));
+            }
+            // Another thread may be the first one: the tickets may have become free a moment ago.
+            locks.pass_on(&waiter.wanted.locks, None);
+            // The calling thread does not sleep.
+            let woken = &mut locks.effects.woken;
+            woken.retain(|woken| !Arc::ptr_eq(woken, waiter));
+            Claim::of_waiter(self, locks, waiter)
+        })
     }
 
     /// Also wakes a waiting thread when a thread with one of the tickets gets a reply.
     pub(crate) fn await_reply(&self, waiter: &Arc<Waiter>) {
         let mut locks = self.0.lock();
-        for lock in &waiter.locks {
+        for lock in &waiter.wanted.locks {
             if let Some(entry) = locks.entries.get_mut(lock) {
                 entry.await_reply.push(Arc::clone(waiter));
             }
@@ -79,20 +78,17 @@ impl LocalQueue {
         if !waiter.wants_several() {
             return;
         }
-        let mut guard = self.0.lock();
-        let locks = &mut *guard;
-        // Under the mutex: another thread may have looked before the end of a period meanwhile.
-        let now = Moment::now();
-        let since = since(now);
-        let entries = &mut locks.entries;
-        let is_due = |lock: &&LockId| {
-            let entry = entries.get_mut(*lock);
-            entry.is_some_and(|entry| std::mem::replace(&mut entry.looked, now) < since)
-        };
-        let due: Vec<&LockId> = waiter.locks.iter().filter(is_due).collect();
-        let woken = locks.pass_on(due, None);
-        drop(guard);
-        wake(&woken);
+        self.change(|locks| {
+            // Under the mutex: another thread may have looked before the end of a period meanwhile.
+            let now = Moment::now();
+            let since = since(now);
+            let is_due = |lock: &&LockId| {
+                let entry = locks.entries.get_mut(*lock);
+                entry.is_some_and(|entry| std::mem::replace(&mut entry.looked, now) < since)
+            };
+            let due: Vec<&LockId> = waiter.wanted.locks.iter().filter(is_due).collect();
+            locks.pass_on(due, None);
+        });
     }
 
     /// The tickets, if they were passed on to this waiting thread.
@@ -102,16 +98,15 @@ impl LocalQueue {
 
     /// Removes a waiting thread. Returns the tickets if they were passed on to it before that.
     pub(crate) fn leave(self: &Arc<Self>, waiter: &Arc<Waiter>) -> Option<Claim> {
-        let mut locks = self.0.lock();
-        if let Some(claim) = Claim::of_waiter(self, &locks, waiter) {
-            return Some(claim);
-        }
-        locks.dequeue(waiter);
-        // A thread behind it may be the first one now.
-        let woken = locks.pass_on(&waiter.locks, None);
-        drop(locks);
-        wake(&woken);
-        None
+        self.change(|locks| {
+            let claim = Claim::of_waiter(self, locks, waiter);
+            if claim.is_none() {
+                locks.dequeue(waiter);
+                // A thread behind it may be the first one now.
+                locks.pass_on(&waiter.wanted.locks, None);
+            }
+            claim
+        })
     }
 
     /// Since when requests for these locks have had no reply; `None` if the last ones had a reply.
@@ -130,10 +125,11 @@ impl LocalQueue {
         let mut outstanding = 0;
         for entry in locks.iter().filter_map(|lock| guard.entries.get(lock)) {
             match &entry.ticket {
-                Some(ticket) if ticket.unanswered.is_some_and(|one| one.since <= heard) => {
-                    outstanding += 1;
-                }
-                None if entry.readers.is_empty() => {}
+                Ticket::Requests {
+                    unanswered: Some(unanswered),
+                    ..
+                } if unanswered.since <= heard => outstanding += 1,
+                Ticket::Free if entry.readers.is_empty() => {}
                 _ => return None,
             }
         }
@@ -150,6 +146,9 @@ impl LocalQueue {
 
 impl Locks {
     fn unanswered(&self, lock: &LockId) -> Option<Unanswered> {
-        self.entries.get(lock)?.ticket.as_ref()?.unanswered
+        match self.entries.get(lock)?.ticket {
+            Ticket::Requests { unanswered, .. } => unanswered,
+            Ticket::Free | Ticket::Holds(_) => None,
+        }
     }
 }

@@ -222,7 +222,7 @@ impl Link {
     /// reply is awaited.
     pub(crate) fn is_of_use(&self, now: Moment, timeout: Duration) -> bool {
         match self.load() {
-            0 => self.is_fresh(now),
+            0 => now.since(self.heard()) < FRESH,
             _ => now.since(self.unanswered_since()) < timeout || self.has_arrived(),
         }
     }
@@ -230,11 +230,6 @@ impl Link {
     /// Sends no further request on the link. Those that are under way get their replies.
     pub(crate) fn retire(&self) {
         self.is_usable.store(false, Ordering::Relaxed);
-    }
-
-    /// True if a reply has arrived lately.
-    fn is_fresh(&self, now: Moment) -> bool {
-        now.since(self.heard()) < FRESH
     }
 
     /// Sends `requests` requests now, at `sent_at`, which `pack` appends. The caller has
@@ -276,7 +271,14 @@ impl Link {
         }
         let is_reused = state.is_established;
         drop(state);
-        Sent::new(Arc::clone(self), pending, sent_at, is_reused)
+        Sent {
+            link: Arc::clone(self),
+            pending,
+            sent_at,
+            is_reused,
+            reads: false,
+            is_waiting: false,
+        }
     }
 
     /// Whether the server replies on the link: it did so just now, or does to a PING until this

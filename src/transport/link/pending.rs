@@ -35,7 +35,7 @@ pub(super) fn reply_of(outcome: Option<Outcome>) -> RedisResult<Value> {
 /// |---|---|---|
 /// | sent | its thread begins to wait | waits |
 /// | waits | the thread that read has its own replies | reads |
-/// | waits, reads | all outcomes are known, or the deadline passes | sent; it gives the right to read on |
+/// | waits, reads | all outcomes are known, or its deadline | sent; it gives the right to read on |
 /// | any | a reply arrives, or the link breaks | the same; the outcome is recorded |
 #[derive(Debug)]
 pub(crate) struct Pending {

@@ -21,15 +21,15 @@ const LATE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Sent {
     pub(crate) link: Arc<Link>,
-    pending: Arc<Pending>,
+    pub(super) pending: Arc<Pending>,
     /// Before they were sent.
     pub(crate) sent_at: Moment,
     /// A reply had arrived on the link before.
     pub(crate) is_reused: bool,
     /// This thread has the right to read. It has it only while it waits.
-    reads: bool,
+    pub(super) reads: bool,
     /// Other threads may give it the right to read.
-    is_waiting: bool,
+    pub(super) is_waiting: bool,
 }
 
 /// A request whose reply no thread waits for any longer.
@@ -59,22 +59,6 @@ impl Copy {
 }
 
 impl Sent {
-    pub(super) fn new(
-        link: Arc<Link>,
-        pending: Arc<Pending>,
-        sent_at: Moment,
-        is_reused: bool,
-    ) -> Self {
-        Self {
-            link,
-            pending,
-            sent_at,
-            is_reused,
-            reads: false,
-            is_waiting: false,
-        }
-    }
-
     pub(crate) fn is_over(&self) -> bool {
         self.pending.is_over()
     }

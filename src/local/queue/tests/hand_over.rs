@@ -41,13 +41,31 @@ fn a_grant_that_is_lost_on_its_way_is_not_the_loss_of_its_receiver() {
     first.grant().lose(LostReason::Taken);
     let mut claim = second.claim().unwrap();
     assert!(matches!(
-        claim.take(&second.waiter.terms, 1, "reentrant"),
+        claim.take(&second.waiter.wanted.terms, 1, "reentrant"),
         CameWith::Loss
     ));
     drop(claim);
     assert!(queue.hold_of(&lock("k"), (thread(2), false)).is_none());
     drop(third.claim().expect("the ticket has passed on"));
     assert!(queue.is_empty());
+}
+
+#[test]
+fn a_lost_grant_is_not_handed_over() {
+    let queue = queue();
+    let first = held(&queue, "k", 1, 0, 0);
+    let second = wait(&queue, &["k"], 2);
+    first.grant().lose(LostReason::Deleted);
+    let mut claim = second.claim().unwrap();
+    assert!(matches!(
+        claim.take(&second.waiter.wanted.terms, 1, "reentrant"),
+        CameWith::Nothing
+    ));
+    let reason = LostReason::Deleted;
+    assert_eq!(
+        unlock(&queue, &[&first], NO_LINGER),
+        [Unlocked::Lost { reason, last: true }]
+    );
 }
 
 #[test]
@@ -77,6 +95,20 @@ fn a_grant_is_handed_over_within_its_slice_and_for_its_lease() {
 }
 
 #[test]
+fn each_hold_has_its_own_token_and_none_is_given_twice() {
+    let queue = queue();
+    let first = held(&queue, "k", 1, 0, 2);
+    let wait = |number| wait_for(&queue, &["k"], number, renewed(), "fenced");
+    let (second, third) = (wait(2), wait(3));
+    assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::HandedOver]);
+    let next = second.holds();
+    assert_eq!((first.token(), next[0].token()), (Some(7), Some(8)));
+    let unlocked = unlock(&queue, &[&next[0]], NO_LINGER);
+    assert_eq!(unlocked, [Unlocked::Last], "no token is left");
+    assert!(!third.is_woken());
+}
+
+#[test]
 fn several_grants_are_handed_over_whole_or_not_at_all() {
     let queue = queue();
     let (a, b) = (held(&queue, "a", 1, 0, 0), held(&queue, "b", 1, 0, 0));
@@ -98,6 +130,25 @@ fn several_grants_are_handed_over_whole_or_not_at_all() {
     let unlocked = unlock(&queue, &[&a, &b], NO_LINGER);
     assert_eq!(unlocked, [Unlocked::HandedOver; 2]);
     assert_eq!(both.holds().len(), 2);
+}
+
+#[test]
+fn a_grant_of_a_leaving_thread_goes_to_the_next_or_is_released() {
+    let queue = queue();
+    let first = held(&queue, "k", 1, 0, 0);
+    let (second, third) = (wait(&queue, &["k"], 2), wait(&queue, &["k"], 3));
+    unlock(&queue, &[&first], NO_LINGER);
+    drop(queue.leave(&second.waiter).expect("it has the grant"));
+    assert!(third.is_woken());
+    let holds = third.holds();
+    assert!(Arc::ptr_eq(&holds[0].grant(), &first.grant()));
+
+    let fourth = wait(&queue, &["k"], 4);
+    unlock(&queue, &[&holds[0]], NO_LINGER);
+    drop(queue.leave(&fourth.waiter).expect("it has the grant"));
+    let step = first.grant().next_step(Moment::now());
+    assert!(matches!(step, Step::Release(_)), "{step:?}");
+    assert!(queue.is_empty());
 }
 
 /// The watchdog finds the loss after the thread has removed its last level, and before the queue

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lease::Terms;
-use crate::local::test_support::{read_grant, write_grant};
+use crate::local::tests::{read_grant, write_grant};
 
 /// A thread that enters to read or to write.
 pub(super) fn enter_as(queue: &Arc<LocalQueue>, number: u64, is_shared: bool) -> Entered {
@@ -160,6 +160,22 @@ fn a_writer_can_read_too_and_keeps_other_threads_out_meanwhile() {
     assert!(!writer.is_woken());
 }
 
+/// The write lock is lost while its thread requests the read lock, and no thread waits.
+#[test]
+fn a_reader_whose_write_lock_is_lost_meanwhile_releases_its_grant() {
+    let queue = queue();
+    let written = hold_as(&queue, 1, false);
+    let claim = enter_as(&queue, 1, true).claim.expect("it has the ticket");
+    written.grant().lose(LostReason::Deleted);
+    let read = granted(&queue, claim, 1, renewed());
+    assert!(enter_as(&queue, 2, false).claim.is_none());
+    assert_eq!(unlock(&queue, &[&read], NO_LINGER), [Unlocked::Last]);
+    queue.close(&[(&read, None)]);
+    unlock(&queue, &[&written], NO_LINGER);
+    queue.close(&[(&written, None)]);
+    assert!(queue.is_empty());
+}
+
 #[test]
 fn a_grant_is_joined_only_for_a_while_and_only_with_a_lease_that_it_keeps() {
     let queue = queue();
@@ -191,6 +207,67 @@ fn a_grant_is_joined_only_for_a_while_and_only_with_a_lease_that_it_keeps() {
         claim.take(&[shorter], 1, "read"),
         CameWith::HandedOver(_)
     ));
+}
+
+/// A grant that a reader gets while it gives up is not lost.
+#[test]
+fn a_share_of_a_reader_that_leaves_is_given_back() {
+    for last in [false, true] {
+        let queue = queue();
+        let written = hold_as(&queue, 1, false);
+        let readers = [2, 3].map(|number| wait_as(&queue, number, true));
+        unlock(&queue, &[&written], NO_LINGER);
+        queue.close(&[(&written, None)]);
+        let first = granted(&queue, readers[0].claim().unwrap(), 2, renewed());
+        let claim = queue.leave(&readers[1].waiter).expect("it has got a share");
+        let writer = wait_as(&queue, 4, false);
+        if last {
+            assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::Shared]);
+        }
+        let idle = claim.give_up();
+        assert_eq!(idle.len(), usize::from(last));
+        for grant in idle {
+            // The watchdog releases it, or the writer.
+            assert!(matches!(grant.next_step(Moment::now()), Step::Release(_)));
+        }
+        if !last {
+            assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::Last]);
+            queue.close(&[(&first, None)]);
+        }
+        assert!(writer.is_woken());
+        drop(writer.claim());
+        assert!(queue.is_empty());
+    }
+}
+
+/// The share of a reader that leaves is idle while another reader has a newer grant, which becomes
+/// idle, too.
+#[test]
+fn every_idle_grant_is_released() {
+    let queue = queue();
+    let claim = enter_as(&queue, 1, true).claim.unwrap();
+    let old = read_grant(&queue, renewed(), millis_ago(40));
+    let old = Hold::first_of(&old, thread(1));
+    claim.keep([&old].into_iter());
+    let joined = join(&queue, 2);
+    let linger = Duration::from_secs(60);
+    let new = {
+        let claim = enter_as(&queue, 3, true).claim.unwrap();
+        granted(&queue, claim, 3, renewed())
+    };
+    assert_eq!(unlock(&queue, &[&old], linger), [Unlocked::Shared]);
+    assert_eq!(
+        queue
+            .change(|locks| locks.pass_on_or_make_idle(&[joined]))
+            .len(),
+        1
+    );
+    assert_eq!(unlock(&queue, &[&new], linger), [Unlocked::Idle]);
+    let later = Moment::now().after(linger * 2);
+    for hold in [&old, &new] {
+        assert!(matches!(hold.grant().next_step(later), Step::Release(_)));
+    }
+    assert!(queue.is_empty());
 }
 
 /// It uses the ticket of its write hold. Whether Redis replies to it says nothing about that hold.
