@@ -63,13 +63,22 @@ pub(super) fn group<'a>(
 /// Sends these calls, and returns the reply or the error of each. If one request for several locks
 /// fails, the first lock of its group has the cause.
 pub(super) fn request_each(
-    mut requests: List<GrantRequest<'_>>,
+    requests: &[GrantRequest<'_>],
     needed: Needed,
     budget: &CallBudget,
 ) -> List<Result<GrantReply>> {
-    if needed == Needed::All && requests.len() <= 1 {
-        let request = |one: GrantRequest<'_>| request_grant(one.core, one.key, one.call, budget);
-        return requests.pop().map(request).into_iter().collect();
+    if let (
+        Needed::All,
+        &[
+            GrantRequest {
+                core,
+                key,
+                ref call,
+            },
+        ],
+    ) = (needed, requests)
+    {
+        return List::from_buf([request_grant(core, key, call.clone(), budget)]);
     }
     let places = requests.iter().map(|request| (request.core, request.key));
     let is_like = |one: usize, other: usize| requests[one].call.is_like(&requests[other].call);

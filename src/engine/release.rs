@@ -113,7 +113,7 @@ fn release_levels<'a>(
         are_asked.push(is_asked);
     }
     let budget = (!releases.is_empty()).then(budget);
-    let request = |budget| request_each(releases, needed, budget);
+    let request = |budget| request_each(&releases, needed, budget);
     let mut replies = budget.as_ref().map(request).unwrap_or_default().into_iter();
     let mut ended: List<(&Arc<Hold>, Option<Released>)> = List::new();
     let mut results: List<(Result<()>, Report)> = List::new();

@@ -80,7 +80,7 @@ pub(super) fn renew(
             call: renewal.call.clone(),
         })
         .collect();
-    let replies = request_each(requests, needed, budget);
+    let replies = request_each(&requests, needed, budget);
     let results = grants.iter().zip(&renewals).zip(replies);
     results
         .map(|((one, renewal), reply)| apply(one.core, &one.grant, renewal, reply))

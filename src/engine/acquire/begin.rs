@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquisition::{Acquisition, Unit};
 use crate::base::call_budget::CallBudget;
+use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::core::Core;
-use crate::engine::group::{GrantRequest, request_each};
+use crate::engine::group::GrantRequest;
 use crate::engine::held::{HeldPart, Needed, note_count, reschedule_if_earlier};
 use crate::engine::parts::{LockCall, Missing, Part, Parts};
+use crate::engine::undo::release_unused;
 use crate::error::LostReason;
 use crate::lease::Terms;
 use crate::local::{CameWith, Claim, Grant, Granted, Hold, Quorum};
@@ -74,27 +75,21 @@ fn part_of<'a>(missing: &[Missing<'a>], grant: &Arc<Grant>) -> Option<&'a Part> 
     parts.find(|part| part.id == *grant.lock())
 }
 
-/// Releases grants of this process that this call does not use. They may be of another kind. What
-/// gets no reply is released in the background.
+/// Releases grants of this process that this call does not use. They may be of another kind.
 fn release_idle(grants: &[(&Arc<Core>, Arc<Grant>)], budget: &CallBudget) {
     if grants.is_empty() {
         return;
     }
-    let mut timeout = Duration::ZERO;
-    let mut requests = List::new();
+    let (mut ends, mut timeout) = (Moment::ZERO, Duration::ZERO);
+    let mut releases = List::new();
     for (core, grant) in grants {
         core.watchdog.forget(grant.id());
+        ends = ends.max(grant.lease_ends());
         timeout = timeout.max(core.command_timeout);
         let (key, call) = (grant.key(), grant.release_call());
-        requests.push(GrantRequest { core, key, call });
+        releases.push(GrantRequest { core, key, call });
     }
-    let replies = request_each(requests, Needed::All, &budget.remaining(timeout));
-    for ((core, grant), reply) in grants.iter().zip(replies) {
-        if reply.is_err() {
-            let (key, call) = (grant.key().clone(), grant.release_call());
-            core.watchdog.release_orphan(key, call, grant.lease_ends());
-        }
-    }
+    release_unused(&releases, ends, Needed::All, &budget.remaining(timeout));
 }
 
 /// Begins the holds of what is granted.
@@ -136,20 +131,6 @@ pub(super) fn keep<'a>(
     held
 }
 
-impl<'a> Acquisition<'a> {
-    /// Begins the holds of what is granted.
-    pub(super) fn keep(self) -> List<HeldPart> {
-        if let Some(pause) = self.pause.filter(|pause| !pause.is_in_line) {
-            self.claim.end_pause(&pause);
-        }
-        let granted = self.units.into_iter().flat_map(|unit: Unit<'a>| {
-            let parts = unit.parts.into_iter();
-            parts.filter_map(move |part| Some((part, unit.granted.clone()?)))
-        });
-        keep(self.call, self.claim, granted)
-    }
-}
-
 /// The first level of a hold that this thread has got.
 fn first_level(core: &Arc<Core>, hold: Arc<Hold>, budget: &CallBudget) -> HeldPart {
     core.observer.counters.waited(|| budget.elapsed());
@@ -170,8 +151,8 @@ fn join(parts: &Parts, held: &[HeldPart]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::acquisition::Acquisition;
     use super::*;
-    use crate::base::clock::Moment;
     use crate::base::owner::ThreadId;
     use crate::config::LockClientBuilder;
     use crate::deployment::Urls;
@@ -248,7 +229,7 @@ mod tests {
 
         let missing = [(&parts.list[0], terms)];
         let call = parts.call(&core, &budget);
-        let mut request = Acquisition::new(call, &missing, entered.claim.unwrap());
+        let mut request = Acquisition::new(call, &missing, entered.claim.unwrap(), None);
         let now = Moment::now();
         request.units[0].granted = Some(Granted {
             owner: parts.list[0].new_owner(),

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::base::list::List;
 use crate::core::Core;
 use crate::engine::held::HeldPart;
 use crate::engine::parts::{Part, Parts};
@@ -10,29 +11,29 @@ use crate::local::Hold;
 use crate::observe::{Outcome, WaitSpan, are_spans_enabled, tell};
 
 impl Parts {
-    /// Makes a call that acquires the lock, within a span, and counts its failure. Then begins the
-    /// spans of the new holds. `held` is what the call has acquired; `None` if it has not acquired
-    /// the lock.
-    pub(super) fn observed<T>(
+    /// Begins the span of a call that acquires the lock.
+    pub(super) fn begin_wait(&self) -> WaitSpan {
+        WaitSpan::enter(self.name(), self.type_name())
+    }
+
+    /// Ends the span of a call that acquires the lock, and counts a failure. Then begins the spans
+    /// of the new holds, which are not within that of the wait.
+    pub(super) fn end_wait(
         &self,
+        span: WaitSpan,
         core: &Core,
-        held: fn(&T) -> Option<&[HeldPart]>,
-        call: impl FnOnce() -> Result<T>,
-    ) -> Result<T> {
+        result: Result<Option<List<HeldPart>>>,
+    ) -> Result<Option<List<HeldPart>>> {
         let is_new = |part: &&HeldPart| part.level == Hold::FIRST_LEVEL;
-        let outcome = |value: &T| match held(value) {
+        let outcome = Outcome::of(&result, |held| match held {
             Some(held) if held.iter().any(|part| is_new(&part)) => Outcome::Acquired,
             Some(_) => Outcome::Reentered,
             None => Outcome::Timeout,
-        };
-        let span = WaitSpan::enter(self.name(), self.type_name());
-        let result = call();
-        let outcome = Outcome::of(&result, outcome);
+        });
         span.end(outcome.label());
         core.observer.count_failure(outcome);
         if are_spans_enabled() {
-            // The spans of the new holds are not within that of the wait.
-            let held = result.iter().filter_map(held).flatten();
+            let held = result.iter().flatten().flatten();
             for part in held.filter(is_new) {
                 let node = part.core.node(part.hold.key());
                 part.hold.begin_span(self.type_name(), &node);

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use super::acquire_missing;
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
 use crate::engine::held::{HeldPart, Needed, note_count, reschedule_if_earlier};
-use crate::engine::parts::{Part, Parts};
+use crate::engine::parts::{LockCall, Missing, Part, Parts};
+use crate::engine::release::release_all;
 use crate::engine::renew::extend_all;
 use crate::error::{Error, Result};
 use crate::lease::Terms;
-use crate::local::Hold;
+use crate::local::{Claim, Hold};
 
 /// A part that this thread holds, and the terms of the new level.
 pub(super) type Own<'a> = (&'a Part, Terms, Arc<Hold>);
@@ -28,8 +30,33 @@ pub(super) fn check_other(parts: &Parts, other: Option<&Hold>) -> Result<()> {
     Ok(())
 }
 
+/// Acquires the `missing` parts, and adds a level to the holds that this thread has.
+pub(super) fn acquire_levels(
+    call: LockCall<'_>,
+    mut own: List<Own<'_>>,
+    missing: &[Missing<'_>],
+    claim: Option<Claim>,
+) -> Result<Option<List<HeldPart>>> {
+    let LockCall { parts, budget, .. } = call;
+    check_own(parts, &mut own)?;
+    let mut held = List::new();
+    // A hold on a majority does not acquire further servers.
+    if !missing.is_empty() && parts.needed == Needed::All {
+        match acquire_missing(call, missing, (claim, None))? {
+            Some(acquired) => held = acquired,
+            None => return Ok(None),
+        }
+    }
+    if let Err(error) = add_levels(parts, &own, budget, &mut held) {
+        let rest = || budget.remaining(call.core.command_timeout);
+        let _ = release_all(&held, Needed::Majority(held.len()), rest);
+        return Err(error);
+    }
+    Ok(Some(held))
+}
+
 /// Removes the holds that are lost. Fails if those that are left are not enough.
-pub(super) fn check_own(parts: &Parts, own: &mut List<Own<'_>>) -> Result<()> {
+fn check_own(parts: &Parts, own: &mut List<Own<'_>>) -> Result<()> {
     let needed = parts.needed.of(own.len());
     if own.len() < needed {
         return Err(parts.held_otherwise());
@@ -61,7 +88,7 @@ pub(super) fn check_own(parts: &Parts, own: &mut List<Own<'_>>) -> Result<()> {
 
 /// Adds a level to each of this thread's holds. Redis is asked only for those whose lease has to be
 /// longer.
-pub(super) fn add_levels(
+fn add_levels(
     parts: &Parts,
     own: &[Own<'_>],
     budget: &CallBudget,

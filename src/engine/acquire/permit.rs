@@ -4,7 +4,6 @@
 use super::acquire_missing;
 use super::acquisition::Acquisition;
 use crate::base::list::List;
-use crate::base::owner::ThreadId;
 use crate::engine::held::HeldPart;
 use crate::engine::parts::{LockCall, Missing};
 use crate::error::{Error, Result};
@@ -30,10 +29,10 @@ pub(super) fn acquire_permit(call: LockCall<'_>, lease: Lease) -> Result<Option<
         let _calls = parts.begin_calls();
         budget.check_interrupt(parts.name())?;
         let call = parts.call(core, &at_once);
-        let mut acquisition = Acquisition::new(call, &missing, claim);
+        let mut acquisition = Acquisition::new(call, &missing, claim, None);
         acquisition.place = None;
         acquisition.leaves_reserved = !may_pass;
-        let is_granted = acquisition.acquire_all();
+        let is_granted = acquisition.acquire_all(None);
         if let Ok(true) = is_granted {
             return Ok(Some(acquisition.keep()));
         }
@@ -48,9 +47,5 @@ pub(super) fn acquire_permit(call: LockCall<'_>, lease: Lease) -> Result<Option<
             result => return result.map(|_| None),
         }
     }
-    let locks = parts.list.iter().map(|part| &part.id);
-    let entered = core
-        .queue
-        .enter(locks, (ThreadId::current(), false), budget.started());
-    acquire_missing(call, &missing, (entered.claim, None))
+    acquire_missing(call, &missing, (call.enter_queue().claim, None))
 }

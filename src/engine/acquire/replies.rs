@@ -10,7 +10,7 @@ use crate::base::clock::Moment;
 use crate::base::owner::OwnerId;
 use crate::engine::parts::Part;
 use crate::engine::undo::{
-    Unused, end_of, owner_of_grant, release_orphans, undo_lost_copies, undo_unclear_grant,
+    end_of, owner_of_grant, release_orphans, undo_lost_copies, undo_unclear_grant,
 };
 use crate::error::{Error, Result};
 use crate::local::Granted;
@@ -37,7 +37,6 @@ impl<'a> Acquisition<'a> {
             Err(NoReply { error, lost_copies }) => {
                 undo_lost_copies(parts, &owner, terms, lost_copies);
                 replies.failures.push(error);
-                replies.silent.push(at);
                 return;
             }
         };
@@ -53,14 +52,11 @@ impl<'a> Acquisition<'a> {
                 let held = self.refused((at, part), &owner, (left, holder, rank), reply);
                 replies.held.push(held);
             }
-            Ok(AcquireReply::Granted(_)) if reply.unreplicated.is_some() => {
-                parts[0].core.observer.counters.unreplicated.add(1);
-                replies.unreplicated = reply.unreplicated;
-                let mut unused = Unused::new(parts, owner, end_of(terms));
-                unused.lost_copies = reply.lost_copies;
-                replies.unused.push(unused);
-            }
             Ok(AcquireReply::Granted(tokens)) => {
+                if reply.unreplicated.is_some() {
+                    parts[0].core.observer.counters.unreplicated.add(1);
+                    replies.unreplicated = reply.unreplicated;
+                }
                 replies.is_too_late |= !self.granted_to(at, &owner, tokens, reply);
             }
             Err(error) => {

@@ -83,7 +83,7 @@ impl Parts {
     fn resume(&self, part: &Part, hold: &Arc<Hold>) -> Result<()> {
         let terms = hold.terms_to_resume().ok_or_else(|| hold.not_held())?;
         let core = &part.core;
-        for acquired in self.lock_with_terms(core, terms)? {
+        for acquired in self.lock_with_terms(core, terms)?.into_iter().flatten() {
             core.queue.resume(hold, &acquired.hold);
         }
         core.watchdog.reschedule(hold.grant().id());
