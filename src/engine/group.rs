@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redis::{RedisError, Value};
+use redis::Value;
 
 use super::held::Needed;
 use crate::base::call_budget::CallBudget;
@@ -10,9 +10,9 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::core::Core;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::protocol::{Verdict, verdict, verdicts};
-use crate::request::{NoReply, Reply, Request, lost_copies};
+use crate::request::{NoReply, Reply, Request, lost_copies, request_one};
 use crate::script::Call;
 
 /// A call about one grant.
@@ -97,7 +97,7 @@ pub(super) fn request_each(
     let replies = needed.request(&joined, is_done, |_| None, budget);
     let mut results: List<Option<Result<GrantReply>>> = requests.iter().map(|_| None).collect();
     for ((group, request), reply) in groups.iter().zip(&joined).zip(replies) {
-        match grant_replies(|error| request.refusal(error), reply, group.len()) {
+        match grant_replies(request, reply, group.len()) {
             Ok(replies) => {
                 for (&at, reply) in group.iter().zip(replies) {
                     results[at] = Some(Ok(reply));
@@ -122,15 +122,16 @@ pub(super) fn request_grant(
     call: Call,
     budget: &CallBudget,
 ) -> Result<GrantReply> {
-    let reply = core.redis.request(key, call, budget);
-    let mut replies = grant_replies(|error| core.redis.refusal(key, error), reply, 1)?;
+    let request = Request::new(&core.redis, key, call);
+    let reply = request_one(&request, |_| None, budget.reply_deadline(), budget);
+    let mut replies = grant_replies(&request, reply, 1)?;
     let reply = replies.next();
     reply.ok_or_else(|| core.redis.unavailable(key, budget, "no clear reply".into()))
 }
 
 /// The replies to this many calls that were sent as one request.
 fn grant_replies(
-    refusal: impl FnOnce(RedisError) -> Error,
+    request: &Request<'_>,
     reply: Result<Reply, NoReply>,
     calls: usize,
 ) -> Result<impl Iterator<Item = GrantReply>> {
@@ -138,7 +139,7 @@ fn grant_replies(
     let is_ambiguous = copies.is_ambiguous();
     let reached_another_server = copies.reached_another_server();
     let Reply { reply, asked, .. } = reply.map_err(|no_reply| no_reply.error)?;
-    let verdicts = verdicts(&reply, calls).map_err(refusal)?;
+    let verdicts = verdicts(&reply, calls).map_err(|error| request.refusal(error))?;
     Ok(verdicts.into_iter().map(move |verdict| GrantReply {
         verdict,
         asked,

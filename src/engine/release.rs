@@ -75,13 +75,6 @@ pub(crate) fn release_all(
     release_levels(&levels.collect::<List<_>>(), needed, budget)
 }
 
-/// Releases a lock whatever its level. Its hold is suspended, and can
-/// [continue](crate::local::LocalQueue::resume).
-pub(super) fn suspend(core: &Arc<Core>, hold: &Arc<Hold>) -> Result<()> {
-    let levels = [(core, hold, Unlocks::Suspends)];
-    release_levels(&levels, Needed::All, || core.budget_to_unlock())
-}
-
 /// Unlocks a level of each of these holds. A release without a reply goes on in the background.
 /// `budget` is made only if Redis is asked.
 fn release_levels<'a>(
@@ -135,7 +128,9 @@ fn release_levels<'a>(
 }
 
 /// Unlocks a level of one hold, as [`release_levels`] does. Nearly all calls need no lists.
-fn release_level(
+///
+/// A hold that is suspended can [continue](crate::local::LocalQueue::resume).
+pub(super) fn release_level(
     (core, hold, unlocks): Level<'_>,
     budget: impl FnOnce() -> CallBudget<'static>,
 ) -> Result<()> {
@@ -145,8 +140,13 @@ fn release_level(
     let unlocked = unlocked.first().copied().unwrap_or(Unlocked::NotHeld);
     tell_watchdog(core, hold, unlocked);
     let budget = must_release(hold, unlocked).then(budget);
-    let request = |budget| request_grant(core, hold.key(), hold.grant().end_call(), budget);
-    let reply = budget.as_ref().map(|budget| (request(budget), budget));
+    let reply = match &budget {
+        Some(budget) => {
+            let call = hold.grant().end_call();
+            Some((request_grant(core, hold.key(), call, budget), budget))
+        }
+        None => None,
+    };
     let mut ended = List::new();
     let (result, report) = finish((core, hold), unlocked, reply, &mut ended);
     if !ended.is_empty() {

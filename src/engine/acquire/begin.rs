@@ -151,11 +151,11 @@ fn join(parts: &Parts, held: &[HeldPart]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::acquisition::Acquisition;
     use super::*;
     use crate::base::owner::ThreadId;
     use crate::config::LockClientBuilder;
     use crate::deployment::Urls;
+    use crate::engine::acquire::acquisition::Acquisition;
     use crate::error::Error;
     use crate::lease::Lease;
     use crate::local::{Unlocks, Waiter, Wanted};

@@ -33,9 +33,8 @@ use super::local_wait::{give_up, wait_for_claim};
 use super::parts::{LockCall, Missing, Parts};
 use crate::base::interrupt::Interrupt;
 use crate::base::list::List;
-use crate::core::Core;
 use crate::error::Result;
-use crate::lease::{Lease, Terms};
+use crate::lease::Lease;
 use crate::local::{Claim, Hold};
 use acquisition::Acquisition;
 use begin::{TicketsLost, keep, take_without_request};
@@ -81,22 +80,6 @@ impl Parts {
         let result = acquire(self.call(core, budget), lease);
         self.end_wait(span, core, result)
     }
-
-    /// Acquires a lock that this thread does not hold, with these terms, for `core`, the client of
-    /// its first part.
-    pub(super) fn lock_with_terms(
-        &self,
-        core: &Core,
-        terms: Terms,
-    ) -> Result<Option<List<HeldPart>>> {
-        let budget = &self.to_acquire(core.budget_to_wait(None, None));
-        let call = self.call(core, budget);
-        let span = self.begin_wait();
-        let missing: List<Missing<'_>> = self.list.iter().map(|part| (part, terms)).collect();
-        let entered = call.enter_queue();
-        let result = acquire_missing(call, &missing, (entered.claim, None));
-        self.end_wait(span, core, result)
-    }
 }
 
 /// Acquires a lock, or a further level of it; `None` if the budget ends first. Fails after a
@@ -131,7 +114,7 @@ fn acquire(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPart>>> {
 /// Acquires the parts that this thread does not hold. If this returns without them, the tickets go
 /// to the next waiting threads of this process. `within` is the exclusive hold of this thread on
 /// the lock of which it acquires a shared one.
-fn acquire_missing(
+pub(super) fn acquire_missing(
     call: LockCall<'_>,
     missing: &[Missing<'_>],
     (mut claim, within): (Option<Claim>, Option<&Hold>),

@@ -12,13 +12,13 @@ use crate::observe::{Outcome, WaitSpan, are_spans_enabled, tell};
 
 impl Parts {
     /// Begins the span of a call that acquires the lock.
-    pub(super) fn begin_wait(&self) -> WaitSpan {
+    pub(in crate::engine) fn begin_wait(&self) -> WaitSpan {
         WaitSpan::enter(self.name(), self.type_name())
     }
 
     /// Ends the span of a call that acquires the lock, and counts a failure. Then begins the spans
     /// of the new holds, which are not within that of the wait.
-    pub(super) fn end_wait(
+    pub(in crate::engine) fn end_wait(
         &self,
         span: WaitSpan,
         core: &Core,
