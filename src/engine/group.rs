@@ -60,8 +60,7 @@ pub(super) fn group<'a>(
     groups
 }
 
-/// Sends these calls, and returns the reply or the error of each. If one request for several locks
-/// fails, the first lock of its group has the cause.
+/// Sends these calls, and returns the reply or the error of each.
 pub(super) fn request_each(
     requests: &[GrantRequest<'_>],
     needed: Needed,
@@ -84,8 +83,7 @@ pub(super) fn request_each(
     let is_like = |one: usize, other: usize| requests[one].call.is_like(&requests[other].call);
     let groups = group(places, is_like);
     let joined = |group: &List<usize>| {
-        let first = &requests[group[0]];
-        let others = &group[1..];
+        let (first, others) = (&requests[group[0]], &group[1..]);
         let calls = others.iter().map(|&at| &requests[at].call);
         let call = calls.fold(first.call.clone(), Call::join);
         Request {
@@ -95,24 +93,12 @@ pub(super) fn request_each(
     };
     let joined: List<Request<'_>> = groups.iter().map(joined).collect();
     let replies = needed.request(&joined, is_done, |_| None, budget);
-    let mut results: List<Option<Result<GrantReply>>> = requests.iter().map(|_| None).collect();
-    for ((group, request), reply) in groups.iter().zip(&joined).zip(replies) {
-        match grant_replies(request, reply, group.len()) {
-            Ok(replies) => {
-                for (&at, reply) in group.iter().zip(replies) {
-                    results[at] = Some(Ok(reply));
-                }
-            }
-            Err(error) => results[group[0]] = Some(Err(error)),
-        }
+    let mut results: Vec<(usize, Result<GrantReply>)> = Vec::with_capacity(requests.len());
+    for ((group, request), reply) in groups.into_iter().zip(&joined).zip(replies) {
+        results.extend(group.into_iter().zip(grant_replies(request, reply, budget)));
     }
-    let result = |(GrantRequest { core, key, .. }, result): (&_, Option<_>)| {
-        result.unwrap_or_else(|| {
-            let cause = "no clear reply to a request for several locks";
-            Err(core.redis.unavailable(key, budget, cause.into()))
-        })
-    };
-    requests.iter().zip(results).map(result).collect()
+    results.sort_unstable_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Sends this call until there is a clear reply.
@@ -124,28 +110,42 @@ pub(super) fn request_grant(
 ) -> Result<GrantReply> {
     let request = Request::new(&core.redis, key, call);
     let reply = request_one(&request, |_| None, budget.reply_deadline(), budget);
-    let mut replies = grant_replies(&request, reply, 1)?;
-    let reply = replies.next();
-    reply.ok_or_else(|| core.redis.unavailable(key, budget, "no clear reply".into()))
+    grant_replies(&request, reply, budget).swap_remove(0)
 }
 
-/// The replies to this many calls that were sent as one request.
+/// The replies about the locks of this request. If it failed, the first lock has the cause.
 fn grant_replies(
     request: &Request<'_>,
-    reply: Result<Reply, NoReply>,
-    calls: usize,
-) -> Result<impl Iterator<Item = GrantReply>> {
-    let copies = lost_copies(&reply);
+    result: Result<Reply, NoReply>,
+    budget: &CallBudget,
+) -> List<Result<GrantReply>> {
+    let copies = lost_copies(&result);
     let is_ambiguous = copies.is_ambiguous();
     let reached_another_server = copies.reached_another_server();
-    let Reply { reply, asked, .. } = reply.map_err(|no_reply| no_reply.error)?;
-    let verdicts = verdicts(&reply, calls).map_err(|error| request.refusal(error))?;
-    Ok(verdicts.into_iter().map(move |verdict| GrantReply {
-        verdict,
-        asked,
-        is_ambiguous,
-        reached_another_server,
-    }))
+    let verdicts = result.map_err(|no_reply| no_reply.error).and_then(|reply| {
+        let verdicts = verdicts(&reply.reply, 1 + request.others.len());
+        let verdicts = verdicts.map_err(|error| request.refusal(error))?;
+        Ok((reply.asked, verdicts))
+    });
+    match verdicts {
+        Ok((asked, verdicts)) => {
+            let reply = |verdict| GrantReply {
+                verdict,
+                asked,
+                is_ambiguous,
+                reached_another_server,
+            };
+            verdicts.into_iter().map(reply).map(Ok).collect()
+        }
+        Err(error) => {
+            let unclear = |key: &&LockKey| {
+                let cause = "no clear reply to a request for several locks";
+                request.client.unavailable(key, budget, cause.into())
+            };
+            let others = request.others.iter().map(unclear);
+            std::iter::once(error).chain(others).map(Err).collect()
+        }
+    }
 }
 
 /// True if Redis had all grants, and executed the request.

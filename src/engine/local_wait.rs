@@ -36,8 +36,8 @@ pub(super) fn wait_for_claim(call: LockCall<'_>, missing: &[Missing<'_>]) -> Res
         is_shared: parts.is_shared(),
     };
     let waiter = Waiter::new(wanted, ThreadId::current(), budget.unparker());
-    if let Some(claim) = queue.enqueue(&waiter) {
-        return Ok(Some(claim));
+    if let claim @ Some(_) = queue.enqueue(&waiter) {
+        return Ok(claim);
     }
     let mut wait = LocalWait {
         call,

@@ -45,29 +45,34 @@ pub(super) fn take_without_request(
     };
     let mut held = List::new();
     for hold in holds {
-        let Some(part) = part_of(missing, &hold.grant()) else {
-            continue;
-        };
-        if hold.is_shared() {
-            // It may have a shorter lease than the other holds on the grant.
-            reschedule_if_earlier(&part.core, &hold.grant());
-            note_count(&part.core, &hold);
+        if let Some(part) = part_of(missing, &hold.grant()) {
+            note_taken(&part.core, &hold, is_handed_over);
+            held.push(first_level(&part.core, hold, budget));
         }
-        if is_handed_over {
-            // The thread that unlocked has told the watchdog when the grant is due.
-            part.core.observer.counters.hand_overs.add(1);
-        }
-        if !is_handed_over && hold.grant().is_due_earlier() {
-            // The watchdog may know only when the idle grant was to be released.
-            part.core.watchdog.reschedule(hold.grant().id());
-        } else if hold.grant().begin_note() {
-            // It confirms what is held, but not what is idle or about to be handed over.
-            part.core.watchdog.note(hold.grant().id());
-        }
-        held.push(first_level(&part.core, hold, budget));
     }
     join(parts, &held);
     Ok(Some(held))
+}
+
+/// Tells the watchdog that a thread has taken a grant, which was handed over or idle.
+fn note_taken(core: &Core, hold: &Hold, is_handed_over: bool) {
+    let grant = hold.grant();
+    if hold.is_shared() {
+        // It may have a shorter lease than the other holds on the grant.
+        reschedule_if_earlier(core, &grant);
+        note_count(core, hold);
+    }
+    if is_handed_over {
+        // The thread that unlocked has told the watchdog when the grant is due.
+        core.observer.counters.hand_overs.add(1);
+    }
+    if !is_handed_over && grant.is_due_earlier() {
+        // The watchdog may know only when the idle grant was to be released.
+        core.watchdog.reschedule(grant.id());
+    } else if grant.begin_note() {
+        // It confirms what is held, but not what is idle or about to be handed over.
+        core.watchdog.note(grant.id());
+    }
 }
 
 fn part_of<'a>(missing: &[Missing<'a>], grant: &Arc<Grant>) -> Option<&'a Part> {

@@ -3,7 +3,7 @@
 //!
 //! | file | duty |
 //! |---|---|
-//! | `permit` | locks whose holds do not exclude each other: permits of semaphores |
+//! | `mod` | the calls, with their spans; which requests follow |
 //! | `own` | further levels of what this thread holds already |
 //! | `begin` | begins holds: handed over, idle, or granted by Redis |
 //! | `first` | the first request for a lock of one part |
@@ -12,7 +12,6 @@
 //! | `replies` | evaluates the replies of one round |
 //! | `line` | how a client that stands in a line waits |
 //! | `all`, `majority` | what follows a round, if all parts or a majority are needed |
-//! | `observed` | the spans of waits and holds; counts failures |
 
 mod acquisition;
 mod all;
@@ -20,9 +19,7 @@ mod begin;
 mod first;
 pub(in crate::engine) mod line;
 mod majority;
-mod observed;
 mod own;
-mod permit;
 mod replies;
 mod round;
 
@@ -33,14 +30,15 @@ use super::local_wait::{give_up, wait_for_claim};
 use super::parts::{LockCall, Missing, Parts};
 use crate::base::interrupt::Interrupt;
 use crate::base::list::List;
-use crate::error::Result;
+use crate::core::Core;
+use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::local::{Claim, Hold};
+use crate::observe::{Outcome, WaitSpan, are_spans_enabled};
 use acquisition::Acquisition;
 use begin::{TicketsLost, keep, take_without_request};
 use first::First;
 use own::{Own, acquire_levels, check_other};
-use permit::acquire_permit;
 
 impl Parts {
     /// Acquires the lock, or a further level of it. Fails if the interrupt is raised.
@@ -79,6 +77,37 @@ impl Parts {
         let span = self.begin_wait();
         let result = acquire(self.call(core, budget), lease);
         self.end_wait(span, core, result)
+    }
+
+    /// Begins the span of a call that acquires the lock.
+    pub(in crate::engine) fn begin_wait(&self) -> WaitSpan {
+        WaitSpan::enter(self.name(), self.type_name())
+    }
+
+    /// Ends the span of a call that acquires the lock, and counts a failure. Then begins the spans
+    /// of the new holds, which are not within that of the wait.
+    pub(in crate::engine) fn end_wait(
+        &self,
+        span: WaitSpan,
+        core: &Core,
+        result: Result<Option<List<HeldPart>>>,
+    ) -> Result<Option<List<HeldPart>>> {
+        let is_new = |part: &&HeldPart| part.level == Hold::FIRST_LEVEL;
+        let outcome = Outcome::of(&result, |held| match held {
+            Some(held) if held.iter().any(|part| is_new(&part)) => Outcome::Acquired,
+            Some(_) => Outcome::Reentered,
+            None => Outcome::Timeout,
+        });
+        span.end(outcome.label());
+        core.observer.count_failure(outcome);
+        if are_spans_enabled() {
+            let held = result.iter().flatten().flatten();
+            for part in held.filter(is_new) {
+                let node = part.core.node(part.hold.key());
+                part.hold.begin_span(self.type_name(), &node);
+            }
+        }
+        result
     }
 }
 
@@ -149,4 +178,45 @@ pub(super) fn acquire_missing(
         }
         return Acquisition::new(call, missing, claim, within).run(first);
     }
+}
+
+/// Acquires a permit; `None` if the budget ends first.
+///
+/// The first request needs no ticket, so the threads of a client send their first requests at the
+/// same time, while no other client is known to wait. The ticket is the right to wait: one thread of
+/// the client has its place in the line, and those behind it wait in the local queue. A thread that
+/// waits is not passed by a thread that comes later and waits, too.
+fn acquire_permit(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPart>>> {
+    let (parts, core, budget) = (call.parts, call.core, call.budget);
+    let terms = lease.terms(core.watchdog_lease)?;
+    let missing: List<Missing<'_>> = parts.list.iter().map(|part| (part, terms)).collect();
+    let may_pass = budget.is_wait_over();
+    let claim = parts
+        .list
+        .first()
+        .and_then(|part| core.queue.claim_without_ticket(&part.id, may_pass));
+    if let Some(claim) = claim {
+        let at_once = budget.without_wait();
+        let _calls = parts.begin_calls();
+        budget.check_interrupt(parts.name())?;
+        let call = parts.call(core, &at_once);
+        let mut acquisition = Acquisition::new(call, &missing, claim, None);
+        acquisition.place = None;
+        acquisition.leaves_reserved = !may_pass;
+        let is_granted = acquisition.acquire_all(None);
+        if let Ok(true) = is_granted {
+            return Ok(Some(acquisition.keep()));
+        }
+        acquisition.undo();
+        let has_time = !budget.is_wait_over()
+            && !at_once.call_deadline().is_past()
+            && !at_once.reply_deadline().is_past();
+        match is_granted {
+            // The call has time for further requests. It is unavailable if the reply took longer
+            // than the lease.
+            Ok(_) | Err(Error::TooFewReplicas { .. } | Error::Unavailable { .. }) if has_time => {}
+            result => return result.map(|_| None),
+        }
+    }
+    acquire_missing(call, &missing, (call.enter_queue().claim, None))
 }
