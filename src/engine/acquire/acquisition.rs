@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::begin::keep;
 use super::first::First;
 use super::line::Polls;
+use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::OwnerId;
@@ -183,34 +184,41 @@ impl<'a> Acquisition<'a> {
 
     /// Releases what is granted. What gets no reply is released in the background.
     pub(super) fn undo(&mut self) {
+        let LockCall { core, budget, .. } = self.call;
+        match self.call.parts.needed {
+            Needed::All => self.undo_within(&budget.remaining(core.command_timeout)),
+            Needed::Majority(_) => self.undo_within(budget),
+        }
+    }
+
+    /// As [`undo`](Self::undo), within this time.
+    pub(super) fn undo_within(&mut self, budget: &CallBudget) {
         self.kept_until = None;
         if let Some((owner, prepared)) = self.prepared.take() {
             let unit = &self.units[0];
             undo_lost_copies(&unit.parts, &owner, unit.terms, prepared.abandon());
             self.is_known_to_wait = true;
         }
-        let LockCall { parts, budget, .. } = self.call;
         let mut unused: List<GrantRequest<'_>> = List::new();
-        let (mut ends, mut timeout) = (Moment::ZERO, Duration::ZERO);
+        let mut ends = Moment::ZERO;
         for unit in &mut self.units {
-            let Some(grant) = unit.granted.take() else {
-                continue;
-            };
-            ends = ends.max(end_of(unit.terms));
-            for Part {
-                core, key, kind, ..
-            } in &unit.parts
-            {
-                timeout = timeout.max(core.command_timeout);
-                let call = kind.release(key, &grant.owner);
-                unused.push(GrantRequest { core, key, call });
+            if let Some(grant) = unit.granted.take() {
+                ends = ends.max(end_of(unit.terms));
+                let release = |part: &&'a Part| {
+                    let Part { core, key, .. } = part;
+                    let call = part.kind.release(key, &grant.owner);
+                    GrantRequest { core, key, call }
+                };
+                unused.extend(unit.parts.iter().map(release));
             }
         }
-        match parts.needed {
-            _ if unused.is_empty() => {}
-            Needed::All => release_unused(&unused, ends, Needed::All, &budget.remaining(timeout)),
-            // Each server gets one request.
-            _ => release_unused(&unused, ends, Needed::Majority(unused.len()), budget),
+        if !unused.is_empty() {
+            let needed = match self.call.parts.needed {
+                Needed::All => Needed::All,
+                // Each server gets one request.
+                Needed::Majority(_) => Needed::Majority(unused.len()),
+            };
+            release_unused(&unused, ends, needed, budget);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::base::backoff::jitter;
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::engine::held::joined;
-use crate::engine::parts::Part;
+use crate::engine::parts::{LockCall, Part};
 use crate::engine::wait::{Channel, wait_until};
 use crate::error::{Error, LostReason, Result};
 use crate::request::Prepared;
@@ -85,8 +85,9 @@ impl<'a> Acquisition<'a> {
 
     /// Pauses after a grant that only this many replicas confirmed.
     fn after_unreplicated(&mut self, confirmed: u32, is_over: bool) -> Result<Option<bool>> {
-        self.undo();
         let first = self.units[0].parts[0];
+        let LockCall { core, budget, .. } = self.call;
+        self.undo_within(&budget.for_cleanup(core.command_timeout));
         if is_over {
             return Err(first.core.redis.too_few_replicas(&first.key, confirmed));
         }
