@@ -12,7 +12,7 @@ use crate::base::list::List;
 use crate::core::Core;
 use crate::error::Result;
 use crate::protocol::{Verdict, verdict, verdicts};
-use crate::request::{NoReply, Reply, Request, lost_copies, request_one};
+use crate::request::{NoReply, Reply, Request, request_one};
 use crate::script::Call;
 
 /// A call about one grant.
@@ -31,6 +31,17 @@ pub(super) struct GrantReply {
     pub(super) is_ambiguous: bool,
     /// An earlier copy was sent to another server.
     pub(super) reached_another_server: bool,
+}
+
+impl GrantReply {
+    fn new(verdict: Verdict, reply: &Reply) -> Self {
+        Self {
+            verdict,
+            asked: reply.asked,
+            is_ambiguous: reply.lost_copies.is_ambiguous(),
+            reached_another_server: reply.lost_copies.reached_another_server(),
+        }
+    }
 }
 
 /// The indices of the parts of each group, in the order of the first part of each. Two parts with
@@ -110,7 +121,9 @@ pub(super) fn request_grant(
 ) -> Result<GrantReply> {
     let request = Request::new(&core.redis, key, call);
     let reply = request_one(&request, |_| None, budget.reply_deadline(), budget);
-    grant_replies(&request, reply, budget).swap_remove(0)
+    let reply = reply.map_err(|no_reply| no_reply.error)?;
+    let verdicts = verdicts(&reply.reply, 1).map_err(|error| request.refusal(error))?;
+    Ok(GrantReply::new(verdicts[0], &reply))
 }
 
 /// The replies about the locks of this request. If it failed, the first lock has the cause.
@@ -119,33 +132,23 @@ fn grant_replies(
     result: Result<Reply, NoReply>,
     budget: &CallBudget,
 ) -> List<Result<GrantReply>> {
-    let copies = lost_copies(&result);
-    let is_ambiguous = copies.is_ambiguous();
-    let reached_another_server = copies.reached_another_server();
-    let verdicts = result.map_err(|no_reply| no_reply.error).and_then(|reply| {
+    let decoded = result.map_err(|no_reply| no_reply.error).and_then(|reply| {
         let verdicts = verdicts(&reply.reply, 1 + request.others.len());
-        let verdicts = verdicts.map_err(|error| request.refusal(error))?;
-        Ok((reply.asked, verdicts))
+        let verdicts = verdicts
+            .map_err(|error| request.refusal(error))?
+            .into_iter();
+        Ok(verdicts
+            .map(|verdict| Ok(GrantReply::new(verdict, &reply)))
+            .collect())
     });
-    match verdicts {
-        Ok((asked, verdicts)) => {
-            let reply = |verdict| GrantReply {
-                verdict,
-                asked,
-                is_ambiguous,
-                reached_another_server,
-            };
-            verdicts.into_iter().map(reply).map(Ok).collect()
-        }
-        Err(error) => {
-            let unclear = |key: &&LockKey| {
-                let cause = "no clear reply to a request for several locks";
-                request.client.unavailable(key, budget, cause.into())
-            };
-            let others = request.others.iter().map(unclear);
-            std::iter::once(error).chain(others).map(Err).collect()
-        }
-    }
+    decoded.unwrap_or_else(|error| {
+        let unclear = |key: &&LockKey| {
+            let cause = "no clear reply to a request for several locks";
+            request.client.unavailable(key, budget, cause.into())
+        };
+        let others = request.others.iter().map(unclear);
+        std::iter::once(error).chain(others).map(Err).collect()
+    })
 }
 
 /// True if Redis had all grants, and executed the request.
