@@ -50,8 +50,8 @@ pub(crate) struct Core {
     pub(crate) queue: Arc<LocalQueue>,
     /// The threads that wait for kinds without a holder.
     pub(crate) waiting: WaitQueues,
-    /// The log says that Redis refuses the line of a lock. It is logged once, because every lock may
-    /// have one.
+    /// The log says that Redis refuses the line of a lock. It is logged once, because every lock
+    /// may have one.
     pub(crate) logged_no_line: AtomicBool,
     pub(crate) lanes: Lanes,
     pub(crate) observer: Arc<Observer>,

@@ -37,4 +37,4 @@ pub(crate) use inspect::{force_unlock, inspect};
 pub(crate) use number::Number;
 pub(crate) use parts::{Part, Parts};
 pub(crate) use release::release_all;
-pub(crate) use renew::{confirm_all, extend_all};
+pub(crate) use renew::extend_all;

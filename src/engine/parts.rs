@@ -262,8 +262,8 @@ impl Parts {
         budget
     }
 
-    /// The budget of a call that acquires this lock: as [`until_shutdown`](Self::until_shutdown), and
-    /// a long wait is reported.
+    /// The budget of a call that acquires this lock: as [`until_shutdown`](Self::until_shutdown),
+    /// and a long wait is reported.
     pub(super) fn to_acquire<'c>(&'c self, budget: CallBudget<'c>) -> CallBudget<'c> {
         self.until_shutdown(budget)
             .reporting(self.name(), long_wait)

@@ -312,8 +312,8 @@ impl Report {
     }
 }
 
-/// Hands a release without a clear reply to the watchdog. False if the lock must stay in Redis for a
-/// while, or if the watchdog has ended: then it ends with the rest of its lease.
+/// Hands a release without a clear reply to the watchdog. False if the lock must stay in Redis for
+/// a while, or if the watchdog has ended: then it ends with the rest of its lease.
 fn release_later(core: &Core, hold: &Hold) -> bool {
     let grant = hold.grant();
     let (key, call) = (grant.key().clone(), grant.release_call());

@@ -78,8 +78,8 @@ pub(super) fn release_orphans(parts: &[&Part], owner: &OwnerId, until: Moment) {
     }
 }
 
-/// Sends these releases of grants that no thread uses, and whose leases end at `ends` at the latest.
-/// What gets no reply in time is released in the background.
+/// Sends these releases of grants that no thread uses, and whose leases end at `ends` at the
+/// latest. What gets no reply in time is released in the background.
 pub(super) fn release_unused(
     releases: &[GrantRequest<'_>],
     ends: Moment,

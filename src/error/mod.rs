@@ -25,9 +25,9 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// cannot return that, returns [`HeldByAnother`](Self::HeldByAnother).
 ///
 /// Every error that concerns a lock, a semaphore or a latch contains its name in the field `lock`,
-/// which is empty if a call concerns no single one, such as [`ping`](crate::LockClient::ping). Every
-/// error that concerns a server contains its node (`host:port` or socket path). No error contains a
-/// password. An error contains a user name only if the server repeats it in its reply.
+/// which is empty if a call concerns no single one, such as [`ping`](crate::LockClient::ping).
+/// Every error that concerns a server contains its node (`host:port` or socket path). No error
+/// contains a password. An error contains a user name only if the server repeats it in its reply.
 ///
 /// The text of an error contains the text of its cause. So
 /// [`source`](std::error::Error::source) does not return the cause again; programs read it from the

@@ -1,9 +1,9 @@
 //! The fair lock: a plain lock with a queue of clients in Redis.
 //!
 //! A client that waits has one place in the queue, whichever of its threads waits: the number that
-//! follows its UUID is 0, and no grant has that number. When its turn comes, the threads that waited
-//! when it took its place hold the lock one after another. So threads have equal shares, whichever
-//! clients they belong to.
+//! follows its UUID is 0, and no grant has that number. When its turn comes, the threads that
+//! waited when it took its place hold the lock one after another. So threads have equal shares,
+//! whichever clients they belong to.
 //!
 //! A place lasts for a few seconds from each request, and longer in a long queue (`life_of_places`
 //! in `lua/shared/fair_head.lua`). A waiting thread sends the next request after a third of that. A

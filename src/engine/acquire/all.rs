@@ -165,8 +165,8 @@ impl<'a> Acquisition<'a> {
 
     /// Prepares the next request, which the subscriber thread sends when a message arrives.
     fn prepare(&mut self, part: &'a Part, channels: &[Channel<'a>]) {
-        // With several requests, while it lets others pass, or with replicas that have to confirm the
-        // lock, this thread sends them itself.
+        // With several requests, while it lets others pass, or with replicas that have to confirm
+        // the lock, this thread sends them itself.
         let confirms = part.core.redis.min_replicas.is_some();
         let pauses = self.pause.is_some_and(|pause| pause.holds > 0);
         if self.units.len() > 1 || pauses || confirms {

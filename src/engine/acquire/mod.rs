@@ -183,9 +183,9 @@ pub(super) fn acquire_missing(
 /// Acquires a permit; `None` if the budget ends first.
 ///
 /// The first request needs no ticket, so the threads of a client send their first requests at the
-/// same time, while no other client is known to wait. The ticket is the right to wait: one thread of
-/// the client has its place in the line, and those behind it wait in the local queue. A thread that
-/// waits is not passed by a thread that comes later and waits, too.
+/// same time, while no other client is known to wait. The ticket is the right to wait: one thread
+/// of the client has its place in the line, and those behind it wait in the local queue. A thread
+/// that waits is not passed by a thread that comes later and waits, too.
 fn acquire_permit(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPart>>> {
     let (parts, core, budget) = (call.parts, call.core, call.budget);
     let terms = lease.terms(core.watchdog_lease)?;

@@ -184,9 +184,9 @@ fn log_that_there_is_no_line(lock: &Part) {
         tracing::warn!(
             lock = &*name,
             node = &*node,
-            "Redis refuses the line of a lock, so each release wakes all waiting clients; if the user \
-             lacks permissions, allow the keys leasehold_line:* and the commands ZADD, ZCOUNT, ZRANGE, \
-             ZRANGEBYSCORE, ZRANK, ZREM and ZSCORE"
+            "Redis refuses the line of a lock, so each release wakes all waiting clients; if the \
+             user lacks permissions, allow the keys leasehold_line:* and the commands ZADD, \
+             ZCOUNT, ZRANGE, ZRANGEBYSCORE, ZRANK, ZREM and ZSCORE"
         );
     });
 }
