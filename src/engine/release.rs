@@ -30,13 +30,11 @@ impl Parts {
             return release_level((core, &hold, Unlocks::Newest), || core.budget_to_unlock());
         }
         // The holds that have a level without a guard, lost or not.
-        let mut holds: List<(&Arc<Core>, Arc<Hold>, usize)> = List::new();
-        for part in self.list.iter() {
-            let hold = part.hold().map(|hold| (hold.unguarded(), hold));
-            if let Some((unguarded @ 1.., hold)) = hold {
-                holds.push((&part.core, hold, unguarded));
-            }
-        }
+        let holds = self.list.iter().filter_map(|part| {
+            let hold = part.hold().filter(|hold| hold.unguarded() > 0)?;
+            Some((&part.core, hold.unguarded(), hold))
+        });
+        let holds: List<(&Arc<Core>, usize, Arc<Hold>)> = holds.collect();
         // If one of the needed parts has no level to unlock, none is unlocked.
         if holds.len() < self.needed.of(self.list.len()) {
             return Err(self.not_held());
@@ -44,13 +42,14 @@ impl Parts {
         // All parts of a level are added and removed together. A lost part lacks the levels that
         // were acquired after its loss. So it has fewer levels without a guard than the other parts
         // until these levels are unlocked.
-        let newest = holds.iter().map(|(.., unguarded)| *unguarded).max();
-        let mut levels: List<Level<'_>> = List::new();
-        for (core, hold, unguarded) in &holds {
-            if self.needed == Needed::All || Some(*unguarded) == newest {
-                levels.push((core, hold, Unlocks::Newest));
-            }
-        }
+        let newest = holds.iter().map(|(_, unguarded, _)| *unguarded).max();
+        let is_newest = |unguarded| self.needed == Needed::All || Some(unguarded) == newest;
+        let levels = holds
+            .iter()
+            .filter(|(_, unguarded, _)| is_newest(*unguarded));
+        let levels: List<Level<'_>> = levels
+            .map(|(core, _, hold)| (*core, hold, Unlocks::Newest))
+            .collect();
         if levels.len() < self.needed.of(levels.len()) {
             return Err(self.held_otherwise());
         }

@@ -139,11 +139,7 @@ pub(super) fn keep<'a>(
 /// The first level of a hold that this thread has got.
 fn first_level(core: &Arc<Core>, hold: Arc<Hold>, budget: &CallBudget) -> HeldPart {
     core.observer.counters.waited(|| budget.elapsed());
-    HeldPart {
-        core: Arc::clone(core),
-        hold,
-        level: Hold::FIRST_LEVEL,
-    }
+    HeldPart::first_level(core, hold)
 }
 
 /// Makes the holds of a majority end together.

@@ -123,12 +123,12 @@ fn acquire(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPart>>> {
         budget.share_grace();
     }
     let entered = call.enter_queue();
-    let mut own: List<Own<'_>> = List::new();
+    let mut own: List<Own> = List::new();
     let mut missing: List<Missing<'_>> = List::new();
     for (part, hold) in parts.list.iter().zip(entered.own) {
         let terms = lease.terms(part.core.watchdog_lease)?;
         match hold {
-            Some(hold) => own.push((part, terms, hold)),
+            Some(hold) => own.push((HeldPart::first_level(&part.core, hold), terms)),
             None => missing.push((part, terms)),
         }
     }

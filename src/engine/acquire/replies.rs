@@ -54,9 +54,8 @@ impl<'a> Acquisition<'a> {
                 let part = parts[part.min(parts.len() - 1)];
                 let left = millis.map_or(UNKNOWN_LEASE, Duration::from_millis);
                 let asked = (&reply.reply, reply.asked);
-                replies
-                    .held
-                    .push(self.refused((at, part), (left, holder, rank), asked));
+                let held = self.refused((at, part), (left, holder, rank), asked);
+                replies.held.push(held);
             }
             Ok(AcquireReply::Granted(tokens)) => {
                 if reply.unreplicated.is_some() {
