@@ -9,7 +9,6 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use smallvec::SmallVec;
 use uuid::Uuid;
 
 /// The next number. A process never uses a number twice: a request that is still under way must
@@ -96,12 +95,8 @@ impl OwnerId {
 
     fn numbered(client: &str, before: &str) -> Self {
         let mut number = itoa::Buffer::new();
-        let number = number.format(next_number());
-        let mut name: SmallVec<[u8; 64]> = SmallVec::new();
-        for part in [client, before, number] {
-            name.extend_from_slice(part.as_bytes());
-        }
-        Self(str::from_utf8(&name).unwrap_or_default().into())
+        let name = [client, before, number.format(next_number())];
+        Self(name.concat().into())
     }
 
     /// The id of a permit of a semaphore that was never used before: 32 hexadecimal characters.

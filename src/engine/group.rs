@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redis::{RedisError, Value};
+use redis::Value;
 
 use super::held::Needed;
 use crate::base::call_budget::CallBudget;
@@ -10,9 +10,9 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::core::Core;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::protocol::{Verdict, verdict, verdicts};
-use crate::request::{NoReply, Reply, Request, lost_copies};
+use crate::request::{NoReply, Reply, Request, request_one};
 use crate::script::Call;
 
 /// A call about one grant.
@@ -31,6 +31,17 @@ pub(super) struct GrantReply {
     pub(super) is_ambiguous: bool,
     /// An earlier copy was sent to another server.
     pub(super) reached_another_server: bool,
+}
+
+impl GrantReply {
+    fn new(verdict: Verdict, reply: &Reply) -> Self {
+        Self {
+            verdict,
+            asked: reply.asked,
+            is_ambiguous: reply.lost_copies.is_ambiguous(),
+            reached_another_server: reply.lost_copies.reached_another_server(),
+        }
+    }
 }
 
 /// The indices of the parts of each group, in the order of the first part of each. Two parts with
@@ -60,23 +71,30 @@ pub(super) fn group<'a>(
     groups
 }
 
-/// Sends these calls, and returns the reply or the error of each. If one request for several locks
-/// fails, the first lock of its group has the cause.
+/// Sends these calls, and returns the reply or the error of each.
 pub(super) fn request_each(
-    mut requests: List<GrantRequest<'_>>,
+    requests: &[GrantRequest<'_>],
     needed: Needed,
     budget: &CallBudget,
 ) -> List<Result<GrantReply>> {
-    if needed == Needed::All && requests.len() <= 1 {
-        let request = |one: GrantRequest<'_>| request_grant(one.core, one.key, one.call, budget);
-        return requests.pop().map(request).into_iter().collect();
+    if let (
+        Needed::All,
+        &[
+            GrantRequest {
+                core,
+                key,
+                ref call,
+            },
+        ],
+    ) = (needed, requests)
+    {
+        return List::from_buf([request_grant(core, key, call.clone(), budget)]);
     }
     let places = requests.iter().map(|request| (request.core, request.key));
     let is_like = |one: usize, other: usize| requests[one].call.is_like(&requests[other].call);
     let groups = group(places, is_like);
     let joined = |group: &List<usize>| {
-        let first = &requests[group[0]];
-        let others = &group[1..];
+        let (first, others) = (&requests[group[0]], &group[1..]);
         let calls = others.iter().map(|&at| &requests[at].call);
         let call = calls.fold(first.call.clone(), Call::join);
         Request {
@@ -86,24 +104,12 @@ pub(super) fn request_each(
     };
     let joined: List<Request<'_>> = groups.iter().map(joined).collect();
     let replies = needed.request(&joined, is_done, |_| None, budget);
-    let mut results: List<Option<Result<GrantReply>>> = requests.iter().map(|_| None).collect();
-    for ((group, request), reply) in groups.iter().zip(&joined).zip(replies) {
-        match grant_replies(|error| request.refusal(error), reply, group.len()) {
-            Ok(replies) => {
-                for (&at, reply) in group.iter().zip(replies) {
-                    results[at] = Some(Ok(reply));
-                }
-            }
-            Err(error) => results[group[0]] = Some(Err(error)),
-        }
+    let mut results: Vec<(usize, Result<GrantReply>)> = Vec::with_capacity(requests.len());
+    for ((group, request), reply) in groups.into_iter().zip(&joined).zip(replies) {
+        results.extend(group.into_iter().zip(grant_replies(request, reply, budget)));
     }
-    let result = |(GrantRequest { core, key, .. }, result): (&_, Option<_>)| {
-        result.unwrap_or_else(|| {
-            let cause = "no clear reply to a request for several locks";
-            Err(core.redis.unavailable(key, budget, cause.into()))
-        })
-    };
-    requests.iter().zip(results).map(result).collect()
+    results.sort_unstable_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Sends this call until there is a clear reply.
@@ -113,29 +119,36 @@ pub(super) fn request_grant(
     call: Call,
     budget: &CallBudget,
 ) -> Result<GrantReply> {
-    let reply = core.redis.request(key, call, budget);
-    let mut replies = grant_replies(|error| core.redis.refusal(key, error), reply, 1)?;
-    let reply = replies.next();
-    reply.ok_or_else(|| core.redis.unavailable(key, budget, "no clear reply".into()))
+    let request = Request::new(&core.redis, key, call);
+    let reply = request_one(&request, |_| None, budget.reply_deadline(), budget);
+    let reply = reply.map_err(|no_reply| no_reply.error)?;
+    let verdicts = verdicts(&reply.reply, 1).map_err(|error| request.refusal(error))?;
+    Ok(GrantReply::new(verdicts[0], &reply))
 }
 
-/// The replies to this many calls that were sent as one request.
+/// The replies about the locks of this request. If it failed, the first lock has the cause.
 fn grant_replies(
-    refusal: impl FnOnce(RedisError) -> Error,
-    reply: Result<Reply, NoReply>,
-    calls: usize,
-) -> Result<impl Iterator<Item = GrantReply>> {
-    let copies = lost_copies(&reply);
-    let is_ambiguous = copies.is_ambiguous();
-    let reached_another_server = copies.reached_another_server();
-    let Reply { reply, asked, .. } = reply.map_err(|no_reply| no_reply.error)?;
-    let verdicts = verdicts(&reply, calls).map_err(refusal)?;
-    Ok(verdicts.into_iter().map(move |verdict| GrantReply {
-        verdict,
-        asked,
-        is_ambiguous,
-        reached_another_server,
-    }))
+    request: &Request<'_>,
+    result: Result<Reply, NoReply>,
+    budget: &CallBudget,
+) -> List<Result<GrantReply>> {
+    let decoded = result.map_err(|no_reply| no_reply.error).and_then(|reply| {
+        let verdicts = verdicts(&reply.reply, 1 + request.others.len());
+        let verdicts = verdicts
+            .map_err(|error| request.refusal(error))?
+            .into_iter();
+        Ok(verdicts
+            .map(|verdict| Ok(GrantReply::new(verdict, &reply)))
+            .collect())
+    });
+    decoded.unwrap_or_else(|error| {
+        let unclear = |key: &&LockKey| {
+            let cause = "no clear reply to a request for several locks";
+            request.client.unavailable(key, budget, cause.into())
+        };
+        let others = request.others.iter().map(unclear);
+        std::iter::once(error).chain(others).map(Err).collect()
+    })
 }
 
 /// True if Redis had all grants, and executed the request.

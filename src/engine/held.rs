@@ -23,6 +23,14 @@ pub(crate) struct HeldPart {
 }
 
 impl HeldPart {
+    pub(super) fn first_level(core: &Arc<Core>, hold: Arc<Hold>) -> Self {
+        Self {
+            core: Arc::clone(core),
+            hold,
+            level: Hold::FIRST_LEVEL,
+        }
+    }
+
     /// Fails unless the lock is held.
     pub(crate) fn check(&self) -> Result<()> {
         self.check_process()?;

@@ -1,20 +1,22 @@
-//! Reads the state of a lock in Redis, and frees it, whichever owner holds it.
+//! Reads the state of a lock in Redis and changes it, whichever owner holds it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Value;
+use redis::{RedisResult, Value};
 
 use super::held::{Needed, joined};
-use super::parts::Parts;
+use super::parts::{Part, Parts};
 use super::renew::{ToRenew, renew};
-use crate::base::call_budget::CallBudget;
 use crate::base::key::{Family, LockKey};
 use crate::base::list::List;
 use crate::core::Core;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::local::{Grant, LockId};
-use crate::protocol::{Inspected, forced, inspected};
+use crate::protocol::{
+    Inspected, PermitsChange, change_permits, count_permits, forced, inspected, permits_changed,
+    permits_counted,
+};
 use crate::request::Request;
 use crate::script::{self, Call};
 
@@ -37,7 +39,7 @@ impl Parts {
         for (request, reply) in requests.iter().zip(replies) {
             let status = reply
                 .map_err(|no_reply| no_reply.error)
-                .and_then(|reply| inspected(reply.reply).map_err(|error| request.refusal(error)));
+                .and_then(|reply| inspected(&reply.reply).map_err(|error| request.refusal(error)));
             match status {
                 Ok(status) => lefts.push(status.as_ref().map(Inspected::left)),
                 Err(error) => failures.push(error),
@@ -54,20 +56,30 @@ impl Parts {
         };
         Ok(longest.and_then(|at| lefts.get(at).copied().flatten()))
     }
+
+    /// Changes the number of permits of a semaphore. False if it exists and was not to be changed.
+    pub(crate) fn change_permits(&self, change: PermitsChange) -> Result<bool> {
+        self.check_open()?;
+        let Part { core, key, .. } = &self.list[0];
+        request(core, key, change_permits(key, change), permits_changed)
+    }
+
+    /// The number of available permits of a semaphore, and of leased ones.
+    pub(crate) fn count_permits(&self) -> Result<(i64, i64)> {
+        self.check_open()?;
+        let Part { core, key, .. } = &self.list[0];
+        request(core, key, count_permits(key), permits_counted)
+    }
 }
 
 /// Asks Redis which owner holds a lock.
 pub(crate) fn inspect(core: &Core, key: &LockKey) -> Result<Option<Inspected>> {
-    let call = script::inspect_any(key);
-    let reply = request_once(core, key, call, &core.budget_for_a_reply())?;
-    inspected(reply).map_err(|error| core.redis.refusal(key, error))
+    request(core, key, script::inspect_any(key), inspected)
 }
 
 /// Frees a lock, whichever owner holds it. Returns false if no owner held it.
 pub(crate) fn force_unlock(core: &Arc<Core>, key: &LockKey) -> Result<bool> {
-    let budget = core.budget_for_a_reply();
-    let reply = request_once(core, key, script::force_unlock(key), &budget)?;
-    let is_forced = forced(&reply).map_err(|error| core.redis.refusal(key, error))?;
+    let is_forced = request(core, key, script::force_unlock(key), forced)?;
     let mut grants: List<Arc<Grant>> = List::new();
     if is_forced {
         for family in [Family::Lock, Family::FairLock, Family::ReadWriteLock] {
@@ -84,21 +96,20 @@ pub(crate) fn force_unlock(core: &Arc<Core>, key: &LockKey) -> Result<bool> {
         hold: None,
         millis: 0,
     });
+    let budget = core.budget_for_a_reply();
     let _ = renew(&to_confirm.collect::<List<_>>(), Needed::All, &budget);
     Ok(is_forced)
 }
 
-/// Sends a request about one lock, which is repeated if that is safe.
-pub(super) fn request_once(
+/// Sends a request about one lock, which is repeated if that is safe, and decodes the reply.
+fn request<T>(
     core: &Core,
     key: &LockKey,
-    request: Call,
-    budget: &CallBudget,
-) -> Result<Value> {
+    call: Call,
+    decode: fn(&Value) -> RedisResult<T>,
+) -> Result<T> {
     core.check_open(key.name())?;
     key.check()?;
-    match core.redis.request(key, request, budget) {
-        Ok(reply) => Ok(reply.reply),
-        Err(no_reply) => Err::<_, Error>(no_reply.error),
-    }
+    core.redis
+        .request_decoded(key, call, decode, &core.budget_for_a_reply())
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::parts::{LockCall, Missing};
+use super::wait::wait_until;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
@@ -35,8 +36,8 @@ pub(super) fn wait_for_claim(call: LockCall<'_>, missing: &[Missing<'_>]) -> Res
         is_shared: parts.is_shared(),
     };
     let waiter = Waiter::new(wanted, ThreadId::current(), budget.unparker());
-    if let Some(claim) = queue.enqueue(&waiter) {
-        return Ok(Some(claim));
+    if let claim @ Some(_) = queue.enqueue(&waiter) {
+        return Ok(claim);
     }
     let mut wait = LocalWait {
         call,
@@ -45,19 +46,21 @@ pub(super) fn wait_for_claim(call: LockCall<'_>, missing: &[Missing<'_>]) -> Res
         waiter,
         reply_deadline: None,
     };
-    loop {
+    let result = wait_until(budget, parts.name(), || {
         if let Some(end) = wait.claim_or_end() {
-            return Ok(end);
+            return Ok(Some(end));
         }
-        if let Err(error) = wait.check() {
-            if let Some(claim) = queue.leave(&wait.waiter) {
-                give_up(claim, missing);
-            }
-            return Err(error);
-        }
+        wait.check()?;
         wait.sleep();
         queue.look_again(&wait.waiter);
+        Ok(None)
+    });
+    if result.is_err()
+        && let Some(claim) = queue.leave(&wait.waiter)
+    {
+        give_up(claim, missing);
     }
+    result
 }
 
 /// The wait of one thread for its tickets.
@@ -80,9 +83,6 @@ impl LocalWait<'_> {
             queue.await_reply(&self.waiter);
             let time = Moment::now().after(core.command_timeout);
             self.reply_deadline = Some(budget.call_deadline().min(time));
-        }
-        if budget.is_interrupted() {
-            return None;
         }
         // Tickets or a reply that arrived while this thread could not run count, even after the
         // deadline.

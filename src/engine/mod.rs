@@ -15,8 +15,7 @@
 //! | `undo` | releases what a request was granted, or may have been granted, but is not used |
 //! | `release` | unlocks one level of each part |
 //! | `renew` | extends and confirms the leases of several parts |
-//! | `permits` | reads and changes the number of permits of a semaphore |
-//! | `inspect` | reads the state of a lock whichever owner holds it, and frees it |
+//! | `inspect` | reads and changes the state of a lock in Redis, whichever owner holds it |
 //! | `number/` | kinds without a holder: semaphores and latches |
 //! | `wait` | the loop of every call that waits, and its sleeps: listens, polls |
 
@@ -28,7 +27,6 @@ mod inspect;
 mod local_wait;
 mod number;
 mod parts;
-mod permits;
 mod release;
 mod renew;
 mod undo;
@@ -39,4 +37,4 @@ pub(crate) use inspect::{force_unlock, inspect};
 pub(crate) use number::Number;
 pub(crate) use parts::{Part, Parts};
 pub(crate) use release::release_all;
-pub(crate) use renew::{confirm_all, extend_all};
+pub(crate) use renew::extend_all;

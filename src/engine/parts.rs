@@ -14,7 +14,7 @@ use crate::base::owner::{OwnerId, ThreadId};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::lease::{Renewals, Terms};
-use crate::local::{Hold, LockId};
+use crate::local::{Entered, Hold, LockId};
 use crate::observe::long_wait;
 use crate::protocol::Kind;
 use crate::watchdog::ActiveCall;
@@ -45,8 +45,8 @@ impl Part {
         self.kind.new_owner(&self.core.owner_prefix)
     }
 
-    /// The number of holds that may share a grant, of which this many are expected. A fixed lease is
-    /// not handed over, and a client that lingers wants its next hold, too.
+    /// The number of holds that may share a grant, of which this many are expected. A fixed lease
+    /// is not handed over, and a client that lingers wants its next hold, too.
     pub(super) fn holds_of_a_grant(&self, terms: Terms, expected: usize) -> usize {
         match terms.renewals {
             Renewals::None => 1,
@@ -96,6 +96,15 @@ pub(super) struct LockCall<'a> {
     /// The client whose timeouts set the deadlines of the call.
     pub(super) core: &'a Core,
     pub(super) budget: &'a CallBudget<'a>,
+}
+
+impl LockCall<'_> {
+    /// Takes the tickets of the parts that this thread does not hold, if they are free.
+    pub(super) fn enter_queue(&self) -> Entered {
+        let locks = self.parts.list.iter().map(|part| &part.id);
+        let who = (ThreadId::current(), self.parts.is_shared());
+        self.core.queue.enter(locks, who, self.budget.started())
+    }
 }
 
 /// A lock of one part, of several names, or of one name at several servers.
@@ -253,8 +262,8 @@ impl Parts {
         budget
     }
 
-    /// The budget of a call that acquires this lock: as [`until_shutdown`](Self::until_shutdown), and
-    /// a long wait is reported.
+    /// The budget of a call that acquires this lock: as [`until_shutdown`](Self::until_shutdown),
+    /// and a long wait is reported.
     pub(super) fn to_acquire<'c>(&'c self, budget: CallBudget<'c>) -> CallBudget<'c> {
         self.until_shutdown(budget)
             .reporting(self.name(), long_wait)

@@ -30,13 +30,11 @@ impl Parts {
             return release_level((core, &hold, Unlocks::Newest), || core.budget_to_unlock());
         }
         // The holds that have a level without a guard, lost or not.
-        let mut holds: List<(&Arc<Core>, Arc<Hold>, usize)> = List::new();
-        for part in self.list.iter() {
-            let hold = part.hold().map(|hold| (hold.unguarded(), hold));
-            if let Some((unguarded @ 1.., hold)) = hold {
-                holds.push((&part.core, hold, unguarded));
-            }
-        }
+        let holds = self.list.iter().filter_map(|part| {
+            let hold = part.hold().filter(|hold| hold.unguarded() > 0)?;
+            Some((&part.core, hold.unguarded(), hold))
+        });
+        let holds: List<(&Arc<Core>, usize, Arc<Hold>)> = holds.collect();
         // If one of the needed parts has no level to unlock, none is unlocked.
         if holds.len() < self.needed.of(self.list.len()) {
             return Err(self.not_held());
@@ -44,13 +42,14 @@ impl Parts {
         // All parts of a level are added and removed together. A lost part lacks the levels that
         // were acquired after its loss. So it has fewer levels without a guard than the other parts
         // until these levels are unlocked.
-        let newest = holds.iter().map(|(.., unguarded)| *unguarded).max();
-        let mut levels: List<Level<'_>> = List::new();
-        for (core, hold, unguarded) in &holds {
-            if self.needed == Needed::All || Some(*unguarded) == newest {
-                levels.push((core, hold, Unlocks::Newest));
-            }
-        }
+        let newest = holds.iter().map(|(_, unguarded, _)| *unguarded).max();
+        let is_newest = |unguarded| self.needed == Needed::All || Some(unguarded) == newest;
+        let levels = holds
+            .iter()
+            .filter(|(_, unguarded, _)| is_newest(*unguarded));
+        let levels: List<Level<'_>> = levels
+            .map(|(core, _, hold)| (*core, hold, Unlocks::Newest))
+            .collect();
         if levels.len() < self.needed.of(levels.len()) {
             return Err(self.held_otherwise());
         }
@@ -73,13 +72,6 @@ pub(crate) fn release_all(
         .iter()
         .map(|part| (&part.core, &part.hold, Unlocks::Level(part.level)));
     release_levels(&levels.collect::<List<_>>(), needed, budget)
-}
-
-/// Releases a lock whatever its level. Its hold is suspended, and can
-/// [continue](crate::local::LocalQueue::resume).
-pub(super) fn suspend(core: &Arc<Core>, hold: &Arc<Hold>) -> Result<()> {
-    let levels = [(core, hold, Unlocks::Suspends)];
-    release_levels(&levels, Needed::All, || core.budget_to_unlock())
 }
 
 /// Unlocks a level of each of these holds. A release without a reply goes on in the background.
@@ -113,7 +105,7 @@ fn release_levels<'a>(
         are_asked.push(is_asked);
     }
     let budget = (!releases.is_empty()).then(budget);
-    let request = |budget| request_each(releases, needed, budget);
+    let request = |budget| request_each(&releases, needed, budget);
     let mut replies = budget.as_ref().map(request).unwrap_or_default().into_iter();
     let mut ended: List<(&Arc<Hold>, Option<Released>)> = List::new();
     let mut results: List<(Result<()>, Report)> = List::new();
@@ -135,7 +127,9 @@ fn release_levels<'a>(
 }
 
 /// Unlocks a level of one hold, as [`release_levels`] does. Nearly all calls need no lists.
-fn release_level(
+///
+/// A hold that is suspended can [continue](crate::local::LocalQueue::resume).
+pub(super) fn release_level(
     (core, hold, unlocks): Level<'_>,
     budget: impl FnOnce() -> CallBudget<'static>,
 ) -> Result<()> {
@@ -145,8 +139,13 @@ fn release_level(
     let unlocked = unlocked.first().copied().unwrap_or(Unlocked::NotHeld);
     tell_watchdog(core, hold, unlocked);
     let budget = must_release(hold, unlocked).then(budget);
-    let request = |budget| request_grant(core, hold.key(), hold.grant().end_call(), budget);
-    let reply = budget.as_ref().map(|budget| (request(budget), budget));
+    let reply = match &budget {
+        Some(budget) => {
+            let call = hold.grant().end_call();
+            Some((request_grant(core, hold.key(), call, budget), budget))
+        }
+        None => None,
+    };
     let mut ended = List::new();
     let (result, report) = finish((core, hold), unlocked, reply, &mut ended);
     if !ended.is_empty() {
@@ -312,8 +311,8 @@ impl Report {
     }
 }
 
-/// Hands a release without a clear reply to the watchdog. False if the lock must stay in Redis for a
-/// while, or if the watchdog has ended: then it ends with the rest of its lease.
+/// Hands a release without a clear reply to the watchdog. False if the lock must stay in Redis for
+/// a while, or if the watchdog has ended: then it ends with the rest of its lease.
 fn release_later(core: &Core, hold: &Hold) -> bool {
     let grant = hold.grant();
     let (key, call) = (grant.key().clone(), grant.release_call());

@@ -12,8 +12,8 @@ use crate::local::Grant;
 use crate::protocol::Verdict;
 use crate::watchdog::{Renew, Renewal};
 
-/// Prolongs the lease of each part to at least its milliseconds. A part that Redis does not have
-/// any more ends as lost.
+/// Prolongs the lease of each part to at least its milliseconds. With 0, Redis only confirms that
+/// it has the part. A part that Redis does not have any more ends as lost.
 pub(crate) fn extend_all(
     parts: &[(&HeldPart, u64)],
     needed: Needed,
@@ -45,12 +45,6 @@ pub(crate) fn extend_all(
     combine(results.into_iter(), needed)
 }
 
-/// Asks Redis whether it has these parts. A part that it does not have any more ends as lost.
-pub(crate) fn confirm_all(parts: &[HeldPart], needed: Needed, budget: &CallBudget) -> Result<()> {
-    let parts: List<_> = parts.iter().map(|part| (part, 0)).collect();
-    extend_all(&parts, needed, budget)
-}
-
 /// A grant to renew.
 pub(super) struct ToRenew<'a> {
     pub(super) core: &'a Arc<Core>,
@@ -80,7 +74,7 @@ pub(super) fn renew(
             call: renewal.call.clone(),
         })
         .collect();
-    let replies = request_each(requests, needed, budget);
+    let replies = request_each(&requests, needed, budget);
     let results = grants.iter().zip(&renewals).zip(replies);
     results
         .map(|((one, renewal), reply)| apply(one.core, &one.grant, renewal, reply))

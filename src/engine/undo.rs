@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use super::group::{GrantRequest, request_each};
 use super::held::Needed;
 use super::parts::Part;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
-use crate::base::list::List;
 use crate::base::owner::OwnerId;
 use crate::lease::Terms;
-use crate::request::{LostCopies, Request};
+use crate::request::LostCopies;
 use crate::script::Call;
 
 /// A request looks for a grant to at most this many earlier copies without a reply. A lock that an
@@ -22,14 +22,10 @@ pub(super) fn owner_of_next_copy(owner: &OwnerId) -> OwnerId {
     owner.newest(MAX_OLDER_IDS).with_fresh_name()
 }
 
-/// The call that releases these parts of one group.
-pub(super) fn release_call(parts: &[&Part], owner: &OwnerId) -> Option<Call> {
-    Call::joined(parts.iter().map(|part| part.kind.release(&part.key, owner)))
-}
-
-/// Sends a release after each of these lost copies.
+/// Sends a release of these parts of one group after each of these lost copies.
 fn compensate(parts: &[&Part], owner: &OwnerId, lost_copies: LostCopies) {
-    if let Some(call) = release_call(parts, owner) {
+    let release = |part: &&Part| part.kind.release(&part.key, owner);
+    if let Some(call) = Call::joined(parts.iter().map(release)) {
         lost_copies.compensate(&call);
     }
 }
@@ -82,50 +78,19 @@ pub(super) fn release_orphans(parts: &[&Part], owner: &OwnerId, until: Moment) {
     }
 }
 
-/// A grant of some parts of one group that no thread uses. It has to be released.
-pub(super) struct Unused<'a> {
-    parts: List<&'a Part>,
-    owner: OwnerId,
-    /// When its lease is over.
+/// Sends these releases of grants that no thread uses, and whose leases end at `ends` at the
+/// latest. What gets no reply in time is released in the background.
+pub(super) fn release_unused(
+    releases: &[GrantRequest<'_>],
     ends: Moment,
-    /// Copies of the acquire that Redis may still execute.
-    pub(super) lost_copies: LostCopies,
-}
-
-impl<'a> Unused<'a> {
-    pub(super) fn new(parts: &[&'a Part], owner: OwnerId, ends: Moment) -> Self {
-        Self {
-            parts: parts.iter().copied().collect(),
-            owner,
-            ends,
-            lost_copies: LostCopies::default(),
+    needed: Needed,
+    budget: &CallBudget,
+) {
+    let replies = request_each(releases, needed, budget);
+    for (GrantRequest { core, key, call }, reply) in releases.iter().zip(replies) {
+        if reply.is_err() {
+            let (key, call) = ((*key).clone(), call.clone());
+            core.watchdog.release_orphan(key, call, ends);
         }
-    }
-
-    fn request(&self) -> Option<Request<'_>> {
-        let first = self.parts.first()?;
-        let call = release_call(&self.parts, &self.owner)?;
-        Some(Request::new(&first.core.redis, &first.key, call))
-    }
-}
-
-/// Releases these grants. What gets no reply in time is released in the background. With a
-/// majority, each server gets one request.
-pub(super) fn release_unused(unused: Vec<Unused<'_>>, needed: Needed, budget: &CallBudget) {
-    if unused.is_empty() {
-        return;
-    }
-    let needed = match needed {
-        Needed::All => Needed::All,
-        Needed::Majority(_) => Needed::Majority(unused.len()),
-    };
-    let requests: List<Request<'_>> = unused.iter().filter_map(Unused::request).collect();
-    let results = needed.request(&requests, |_| true, |_| None, budget);
-    drop(requests);
-    for (grant, result) in unused.into_iter().zip(results) {
-        if result.is_err() || grant.lost_copies.is_ambiguous() {
-            release_orphans(&grant.parts, &grant.owner, grant.ends);
-        }
-        compensate(&grant.parts, &grant.owner, grant.lost_copies);
     }
 }

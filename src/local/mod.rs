@@ -47,7 +47,7 @@ pub(crate) use grant::{Grant, Granted};
 pub(crate) use hold::{Hold, Unlocks};
 pub(crate) use levels::LevelId;
 pub(crate) use place::{Place, PlaceEnd};
-pub(crate) use queue::{CameWith, Claim, LocalQueue, Released, Unlocked, Waiter, Wanted};
+pub(crate) use queue::{CameWith, Claim, Entered, LocalQueue, Released, Unlocked, Waiter, Wanted};
 pub(crate) use quorum::Quorum;
 pub(crate) use wait_queue::{Leaving, LinePlace, Position, Queued, WaitQueue, WaitQueues};
 pub(crate) use yields::Pause;

@@ -12,8 +12,7 @@ use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
 use crate::core::Core;
 use crate::engine::{
-    HeldPart, Needed, Parts, are_of_this_process, combine, confirm_all, extend_all, release_all,
-    slowest,
+    HeldPart, Needed, Parts, are_of_this_process, combine, extend_all, release_all, slowest,
 };
 use crate::error::{Error, LostReason, Result};
 use crate::lease::whole_millis;
@@ -91,7 +90,8 @@ impl GuardCore {
 
     pub(super) fn confirm(&self) -> Result<()> {
         let budget = self.budget(Core::budget_for_a_reply);
-        confirm_all(&self.parts, self.needed, &budget)
+        let parts: List<_> = self.parts.iter().map(|part| (part, 0)).collect();
+        extend_all(&parts, self.needed, &budget)
     }
 
     pub(super) fn release(&mut self) -> Result<()> {

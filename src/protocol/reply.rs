@@ -74,8 +74,8 @@ impl Inspected {
 }
 
 /// The reply to [`inspect`](super::Kind::inspect).
-pub(crate) fn inspected(reply: Value) -> RedisResult<Option<Inspected>> {
-    let found: Option<(i64, String, u32, u32)> = redis::from_redis_value(reply)?;
+pub(crate) fn inspected(reply: &Value) -> RedisResult<Option<Inspected>> {
+    let found: Option<(i64, String, u32, u32)> = redis::from_redis_value_ref(reply)?;
     Ok(found.map(|(pttl, owner, hold_count, readers)| Inspected {
         millis_left: u64::try_from(pttl).ok(),
         owner,

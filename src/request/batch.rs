@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use redis::{RedisResult, Value};
+
 use super::attempt::Attempt;
 use super::client::RedisClient;
 use super::exchange::Exchange;
@@ -14,6 +16,7 @@ use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
+use crate::error::Error;
 use crate::script::Call;
 use crate::transport::links::Purpose;
 
@@ -31,6 +34,19 @@ impl RedisClient {
     ) -> Result<Reply, NoReply> {
         let request = Request::new(self, lock, call);
         request_one(&request, |_| None, budget.reply_deadline(), budget)
+    }
+
+    /// As [`request`](Self::request), and decodes the reply.
+    pub(crate) fn request_decoded<T>(
+        &self,
+        lock: &LockKey,
+        call: Call,
+        decode: fn(&Value) -> RedisResult<T>,
+        budget: &CallBudget,
+    ) -> Result<T, Error> {
+        let reply = self.request(lock, call, budget);
+        let reply = reply.map_err(|no_reply| no_reply.error)?.reply;
+        decode(&reply).map_err(|error| self.refusal(lock, error))
     }
 }
 

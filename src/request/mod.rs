@@ -34,7 +34,7 @@ pub(crate) use batch::{broadcast, request_batch, request_one};
 pub(crate) use batch_client::BatchClient;
 pub(crate) use client::RedisClient;
 pub(crate) use prepared::Prepared;
-pub(crate) use reply::{LostCopies, NoReply, Reply, lost_copies};
+pub(crate) use reply::{LostCopies, NoReply, Reply};
 pub(crate) use state::{Enough, Request};
 
 #[cfg(test)]

@@ -65,14 +65,6 @@ impl From<Error> for NoReply {
     }
 }
 
-/// The lost copies of a request, with or without a reply.
-pub(crate) fn lost_copies(result: &Result<Reply, NoReply>) -> &LostCopies {
-    match result {
-        Ok(reply) => &reply.lost_copies,
-        Err(no_reply) => &no_reply.lost_copies,
-    }
-}
-
 impl LostCopies {
     /// Whether there is a lost copy.
     pub(crate) fn is_ambiguous(&self) -> bool {

@@ -1,23 +1,25 @@
-//! The state of one call that acquires the missing parts of a lock.
+//! One call that acquires the missing parts of a lock: its state, and its end.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::begin::keep;
 use super::first::First;
 use super::line::Polls;
+use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::OwnerId;
-use crate::engine::group::group;
-use crate::engine::held::Needed;
+use crate::engine::group::{GrantRequest, group};
+use crate::engine::held::{HeldPart, Needed};
 use crate::engine::parts::{LockCall, Missing, Part};
-use crate::engine::undo::{Unused, end_of, release_unused, undo_lost_copies};
+use crate::engine::undo::{end_of, release_unused, undo_lost_copies};
 use crate::engine::wait::{Wait, polls};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::lease::Terms;
 use crate::local::{Claim, Granted, Hold, Pause};
 use crate::protocol::Wish;
-use crate::request::Prepared;
+use crate::request::{Prepared, Request};
 use crate::script::Call;
 
 /// The largest number of lines that a client enters by one request. It bounds the time of a script.
@@ -32,8 +34,6 @@ pub(super) struct Acquisition<'a> {
     /// How this thread leaves the lock to other clients. Set if this client has released it while
     /// they listened.
     pub(super) pause: Option<Pause>,
-    /// The units that did not reply to the last requests. They are requested before the others.
-    pub(super) silent: List<usize>,
     /// The number of holds that are expected to share the grant.
     pub(super) expected_holds: usize,
     /// The place of this client in the lines of its locks, if they have lines.
@@ -55,8 +55,6 @@ pub(super) struct Acquisition<'a> {
     pub(super) is_known_to_wait: bool,
     /// The log says that no release can end this wait.
     pub(super) is_logged: bool,
-    /// The reply to the [first request](super::first), until it is evaluated.
-    pub(super) first: Option<First>,
     /// The owner of the last grant that had ended when its reply arrived.
     pub(super) late: Option<OwnerId>,
 }
@@ -94,18 +92,19 @@ pub(super) struct HeldByOther<'a> {
 pub(super) struct Replies<'a> {
     pub(super) held: Vec<HeldByOther<'a>>,
     pub(super) failures: Vec<Error>,
-    /// The units without a reply.
-    pub(super) silent: List<usize>,
-    /// Set if too few replicas confirmed a grant: how many did.
+    /// Set if too few replicas confirmed a grant, which does not count: how many did.
     pub(super) unreplicated: Option<u32>,
-    /// The grants that too few replicas confirmed. They are to be released.
-    pub(super) unused: Vec<Unused<'a>>,
     /// A grant had ended when its reply arrived.
     pub(super) is_too_late: bool,
 }
 
 impl<'a> Acquisition<'a> {
-    pub(super) fn new(call: LockCall<'a>, missing: &[Missing<'a>], claim: Claim) -> Self {
+    pub(super) fn new(
+        call: LockCall<'a>,
+        missing: &[Missing<'a>],
+        claim: Claim,
+        within: Option<&'a Hold>,
+    ) -> Self {
         let places = missing.iter().map(|(part, _)| (&part.core, &part.key));
         let groups = group(places, |_, at| {
             call.parts.needed == Needed::All && missing[at].0.kind.is_joinable
@@ -118,8 +117,10 @@ impl<'a> Acquisition<'a> {
         };
         let units: List<Unit<'a>> = groups.into_iter().map(unit).collect();
         let first = units[0].parts[0];
-        // A script enters the lines of one slot.
-        let has_line = units.len() == 1 && missing.len() <= LINES && first.kind.has_line;
+        // A script enters the lines of one slot. A thread that has the lock does not wait for other
+        // clients.
+        let is_small = units.len() == 1 && missing.len() <= LINES;
+        let has_line = is_small && first.kind.has_line && within.is_none();
         Self {
             place: has_line.then(|| first.core.place(&first.key)),
             call,
@@ -127,17 +128,15 @@ impl<'a> Acquisition<'a> {
             units,
             claim,
             pause: None,
-            silent: List::new(),
             kept_until: None,
             expected_holds: 1,
             waiting: None,
             prepared: None,
             leaves_reserved: false,
             polls: Polls::default(),
-            within: None,
+            within,
             is_known_to_wait: false,
             is_logged: false,
-            first: None,
             late: None,
         }
     }
@@ -156,26 +155,116 @@ impl<'a> Acquisition<'a> {
         units.filter_map(move |(at, unit)| is_granted(unit).then_some(at))
     }
 
+    /// Requests the lock until it is granted, or the budget ends. If this returns without it,
+    /// nothing is left of the requests. `first` is the first request, if it is sent already.
+    pub(super) fn run(mut self, first: Option<First>) -> Result<Option<List<HeldPart>>> {
+        let is_granted = match self.call.parts.needed {
+            Needed::All => self.acquire_all(first),
+            Needed::Majority(_) => self.acquire_majority(),
+        };
+        if let Ok(true) = is_granted {
+            return Ok(Some(self.keep()));
+        }
+        self.undo();
+        self.give_up();
+        is_granted.map(|_| None)
+    }
+
+    /// Begins the holds of what is granted.
+    pub(super) fn keep(self) -> List<HeldPart> {
+        if let Some(pause) = self.pause.filter(|pause| !pause.is_in_line) {
+            self.claim.end_pause(&pause);
+        }
+        let granted = self.units.into_iter().flat_map(|unit: Unit<'a>| {
+            let parts = unit.parts.into_iter();
+            parts.filter_map(move |part| Some((part, unit.granted.clone()?)))
+        });
+        keep(self.call, self.claim, granted)
+    }
+
     /// Releases what is granted. What gets no reply is released in the background.
     pub(super) fn undo(&mut self) {
+        let LockCall { core, budget, .. } = self.call;
+        match self.call.parts.needed {
+            Needed::All => self.undo_within(&budget.remaining(core.command_timeout)),
+            Needed::Majority(_) => self.undo_within(budget),
+        }
+    }
+
+    /// As [`undo`](Self::undo), within this time.
+    pub(super) fn undo_within(&mut self, budget: &CallBudget) {
         self.kept_until = None;
         if let Some((owner, prepared)) = self.prepared.take() {
             let unit = &self.units[0];
             undo_lost_copies(&unit.parts, &owner, unit.terms, prepared.abandon());
             self.is_known_to_wait = true;
         }
-        let mut unused = Vec::new();
-        let mut timeout = Duration::ZERO;
+        let mut unused: List<GrantRequest<'_>> = List::new();
+        let mut ends = Moment::ZERO;
         for unit in &mut self.units {
             if let Some(grant) = unit.granted.take() {
-                timeout = timeout.max(unit.parts[0].core.command_timeout);
-                unused.push(Unused::new(&unit.parts, grant.owner, end_of(unit.terms)));
+                ends = ends.max(end_of(unit.terms));
+                let release = |part: &&'a Part| {
+                    let Part { core, key, .. } = part;
+                    let call = part.kind.release(key, &grant.owner);
+                    GrantRequest { core, key, call }
+                };
+                unused.extend(unit.parts.iter().map(release));
             }
         }
-        let LockCall { parts, budget, .. } = self.call;
-        match parts.needed {
-            Needed::All => release_unused(unused, Needed::All, &budget.remaining(timeout)),
-            needed => release_unused(unused, needed, budget),
+        if !unused.is_empty() {
+            let needed = match self.call.parts.needed {
+                Needed::All => Needed::All,
+                // Each server gets one request.
+                Needed::Majority(_) => Needed::Majority(unused.len()),
+            };
+            release_unused(&unused, ends, needed, budget);
+        }
+    }
+
+    /// Tells Redis that this client does not wait any more. Before the tickets are passed on, so
+    /// that it cannot affect the wait of the next thread, which makes itself known again.
+    ///
+    /// Each server gets one request, and all of them take at most
+    /// [`GRACE`](crate::base::call_budget::GRACE). None is repeated: all waits of the client have
+    /// the same place, and a late copy could end a later wait. A server that did not reply to the
+    /// last request gets one in the background.
+    fn give_up(&self) {
+        if !self.is_known_to_wait {
+            // Its last request has left the line.
+            if self.call.budget.take_message() {
+                self.leave_if_called(&self.units[0]);
+            }
+            return;
+        }
+        let mut requests = List::new();
+        for unit in &self.units {
+            if unit.is_unanswered {
+                self.leave_if_called(unit);
+                continue;
+            }
+            for Part {
+                core, key, kind, ..
+            } in &unit.parts
+            {
+                let call = (kind.give_up)(key, &core.owner_prefix, self.place.as_deref());
+                requests.extend(call.map(|call| Request::new(&core.redis, key, call)));
+            }
+        }
+        if !requests.is_empty() {
+            let budget = self.call.budget.to_give_up();
+            // Unlike a request to all, one to a majority is not repeated.
+            let once = Needed::Majority(requests.len());
+            once.request(&requests, |_| true, |_| None, &budget);
+        }
+    }
+
+    /// Leaves the line in the background, if this client was called and has not answered.
+    fn leave_if_called(&self, unit: &Unit<'_>) {
+        if let Some(place) = &self.place {
+            for part in &unit.parts {
+                part.core.leave_if_called(&part.key, place);
+            }
         }
     }
 

@@ -11,9 +11,8 @@ use super::first::First;
 use crate::base::backoff::jitter;
 use crate::base::clock::Moment;
 use crate::base::list::List;
-use crate::engine::held::{Needed, joined};
-use crate::engine::parts::Part;
-use crate::engine::undo::release_unused;
+use crate::engine::held::joined;
+use crate::engine::parts::{LockCall, Part};
 use crate::engine::wait::{Channel, wait_until};
 use crate::error::{Error, LostReason, Result};
 use crate::request::Prepared;
@@ -24,9 +23,10 @@ use crate::request::Prepared;
 const KEPT: Duration = Duration::from_millis(50);
 
 impl<'a> Acquisition<'a> {
-    /// Requests all parts until they are granted, or the budget ends: then false.
-    pub(super) fn acquire_all(&mut self) -> Result<bool> {
-        if self.first.is_none() {
+    /// Requests all parts until they are granted, or the budget ends: then false. `first` is the
+    /// first request, if it is sent already.
+    pub(super) fn acquire_all(&mut self, mut first: Option<First>) -> Result<bool> {
+        if first.is_none() {
             let first = self.units[0].parts[0];
             self.wait.listen_if_live(match self.place {
                 Some(_) => first.releases_of_others(),
@@ -35,18 +35,8 @@ impl<'a> Acquisition<'a> {
             self.leave_to_others();
         }
         wait_until(self.call.budget, self.call.parts.name(), || {
-            let replies = match self.first.take() {
-                Some(First {
-                    owner,
-                    waits,
-                    result,
-                    ..
-                }) => {
-                    self.is_known_to_wait |= waits;
-                    let mut replies = Replies::default();
-                    self.evaluate(0, owner, result, &mut replies);
-                    replies
-                }
+            let replies = match first.take() {
+                Some(first) => self.replies_to(first),
                 None => {
                     self.begin_round()?;
                     self.request()
@@ -58,21 +48,16 @@ impl<'a> Acquisition<'a> {
 
     /// Decides what follows a round, and waits for the next one: then `None`.
     fn end_round(&mut self, mut replies: Replies<'a>) -> Result<Option<bool>> {
-        if self.granted().count() == self.units.len() {
-            return Ok(Some(true));
-        }
-        let unused = std::mem::take(&mut replies.unused);
-        if !unused.is_empty() {
-            let timeout = self.units[0].parts[0].core.command_timeout;
-            release_unused(unused, Needed::All, &self.call.budget.for_cleanup(timeout));
-        }
         if !replies.failures.is_empty() {
-            return self.after_failures(replies);
+            return self.after_failures(replies.failures);
         }
-        let is_over =
-            self.call.budget.is_wait_over() || self.call.budget.reply_deadline().is_past();
+        let budget = self.call.budget;
+        let is_over = budget.is_wait_over() || budget.reply_deadline().is_past();
         if let Some(confirmed) = replies.unreplicated {
             return self.after_unreplicated(confirmed, is_over);
+        }
+        if self.granted().count() == self.units.len() {
+            return Ok(Some(true));
         }
         if replies.is_too_late && is_over {
             return Err(self.too_late_error());
@@ -86,23 +71,23 @@ impl<'a> Acquisition<'a> {
         Ok(None)
     }
 
-    fn after_failures(&mut self, replies: Replies<'a>) -> Result<Option<bool>> {
+    fn after_failures(&mut self, failures: Vec<Error>) -> Result<Option<bool>> {
         let budget = self.call.budget;
         let is_final = |error: &Error| !matches!(error, Error::Unavailable { .. });
         let is_over = budget.reply_deadline().is_past() || budget.is_interrupted();
-        if self.units.len() == 1 || is_over || replies.failures.iter().any(is_final) {
-            return Err(joined(self.call.parts.label(), replies.failures, budget));
+        if self.units.len() == 1 || is_over || failures.iter().any(is_final) {
+            return Err(joined(self.call.parts.label(), failures, budget));
         }
         // One server does not reply. Meanwhile the locks of the others are free.
         self.undo();
-        self.silent = replies.silent;
         Ok(None)
     }
 
     /// Pauses after a grant that only this many replicas confirmed.
     fn after_unreplicated(&mut self, confirmed: u32, is_over: bool) -> Result<Option<bool>> {
-        self.undo();
         let first = self.units[0].parts[0];
+        let LockCall { core, budget, .. } = self.call;
+        self.undo_within(&budget.for_cleanup(core.command_timeout));
         if is_over {
             return Err(first.core.redis.too_few_replicas(&first.key, confirmed));
         }
@@ -180,8 +165,8 @@ impl<'a> Acquisition<'a> {
 
     /// Prepares the next request, which the subscriber thread sends when a message arrives.
     fn prepare(&mut self, part: &'a Part, channels: &[Channel<'a>]) {
-        // With several requests, while it lets others pass, or with replicas that have to confirm the
-        // lock, this thread sends them itself.
+        // With several requests, while it lets others pass, or with replicas that have to confirm
+        // the lock, this thread sends them itself.
         let confirms = part.core.redis.min_replicas.is_some();
         let pauses = self.pause.is_some_and(|pause| pause.holds > 0);
         if self.units.len() > 1 || pauses || confirms {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquisition::{Acquisition, Unit};
 use crate::base::call_budget::CallBudget;
+use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::core::Core;
-use crate::engine::group::{GrantRequest, request_each};
+use crate::engine::group::GrantRequest;
 use crate::engine::held::{HeldPart, Needed, note_count, reschedule_if_earlier};
 use crate::engine::parts::{LockCall, Missing, Part, Parts};
+use crate::engine::undo::release_unused;
 use crate::error::LostReason;
 use crate::lease::Terms;
 use crate::local::{CameWith, Claim, Grant, Granted, Hold, Quorum};
@@ -44,29 +45,34 @@ pub(super) fn take_without_request(
     };
     let mut held = List::new();
     for hold in holds {
-        let Some(part) = part_of(missing, &hold.grant()) else {
-            continue;
-        };
-        if hold.is_shared() {
-            // It may have a shorter lease than the other holds on the grant.
-            reschedule_if_earlier(&part.core, &hold.grant());
-            note_count(&part.core, &hold);
+        if let Some(part) = part_of(missing, &hold.grant()) {
+            note_taken(&part.core, &hold, is_handed_over);
+            held.push(first_level(&part.core, hold, budget));
         }
-        if is_handed_over {
-            // The thread that unlocked has told the watchdog when the grant is due.
-            part.core.observer.counters.hand_overs.add(1);
-        }
-        if !is_handed_over && hold.grant().is_due_earlier() {
-            // The watchdog may know only when the idle grant was to be released.
-            part.core.watchdog.reschedule(hold.grant().id());
-        } else if hold.grant().begin_note() {
-            // It confirms what is held, but not what is idle or about to be handed over.
-            part.core.watchdog.note(hold.grant().id());
-        }
-        held.push(first_level(&part.core, hold, budget));
     }
     join(parts, &held);
     Ok(Some(held))
+}
+
+/// Tells the watchdog that a thread has taken a grant, which was handed over or idle.
+fn note_taken(core: &Core, hold: &Hold, is_handed_over: bool) {
+    let grant = hold.grant();
+    if hold.is_shared() {
+        // It may have a shorter lease than the other holds on the grant.
+        reschedule_if_earlier(core, &grant);
+        note_count(core, hold);
+    }
+    if is_handed_over {
+        // The thread that unlocked has told the watchdog when the grant is due.
+        core.observer.counters.hand_overs.add(1);
+    }
+    if !is_handed_over && grant.is_due_earlier() {
+        // The watchdog may know only when the idle grant was to be released.
+        core.watchdog.reschedule(grant.id());
+    } else if grant.begin_note() {
+        // It confirms what is held, but not what is idle or about to be handed over.
+        core.watchdog.note(grant.id());
+    }
 }
 
 fn part_of<'a>(missing: &[Missing<'a>], grant: &Arc<Grant>) -> Option<&'a Part> {
@@ -74,27 +80,21 @@ fn part_of<'a>(missing: &[Missing<'a>], grant: &Arc<Grant>) -> Option<&'a Part> 
     parts.find(|part| part.id == *grant.lock())
 }
 
-/// Releases grants of this process that this call does not use. They may be of another kind. What
-/// gets no reply is released in the background.
+/// Releases grants of this process that this call does not use. They may be of another kind.
 fn release_idle(grants: &[(&Arc<Core>, Arc<Grant>)], budget: &CallBudget) {
     if grants.is_empty() {
         return;
     }
-    let mut timeout = Duration::ZERO;
-    let mut requests = List::new();
+    let (mut ends, mut timeout) = (Moment::ZERO, Duration::ZERO);
+    let mut releases = List::new();
     for (core, grant) in grants {
         core.watchdog.forget(grant.id());
+        ends = ends.max(grant.lease_ends());
         timeout = timeout.max(core.command_timeout);
         let (key, call) = (grant.key(), grant.release_call());
-        requests.push(GrantRequest { core, key, call });
+        releases.push(GrantRequest { core, key, call });
     }
-    let replies = request_each(requests, Needed::All, &budget.remaining(timeout));
-    for ((core, grant), reply) in grants.iter().zip(replies) {
-        if reply.is_err() {
-            let (key, call) = (grant.key().clone(), grant.release_call());
-            core.watchdog.release_orphan(key, call, grant.lease_ends());
-        }
-    }
+    release_unused(&releases, ends, Needed::All, &budget.remaining(timeout));
 }
 
 /// Begins the holds of what is granted.
@@ -136,28 +136,10 @@ pub(super) fn keep<'a>(
     held
 }
 
-impl<'a> Acquisition<'a> {
-    /// Begins the holds of what is granted.
-    pub(super) fn keep(self) -> List<HeldPart> {
-        if let Some(pause) = self.pause.filter(|pause| !pause.is_in_line) {
-            self.claim.end_pause(&pause);
-        }
-        let granted = self.units.into_iter().flat_map(|unit: Unit<'a>| {
-            let parts = unit.parts.into_iter();
-            parts.filter_map(move |part| Some((part, unit.granted.clone()?)))
-        });
-        keep(self.call, self.claim, granted)
-    }
-}
-
 /// The first level of a hold that this thread has got.
 fn first_level(core: &Arc<Core>, hold: Arc<Hold>, budget: &CallBudget) -> HeldPart {
     core.observer.counters.waited(|| budget.elapsed());
-    HeldPart {
-        core: Arc::clone(core),
-        hold,
-        level: Hold::FIRST_LEVEL,
-    }
+    HeldPart::first_level(core, hold)
 }
 
 /// Makes the holds of a majority end together.
@@ -171,10 +153,10 @@ fn join(parts: &Parts, held: &[HeldPart]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::clock::Moment;
     use crate::base::owner::ThreadId;
     use crate::config::LockClientBuilder;
     use crate::deployment::Urls;
+    use crate::engine::acquire::acquisition::Acquisition;
     use crate::error::Error;
     use crate::lease::Lease;
     use crate::local::{Unlocks, Waiter, Wanted};
@@ -248,7 +230,7 @@ mod tests {
 
         let missing = [(&parts.list[0], terms)];
         let call = parts.call(&core, &budget);
-        let mut request = Acquisition::new(call, &missing, entered.claim.unwrap());
+        let mut request = Acquisition::new(call, &missing, entered.claim.unwrap(), None);
         let now = Moment::now();
         request.units[0].granted = Some(Granted {
             owner: parts.list[0].new_owner(),

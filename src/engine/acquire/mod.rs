@@ -3,51 +3,42 @@
 //!
 //! | file | duty |
 //! |---|---|
-//! | `permit` | locks whose holds do not exclude each other: permits of semaphores |
+//! | `mod` | the calls, with their spans; which requests follow |
 //! | `own` | further levels of what this thread holds already |
 //! | `begin` | begins holds: handed over, idle, or granted by Redis |
 //! | `first` | the first request for a lock of one part |
-//! | `acquisition` | what is requested and granted, and what is known of the other owners |
-//! | `request` | sends the requests of one round |
+//! | `acquisition` | what is requested and granted; keeps it, or undoes it and gives up |
+//! | `round` | one round of requests; leaves the lock to other clients after a release |
 //! | `replies` | evaluates the replies of one round |
-//! | `give_up` | tells Redis that the thread does not wait any more |
 //! | `line` | how a client that stands in a line waits |
-//! | `turn` | the first steps of a round; leaves the lock to other clients after a release |
 //! | `all`, `majority` | what follows a round, if all parts or a majority are needed |
-//! | `observed` | the spans of waits and holds; counts failures |
 
 mod acquisition;
 mod all;
 mod begin;
 mod first;
-mod give_up;
 pub(in crate::engine) mod line;
 mod majority;
-mod observed;
 mod own;
-mod permit;
 mod replies;
-mod request;
-mod turn;
+mod round;
 
 use std::time::Duration;
 
-use super::held::{HeldPart, Needed};
+use super::held::HeldPart;
 use super::local_wait::{give_up, wait_for_claim};
 use super::parts::{LockCall, Missing, Parts};
-use super::release::release_all;
 use crate::base::interrupt::Interrupt;
 use crate::base::list::List;
-use crate::base::owner::ThreadId;
 use crate::core::Core;
-use crate::error::Result;
-use crate::lease::{Lease, Terms};
+use crate::error::{Error, Result};
+use crate::lease::Lease;
 use crate::local::{Claim, Hold};
+use crate::observe::{Outcome, WaitSpan, are_spans_enabled};
 use acquisition::Acquisition;
 use begin::{TicketsLost, keep, take_without_request};
 use first::First;
-use own::{Own, add_levels, check_other, check_own};
-use permit::acquire_permit;
+use own::{Own, acquire_levels, check_other};
 
 impl Parts {
     /// Acquires the lock, or a further level of it. Fails if the interrupt is raised.
@@ -56,17 +47,12 @@ impl Parts {
         lease: Lease,
         interrupt: Option<&Interrupt>,
     ) -> Result<List<HeldPart>> {
-        let core = self.check_process()?;
-        let budget = &self.to_acquire(core.budget_to_wait(None, interrupt));
-        let call = self.call(core, budget);
-        let until_acquired = || {
-            loop {
-                if let Some(held) = acquire(call, lease)? {
-                    return Ok(held);
-                }
+        loop {
+            // A wait without a limit is never over.
+            if let Some(held) = self.lock_within(None, lease, interrupt)? {
+                return Ok(held);
             }
-        };
-        self.observed(core, |held| Some(held), until_acquired)
+        }
     }
 
     /// Acquires the lock, or a further level of it; `None` if `wait` ends first. Fails if the
@@ -77,39 +63,58 @@ impl Parts {
         lease: Lease,
         interrupt: Option<&Interrupt>,
     ) -> Result<Option<List<HeldPart>>> {
-        let core = self.check_process()?;
-        let budget = &self.to_acquire(core.budget_to_wait(Some(wait), interrupt));
-        let call = self.call(core, budget);
-        self.observed(core, Option::as_deref, || acquire(call, lease))
+        self.lock_within(Some(wait), lease, interrupt)
     }
 
-    /// Acquires a lock that this thread does not hold, with these terms, for `core`, the client of
-    /// its first part.
-    pub(super) fn lock_with_terms(&self, core: &Core, terms: Terms) -> Result<List<HeldPart>> {
-        let budget = &self.to_acquire(core.budget_to_wait(None, None));
-        let call = self.call(core, budget);
-        let missing: List<Missing<'_>> = self.list.iter().map(|part| (part, terms)).collect();
-        let acquire = || {
-            let locks = self.list.iter().map(|part| &part.id);
-            let who = (ThreadId::current(), self.is_shared());
-            let claim = core.queue.enter(locks, who, budget.started()).claim;
-            acquire_missing(call, &missing, (claim, None))
-        };
-        let until_acquired = || {
-            loop {
-                if let Some(held) = acquire()? {
-                    return Ok(held);
-                }
+    fn lock_within(
+        &self,
+        wait: Option<Duration>,
+        lease: Lease,
+        interrupt: Option<&Interrupt>,
+    ) -> Result<Option<List<HeldPart>>> {
+        let core = self.check_process()?;
+        let budget = &self.to_acquire(core.budget_to_wait(wait, interrupt));
+        let span = self.begin_wait();
+        let result = acquire(self.call(core, budget), lease);
+        self.end_wait(span, core, result)
+    }
+
+    /// Begins the span of a call that acquires the lock.
+    pub(in crate::engine) fn begin_wait(&self) -> WaitSpan {
+        WaitSpan::enter(self.name(), self.type_name())
+    }
+
+    /// Ends the span of a call that acquires the lock, and counts a failure. Then begins the spans
+    /// of the new holds, which are not within that of the wait.
+    pub(in crate::engine) fn end_wait(
+        &self,
+        span: WaitSpan,
+        core: &Core,
+        result: Result<Option<List<HeldPart>>>,
+    ) -> Result<Option<List<HeldPart>>> {
+        let is_new = |part: &&HeldPart| part.level == Hold::FIRST_LEVEL;
+        let outcome = Outcome::of(&result, |held| match held {
+            Some(held) if held.iter().any(|part| is_new(&part)) => Outcome::Acquired,
+            Some(_) => Outcome::Reentered,
+            None => Outcome::Timeout,
+        });
+        span.end(outcome.label());
+        core.observer.count_failure(outcome);
+        if are_spans_enabled() {
+            let held = result.iter().flatten().flatten();
+            for part in held.filter(is_new) {
+                let node = part.core.node(part.hold.key());
+                part.hold.begin_span(self.type_name(), &node);
             }
-        };
-        self.observed(core, |held| Some(held), until_acquired)
+        }
+        result
     }
 }
 
 /// Acquires a lock, or a further level of it; `None` if the budget ends first. Fails after a
 /// shutdown, which ends the budget.
 fn acquire(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPart>>> {
-    let (parts, core, budget) = (call.parts, call.core, call.budget);
+    let LockCall { parts, budget, .. } = call;
     budget.check_interrupt(parts.name())?;
     if !parts.is_exclusive() {
         return acquire_permit(call, lease);
@@ -117,44 +122,28 @@ fn acquire(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPart>>> {
     if parts.list.len() > 1 {
         budget.share_grace();
     }
-    let locks = parts.list.iter().map(|part| &part.id);
-    let who = (ThreadId::current(), parts.is_shared());
-    let entered = core.queue.enter(locks, who, budget.started());
-    let mut own: List<Own<'_>> = List::new();
+    let entered = call.enter_queue();
+    let mut own: List<Own> = List::new();
     let mut missing: List<Missing<'_>> = List::new();
     for (part, hold) in parts.list.iter().zip(entered.own) {
         let terms = lease.terms(part.core.watchdog_lease)?;
         match hold {
-            Some(hold) => own.push((part, terms, hold)),
+            Some(hold) => own.push((HeldPart::first_level(&part.core, hold), terms)),
             None => missing.push((part, terms)),
         }
     }
-    if own.is_empty() {
-        let within = entered.other.as_deref();
-        check_other(parts, within)?;
-        return acquire_missing(call, &missing, (entered.claim, within));
+    if !own.is_empty() {
+        return acquire_levels(call, own, &missing, entered.claim);
     }
-    check_own(parts, &mut own)?;
-    let mut held = List::new();
-    // A hold on a majority does not acquire further servers.
-    if !missing.is_empty() && parts.needed == Needed::All {
-        match acquire_missing(call, &missing, (entered.claim, None))? {
-            Some(acquired) => held = acquired,
-            None => return Ok(None),
-        }
-    }
-    if let Err(error) = add_levels(parts, &own, budget, &mut held) {
-        let rest = || budget.remaining(core.command_timeout);
-        let _ = release_all(&held, Needed::Majority(held.len()), rest);
-        return Err(error);
-    }
-    Ok(Some(held))
+    let within = entered.other.as_deref();
+    check_other(parts, within)?;
+    acquire_missing(call, &missing, (entered.claim, within))
 }
 
 /// Acquires the parts that this thread does not hold. If this returns without them, the tickets go
 /// to the next waiting threads of this process. `within` is the exclusive hold of this thread on
 /// the lock of which it acquires a shared one.
-fn acquire_missing(
+pub(super) fn acquire_missing(
     call: LockCall<'_>,
     missing: &[Missing<'_>],
     (mut claim, within): (Option<Claim>, Option<&Hold>),
@@ -187,21 +176,47 @@ fn acquire_missing(
         if let Some(granted) = first.as_ref().and_then(|first| first.granted(&missing[0])) {
             return Ok(Some(keep(call, claim, [(missing[0].0, granted)])));
         }
-        let mut acquisition = Acquisition::new(call, missing, claim);
-        (acquisition.first, acquisition.within) = (first, within);
-        if within.is_some() {
-            // It does not wait for other clients.
-            acquisition.place = None;
-        }
-        let is_granted = match parts.needed {
-            Needed::All => acquisition.acquire_all(),
-            Needed::Majority(_) => acquisition.acquire_majority(),
-        };
+        return Acquisition::new(call, missing, claim, within).run(first);
+    }
+}
+
+/// Acquires a permit; `None` if the budget ends first.
+///
+/// The first request needs no ticket, so the threads of a client send their first requests at the
+/// same time, while no other client is known to wait. The ticket is the right to wait: one thread
+/// of the client has its place in the line, and those behind it wait in the local queue. A thread
+/// that waits is not passed by a thread that comes later and waits, too.
+fn acquire_permit(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPart>>> {
+    let (parts, core, budget) = (call.parts, call.core, call.budget);
+    let terms = lease.terms(core.watchdog_lease)?;
+    let missing: List<Missing<'_>> = parts.list.iter().map(|part| (part, terms)).collect();
+    let may_pass = budget.is_wait_over();
+    let claim = parts
+        .list
+        .first()
+        .and_then(|part| core.queue.claim_without_ticket(&part.id, may_pass));
+    if let Some(claim) = claim {
+        let at_once = budget.without_wait();
+        let _calls = parts.begin_calls();
+        budget.check_interrupt(parts.name())?;
+        let call = parts.call(core, &at_once);
+        let mut acquisition = Acquisition::new(call, &missing, claim, None);
+        acquisition.place = None;
+        acquisition.leaves_reserved = !may_pass;
+        let is_granted = acquisition.acquire_all(None);
         if let Ok(true) = is_granted {
             return Ok(Some(acquisition.keep()));
         }
         acquisition.undo();
-        acquisition.give_up();
-        return is_granted.map(|_| None);
+        let has_time = !budget.is_wait_over()
+            && !at_once.call_deadline().is_past()
+            && !at_once.reply_deadline().is_past();
+        match is_granted {
+            // The call has time for further requests. It is unavailable if the reply took longer
+            // than the lease.
+            Ok(_) | Err(Error::TooFewReplicas { .. } | Error::Unavailable { .. }) if has_time => {}
+            result => return result.map(|_| None),
+        }
     }
+    acquire_missing(call, &missing, (call.enter_queue().claim, None))
 }

@@ -1,18 +1,18 @@
 //! Further levels of the holds that this thread has already.
 
-use std::sync::Arc;
-
+use super::acquire_missing;
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
 use crate::engine::held::{HeldPart, Needed, note_count, reschedule_if_earlier};
-use crate::engine::parts::{Part, Parts};
+use crate::engine::parts::{LockCall, Missing, Parts};
+use crate::engine::release::release_all;
 use crate::engine::renew::extend_all;
 use crate::error::{Error, Result};
 use crate::lease::Terms;
-use crate::local::Hold;
+use crate::local::{Claim, Hold};
 
-/// A part that this thread holds, and the terms of the new level.
-pub(super) type Own<'a> = (&'a Part, Terms, Arc<Hold>);
+/// A part that this thread holds, and the terms of its new level.
+pub(super) type Own = (HeldPart, Terms);
 
 /// Fails if the hold that this thread has on the other lock of a read-write lock is lost, and if it
 /// is a shared one: an exclusive hold would wait for it.
@@ -28,14 +28,39 @@ pub(super) fn check_other(parts: &Parts, other: Option<&Hold>) -> Result<()> {
     Ok(())
 }
 
+/// Acquires the `missing` parts, and adds a level to the holds that this thread has.
+pub(super) fn acquire_levels(
+    call: LockCall<'_>,
+    mut own: List<Own>,
+    missing: &[Missing<'_>],
+    claim: Option<Claim>,
+) -> Result<Option<List<HeldPart>>> {
+    let LockCall { parts, budget, .. } = call;
+    check_own(parts, &mut own)?;
+    let mut held = List::new();
+    // A hold on a majority does not acquire further servers.
+    if !missing.is_empty() && parts.needed == Needed::All {
+        match acquire_missing(call, missing, (claim, None))? {
+            Some(acquired) => held = acquired,
+            None => return Ok(None),
+        }
+    }
+    if let Err(error) = add_levels(parts, own, budget, &mut held) {
+        let rest = || budget.remaining(call.core.command_timeout);
+        let _ = release_all(&held, Needed::Majority(held.len()), rest);
+        return Err(error);
+    }
+    Ok(Some(held))
+}
+
 /// Removes the holds that are lost. Fails if those that are left are not enough.
-pub(super) fn check_own(parts: &Parts, own: &mut List<Own<'_>>) -> Result<()> {
+fn check_own(parts: &Parts, own: &mut List<Own>) -> Result<()> {
     let needed = parts.needed.of(own.len());
     if own.len() < needed {
         return Err(parts.held_otherwise());
     }
     let mut lost = None;
-    own.retain(|(.., hold)| match hold.check() {
+    own.retain(|(part, _)| match part.hold.check() {
         Ok(()) => true,
         Err(error) => {
             lost.get_or_insert(error);
@@ -45,40 +70,34 @@ pub(super) fn check_own(parts: &Parts, own: &mut List<Own<'_>>) -> Result<()> {
     if own.len() < needed {
         return Err(lost.unwrap_or_else(|| parts.not_held()));
     }
-    for (part, _, hold) in own {
-        if part.kind.has_tokens && hold.token().is_none() {
-            return Err(Error::Config {
-                field: "name",
-                value: format!("{:?}", hold.key().name()),
-                rule: "this thread holds it as a lock without a token; use one kind of lock per \
-                       name"
-                    .into(),
-            });
-        }
+    let lacks_token = |(part, _): &&Own| part.hold.token().is_none();
+    let has_tokens = parts.list[0].kind.has_tokens;
+    match own.iter().find(lacks_token).filter(|_| has_tokens) {
+        Some((part, _)) => Err(Error::Config {
+            field: "name",
+            value: format!("{:?}", part.hold.key().name()),
+            rule: "this thread holds it as a lock without a token; use one kind of lock per name"
+                .into(),
+        }),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Adds a level to each of this thread's holds. Redis is asked only for those whose lease has to be
 /// longer.
-pub(super) fn add_levels(
+fn add_levels(
     parts: &Parts,
-    own: &[Own<'_>],
+    own: List<Own>,
     budget: &CallBudget,
     held: &mut List<HeldPart>,
 ) -> Result<()> {
-    let level = |(part, terms, hold): &Own<'_>| {
-        let core = Arc::clone(&part.core);
-        let (hold, level) = (Arc::clone(hold), Hold::FIRST_LEVEL);
-        (HeldPart { core, hold, level }, *terms)
-    };
-    let levels: List<(HeldPart, Terms)> = own.iter().map(level).collect();
-    extend_short(parts, &levels, budget)?;
+    extend_short(parts, &own, budget)?;
     // This thread may have waited for other parts, and a lease may have run out meanwhile.
     let has_waited = !held.is_empty();
+    let needed = parts.needed.of(own.len());
     let mut failure = None;
     let mut added = 0;
-    for (part, terms) in levels {
+    for (part, terms) in own {
         let check = match has_waited {
             true => part.hold.check(),
             false => Ok(()),
@@ -95,20 +114,19 @@ pub(super) fn add_levels(
         }
     }
     match failure {
-        Some(error) if added < parts.needed.of(own.len()) => Err(error),
+        Some(error) if added < needed => Err(error),
         _ => Ok(()),
     }
 }
 
 /// Extends the leases of the parts that do not cover these terms.
-fn extend_short(parts: &Parts, levels: &[(HeldPart, Terms)], budget: &CallBudget) -> Result<()> {
-    let is_short = |(part, terms): &&(HeldPart, Terms)| !part.hold.covers(*terms);
-    let short = levels.iter().filter(is_short);
+fn extend_short(parts: &Parts, own: &[Own], budget: &CallBudget) -> Result<()> {
+    let short = own.iter().filter(|(part, terms)| !part.hold.covers(*terms));
     let short: List<(&HeldPart, u64)> = short.map(|(part, terms)| (part, terms.millis)).collect();
     if short.is_empty() {
         return Ok(());
     }
-    let covered = levels.len() - short.len();
+    let covered = own.len() - short.len();
     let needed = match parts.needed {
         Needed::All => Needed::All,
         Needed::Majority(needed) => Needed::Majority(needed.saturating_sub(covered)),

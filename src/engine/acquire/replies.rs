@@ -1,19 +1,22 @@
 //! Evaluates the replies to one round of requests.
 
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+use redis::Value;
 
 use super::acquisition::{Acquisition, HeldByOther, Replies};
 use super::line::{LONGEST, Polls};
-use super::observed::{log_that_there_are_none, log_that_there_is_no_line};
 use crate::base::clock::Moment;
 use crate::base::owner::OwnerId;
 use crate::engine::parts::Part;
 use crate::engine::undo::{
-    Unused, end_of, owner_of_grant, release_orphans, undo_lost_copies, undo_unclear_grant,
+    end_of, owner_of_grant, release_orphans, undo_lost_copies, undo_unclear_grant,
 };
 use crate::error::{Error, Result};
 use crate::local::Granted;
+use crate::observe::tell;
 use crate::protocol::AcquireReply;
 use crate::request::{NoReply, Reply};
 
@@ -37,7 +40,6 @@ impl<'a> Acquisition<'a> {
             Err(NoReply { error, lost_copies }) => {
                 undo_lost_copies(parts, &owner, terms, lost_copies);
                 replies.failures.push(error);
-                replies.silent.push(at);
                 return;
             }
         };
@@ -48,19 +50,18 @@ impl<'a> Acquisition<'a> {
                 owner: holder,
                 rank,
             }) => {
+                undo_lost_copies(parts, &owner, terms, reply.lost_copies);
                 let part = parts[part.min(parts.len() - 1)];
                 let left = millis.map_or(UNKNOWN_LEASE, Duration::from_millis);
-                let held = self.refused((at, part), &owner, (left, holder, rank), reply);
+                let asked = (&reply.reply, reply.asked);
+                let held = self.refused((at, part), (left, holder, rank), asked);
                 replies.held.push(held);
             }
-            Ok(AcquireReply::Granted(_)) if reply.unreplicated.is_some() => {
-                parts[0].core.observer.counters.unreplicated.add(1);
-                replies.unreplicated = reply.unreplicated;
-                let mut unused = Unused::new(parts, owner, end_of(terms));
-                unused.lost_copies = reply.lost_copies;
-                replies.unused.push(unused);
-            }
             Ok(AcquireReply::Granted(tokens)) => {
+                if reply.unreplicated.is_some() {
+                    parts[0].core.observer.counters.unreplicated.add(1);
+                    replies.unreplicated = reply.unreplicated;
+                }
                 replies.is_too_late |= !self.granted_to(at, &owner, tokens, reply);
             }
             Err(error) => {
@@ -71,37 +72,37 @@ impl<'a> Acquisition<'a> {
         }
     }
 
+    /// Notes whether the client is in the line now, and logs why no release may end the wait.
+    fn note_refusal(&mut self, part: &Part, rank: Option<u32>, reply: &Value) {
+        let waits = !self.call.budget.is_wait_over();
+        if self.place.is_some() {
+            self.is_known_to_wait = rank.is_some();
+            if rank.is_none() && waits {
+                log_that_there_is_no_line(part);
+            }
+        }
+        if waits && !self.is_logged && (part.kind.has_no_owner)(reply) {
+            self.is_logged = true;
+            log_that_there_are_none(part);
+        }
+    }
+
     /// Evaluates the refusal of a request: `holder` holds this part of the unit.
     fn refused(
         &mut self,
         (at, part): (usize, &'a Part),
-        owner: &OwnerId,
         (left, holder, rank): (Duration, String, Option<u32>),
-        reply: Reply,
+        (reply, asked): (&Value, Moment),
     ) -> HeldByOther<'a> {
-        let unit = &mut self.units[at];
-        let (first, budget) = (unit.parts[0], self.call.budget);
-        undo_lost_copies(&unit.parts, owner, unit.terms, reply.lost_copies);
-        if self.place.is_some() {
-            self.is_known_to_wait = rank.is_some();
-            if rank.is_none() && !budget.is_wait_over() {
-                log_that_there_is_no_line(first);
-            }
-        }
-        if (first.kind.has_no_owner)(&reply.reply)
-            && !budget.is_wait_over()
-            && !std::mem::replace(&mut self.is_logged, true)
-        {
-            log_that_there_are_none(first);
-        }
+        self.note_refusal(part, rank, reply);
         let is_own = self.late.as_ref().map(OwnerId::as_str) == Some(&holder);
-        let is_reserved = first.kind.is_exclusive && holder.is_empty() && rank > Some(0);
+        let is_reserved = part.kind.is_exclusive && holder.is_empty() && rank > Some(0);
         if is_reserved {
             // The client that was called may not answer.
             self.polls = Polls::default();
         }
         // Of several locks, another one may be reserved for this client for that time.
-        let left = match is_reserved && unit.parts.len() == 1 {
+        let left = match is_reserved && self.units[at].parts.len() == 1 {
             true => LONGEST,
             false => left,
         };
@@ -111,9 +112,8 @@ impl<'a> Acquisition<'a> {
         if is_foreign {
             self.claim.refused_by(&part.id, holder.clone());
         }
-        let listens =
-            is_foreign && matches!(rank, Some(0 | 1)) || (first.kind.listens)(&reply.reply);
-        budget.note_holder(holder);
+        let listens = is_foreign && matches!(rank, Some(0 | 1)) || (part.kind.listens)(reply);
+        self.call.budget.note_holder(holder);
         HeldByOther {
             unit: at,
             part,
@@ -121,7 +121,7 @@ impl<'a> Acquisition<'a> {
             rank,
             is_foreign,
             listens,
-            asked: reply.asked,
+            asked,
             is_own,
         }
     }
@@ -158,4 +158,34 @@ fn may_arrive_later(none: &NoReply) -> bool {
             none.error,
             Error::Unavailable { .. } | Error::Interrupted { .. } | Error::ShutDown { .. }
         )
+}
+
+/// Logs that a thread waits although no release can end its wait.
+fn log_that_there_are_none(semaphore: &Part) {
+    let (name, node) = (semaphore.key.shared_name(), semaphore.node());
+    tell(move || {
+        tracing::warn!(
+            semaphore = &*name,
+            node = &*node,
+            "a thread waits for a permit, but the semaphore has no permits, available or leased; \
+             set their number (set_permits): it was never set, or the key of the leases was lost"
+        );
+    });
+}
+
+/// Logs, once for each client, that Redis refuses the line of a lock for which a thread waits.
+fn log_that_there_is_no_line(lock: &Part) {
+    if lock.core.logged_no_line.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let (name, node) = (lock.key.shared_name(), lock.node());
+    tell(move || {
+        tracing::warn!(
+            lock = &*name,
+            node = &*node,
+            "Redis refuses the line of a lock, so each release wakes all waiting clients; if the \
+             user lacks permissions, allow the keys leasehold_line:* and the commands ZADD, \
+             ZCOUNT, ZRANGE, ZRANGEBYSCORE, ZRANK, ZREM and ZSCORE"
+        );
+    });
 }

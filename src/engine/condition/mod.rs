@@ -11,14 +11,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::acquire::acquire_missing;
+use super::group::request_grant;
 use super::held::note_count;
-use super::parts::{Part, Parts};
-use super::release::suspend;
+use super::parts::{Missing, Part, Parts};
+use super::release::release_level;
+use crate::base::call_budget::CallBudget;
 use crate::base::interrupt::Interrupt;
+use crate::base::list::List;
+use crate::core::Core;
 use crate::error::{Error, LostReason, Result};
-use crate::local::Hold;
-use crate::observe::{self, Outcome};
-use crate::protocol::{ConditionKeys, Ended, Intent, Notified, Verdict, verdicts};
+use crate::local::{Hold, Unlocks};
+use crate::observe::{Outcome, WaitSpan};
+use crate::protocol::{ConditionKeys, Ended, Intent, Notified, Verdict};
 use waiting::{WaiterNames, Waiting, Woken};
 
 impl Parts {
@@ -31,8 +36,11 @@ impl Parts {
         interrupt: Option<&Interrupt>,
     ) -> Result<bool> {
         let (part, hold) = self.own_hold()?;
-        let call = || self.wait_with(part, &hold, condition, wait, interrupt);
-        observe::wait(self.name(), "condition", call, Outcome::of_wait)
+        let span = WaitSpan::enter(self.name(), "condition");
+        let budget = part.core.budget_to_wait(Some(wait), interrupt);
+        let result = self.wait_with(part, &hold, condition, &self.until_shutdown(budget));
+        span.end(Outcome::of(&result, Outcome::of_wait).label());
+        result
     }
 
     fn wait_with(
@@ -40,24 +48,23 @@ impl Parts {
         part: &Part,
         hold: &Arc<Hold>,
         condition: &str,
-        wait: Duration,
-        interrupt: Option<&Interrupt>,
+        budget: &CallBudget<'_>,
     ) -> Result<bool> {
-        let keys = ConditionKeys::new(&part.key, condition)?;
         let core = &part.core;
-        let budget = self.until_shutdown(core.budget_to_wait(Some(wait), interrupt));
+        let keys = ConditionKeys::new(&part.key, condition)?;
         // Until the place has ended.
         let _calls = self.begin_calls();
         budget.check_interrupt(self.name())?;
         let names = WaiterNames::new(core, keys);
-        let mut waiting = Waiting::begin(part, &names, hold, &budget)?;
-        if let Err(error @ Error::Lost { .. }) = suspend(core, hold) {
+        let mut waiting = Waiting::begin(part, &names, hold, budget)?;
+        let suspended = release_level((core, hold, Unlocks::Suspends), || core.budget_to_unlock());
+        if let Err(error @ Error::Lost { .. }) = suspended {
             waiting.end(Intent::Pass);
             return Err(error);
         }
         // After a release without a reply, the watchdog releases the lock.
         let woken = waiting.sleep();
-        if let Err(error) = self.resume(part, hold) {
+        if let Err(error) = self.resume(core, hold) {
             let is_shut_down = matches!(error, Error::ShutDown { .. });
             hold.abandon(is_shut_down.then_some(LostReason::ShutDown));
             waiting.end(Intent::Pass);
@@ -80,10 +87,15 @@ impl Parts {
     }
 
     /// Acquires the lock again for a suspended hold, which then continues.
-    fn resume(&self, part: &Part, hold: &Arc<Hold>) -> Result<()> {
+    fn resume(&self, core: &Core, hold: &Arc<Hold>) -> Result<()> {
         let terms = hold.terms_to_resume().ok_or_else(|| hold.not_held())?;
-        let core = &part.core;
-        for acquired in self.lock_with_terms(core, terms)? {
+        let missing: List<Missing<'_>> = self.list.iter().map(|part| (part, terms)).collect();
+        let budget = self.to_acquire(core.budget_to_wait(None, None));
+        let call = self.call(core, &budget);
+        let span = self.begin_wait();
+        let result = acquire_missing(call, &missing, (call.enter_queue().claim, None));
+        let acquired = self.end_wait(span, core, result)?;
+        for acquired in acquired.into_iter().flatten() {
             core.queue.resume(hold, &acquired.hold);
         }
         core.watchdog.reschedule(hold.grant().id());
@@ -94,19 +106,13 @@ impl Parts {
     /// Notifies waiters of a condition.
     pub(crate) fn notify(&self, condition: &str, notified: Notified) -> Result<()> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let (part, hold) = self.own_hold()?;
-        let keys = ConditionKeys::new(&part.key, condition)?;
-        let core = &part.core;
+        let (Part { core, key, .. }, hold) = self.own_hold()?;
+        let keys = ConditionKeys::new(key, condition)?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let call = keys.notify(hold.grant().owner(), number, notified);
-        let reply = core
-            .redis
-            .request(&part.key, call, &core.budget_to_unlock())
-            .map_err(|no_reply| no_reply.error)?;
-        let verdicts = verdicts(&reply.reply, 1);
-        match verdicts.map_err(|error| core.redis.refusal(&part.key, error))?[..] {
-            [Verdict::Lost(reason)] => Err(lose(part, &hold, reason)),
-            _ => Ok(()),
+        match request_grant(core, key, call, &core.budget_to_unlock())?.verdict {
+            Verdict::Lost(reason) => Err(lose(core, &hold, reason)),
+            Verdict::Done { .. } => Ok(()),
         }
     }
 
@@ -130,8 +136,8 @@ impl Parts {
 }
 
 /// Ends a hold whose lock Redis does not have any more. Returns the error of the loss.
-fn lose(part: &Part, hold: &Hold, reason: LostReason) -> Error {
-    part.core.watchdog.forget(hold.grant().id());
+fn lose(core: &Core, hold: &Hold, reason: LostReason) -> Error {
+    core.watchdog.forget(hold.grant().id());
     hold.lose(reason);
     hold.loss_error(reason)
 }

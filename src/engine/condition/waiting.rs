@@ -9,6 +9,7 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner::OwnerId;
 use crate::core::Core;
+use crate::engine::group::request_grant;
 use crate::engine::parts::Part;
 use crate::engine::wait::{Channel, Wait, polls, wait_until};
 use crate::error::Result;
@@ -72,7 +73,7 @@ impl WaiterNames {
         let request = redis.request(&part.key, call, &part.core.budget_to_unlock());
         let (error, lost_copies) = match request {
             Ok(reply) => match verdicts(&reply.reply, 1).as_deref() {
-                Ok([Verdict::Lost(reason)]) => (lose(part, hold, *reason), reply.lost_copies),
+                Ok([Verdict::Lost(reason)]) => (lose(&part.core, hold, *reason), reply.lost_copies),
                 Ok(_) => return Ok((reply.asked, reply.lost_copies)),
                 Err(error) => (redis.refusal(&part.key, error.clone()), reply.lost_copies),
             },
@@ -200,17 +201,14 @@ impl<'a> Waiting<'a> {
     fn confirm(&self) {
         let core = self.core;
         let call = self.place.call().clone();
-        let budget = core.budget_for_a_reply();
-        let Ok(reply) = core.redis.request(&self.names.key, call, &budget) else {
-            return;
-        };
-        match verdicts(&reply.reply, 1).as_deref() {
-            Ok([Verdict::Done { .. }]) => {
-                self.place.confirm(reply.asked);
+        let reply = request_grant(core, &self.names.key, call, &core.budget_for_a_reply());
+        match reply.map(|reply| (reply.verdict, reply.asked)) {
+            Ok((Verdict::Done { .. }, asked)) => {
+                self.place.confirm(asked);
                 core.watchdog.reschedule(self.place.id());
             }
-            Ok([Verdict::Lost(_)]) => self.place.told(),
-            _ => {}
+            Ok((Verdict::Lost(_), _)) => self.place.told(),
+            Err(_) => {}
         }
     }
 
