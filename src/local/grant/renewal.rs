@@ -238,16 +238,6 @@ impl Renew for Grant {
         self.key()
     }
 
-    #[cfg(feature = "testing")]
-    fn is_held(&self) -> bool {
-        self.is_held()
-    }
-
-    #[cfg(feature = "testing")]
-    fn skip(&self, time: Duration) {
-        self.make_earlier(time);
-    }
-
     fn confirm_now(&self) {
         let mut state = self.state.lock();
         let now = Moment::now();

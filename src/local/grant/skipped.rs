@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::{Grant, Usage};
+use crate::base::test_clock::Skip;
 
-impl Grant {
-    pub(super) fn make_earlier(&self, time: Duration) {
+impl Skip for Grant {
+    fn skip(&self, time: Duration) {
         let state = &mut *self.state.lock();
         state.lease.shift_back(time);
         for sharer in &mut state.sharers {
