@@ -194,7 +194,7 @@ fn with_every_third_reply_lost_a_majority_agrees_on_one_holder() {
         holds[..THREADS / 2].iter().all(|&holds| holds > 0),
         "{holds:?}"
     );
-    proxies.iter().for_each(Proxy::clear_rules);
+    proxies.iter().for_each(|proxy| proxy.clear_rules());
     // Before any lease could end.
     eventually("every lock to be gone", || {
         let left = |server: &crate::support::server::Server| server.size();
