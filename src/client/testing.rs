@@ -27,12 +27,17 @@ static SCRIPTS: LazyLock<KnownScripts> =
 ///
 /// A test can
 ///
-/// * move the time of the server and of its clients ([`advance`](InMemoryRedis::advance),
-///   [`pause_process`](InMemoryRedis::pause_process)), which affects no other client in the
-///   process,
-/// * take a lock away from its holder ([`lose`](Self::lose), [`take_over`](Self::take_over)),
-/// * make the server unavailable ([`set_available`](Self::set_available)), or slow
-///   ([`set_delay`](Self::set_delay)).
+/// * move the time of the server and of its clients ([`advance`], [`pause_process`]), which affects
+///   no other client in the process,
+/// * take a lock away from its holder ([`lose`], [`take_over`]),
+/// * make the server unavailable ([`set_available`]), or slow ([`set_delay`]).
+///
+/// [`advance`]: leasehold_testing::InMemoryRedis::advance
+/// [`pause_process`]: leasehold_testing::InMemoryRedis::pause_process
+/// [`lose`]: leasehold_testing::InMemoryRedis::lose
+/// [`take_over`]: leasehold_testing::InMemoryRedis::take_over
+/// [`set_available`]: leasehold_testing::InMemoryRedis::set_available
+/// [`set_delay`]: leasehold_testing::InMemoryRedis::set_delay
 ///
 /// Clones are the same server. It ends when the last clone and the last of its clients are dropped.
 /// A panic in a test drops them, too.
