@@ -232,7 +232,6 @@ pub use observe::{LockEvent, Stats};
 /// The page [testing](guide::testing) shows how.
 #[cfg(feature = "testing")]
 pub mod testing {
-    #[doc(inline)]
     pub use crate::client::testing::{FaultProxy, InMemoryRedis};
     #[doc(inline)]
     pub use leasehold_testing::{Fault, Gate, ProxiedRequest};

@@ -73,17 +73,20 @@ impl Parker {
 
     /// Sleeps for at most `timeout`. Returns true if an [`Unparker`] ended the sleep.
     pub(crate) fn sleep(&self, timeout: Duration) -> bool {
+        self.wait(timeout);
+        self.take_wake_up()
+    }
+
+    /// Sleeps for at most `timeout`, until a wake-up is pending.
+    fn wait(&self, timeout: Duration) {
         let Self(wake_up) = self;
-        let parked = Parked::begin(wake_up);
+        let _parked = Parked::begin(wake_up);
         let mut is_pending = wake_up.is_pending.lock();
         if !*is_pending {
             // A time that is too long for the clock of `Condvar` is cut: the caller sleeps again.
             let timeout = timeout.min(LONGEST);
             wake_up.changed.wait_for(&mut is_pending, timeout);
         }
-        drop(is_pending);
-        drop(parked);
-        self.take_wake_up()
     }
 
     /// True if a wake-up was pending, which is none any more.

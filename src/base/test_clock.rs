@@ -14,7 +14,7 @@ mod real {
     use std::time::Duration;
 
     #[derive(Clone, Debug, Default)]
-    pub(crate) struct ClientClock;
+    pub(crate) struct ClientClock(());
 
     impl ClientClock {
         pub(crate) fn add_watchdog<T>(&self, _: &Arc<T>) {}
