@@ -73,7 +73,7 @@ fn hold(args: &Args) -> Result<()> {
     let server = Server::find_or_start()?;
     let address = server.url().into_connection_info()?.addr().to_string();
     let proxy = args.cut.then(|| FaultProxy::start(&address)).transpose()?;
-    let url = proxy.as_ref().map(FaultProxy::url);
+    let url = proxy.as_ref().map(|proxy| proxy.url());
     let client = LockClient::builder(url.as_deref().unwrap_or(server.url()))
         .watchdog_lease(args.lease)
         .build()?;

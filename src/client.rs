@@ -2,6 +2,8 @@
 
 mod handles;
 mod lifetime;
+#[cfg(feature = "testing")]
+pub(crate) mod testing;
 
 use std::fmt;
 use std::sync::Arc;

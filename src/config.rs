@@ -54,7 +54,8 @@ pub struct LockClientBuilder {
     min_replicas: Option<(u32, Duration)>,
     name_connections: bool,
     tls: tls::Settings,
-    clock: ClientClock,
+    /// Another one for clients of an in-memory server, whose time tests skip.
+    pub(crate) clock: ClientClock,
 }
 
 impl LockClientBuilder {
@@ -323,13 +324,6 @@ impl LockClientBuilder {
         key_pem: impl Into<Vec<u8>>,
     ) -> Self {
         self.tls.client_certificate = Some((chain_pem.into(), key_pem.into()));
-        self
-    }
-
-    /// The clock of an in-memory server, which tests move.
-    #[cfg(feature = "testing")]
-    pub(crate) fn clock(mut self, clock: ClientClock) -> Self {
-        self.clock = clock;
         self
     }
 

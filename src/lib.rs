@@ -193,8 +193,6 @@ mod protocol;
 mod request;
 mod script;
 mod subscriber;
-#[cfg(feature = "testing")]
-pub mod testing;
 mod topology;
 mod transport;
 mod watchdog;
@@ -224,6 +222,20 @@ pub use locked::Call as __LockedCall;
 #[cfg(feature = "macros")]
 pub use locked::{CurrentLock, current_lock, set_default_client};
 pub use observe::{LockEvent, Stats};
+
+/// For tests of programs that use this crate: locks without Redis, and a proxy with faults.
+///
+/// [`InMemoryRedis`](testing::InMemoryRedis) is a small server in the process of the test. Its
+/// clients are the same types as with Redis, and run the same code and the same scripts. A test can
+/// move their clock, take a lock away from its holder, and make the server unavailable.
+///
+/// The page [testing](guide::testing) shows how.
+#[cfg(feature = "testing")]
+pub mod testing {
+    pub use crate::client::testing::{FaultProxy, InMemoryRedis};
+    #[doc(inline)]
+    pub use leasehold_testing::{Fault, Gate, ProxiedRequest};
+}
 
 /// The pages of `docs/`.
 pub mod guide {

@@ -10,7 +10,7 @@ use crate::base::clock::Moment;
 use crate::base::interrupt::{Interrupt, Registered};
 use crate::base::list::List;
 use crate::base::parker::{self, Parker, Unparker};
-use crate::base::test_clock::{ClientClock, Entered, Parked as ParkedCall};
+use crate::base::test_clock::{ClientClock, Entered};
 use crate::error::{Error, Result};
 use long_wait::LongWait;
 
@@ -208,7 +208,7 @@ impl<'c> CallBudget<'c> {
 
     /// A moment that was computed at the other one, without what a test has skipped since then.
     pub(crate) fn minus_skipped(&self, moment: Moment, since: Moment) -> Moment {
-        moment.before(self.clock.skipped_since(since))
+        moment.before(self.clock.skipped_since(since.since(Moment::ZERO)))
     }
 
     /// True if the interrupt of the call was raised, or a client of it was shut down.
@@ -268,11 +268,7 @@ impl<'c> CallBudget<'c> {
         if timeout.is_zero() || self.is_interrupted() {
             return false;
         }
-        let Parked {
-            unparker, parker, ..
-        } = self.parked();
-        let _parked = ParkedCall::begin(unparker);
-        parker.sleep(timeout)
+        self.parked().parker.sleep(timeout)
     }
 
     /// True if a message of another client has unparked this thread since the last call. Other
@@ -285,7 +281,7 @@ impl<'c> CallBudget<'c> {
     /// Forgets an earlier wake-up, so that it does not end the next sleep. True if there was one.
     pub(crate) fn take_wake_up(&self) -> bool {
         let parked = self.parked.get();
-        parked.is_some_and(|parked| parked.parker.sleep(Duration::ZERO))
+        parked.is_some_and(|parked| parked.parker.take_wake_up())
     }
 
     fn parked(&self) -> &Parked {

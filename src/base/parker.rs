@@ -6,16 +6,34 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::test_clock::Parked;
+
 /// Its mutex protects: a wake-up is seen by the sleep under way or by the next one.
 #[derive(Debug, Default)]
 struct WakeUp {
     is_pending: Mutex<bool>,
-    /// The thread sleeps. Changed under the mutex.
-    #[cfg(feature = "testing")]
-    is_asleep: AtomicBool,
     changed: Condvar,
     /// A message of another client has arrived since this was read last.
     has_message: AtomicBool,
+}
+
+impl WakeUp {
+    /// Ends the current or the next sleep.
+    fn wake(&self) {
+        *self.is_pending.lock() = true;
+        self.changed.notify_one();
+    }
+}
+
+#[cfg(feature = "testing")]
+impl leasehold_testing::clock::Sleeper for WakeUp {
+    fn wake(&self) {
+        self.wake();
+    }
+
+    fn is_woken(&self) -> bool {
+        *self.is_pending.lock()
+    }
 }
 
 /// Ends the current or the next sleep of one [`Parker`].
@@ -24,21 +42,13 @@ pub(crate) struct Unparker(Arc<WakeUp>);
 
 impl Unparker {
     pub(crate) fn unpark(&self) {
-        *self.0.is_pending.lock() = true;
-        self.0.changed.notify_one();
+        self.0.wake();
     }
 
     /// Wakes the thread because a message of another client has arrived.
     pub(crate) fn unpark_by_message(&self) {
         self.0.has_message.store(true, Ordering::Relaxed);
         self.unpark();
-    }
-
-    /// True if the thread sleeps, and no wake-up is pending.
-    #[cfg(feature = "testing")]
-    pub(crate) fn is_asleep(&self) -> bool {
-        let is_pending = self.0.is_pending.lock();
-        !*is_pending && self.0.is_asleep.load(Ordering::Relaxed)
     }
 
     /// Differs from the ids of all other unparkers that exist, except clones.
@@ -63,18 +73,25 @@ impl Parker {
 
     /// Sleeps for at most `timeout`. Returns true if an [`Unparker`] ended the sleep.
     pub(crate) fn sleep(&self, timeout: Duration) -> bool {
+        self.wait(timeout);
+        self.take_wake_up()
+    }
+
+    /// Sleeps for at most `timeout`, until a wake-up is pending.
+    fn wait(&self, timeout: Duration) {
         let Self(wake_up) = self;
+        let _parked = Parked::begin(wake_up);
         let mut is_pending = wake_up.is_pending.lock();
         if !*is_pending {
             // A time that is too long for the clock of `Condvar` is cut: the caller sleeps again.
             let timeout = timeout.min(LONGEST);
-            #[cfg(feature = "testing")]
-            wake_up.is_asleep.store(true, Ordering::Relaxed);
             wake_up.changed.wait_for(&mut is_pending, timeout);
-            #[cfg(feature = "testing")]
-            wake_up.is_asleep.store(false, Ordering::Relaxed);
         }
-        std::mem::take(&mut *is_pending)
+    }
+
+    /// True if a wake-up was pending, which is none any more.
+    pub(crate) fn take_wake_up(&self) -> bool {
+        std::mem::take(&mut *self.0.is_pending.lock())
     }
 }
 

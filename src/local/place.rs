@@ -150,8 +150,10 @@ impl Renew for Place {
     fn lease_ends(&self) -> Moment {
         self.confirmed().after(self.lasts)
     }
+}
 
-    #[cfg(feature = "testing")]
+#[cfg(feature = "testing")]
+impl crate::base::test_clock::Skip for Place {
     fn skip(&self, time: Duration) {
         let mut state = self.state.lock();
         state.confirmed = state.confirmed.before(time);

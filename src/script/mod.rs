@@ -45,11 +45,12 @@ macro_rules! scripts {
             Script::new(&source::joined(include_str!(concat!("../../lua/", $file, ".lua"))))
         });)+
 
-        /// The names and texts of all scripts, without the shared files.
+        /// The names and sources of all scripts.
         #[cfg(any(test, feature = "testing"))]
-        const SCRIPTS: &[(&str, &str)] = &[$(
-            ($file, include_str!(concat!("../../lua/", $file, ".lua")))
-        ),+];
+        pub(crate) fn named_sources() -> impl Iterator<Item = (&'static str, String)> {
+            let files = [$(($file, include_str!(concat!("../../lua/", $file, ".lua")))),+];
+            files.into_iter().map(|(name, text)| (name, source::joined(text)))
+        }
     };
 }
 
@@ -96,13 +97,6 @@ pub(crate) enum Publish {
     ToAll,
     /// To the servers of one shard (`SPUBLISH`), if the cluster supports it.
     ToShard,
-}
-
-/// The names and sources of all scripts.
-#[cfg(feature = "testing")]
-pub(crate) fn named_sources() -> impl Iterator<Item = (&'static str, String)> {
-    let named = SCRIPTS.iter();
-    named.map(|&(name, text)| (name, source::joined(text)))
 }
 
 impl Publish {

@@ -35,8 +35,7 @@ fn a_script_requires_the_shared_functions_that_it_calls() {
         .flat_map(|text| text.lines())
         .filter_map(|line| line.strip_prefix("local function ")?.split('(').next())
         .collect();
-    for (script, text) in SCRIPTS {
-        let source = source::joined(text);
+    for (script, source) in named_sources() {
         let has_unknown = source.lines().any(|line| line.starts_with("-- require "));
         assert!(!has_unknown, "{script} requires an unknown file");
         for (line, code) in source.lines().enumerate() {

@@ -10,7 +10,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use redis::ConnectionAddr;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{SendFlags, send};
 use socket2::{Domain, SockAddr, TcpKeepalive, Type};
 
 use crate::base::clock::Moment;
@@ -85,15 +84,14 @@ impl Socket {
 
     /// Writes what the buffer of the system takes now. Does not wait.
     pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        let flags = SendFlags::DONTWAIT;
+        let flags = libc::MSG_DONTWAIT;
         // There the socket itself has this option.
         #[cfg(not(target_vendor = "apple"))]
-        let flags = flags | SendFlags::NOSIGNAL;
+        let flags = flags | libc::MSG_NOSIGNAL;
         loop {
-            match send(&self.socket, bytes, flags) {
-                Ok(written) => return Ok(written),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
+            match self.socket.send_with_flags(bytes, flags) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                result => return result,
             }
         }
     }

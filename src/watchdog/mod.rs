@@ -146,8 +146,7 @@ impl Watchdog {
             ..Shared::default()
         });
         let clock = batch_client.redis.clock.clone();
-        #[cfg(feature = "testing")]
-        shared.register(&clock);
+        clock.add_watchdog(&shared);
         let body = thread::WatchdogThread {
             shared: Arc::clone(&shared),
             batch_client,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::registry::Schedule;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
+use crate::base::test_clock::Skip;
 use crate::error::LostReason;
 use crate::script::Call;
 
@@ -15,7 +16,7 @@ use crate::script::Call;
 /// in one call does not affect the other targets.
 ///
 /// [`schedule`]: Self::schedule
-pub(crate) trait Renew: Send + Sync + fmt::Debug {
+pub(crate) trait Renew: Skip + Send + Sync + fmt::Debug {
     /// When the target is due. This method is called under the watchdog's mutex: it computes the
     /// result from the target's state, and calls neither the watchdog nor code of the application.
     fn schedule(&self) -> Schedule;
@@ -45,14 +46,6 @@ pub(crate) trait Renew: Send + Sync + fmt::Debug {
     fn key(&self) -> &LockKey;
     /// Until when Redis may keep the lock.
     fn lease_ends(&self) -> Moment;
-    /// True if a thread holds the lock by it.
-    #[cfg(feature = "testing")]
-    fn is_held(&self) -> bool {
-        false
-    }
-    /// Makes all moments earlier by this time, which a test skips.
-    #[cfg(feature = "testing")]
-    fn skip(&self, time: std::time::Duration);
     /// Makes a confirmation the next step.
     fn confirm_now(&self) {}
 }

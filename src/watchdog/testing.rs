@@ -1,26 +1,15 @@
 //! What a test asks of the watchdog of a client of an in-memory server.
 
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::{Renew, Shared, TargetId};
+use leasehold_testing::clock::{HeldLock, TestedWatchdog};
+
+use super::{Phase, Shared};
 use crate::base::clock::Moment;
-use crate::base::key::LockKey;
-use crate::base::test_clock::{ClientClock, TestedWatchdog};
+use crate::base::key::{Family, LockKey};
 
-impl Shared {
-    /// From now on the test that has this clock can drive this watchdog.
-    pub(super) fn register(self: &Arc<Self>, clock: &ClientClock) {
-        let this: Weak<Self> = Arc::downgrade(self);
-        clock.test().inspect(|test| test.add_watchdog(this));
-    }
-
-    fn targets_of(&self, lock: &str) -> Vec<(TargetId, Arc<dyn Renew>)> {
-        let mut targets = self.targets();
-        targets.retain(|(_, target)| target.key().name() == lock);
-        targets
-    }
-}
+/// The owner id of another process.
+const OTHER: &str = "00000000-0000-0000-0000-000000000000:1";
 
 impl TestedWatchdog for Shared {
     fn skip(&self, time: Duration) {
@@ -38,10 +27,10 @@ impl TestedWatchdog for Shared {
         self.changed.notify_one();
     }
 
-    fn next_due(&self) -> Moment {
+    fn next_due(&self) -> Duration {
         let mut state = self.state.lock();
         self.read_noted(&mut state);
-        state.registry.next_due().unwrap_or(Moment::NEVER)
+        state.registry.next_due().unwrap_or(Moment::NEVER).left()
     }
 
     fn is_settled(&self) -> bool {
@@ -51,16 +40,40 @@ impl TestedWatchdog for Shared {
         let orphans = state.orphans.iter().map(|orphan| orphan.due);
         let mut due = orphans.chain(self.first_due(&state));
         // During a pass of the thread, the moment is zero.
-        state.phase != super::Phase::Open || state.asleep_until > now && due.all(|due| due > now)
+        state.phase != Phase::Open || state.asleep_until > now && due.all(|due| due > now)
     }
 
-    fn keys_of(&self, lock: &str) -> Vec<LockKey> {
-        let targets = self.targets_of(lock).into_iter();
-        let held = targets.filter(|(_, target)| target.is_held());
-        held.map(|(_, target)| target.key().clone()).collect()
+    fn held(&self, lock: &str) -> Vec<HeldLock> {
+        let mut targets = self.targets();
+        targets.retain(|(id, target)| {
+            let mut is_held = false;
+            self.reschedule_as(*id, |schedule| {
+                // Of what no thread holds, nothing is unconfirmed.
+                is_held = schedule.unconfirmed != Moment::NEVER;
+                schedule
+            });
+            is_held && target.key().name() == lock
+        });
+        let held = targets.iter().map(|(_, target)| held_lock(target.key()));
+        held.collect()
     }
 
     fn confirm(&self, lock: &str) {
         self.confirm_now(|key| key.name() == lock);
+    }
+}
+
+fn held_lock(lock: &LockKey) -> HeldLock {
+    let fields = match lock.family() {
+        Family::Lock | Family::FairLock => Some(vec![(OTHER.into(), "1".into())]),
+        Family::ReadWriteLock => Some(vec![
+            ("mode".into(), "write".into()),
+            (format!("{OTHER}:write"), "1".into()),
+        ]),
+        Family::Semaphore | Family::CountDownLatch => None,
+    };
+    HeldLock {
+        key: lock.owners().into_owned(),
+        taken_over: fields,
     }
 }

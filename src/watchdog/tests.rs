@@ -42,6 +42,11 @@ impl Nested {
     }
 }
 
+#[cfg(feature = "testing")]
+impl crate::base::test_clock::Skip for Nested {
+    fn skip(&self, _: Duration) {}
+}
+
 impl Renew for Nested {
     fn schedule(&self) -> Schedule {
         schedule(*self.due.lock())
@@ -71,8 +76,6 @@ impl Renew for Nested {
     fn lease_ends(&self) -> Moment {
         Moment::NEVER
     }
-    #[cfg(feature = "testing")]
-    fn skip(&self, _: Duration) {}
 }
 
 /// The thread, and no server that it reaches.
@@ -162,6 +165,11 @@ struct Held {
     calls: AtomicUsize,
 }
 
+#[cfg(feature = "testing")]
+impl crate::base::test_clock::Skip for Held {
+    fn skip(&self, _: Duration) {}
+}
+
 impl Renew for Held {
     fn schedule(&self) -> Schedule {
         self.calls.fetch_add(1, Ordering::SeqCst);
@@ -193,8 +201,6 @@ impl Renew for Held {
     fn lease_ends(&self) -> Moment {
         Moment::NEVER
     }
-    #[cfg(feature = "testing")]
-    fn skip(&self, _: Duration) {}
 }
 
 fn held() -> Held {

@@ -132,6 +132,7 @@ fn each_package_has_its_licences_and_the_files_that_its_documents_link_to() {
     for (name, folder) in [
         ("leasehold", "."),
         ("leasehold-macros", "macros"),
+        ("leasehold-testing", "testing"),
         ("leasehold-cli", "cli"),
     ] {
         let files = packaged(name);

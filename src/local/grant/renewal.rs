@@ -214,16 +214,6 @@ impl Renew for Grant {
         self.key()
     }
 
-    #[cfg(feature = "testing")]
-    fn is_held(&self) -> bool {
-        self.is_held()
-    }
-
-    #[cfg(feature = "testing")]
-    fn skip(&self, time: Duration) {
-        self.make_earlier(time);
-    }
-
     fn confirm_now(&self) {
         let now = Moment::now();
         for share in &mut self.state.lock().shares {

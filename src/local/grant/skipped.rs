@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::{Grant, Usage};
+use crate::base::test_clock::Skip;
 
-impl Grant {
-    pub(super) fn make_earlier(&self, time: Duration) {
+impl Skip for Grant {
+    fn skip(&self, time: Duration) {
         let state = &mut *self.state.lock();
         for share in state.shares.iter_mut().chain(&mut state.lost) {
             share.lease.shift_back(time);

@@ -1,9 +1,7 @@
 //! The keys of the server: their values, and when they expire by its clock.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-use crate::base::clock::Moment;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Why a command failed: the code and the text of the error reply.
 pub(super) type Failure = String;
@@ -50,7 +48,7 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct Keyspace {
     entries: HashMap<Vec<u8>, Entry>,
-    started: Moment,
+    started: Instant,
     /// Microseconds since 1970 when the server started, and those by which it was advanced.
     micros: i64,
     /// The time of the command under way, so that it does not change during a script.
@@ -62,7 +60,7 @@ impl Keyspace {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
         let mut new = Self {
             entries: HashMap::new(),
-            started: Moment::now(),
+            started: Instant::now(),
             micros: micros(since_1970.unwrap_or_default()),
             now: 0,
         };
@@ -72,7 +70,7 @@ impl Keyspace {
 
     /// Reads the clock. Called before each command.
     pub(super) fn read_clock(&mut self) {
-        let passed = micros(Moment::now().since(self.started));
+        let passed = micros(self.started.elapsed());
         self.now = self.micros.saturating_add(passed);
     }
 

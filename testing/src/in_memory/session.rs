@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::time::Instant;
 
 use super::data::SessionId;
 use super::reply::Reply;
-use crate::base::clock::Moment;
-use crate::testing::frame;
+use crate::frame;
 
 /// A connection that does not block.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Session {
     pub(super) stream: TcpStream,
     received: Vec<u8>,
     /// Encoded replies, and when each is sent.
-    replies: VecDeque<(Moment, Vec<u8>)>,
+    replies: VecDeque<(Instant, Vec<u8>)>,
     /// The commands since `MULTI`.
     pub(super) transaction: Option<Vec<Vec<Vec<u8>>>>,
     /// By `CLIENT SETNAME`.
@@ -62,7 +62,7 @@ impl Session {
         }))
     }
 
-    pub(super) fn reply(&mut self, reply: &Reply, at: Moment) {
+    pub(super) fn reply(&mut self, reply: &Reply, at: Instant) {
         let mut bytes = Vec::new();
         reply.encode(&mut bytes);
         // Replies keep their order if the delay becomes shorter.
@@ -71,7 +71,7 @@ impl Session {
     }
 
     /// Sends the replies that are due, as far as the socket has room for them.
-    pub(super) fn send(&mut self, now: Moment) -> io::Result<()> {
+    pub(super) fn send(&mut self, now: Instant) -> io::Result<()> {
         while let Some((due, bytes)) = self.replies.front_mut() {
             if *due > now {
                 break;
@@ -90,7 +90,7 @@ impl Session {
     }
 
     /// When the next reply is due.
-    pub(super) fn next_reply(&self) -> Option<Moment> {
+    pub(super) fn next_reply(&self) -> Option<Instant> {
         self.replies.front().map(|&(due, _)| due)
     }
 }

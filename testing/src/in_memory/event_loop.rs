@@ -2,7 +2,8 @@
 
 use std::io;
 use std::net::{TcpListener, UdpSocket};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, TryRecvError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,8 +11,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::data::SessionId;
 use super::server::Server;
 use super::session::Session;
-use crate::base::clock::Moment;
-use crate::base::parker;
 
 /// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -53,26 +52,24 @@ impl EventLoop {
     /// Waits until something happens, or a reply is due. Returns whether there are orders, whether
     /// there is a new connection, and the connections on which something has arrived.
     fn wait(&self, server: &Server) -> io::Result<(bool, bool, Vec<SessionId>)> {
-        let now = Moment::now();
+        let now = Instant::now();
         let mut polled = vec![
             PollFd::new(&self.waker, PollFlags::IN),
             PollFd::new(&self.listener, PollFlags::IN),
         ];
-        let mut next = Moment::NEVER;
+        let mut next: Option<Instant> = None;
         for session in server.sessions.values() {
             let mut flags = PollFlags::IN;
             match session.next_reply() {
                 // The socket had no room for it.
                 Some(due) if due <= now => flags |= PollFlags::OUT,
-                Some(due) => next = next.min(due),
+                Some(due) => next = Some(next.map_or(due, |next| next.min(due))),
                 None => {}
             }
             polled.push(PollFd::new(&session.stream, flags));
         }
-        let time = match next {
-            Moment::NEVER => None,
-            _ => Some(Timespec::try_from(next.since(now)).map_err(io::Error::other)?),
-        };
+        let time = next.map(|due| Timespec::try_from(due.duration_since(now)));
+        let time = time.transpose().map_err(io::Error::other)?;
         match poll(&mut polled, time.as_ref()) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok((false, false, Vec::new())),
@@ -115,8 +112,7 @@ impl EventLoop {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 // For example too many open files, which may be temporary.
                 Err(_) => {
-                    let (_unparker, parker) = parker::pair();
-                    parker.sleep(PAUSE);
+                    thread::sleep(PAUSE);
                     return;
                 }
             };
@@ -133,7 +129,7 @@ impl EventLoop {
 }
 
 fn send_replies(server: &mut Server) {
-    let now = Moment::now();
+    let now = Instant::now();
     let mut closed = Vec::new();
     for (&id, session) in &mut server.sessions {
         if session.send(now).is_err() {

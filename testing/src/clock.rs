@@ -1,15 +1,28 @@
-//! What a test skips, and the threads that have to notice it.
+//! The time that a test skips for the clients of an in-memory server.
+//!
+//! All moments are those of the real clock, because sockets and pauses need it. A test that skips
+//! ten seconds makes each moment of a lease or of a call's budget ten seconds earlier.
+//!
+//! A lease counts from before its request, and is known to the watchdog after the reply. A skip
+//! between these two moments would not reach it. So a test skips time only while no thread is
+//! [`Entered`]: all calls have ended or sleep, and the watchdogs wait.
+//!
+//! A skip moves the clock of the server first, so no lease is longer for its holder than on the
+//! server. Then the targets of the watchdogs and the budgets of calls subtract it, once each. Last,
+//! the test waits until the watchdogs have nothing to do and the threads sleep again.
+
+mod entered;
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::base::clock::Moment;
-use crate::base::key::LockKey;
-use crate::base::parker::{self, Unparker};
+pub use entered::{Entered, Parked};
 
 /// The longest wait of a test until the threads of its clients have noticed a change.
 const LONGEST_SETTLING: Duration = Duration::from_secs(10);
@@ -26,17 +39,68 @@ const SHORTEST_STEP: Duration = Duration::from_millis(1);
 const BUSY: Duration = Duration::from_micros(200);
 
 /// The watchdog of a client, as a test drives it.
-pub(crate) trait TestedWatchdog: Send + Sync + fmt::Debug {
+pub trait TestedWatchdog: Send + Sync + fmt::Debug {
     /// Makes the moments of all leases earlier by this time, and does what is due.
     fn skip(&self, time: Duration);
-    /// Until when time can be skipped at once: the next lease is due then.
-    fn next_due(&self) -> Moment;
+    /// The time that can be skipped at once: the next lease is due then.
+    fn next_due(&self) -> Duration;
     /// True if nothing is due or under way.
     fn is_settled(&self) -> bool;
-    /// The keys of the locks with this name that the client holds.
-    fn keys_of(&self, lock: &str) -> Vec<LockKey>;
+    /// The locks with this name that the client holds.
+    fn held(&self, lock: &str) -> Vec<HeldLock>;
     /// Makes a confirmation due that Redis still has the locks with this name.
     fn confirm(&self, lock: &str);
+}
+
+/// A lock that a client holds.
+#[derive(Debug)]
+pub struct HeldLock {
+    /// The key that has its owners.
+    pub key: String,
+    /// The fields and values of the key after another client has taken the lock over. `None`: this
+    /// kind of lock can only be deleted.
+    pub taken_over: Option<Vec<(String, String)>>,
+}
+
+/// What wakes a thread that sleeps in a call.
+pub trait Sleeper: Send + Sync {
+    /// Ends the current or the next sleep of the thread.
+    fn wake(&self);
+    /// True if the thread has been woken, and has not gone on.
+    fn is_woken(&self) -> bool;
+}
+
+/// What has moments of the clock of its client.
+pub trait Skip {
+    /// Makes all moments earlier by this time, which a test skips.
+    fn skip(&self, time: Duration);
+}
+
+/// The clock of one client. The default is the real clock.
+#[derive(Clone, Debug, Default)]
+pub struct ClientClock(Option<Arc<TestClock>>);
+
+impl ClientClock {
+    pub(crate) fn of(clock: &Arc<TestClock>) -> Self {
+        Self(Some(Arc::clone(clock)))
+    }
+
+    /// From now on, the test that has this clock drives this watchdog.
+    pub fn add_watchdog(&self, watchdog: &Arc<impl TestedWatchdog + 'static>) {
+        let watchdog = Arc::downgrade(watchdog);
+        if let Self(Some(clock)) = self {
+            clock.add_watchdog(watchdog);
+        }
+    }
+
+    /// The time that was skipped since this moment, which is a time since the start of the clock of
+    /// the clients.
+    #[must_use]
+    pub fn skipped_since(&self, moment: Duration) -> Duration {
+        let Self(clock) = self;
+        let skipped = clock.as_ref().map(|clock| clock.skipped_since(moment));
+        skipped.unwrap_or_default()
+    }
 }
 
 /// The time that a test skips for all clients of one server.
@@ -44,6 +108,8 @@ pub(crate) struct TestClock {
     state: Mutex<State>,
     /// The gate has opened or closed.
     changed: Condvar,
+    /// The time since the start of the clock of the clients.
+    now: fn() -> Duration,
     /// The server, which ends when the last client is dropped.
     _server: Arc<dyn Any + Send + Sync>,
 }
@@ -52,14 +118,14 @@ pub(crate) struct TestClock {
 #[derive(Default)]
 struct State {
     /// When time was skipped, and how much. Grows by one for each step of a test.
-    skips: Vec<(Moment, Duration)>,
+    skips: Vec<(Duration, Duration)>,
     gate: Gate,
     /// How often threads are entered that do not sleep.
     running: usize,
     /// The threads that wait for the open gate.
     at_gate: usize,
     /// The threads that sleep in calls, each as often as it is entered.
-    parked: Vec<Unparker>,
+    parked: Vec<Arc<dyn Sleeper>>,
     watchdogs: Vec<Weak<dyn TestedWatchdog>>,
 }
 
@@ -79,7 +145,14 @@ enum Gate {
 
 impl State {
     fn is_quiet(&self) -> bool {
-        self.running == 0 && self.parked.iter().all(Unparker::is_asleep)
+        self.running == 0 && self.parked.iter().all(|one| !one.is_woken())
+    }
+
+    /// How many threads sleep in calls.
+    fn sleeping(&self) -> usize {
+        let asleep = self.parked.iter().filter(|one| !one.is_woken());
+        let threads: BTreeSet<usize> = asleep.map(|one| Arc::as_ptr(one).addr()).collect();
+        threads.len()
     }
 }
 
@@ -91,22 +164,23 @@ impl fmt::Debug for TestClock {
 
 impl TestClock {
     /// The clock of the clients of this server.
-    pub(crate) fn new(server: Arc<dyn Any + Send + Sync>) -> Self {
+    pub(crate) fn new(server: Arc<dyn Any + Send + Sync>, now: fn() -> Duration) -> Self {
         Self {
+            now,
             state: Mutex::default(),
             changed: Condvar::default(),
             _server: server,
         }
     }
 
-    pub(crate) fn add_watchdog(&self, watchdog: Weak<dyn TestedWatchdog>) {
+    fn add_watchdog(&self, watchdog: Weak<dyn TestedWatchdog>) {
         let mut state = self.state.lock();
         state.watchdogs.retain(|one| one.strong_count() > 0);
         state.watchdogs.push(watchdog);
     }
 
     /// Runs code of a client until [`leave`](Self::leave).
-    pub(super) fn enter(&self, is_new: bool) {
+    fn enter(&self, is_new: bool) {
         let mut state = self.state.lock();
         if is_new {
             self.pass_gate(&mut state);
@@ -132,24 +206,24 @@ impl TestClock {
         state.running += 1;
     }
 
-    pub(super) fn leave(&self) {
+    fn leave(&self) {
         self.state.lock().running -= 1;
     }
 
-    pub(super) fn park(&self, unparker: &Unparker) {
+    fn park(&self, sleeper: &Arc<dyn Sleeper>) {
         let mut state = self.state.lock();
         state.running -= 1;
-        state.parked.push(unparker.clone());
+        state.parked.push(Arc::clone(sleeper));
     }
 
-    pub(super) fn end_parking(&self, unparker: &Unparker) {
+    fn end_parking(&self, sleeper: &Arc<dyn Sleeper>) {
         self.run(self.state.lock());
         let parked = &mut self.state.lock().parked;
-        let at = parked.iter().position(|one| one.same_as(unparker));
+        let at = parked.iter().position(|one| Arc::ptr_eq(one, sleeper));
         at.map(|at| parked.swap_remove(at));
     }
 
-    pub(crate) fn skipped_since(&self, moment: Moment) -> Duration {
+    fn skipped_since(&self, moment: Duration) -> Duration {
         let state = self.state.lock();
         let skips = state.skips.iter().rev();
         let later = skips.take_while(|&&(at, _)| at >= moment);
@@ -163,7 +237,7 @@ impl TestClock {
         self.close_gate();
         // Opens it also after a panic.
         let stopped = Stopped(self);
-        let deadline = Moment::now().after(LONGEST_SETTLING);
+        let began = Instant::now();
         loop {
             if self.watchdogs().iter().all(|one| one.is_settled()) {
                 let mut state = self.state.lock();
@@ -173,7 +247,7 @@ impl TestClock {
                 }
             }
             assert!(
-                !deadline.is_past(),
+                began.elapsed() < LONGEST_SETTLING,
                 "a thread of a client of the in-memory server is busy for {LONGEST_SETTLING:?}",
             );
             pause();
@@ -202,20 +276,14 @@ impl TestClock {
 
     /// Waits until this many threads sleep in calls; false if that takes too long.
     pub(crate) fn await_sleeping(&self, threads: usize) -> bool {
-        let deadline = Moment::now().after(LONGEST_START);
-        loop {
-            let mut parked = self.state.lock().parked.clone();
-            parked.retain(Unparker::is_asleep);
-            parked.sort_by_key(Unparker::id);
-            parked.dedup_by_key(|one| one.id());
-            if parked.len() >= threads {
-                return true;
-            }
-            if deadline.is_past() {
+        let began = Instant::now();
+        while self.state.lock().sleeping() < threads {
+            if began.elapsed() > LONGEST_START {
                 return false;
             }
             pause();
         }
+        true
     }
 
     fn watchdogs(&self) -> Vec<Arc<dyn TestedWatchdog>> {
@@ -231,7 +299,7 @@ impl Stopped<'_> {
     /// How much of `left` is skipped next, so that no renewal is missed.
     pub(crate) fn next_step(&self, left: Duration) -> Duration {
         let due = self.0.watchdogs().iter().map(|one| one.next_due()).min();
-        let mut step = due.unwrap_or(Moment::NEVER).left();
+        let mut step = due.unwrap_or(Duration::MAX);
         if !self.0.state.lock().parked.is_empty() {
             step = step.min(STEP_OF_WAITING);
         }
@@ -243,20 +311,20 @@ impl Stopped<'_> {
     pub(crate) fn skip(&self, time: Duration) {
         let parked = {
             let mut state = self.0.state.lock();
-            state.skips.push((Moment::now(), time));
+            state.skips.push(((self.0.now)(), time));
             state.parked.clone()
         };
         for watchdog in self.0.watchdogs() {
             watchdog.skip(time);
         }
-        parked.iter().for_each(Unparker::unpark);
+        parked.iter().for_each(|one| one.wake());
     }
 
-    /// The keys of the locks with this name that clients hold.
-    pub(crate) fn keys_of(&self, lock: &str) -> Vec<LockKey> {
+    /// The locks with this name that clients hold.
+    pub(crate) fn held(&self, lock: &str) -> Vec<HeldLock> {
         let watchdogs = self.0.watchdogs();
-        let keys = watchdogs.iter().flat_map(|watchdog| watchdog.keys_of(lock));
-        keys.collect()
+        let held = watchdogs.iter().flat_map(|watchdog| watchdog.held(lock));
+        held.collect()
     }
 
     /// Makes the clients find out whether they still hold these locks.
@@ -276,6 +344,5 @@ impl Drop for Stopped<'_> {
 
 /// Lets other threads run.
 fn pause() {
-    let (_unparker, parker) = parker::pair();
-    parker.sleep(BUSY);
+    thread::sleep(BUSY);
 }

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use super::{Arguments, Outcome, SYNTAX, WRONG_TYPE, range};
-use crate::testing::in_memory::keyspace::{Failure, Keyspace, Value};
-use crate::testing::in_memory::reply::Reply;
+use crate::in_memory::keyspace::{Failure, Keyspace, Value};
+use crate::in_memory::reply::Reply;
 
 type Items = VecDeque<Vec<u8>>;
 

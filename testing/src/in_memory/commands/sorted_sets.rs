@@ -3,8 +3,8 @@
 use std::ops::{Bound, RangeBounds};
 
 use super::{Arguments, Outcome, SYNTAX, WRONG_TYPE, range};
-use crate::testing::in_memory::keyspace::{Failure, Keyspace, Value};
-use crate::testing::in_memory::reply::Reply;
+use crate::in_memory::keyspace::{Failure, Keyspace, Value};
+use crate::in_memory::reply::Reply;
 
 type Members = Vec<(f64, Vec<u8>)>;
 type Scores = (Bound<f64>, Bound<f64>);

@@ -8,6 +8,7 @@ use crossbeam_channel::{Sender, bounded, unbounded};
 
 use super::event_loop::{EventLoop, Order};
 use super::server::Server;
+use crate::known_scripts::KnownScripts;
 
 /// The thread of the server. Dropping the handle ends it.
 pub(super) struct Handle {
@@ -19,7 +20,7 @@ pub(super) struct Handle {
 }
 
 impl Handle {
-    pub(super) fn start() -> io::Result<Self> {
+    pub(super) fn start(known: KnownScripts) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -34,7 +35,7 @@ impl Handle {
         };
         let (started, is_started) = bounded(1);
         let thread = thread::Builder::new().name("leasehold-in-memory".into());
-        let thread = thread.spawn(move || match Server::new() {
+        let thread = thread.spawn(move || match Server::new(known) {
             Ok(mut server) => {
                 let _ = started.send(Ok(()));
                 // A test must not go on without its server: see `with`.
@@ -98,7 +99,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "the in-memory server has ended")]
     fn a_test_does_not_go_on_without_its_server() {
-        let handle = Handle::start().unwrap();
+        let handle = Handle::start(KnownScripts::default()).unwrap();
         handle.with(|_| panic!("on the thread of the server"));
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use parking_lot::Mutex;
 
-use crate::script::{self, hash_of};
+use crate::known_scripts::{KnownScripts, hash_of};
 
 /// A request that a client sends through a [`FaultProxy`](super::FaultProxy).
 #[derive(Clone, Debug)]
@@ -46,8 +46,8 @@ impl ProxiedRequest {
         self.script() == Some(script)
     }
 
-    /// The name of the script that it calls, if it has one. The scripts of this crate have the
-    /// names of their files: `"acquire"`, `"release"` and `"renew"` are those of most locks.
+    /// The name of the script that it calls, if it has one. The scripts of leasehold have the names
+    /// of their files: `"acquire"`, `"release"` and `"renew"` are those of most locks.
     /// [`FaultProxy::name_script`](super::FaultProxy::name_script) names others.
     #[must_use]
     pub fn script(&self) -> Option<&str> {
@@ -223,17 +223,12 @@ impl Drop for Held {
 }
 
 /// The names of scripts, by the hash under which a server knows them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ScriptNames(Mutex<HashMap<String, Arc<str>>>);
 
 impl ScriptNames {
-    /// The scripts of this crate.
-    pub(super) fn of_this_crate() -> Self {
-        let scripts = Self::default();
-        for (name, source) in script::named_sources() {
-            scripts.add(name, source.as_bytes());
-        }
-        scripts
+    pub(super) fn new(known: &KnownScripts) -> Self {
+        Self(Mutex::new(known.names().collect()))
     }
 
     pub(super) fn add(&self, name: &str, text: &[u8]) {

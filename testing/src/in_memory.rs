@@ -5,67 +5,35 @@ mod data;
 mod event_loop;
 mod handle;
 mod keyspace;
-mod lose;
 mod reply;
 mod scripts;
 mod server;
 mod session;
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::test_clock::{ClientClock, Stopped, TestClock};
-use crate::client::LockClient;
-use crate::config::LockClientBuilder;
-use crate::error::{Error, Result};
+use crate::clock::{ClientClock, HeldLock, Stopped, TestClock};
+use crate::known_scripts::KnownScripts;
 use handle::Handle;
+use keyspace::{Keyspace, Value};
 
-/// A small Redis in this process, for tests: its clients need no Redis.
-///
-/// The clients are the same types as with Redis, and run the same code. They connect to the server
-/// over loopback, and it executes the Lua scripts of this crate. So all kinds of locks, semaphores,
-/// latches and conditions behave as they do with Redis. The server has one database, which is empty
-/// at first. It has no replicas and no persistence, and knows only the commands that this crate
-/// uses, and a few to look at keys. Other commands are errors.
-///
-/// A test can
-///
-/// * move the time of the server and of its clients ([`advance`](Self::advance),
-///   [`pause_process`](Self::pause_process)), which affects no other client in the process,
-/// * take a lock away from its holder ([`lose`](Self::lose), [`take_over`](Self::take_over)),
-/// * make the server unavailable ([`set_available`](Self::set_available)), or slow
-///   ([`set_delay`](Self::set_delay)).
+/// The lease of a lock that another client has taken over, in milliseconds.
+const LEASE_OF_OTHER: i64 = 30_000;
+
+/// A small Redis in this process. `leasehold::testing::InMemoryRedis` has its methods, and makes
+/// clients of it.
 ///
 /// Clones are the same server. It ends when the last clone and the last of its clients are dropped.
-/// A panic in a test drops them, too.
 ///
 /// # Panics
 ///
 /// Methods that change the time, a lock or the server wait until the threads of the clients have
 /// noticed that. They panic if a thread is busy for 10 seconds of real time, for example in a log
-/// subscriber, or because its request gets no reply and its
-/// [`command_timeout`](LockClientBuilder::command_timeout) is longer. They also panic if the thread
-/// of the server has ended after an error of the system.
-///
-/// ```
-/// # fn main() -> leasehold::Result<()> {
-/// use std::time::Duration;
-/// use leasehold::testing::InMemoryRedis;
-/// use leasehold::{Error, LostReason};
-///
-/// let redis = InMemoryRedis::start()?;
-/// let client = redis.client()?;
-/// let guard = client.reentrant_lock("order:pay").acquire()?;
-///
-/// redis.advance(Duration::from_secs(3600));   // The watchdog renews the lease meanwhile.
-/// guard.check()?;
-///
-/// assert!(redis.lose("order:pay"));
-/// assert!(matches!(guard.check(), Err(Error::Lost { reason: LostReason::Deleted, .. })));
-/// # Ok(())
-/// # }
-/// ```
+/// subscriber, or because its request gets no reply and its `command_timeout` is longer. They also
+/// panic if the thread of the server has ended after an error of the system.
 #[derive(Clone)]
 pub struct InMemoryRedis {
     handle: Arc<Handle>,
@@ -73,34 +41,22 @@ pub struct InMemoryRedis {
 }
 
 impl InMemoryRedis {
-    /// Starts a server.
+    /// Starts a server that knows these scripts. `now` reads the clock of its clients: the time
+    /// since the start of that clock.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`], if the system refuses a port on loopback or a thread.
-    pub fn start() -> Result<Self> {
-        let handle = Arc::new(Handle::start().map_err(|error| Error::Config {
-            field: "InMemoryRedis",
-            value: error.to_string(),
-            rule: "the server could not be started".into(),
-        })?);
-        let clock = Arc::new(TestClock::new(Arc::clone(&handle) as _));
+    /// Those of the system, which refuses a port on loopback or a thread.
+    pub fn start(scripts: KnownScripts, now: fn() -> Duration) -> io::Result<Self> {
+        let handle = Arc::new(Handle::start(scripts)?);
+        let clock = Arc::new(TestClock::new(Arc::clone(&handle) as _, now));
         Ok(Self { handle, clock })
     }
 
-    /// Makes a client with the default settings. To the locks, each client is another process.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`LockClientBuilder::build`].
-    pub fn client(&self) -> Result<LockClient> {
-        self.builder().build()
-    }
-
-    /// Makes a builder for a client of this server.
+    /// The clock of the clients of this server. It keeps the server running.
     #[must_use]
-    pub fn builder(&self) -> LockClientBuilder {
-        LockClient::builder(&self.url()).clock(ClientClock::of(Arc::clone(&self.clock)))
+    pub fn clock(&self) -> ClientClock {
+        ClientClock::of(&self.clock)
     }
 
     /// The URL of the server, for other clients in this process or in others, for example to look
@@ -110,7 +66,7 @@ impl InMemoryRedis {
         format!("redis://{}", self.address())
     }
 
-    /// The address of the server, as `host:port`, for a [`FaultProxy`](super::FaultProxy).
+    /// The address of the server, as `host:port`, for a [`FaultProxy`](crate::FaultProxy).
     #[must_use]
     pub fn address(&self) -> String {
         self.handle.address.to_string()
@@ -130,7 +86,7 @@ impl InMemoryRedis {
     /// each renewal and, while threads wait, for each two seconds.
     ///
     /// The clients' log and their counters of durations keep the real time. A call for a lock of
-    /// several clients ([`RedLock`](crate::RedLock)) waits by the time of the first client.
+    /// several clients (`RedLock`) waits by the time of the first client.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -165,8 +121,7 @@ impl InMemoryRedis {
 
     /// Moves the time of the server and its clients forward without giving the clients the time to
     /// do anything, as if this process had been suspended. Leases that are shorter than `time` end,
-    /// and their holders are notified ([`LostReason::Expired`](crate::LostReason::Expired)) before
-    /// this returns.
+    /// and their holders are notified (`LostReason::Expired`) before this returns.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -219,34 +174,33 @@ impl InMemoryRedis {
     }
 
     /// Deletes a lock, as an operator or an eviction does, and returns when the clients that held
-    /// it are notified ([`LostReason::Deleted`](crate::LostReason::Deleted)). `name` is the name of
-    /// the lock, without the namespace. Of a [`ReadWriteLock`](crate::ReadWriteLock), all holds are
-    /// lost. Of a [`LeasedSemaphore`](crate::LeasedSemaphore), the key of the leases is deleted, so
-    /// the leased permits are not available again.
+    /// it are notified (`LostReason::Deleted`). `name` is the name of the lock, without the
+    /// namespace. Of a `ReadWriteLock`, all holds are lost. Of a `LeasedSemaphore`, the key of the
+    /// leases is deleted, so the leased permits are not available again.
     ///
     /// Returns false, and does nothing, if no client of this server holds such a lock.
     #[must_use = "false means that no client holds such a lock"]
     pub fn lose(&self, name: &str) -> bool {
-        self.take_away(name, lose::delete)
+        self.take_away(name, delete)
     }
 
     /// Gives a lock to another owner, and returns when the clients that held it are notified
-    /// ([`LostReason::Taken`](crate::LostReason::Taken)). The new owner is no client of this
-    /// server. It has the lock for 30 seconds: [`advance`](Self::advance) ends that. The permits of
-    /// a semaphore are lost as with [`lose`](Self::lose).
+    /// (`LostReason::Taken`). The new owner is no client of this server. It has the lock for 30
+    /// seconds: [`advance`](Self::advance) ends that. The permits of a semaphore are lost as with
+    /// [`lose`](Self::lose).
     ///
     /// Returns false, and does nothing, if no client of this server holds such a lock.
     #[must_use = "false means that no client holds such a lock"]
     pub fn take_over(&self, name: &str) -> bool {
-        self.take_away(name, lose::take_over)
+        self.take_away(name, take_over)
     }
 
-    fn take_away(&self, name: &str, how: lose::How) -> bool {
+    fn take_away(&self, name: &str, how: fn(&mut Keyspace, HeldLock)) -> bool {
         let stopped = self.clock.stop();
-        let keys = stopped.keys_of(name);
-        let is_held = !keys.is_empty();
+        let held = stopped.held(name);
+        let is_held = !held.is_empty();
         self.handle.with(move |server| {
-            server.with_keys(|all| keys.iter().for_each(|key| how(all, key)));
+            server.with_keys(|keys| held.into_iter().for_each(|lock| how(keys, lock)));
         });
         stopped.confirm(name);
         drop(stopped);
@@ -258,9 +212,8 @@ impl InMemoryRedis {
     ///
     /// While it is unavailable, it closes all connections. Calls of its clients behave as with a
     /// Redis that is down: they try again until their time limits, and then fail with
-    /// [`Error::Unavailable`](crate::Error::Unavailable). The locks stay held until their leases
-    /// end. [`advance`](Self::advance) ends both. A test whose only thread makes the call sets a
-    /// short [`command_timeout`](LockClientBuilder::command_timeout).
+    /// `Error::Unavailable`. The locks stay held until their leases end. [`advance`](Self::advance)
+    /// ends both. A test whose only thread makes the call sets a short `command_timeout`.
     ///
     /// When the server is available again, the watchdogs have renewed and released what they could
     /// not before this returns.
@@ -294,9 +247,8 @@ impl InMemoryRedis {
     }
 
     /// Sets the time between a command and its reply, in real time. The server executes the command
-    /// at once. With a time that is longer than the
-    /// [`command_timeout`](LockClientBuilder::command_timeout) of the client, the server executes
-    /// the requests of its calls, but the calls get no reply in time.
+    /// at once. With a time that is longer than the `command_timeout` of the client, the server
+    /// executes the requests of its calls, but the calls get no reply in time.
     ///
     /// Default: zero.
     pub fn set_delay(&self, delay: Duration) {
@@ -309,6 +261,21 @@ impl InMemoryRedis {
             .with(move |server| server.with_keys(|keys| keys.advance(time)));
         stopped.skip(time);
     }
+}
+
+fn delete(keys: &mut Keyspace, lock: HeldLock) {
+    keys.remove(lock.key.as_bytes());
+}
+
+fn take_over(keys: &mut Keyspace, lock: HeldLock) {
+    let Some(fields) = lock.taken_over else {
+        return delete(keys, lock);
+    };
+    let fields = fields.into_iter();
+    let fields = fields.map(|(field, value)| (field.into_bytes(), value.into_bytes()));
+    let key = lock.key.as_bytes();
+    keys.set(key, Value::Hash(fields.collect()));
+    keys.set_time_to_live(key, Some(LEASE_OF_OTHER));
 }
 
 impl fmt::Debug for InMemoryRedis {

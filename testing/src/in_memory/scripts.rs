@@ -3,14 +3,13 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
-use std::sync::LazyLock;
 
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 
 use super::data::Data;
 use super::keyspace::Failure;
 use super::reply::Reply;
-use crate::script::{self, hash_of};
+use crate::known_scripts::{KnownScripts, hash_of};
 
 /// Makes the table `redis` from `redis.pcall`, and returns a function that runs a script.
 const PRELUDE: &str = "
@@ -40,26 +39,18 @@ end
 
 type Texts = [Vec<u8>];
 
-/// The sources of the scripts of this crate, by their hashes. A server knows them from its start,
-/// so that each call of a client is one request.
-static OWN: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
-    let sources = script::named_sources().map(|(_, source)| source);
-    sources
-        .map(|source| (hash_of(source.as_bytes()), source))
-        .collect()
-});
-
 /// The interpreter, and the scripts that it knows by their hashes.
 pub(super) struct Scripts {
     lua: Lua,
     run: Function,
-    known: HashMap<String, Function>,
-    knows_own: bool,
+    compiled: HashMap<String, Function>,
+    /// Those that it knows although no client has loaded them.
+    known: KnownScripts,
 }
 
 impl Scripts {
     /// Scripts that change this data.
-    pub(super) fn new(data: Rc<RefCell<Data>>) -> mlua::Result<Self> {
+    pub(super) fn new(data: Rc<RefCell<Data>>, known: KnownScripts) -> mlua::Result<Self> {
         let libraries = StdLib::STRING | StdLib::TABLE | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::default())?;
         let call = lua.create_function(move |lua, arguments: MultiValue| {
@@ -73,41 +64,40 @@ impl Scripts {
         Ok(Self {
             lua,
             run,
-            known: HashMap::new(),
-            knows_own: true,
+            compiled: HashMap::new(),
+            known,
         })
     }
 
     /// Compiles a script, and returns its hash.
     pub(super) fn load(&mut self, source: &[u8]) -> Result<String, Failure> {
         let hash = hash_of(source);
-        if !self.known.contains_key(&hash) {
+        if !self.compiled.contains_key(&hash) {
             let script = self.lua.load(source).into_function();
             let script =
                 script.map_err(|error| format!("ERR the script cannot be compiled: {error}"))?;
-            self.known.insert(hash.clone(), script);
+            self.compiled.insert(hash.clone(), script);
         }
         Ok(hash)
     }
 
     pub(super) fn is_known(&self, hash: &str) -> bool {
-        self.known.contains_key(hash) || self.knows_own && OWN.contains_key(hash)
+        self.compiled.contains_key(hash) || self.known.source(hash).is_some()
     }
 
     pub(super) fn forget_all(&mut self) {
-        self.known.clear();
-        self.knows_own = false;
+        self.compiled.clear();
+        self.known = KnownScripts::default();
     }
 
     /// Runs a script. `arguments` are the number of keys, the keys and the other arguments.
     pub(super) fn run(&mut self, hash: &str, arguments: &[Vec<u8>]) -> Result<Reply, Failure> {
-        if self.knows_own
-            && !self.known.contains_key(hash)
-            && let Some(source) = OWN.get(hash)
+        if !self.compiled.contains_key(hash)
+            && let Some(source) = self.known.source(hash).map(str::to_owned)
         {
             self.load(source.as_bytes())?;
         }
-        let Some(script) = self.known.get(hash) else {
+        let Some(script) = self.compiled.get(hash) else {
             return Err("NOSCRIPT No matching script. Please use EVAL.".into());
         };
         let (keys, rest) = split(arguments)?;

@@ -7,7 +7,7 @@ mod rules;
 use std::convert::Infallible;
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
@@ -21,6 +21,8 @@ use link::Link;
 use rules::ScriptNames;
 pub use rules::{Fault, Gate, ProxiedRequest};
 
+use crate::known_scripts::KnownScripts;
+
 /// The longest wait for a connection to the server.
 const CONNECT: Duration = Duration::from_secs(2);
 
@@ -28,45 +30,7 @@ type OnRequest = Box<dyn FnMut(&ProxiedRequest) -> Fault + Send>;
 type OnMessage = Box<dyn FnMut(&[u8], &[u8]) -> bool + Send>;
 
 /// A proxy between clients and one Redis server that causes network faults.
-///
-/// It parses requests and replies of the Redis protocol, so that a fault hits a chosen request: it
-/// loses or delays a request or its reply, or breaks the connection in the middle of one. So a test
-/// shows what a program does if a request was executed and its reply is lost.
-///
-/// It works with clients of any language, without TLS. It expects one reply to each request, and
-/// one for each channel to a request that begins or ends subscriptions. So it does not support
-/// `UNSUBSCRIBE` without a channel, `MONITOR`, `CLIENT REPLY`, and of RESP3 no pushes except
-/// messages: the faults of later replies would hit others.
-///
-/// The proxy listens on loopback. It ends, and closes its connections, when it is dropped. That
-/// waits until no rule runs, so a rule must not wait for what happens after it.
-///
-/// ```
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use std::time::Duration;
-/// use leasehold::testing::{Fault, FaultProxy, InMemoryRedis};
-/// use leasehold::{Error, LockClient};
-///
-/// let redis = InMemoryRedis::start()?;    // or the address of any Redis server
-/// let proxy = FaultProxy::start(redis.address())?;
-/// let client = LockClient::builder(&proxy.url())
-///     .command_timeout(Duration::from_millis(50))
-///     .build()?;
-/// let lock = client.reentrant_lock("job");
-///
-/// // Redis executes each acquire, and the client never gets the reply.
-/// proxy.on_request(|request| match request.runs("acquire") {
-///     true => Fault::SwallowReply,
-///     false => Fault::Pass,
-/// });
-/// assert!(matches!(lock.try_acquire_now(), Err(Error::Unavailable { .. })));
-///
-/// proxy.clear_rules();
-/// let guard = lock.acquire()?;    // The client has undone the first one.
-/// guard.check()?;
-/// # Ok(())
-/// # }
-/// ```
+/// `leasehold::testing::FaultProxy` has its methods, and says more.
 pub struct FaultProxy {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -96,23 +60,18 @@ struct Links {
 }
 
 impl FaultProxy {
-    /// Starts a proxy on a free port of loopback, for clients of the server at `upstream`, which is
-    /// `host:port`.
+    /// Starts a proxy that listens at this address, for clients of the server at `upstream`, which
+    /// is `host:port`. These scripts have names.
     ///
     /// # Errors
     ///
-    /// Those of the system, which refuses a port or a thread. It is no error if there is no such
-    /// server: then the proxy closes the connections of its clients.
-    pub fn start(upstream: impl Into<String>) -> io::Result<Self> {
-        Self::listening((Ipv4Addr::LOCALHOST, 0).into(), upstream)
-    }
-
-    /// Starts a proxy that listens at this address.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`start`](Self::start), and if the address is in use.
-    pub fn listening(listen: SocketAddr, upstream: impl Into<String>) -> io::Result<Self> {
+    /// Those of the system, which refuses the address or a thread. It is no error if there is no
+    /// such server: then the proxy closes the connections of its clients.
+    pub fn listening(
+        listen: SocketAddr,
+        upstream: impl Into<String>,
+        scripts: &KnownScripts,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
         let address = listener.local_addr()?;
         let (stop, stopped) = bounded(0);
@@ -120,7 +79,7 @@ impl FaultProxy {
             upstream: Mutex::new(upstream.into()),
             on_request: Mutex::new(Box::new(|_| Fault::Pass)),
             on_message: Mutex::new(Box::new(|_, _| true)),
-            scripts: ScriptNames::of_this_crate(),
+            scripts: ScriptNames::new(scripts),
             refuse: AtomicBool::new(false),
             requests: AtomicU64::new(0),
             connections: AtomicU64::new(0),
@@ -176,8 +135,8 @@ impl FaultProxy {
         self.on_message(|_, _| true);
     }
 
-    /// Gives a script a name, by which [`ProxiedRequest::runs`] recognizes its calls. Those of this
-    /// crate have names.
+    /// Gives a script a name, by which [`ProxiedRequest::runs`] recognizes its calls. Those of
+    /// leasehold have names.
     pub fn name_script(&self, name: &str, source: &str) {
         self.shared.scripts.add(name, source.as_bytes());
     }

@@ -10,7 +10,7 @@ use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use parking_lot::Mutex;
@@ -18,8 +18,7 @@ use parking_lot::Mutex;
 use super::Shared;
 use super::ends::{ClientEnd, ServerEnd};
 use super::rules::{Fault, Held, ProxiedRequest};
-use crate::base::clock::Moment;
-use crate::testing::frame;
+use crate::frame;
 
 /// Both ends, and the requests that expect replies, oldest first.
 #[derive(Debug)]
@@ -48,7 +47,7 @@ pub(super) struct Delivery {
     fault: Fault,
     /// Set if it waits at a gate.
     held: Option<Held>,
-    came: Moment,
+    came: Instant,
 }
 
 impl Link {
@@ -102,7 +101,7 @@ impl Link {
                     replies: request.replies(),
                     fault,
                     held,
-                    came: Moment::now(),
+                    came: Instant::now(),
                 };
                 if deliveries.send(delivery).is_err() {
                     return;
@@ -116,7 +115,7 @@ impl Link {
         for delivery in deliveries {
             let go_on = match &delivery.fault {
                 Fault::Delay(time) => sleep(*time, stop),
-                Fault::Latency(time) => sleep(delivery.came.after(*time).left(), stop),
+                Fault::Latency(time) => sleep(time.saturating_sub(delivery.came.elapsed()), stop),
                 Fault::HoldBack(gate) => gate.wait(stop),
                 Fault::SwallowRequest => {
                     self.is_silent.store(true, Ordering::SeqCst);

@@ -1,8 +1,8 @@
 //! Commands for hashes.
 
 use super::{Arguments, Outcome, WRONG_TYPE};
-use crate::testing::in_memory::keyspace::{Failure, Keyspace, Value};
-use crate::testing::in_memory::reply::Reply;
+use crate::in_memory::keyspace::{Failure, Keyspace, Value};
+use crate::in_memory::reply::Reply;
 
 type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 

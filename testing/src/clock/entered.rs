@@ -3,8 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::{ClientClock, TestClock};
-use crate::base::parker::Unparker;
+use super::{ClientClock, Sleeper, TestClock};
 
 thread_local! {
     /// The clocks at which this thread is entered, each as often as it is.
@@ -14,24 +13,26 @@ thread_local! {
 /// Lets no test skip time at this clock until it is dropped, except while the thread
 /// [sleeps](Parked).
 #[derive(Debug, Default)]
-pub(crate) struct Entered(Option<Arc<TestClock>>);
+pub struct Entered(Option<Arc<TestClock>>);
 
 impl Entered {
     /// Enters a call of a client with this clock. The first call of a thread waits for a test that
     /// waits for calls to end, so that this test need not wait indefinitely. That test waits for
     /// nested calls, and for a call of several clients.
-    pub(crate) fn by_call(clock: &ClientClock) -> Self {
+    #[must_use]
+    pub fn by_call(clock: &ClientClock) -> Self {
         let is_first = ENTERED.try_with(|entered| entered.borrow().is_empty());
         Self::at(clock, is_first.unwrap_or(false))
     }
 
     /// For a thread of a client with this clock.
-    pub(crate) fn by_own_thread(clock: &ClientClock) -> Self {
+    #[must_use]
+    pub fn by_own_thread(clock: &ClientClock) -> Self {
         Self::at(clock, false)
     }
 
-    fn at(clock: &ClientClock, is_new: bool) -> Self {
-        let clock = clock.test().cloned();
+    fn at(ClientClock(clock): &ClientClock, is_new: bool) -> Self {
+        let clock = clock.clone();
         if let Some(clock) = &clock {
             clock.enter(is_new);
             // Without the variable, which the end of the thread destroys, it only does not sleep.
@@ -55,30 +56,31 @@ impl Drop for Entered {
 }
 
 /// The sleep of a thread in a call: a test can skip time meanwhile, and wakes the thread then.
-pub(crate) struct Parked {
+#[expect(missing_debug_implementations, reason = "it is only dropped")]
+pub struct Parked {
     /// Each as often as the thread is entered there.
     clocks: Vec<Arc<TestClock>>,
-    unparker: Unparker,
+    sleeper: Arc<dyn Sleeper>,
 }
 
 impl Parked {
-    pub(crate) fn begin(unparker: &Unparker) -> Self {
+    /// Must be dropped before the thread [is not woken](Sleeper::is_woken) any more.
+    #[must_use]
+    pub fn begin(sleeper: &Arc<impl Sleeper + 'static>) -> Self {
+        let sleeper: Arc<dyn Sleeper> = Arc::clone(sleeper) as _;
         let clocks = ENTERED.try_with(|entered| entered.borrow().clone());
         let clocks = clocks.unwrap_or_default();
         for clock in &clocks {
-            clock.park(unparker);
+            clock.park(&sleeper);
         }
-        Self {
-            clocks,
-            unparker: unparker.clone(),
-        }
+        Self { clocks, sleeper }
     }
 }
 
 impl Drop for Parked {
     fn drop(&mut self) {
         for clock in &self.clocks {
-            clock.end_parking(&self.unparker);
+            clock.end_parking(&self.sleeper);
         }
     }
 }

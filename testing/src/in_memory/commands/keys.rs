@@ -1,8 +1,8 @@
 //! Commands for keys of any type.
 
 use super::{Arguments, Outcome, SYNTAX};
-use crate::testing::in_memory::keyspace::Keyspace;
-use crate::testing::in_memory::reply::Reply;
+use crate::in_memory::keyspace::Keyspace;
+use crate::in_memory::reply::Reply;
 
 pub(super) fn del(keys: &mut Keyspace, arguments: &Arguments<'_>) -> Outcome {
     let removed = arguments.from(0)?.iter().filter(|key| keys.remove(key));

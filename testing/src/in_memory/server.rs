@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::commands::{self, Outcome};
 use super::data::{Data, SessionId};
@@ -11,11 +11,14 @@ use super::keyspace::Keyspace;
 use super::reply::Reply;
 use super::scripts::Scripts;
 use super::session::Session;
-use crate::base::clock::Moment;
+use crate::known_scripts::KnownScripts;
 
 const INFO: &str = "# Server\r\nserver_name:leasehold::testing\r\nredis_version:7.2.0\r\n\
                     redis_mode:standalone\r\n\
                     # Replication\r\nrole:master\r\nconnected_slaves:0\r\n";
+
+/// A longer delay is cut: the clock has no moment for its end.
+const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The state of the server. Only its thread uses it.
 pub(super) struct Server {
@@ -30,10 +33,10 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn new() -> mlua::Result<Self> {
+    pub(super) fn new(known: KnownScripts) -> mlua::Result<Self> {
         let data = Rc::new(RefCell::new(Data::new()));
         Ok(Self {
-            scripts: Scripts::new(Rc::clone(&data))?,
+            scripts: Scripts::new(Rc::clone(&data), known)?,
             data,
             sessions: BTreeMap::new(),
             next_session: 1,
@@ -56,7 +59,7 @@ impl Server {
     }
 
     pub(super) fn set_delay(&mut self, delay: Duration) {
-        self.delay = delay;
+        self.delay = delay.min(LONGEST_DELAY);
     }
 
     /// Changes or reads keys, by the current time.
@@ -81,7 +84,7 @@ impl Server {
                 Ok(None) => return,
                 Ok(Some(command)) => {
                     let replies = self.execute(id, command);
-                    let at = Moment::now().after(self.delay);
+                    let at = Instant::now() + self.delay;
                     if let Some(session) = self.sessions.get_mut(&id) {
                         replies.iter().for_each(|reply| session.reply(reply, at));
                     }
