@@ -116,7 +116,7 @@ impl Number {
             is_unanswered: false,
             polls: Polls::default(),
         });
-        let result = match self.await_turn(&queued, budget, &request_now) {
+        let result = match self.await_turn(&queued, budget, request_now) {
             Ok(None) => self.wait_as_first(&queued, &mut line, budget, request),
             Ok(Some(is_done)) => Ok(is_done),
             Err(error) => Err(error),
