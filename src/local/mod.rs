@@ -20,7 +20,7 @@
 //! | `place` | the place of a waiting thread in the queue of a condition |
 //! | `yields` | when a client leaves a released lock to other clients |
 //! | `queue/` | which thread may use a lock: tickets, hand-over, idle grants |
-//! | `wait_queue` | the threads that wait for a kind without a holder |
+//! | `wait_queue`, `wait_queues` | the threads that wait for a kind without a holder |
 
 mod grant;
 mod hold;
@@ -34,6 +34,7 @@ mod quorum;
 #[cfg(test)]
 mod tests;
 mod wait_queue;
+mod wait_queues;
 mod yields;
 
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -49,7 +50,8 @@ pub(crate) use levels::LevelId;
 pub(crate) use place::{Place, PlaceEnd};
 pub(crate) use queue::{CameWith, Claim, Entered, LocalQueue, Released, Unlocked, Waiter, Wanted};
 pub(crate) use quorum::Quorum;
-pub(crate) use wait_queue::{Leaving, LinePlace, Position, Queued, WaitQueue, WaitQueues};
+pub(crate) use wait_queue::{Leaving, LinePlace, Position, Queued, WaitQueue};
+pub(crate) use wait_queues::WaitQueues;
 pub(crate) use yields::Pause;
 
 /// Identifies a lock in this process: the same key at another client is another lock, and so is a

@@ -7,28 +7,17 @@
 //! A thread that releases permits hands them over to a thread that sleeps, for at most a slice after
 //! a grant of Redis. Then other clients get their turn.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
-
-use foldhash::HashMap;
 use parking_lot::Mutex;
+use std::collections::VecDeque;
 
 use super::yields::SLICE;
 use crate::base::clock::Moment;
-use crate::base::key::LockKey;
 use crate::base::parker::Unparker;
 
 /// How many threads of a queue send requests at the same time while none is refused. With more, a
 /// thread that releases permits rarely finds one that sleeps. With fewer, threads that only take
 /// permits wait for the round trips of others.
 const AT_ONCE: usize = 32;
-
-/// The queues of one client for which there are handles.
-#[derive(Debug, Default)]
-pub(crate) struct WaitQueues(Mutex<HashMap<Id, Weak<WaitQueue>>>);
-
-/// Key and channel: kinds with different channels have queues of their own.
-type Id = (Arc<str>, Arc<str>);
 
 /// The threads of one client that wait for one number.
 #[derive(Debug, Default)]
@@ -117,26 +106,6 @@ pub(crate) enum Leaving {
 pub(crate) struct Queued<'a> {
     queue: &'a WaitQueue,
     number: u64,
-}
-
-impl WaitQueues {
-    /// All handles of one number share the result.
-    pub(crate) fn queue(&self, key: &LockKey) -> Arc<WaitQueue> {
-        let mut known = self.0.lock();
-        if known.len() == known.capacity() {
-            known.retain(|_, queue| queue.strong_count() > 0);
-            // So the next removal comes after as many further numbers.
-            let live = known.len();
-            known.reserve(live + 1);
-        }
-        let id = (Arc::clone(key.key()), Arc::clone(key.channel()));
-        let known = known.entry(id).or_default();
-        known.upgrade().unwrap_or_else(|| {
-            let queue = Arc::default();
-            *known = Arc::downgrade(&queue);
-            queue
-        })
-    }
 }
 
 impl WaitQueue {
@@ -340,15 +309,14 @@ impl Queued<'_> {
         self.update(|queue, _| queue.senders = 1);
     }
 
-    /// The first request of the first thread was granted: several threads may send requests.
+    /// The first request of the first thread was granted: if no thread waits behind it, several
+    /// threads may send requests.
     pub(crate) fn granted_at_once(&self) {
-        let next = self.update(|queue, _| {
-            queue.senders = AT_ONCE;
-            let next = queue.waiting.iter().take(AT_ONCE).skip(1);
-            let next = next.filter_map(|one| one.unparker.clone());
-            next.collect::<Vec<_>>()
+        self.update(|queue, _| {
+            if queue.waiting.len() == 1 {
+                queue.senders = AT_ONCE;
+            }
         });
-        next.iter().flatten().for_each(Unparker::unpark);
     }
 
     /// Whether the client may have its place in the line.

@@ -55,12 +55,10 @@ fn the_next_thread_is_the_first_one_and_is_woken() {
 }
 
 #[test]
-fn several_threads_may_send_until_one_is_refused_and_after_a_grant_at_once() {
+fn several_threads_may_send_until_one_is_refused() {
     let queue = WaitQueue::default();
     let threads: Vec<_> = (0..=AT_ONCE).map(|_| queue.enter(1)).collect();
-    let (unparker, parker) = pair();
     let last = &threads[AT_ONCE];
-    last.sleeps(&unparker);
     assert_eq!(
         threads[AT_ONCE - 1].position(Moment::ZERO),
         Position::AmongFirst
@@ -75,11 +73,21 @@ fn several_threads_may_send_until_one_is_refused_and_after_a_grant_at_once() {
     assert_eq!(queue.wanted(), AT_ONCE as u64 + 1);
     assert_eq!(threads[0].position(Moment::ZERO), Position::First);
     assert!(is_behind(&threads[1], 1));
-    threads[0].granted_at_once();
-    assert_eq!(threads[1].position(Moment::ZERO), Position::AmongFirst);
-    assert!(!is_woken(&parker), "it may not send");
-    drop(threads);
-    assert!(queue.queue.lock().waiting.is_empty());
+}
+
+/// Those that waited keep their order.
+#[test]
+fn several_threads_may_send_again_after_a_grant_at_once_if_no_thread_waits() {
+    let queue = refused();
+    let (first, second) = (queue.enter(1), queue.enter(1));
+    assert_eq!(first.position(Moment::ZERO), Position::First);
+    first.granted_at_once();
+    drop(first);
+    assert_eq!(second.position(Moment::ZERO), Position::First);
+    second.granted_at_once();
+    drop(second);
+    let third = queue.enter(1);
+    assert_eq!(third.position(Moment::ZERO), Position::AmongFirst);
 }
 
 #[test]
@@ -195,18 +203,6 @@ fn a_failure_of_the_last_thread_does_not_count_for_the_next_one() {
     let second = queue.enter(1);
     assert_eq!(first.position(Moment::ZERO), Position::First);
     assert_eq!(second.position(Moment::ZERO), behind(1));
-}
-
-#[test]
-fn handles_of_one_number_share_its_queue_and_queues_without_handles_are_forgotten() {
-    let queues = WaitQueues::default();
-    let queue = |name: &str| queues.queue(&LockKey::new("", name));
-    let one = queue("one");
-    for number in 0..1000 {
-        queue(&number.to_string());
-    }
-    assert!(Arc::ptr_eq(&one, &queue("one")));
-    assert!(queues.0.lock().len() < 10);
 }
 
 #[test]
