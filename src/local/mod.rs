@@ -50,7 +50,7 @@ pub(crate) use levels::LevelId;
 pub(crate) use place::{Place, PlaceEnd};
 pub(crate) use queue::{CameWith, Claim, Entered, LocalQueue, Released, Unlocked, Waiter, Wanted};
 pub(crate) use quorum::Quorum;
-pub(crate) use wait_queue::{Leaving, LinePlace, Position, Queued, WaitQueue};
+pub(crate) use wait_queue::{Leaving, Position, Queued, WaitQueue};
 pub(crate) use wait_queues::WaitQueues;
 pub(crate) use yields::Pause;
 

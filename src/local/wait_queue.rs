@@ -36,14 +36,11 @@ struct Queue {
     senders: usize,
     /// The client may have its place in the line. The last thread of the queue leaves the line.
     has_place: bool,
-    /// The place according to the last reply, if no request or call has come after it.
-    place: Option<LinePlace>,
     /// When Redis last granted what a thread wants.
     granted: Option<Moment>,
     /// Since when the requests of this queue have had no reply.
     unanswered_since: Option<Moment>,
-    /// Set if the last request of the first thread was granted, but only this many replicas
-    /// confirmed it: too few.
+    /// Set if the last request was granted, but only this many replicas confirmed it: too few.
     confirmed_replicas: Option<u32>,
 }
 
@@ -61,17 +58,6 @@ struct Waiting {
     asks: bool,
 }
 
-/// The place of a client in a line, as a reply tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LinePlace {
-    /// How many clients are before it.
-    pub(crate) rank: u32,
-    /// A moment before the request.
-    pub(crate) asked: Moment,
-    /// The client also listens to the channel.
-    pub(crate) listens: bool,
-}
-
 /// Where a thread is in its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Position {
@@ -80,7 +66,8 @@ pub(crate) enum Position {
     /// It sends one request, as other threads may.
     AmongFirst,
     Behind {
-        /// The number of permits that the threads before it want.
+        /// The number of permits that the threads before it want, if one of them was refused.
+        /// Otherwise Redis may have granted these permits already.
         ahead: u64,
         /// Since when the requests of the queue have had no reply.
         unanswered_since: Option<Moment>,
@@ -97,7 +84,7 @@ pub(crate) enum Leaving {
     AfterLine,
     /// The next thread makes the place its own.
     PlaceStays,
-    /// The client has no place.
+    /// The thread has left the queue, and knows of no place.
     Done { others_wait: bool },
 }
 
@@ -111,33 +98,26 @@ pub(crate) struct Queued<'a> {
 impl WaitQueue {
     /// The number of permits that all waiting threads want, if one of them was refused.
     pub(crate) fn wanted(&self) -> u64 {
-        let queue = self.queue.lock();
-        match queue.senders {
-            1 => queue.wanted_before(usize::MAX),
-            _ => 0,
-        }
+        self.queue.lock().wanted_before(usize::MAX)
     }
 
     /// Records a grant that does not count: only this many replicas confirmed it, which is too few.
-    /// No effect if the thread of `unparker` is not the first of its queue: the others do not wait
-    /// for its requests.
-    pub(crate) fn unreplicated(&self, unparker: &Unparker, confirmed: u32) {
-        let mut queue = self.queue.lock();
-        let first = queue.waiting.front();
-        let first = first.and_then(|first| first.unparker.as_ref());
-        if first.is_some_and(|first| first.same_as(unparker)) {
-            queue.confirmed_replicas = Some(confirmed);
-        }
+    pub(crate) fn unreplicated(&self, confirmed: u32) {
+        self.queue.lock().confirmed_replicas = Some(confirmed);
     }
 
-    /// How many replicas confirmed the last grant to the first thread, if they were too few.
+    /// How many replicas confirmed the last grant, if they were too few.
     pub(crate) fn confirmed_replicas(&self) -> Option<u32> {
         self.queue.lock().confirmed_replicas
     }
 
-    /// Adds a thread at the end of the queue.
+    /// Adds a thread at the end of the queue. If it wants no permits, one thread sends requests for
+    /// all.
     pub(crate) fn enter(&self, wanted: u32) -> Queued<'_> {
         let mut queue = self.queue.lock();
+        if wanted == 0 {
+            queue.senders = 1;
+        }
         let number = queue.next;
         queue.next += 1;
         queue.waiting.push_back(Waiting {
@@ -177,19 +157,6 @@ impl WaitQueue {
         done.into_iter().chain(next).for_each(|one| one.unpark());
         true
     }
-
-    /// The client may have been called, or have sent a request that no thread waits for: the first
-    /// thread sends another.
-    pub(crate) fn forget_place(&self) {
-        let mut queue = self.queue.lock();
-        queue.place = None;
-        let first = queue.waiting.front();
-        let first = first.and_then(|first| first.unparker.clone());
-        drop(queue);
-        if let Some(first) = first {
-            first.unpark();
-        }
-    }
 }
 
 impl Default for Queue {
@@ -199,7 +166,6 @@ impl Default for Queue {
             next: 0,
             senders: AT_ONCE,
             has_place: false,
-            place: None,
             granted: None,
             unanswered_since: None,
             confirmed_replicas: None,
@@ -208,14 +174,16 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// The number of permits that the threads before this one want.
+    /// The number of permits that the threads before this one want, if one of them was refused.
     fn wanted_before(&self, index: usize) -> u64 {
-        let before = self.waiting.iter().take(index);
-        before.map(|one| u64::from(one.wanted)).sum()
+        let refused = self.waiting.iter().take_while(|_| self.senders == 1);
+        refused.take(index).map(|one| u64::from(one.wanted)).sum()
     }
 
     fn index(&self, number: u64) -> Option<usize> {
-        self.waiting.iter().position(|one| one.number == number)
+        self.waiting
+            .binary_search_by_key(&number, |one| one.number)
+            .ok()
     }
 
     fn begin_request(&mut self, index: usize, now: Moment) -> (Moment, u64) {
@@ -266,7 +234,7 @@ impl Queued<'_> {
     }
 
     /// The thread gets nothing from other threads from now on. True if it has got what it wants.
-    pub(crate) fn is_done(&self) -> bool {
+    pub(crate) fn stop_sleeping(&self) -> bool {
         self.update(|queue, index| queue.waiting[index].sends = true)
             .is_none()
     }
@@ -296,9 +264,7 @@ impl Queued<'_> {
             if is_granted {
                 queue.granted = Some(now);
             }
-            if index == 0 {
-                queue.confirmed_replicas = None;
-            }
+            queue.confirmed_replicas = None;
             let is_asked = queue.waiting.iter().any(|one| one.asks);
             queue.unanswered_since = is_asked.then_some(now);
         });
@@ -324,24 +290,19 @@ impl Queued<'_> {
         self.update(|queue, _| queue.has_place).unwrap_or_default()
     }
 
-    pub(crate) fn set_place(&self, has_place: bool, place: Option<LinePlace>) {
-        self.update(|queue, _| (queue.has_place, queue.place) = (has_place, place));
-    }
-
-    /// The place of the client. A thread that becomes the first needs no request then.
-    pub(crate) fn place(&self) -> Option<LinePlace> {
-        self.update(|queue, _| queue.place).flatten()
+    pub(crate) fn set_place(&self, has_place: bool) {
+        self.update(|queue, _| queue.has_place = has_place);
     }
 
     /// Leaves the queue, unless the thread has to leave the line first.
     pub(crate) fn leave(&self) -> Leaving {
         let mut queue = self.queue.queue.lock();
-        let others_wait = queue.waiting.len() > 1;
         let Some(index) = queue.index(self.number) else {
-            return Leaving::Done { others_wait };
+            return Leaving::Done { others_wait: true };
         };
+        let others_wait = queue.waiting.len() > 1;
         if queue.has_place && !others_wait {
-            (queue.has_place, queue.place) = (false, None);
+            queue.has_place = false;
             return Leaving::AfterLine;
         }
         let has_place = queue.has_place;

@@ -27,14 +27,16 @@ use crate::error::Result;
 ///
 /// # Order
 ///
-/// Threads of one client that wait for the same semaphore get their permits in the order in which
-/// they asked. Only the first of them sends requests. A thread that wants many permits is not
-/// passed by threads of its client that want fewer: these wait, too, and a call of `try_acquire`
-/// with a wait of zero succeeds only if enough permits are left for the waiting threads.
+/// Until a request is refused, up to 32 threads of a client send requests at the same time, and
+/// Redis decides their order. After that, the threads of the client get permits in the order in
+/// which they asked, and only the first of them sends requests. A thread that wants many permits is
+/// not passed by threads of its client that want fewer: these wait, too, and a call of
+/// `try_acquire` with a wait of zero succeeds only if enough permits are left for the waiting
+/// threads.
 ///
-/// A thread that releases permits hands them over to the first waiting thread of its client that
-/// wants as many, without a request. It does so for at most 10 ms after Redis last granted permits
-/// to the client. After that, clients that wait are served in their order.
+/// A thread that releases permits hands them over to the first thread of its client that sleeps, if
+/// that wants as many. Then it sends no request. It does so for at most 10 ms after Redis last
+/// granted permits to the client. After that, clients that wait are served in their order.
 ///
 /// A message of the server wakes a waiting thread. While it waits, the client sends no request,
 /// except one about every half minute.

@@ -9,7 +9,7 @@ use shuttle::thread;
 
 use crate::base::clock::Moment;
 use crate::base::parker::{self, Parker, Unparker};
-use crate::local::{Leaving, LinePlace, Position, Queued, WaitQueue};
+use crate::local::{Leaving, Position, Queued, WaitQueue};
 
 const THREADS: u32 = 5;
 const ROUNDS: usize = 2;
@@ -102,10 +102,7 @@ impl Worker {
         let is_taken = self
             .await_turn(world, &queued)
             .unwrap_or_else(|| self.wait_as_first(world, &queued));
-        let is_done = is_taken || queued.is_done();
-        if self.parker.take_message() {
-            world.queue.forget_place();
-        }
+        let is_done = is_taken || queued.stop_sleeping();
         if queued.leave() == Leaving::AfterLine {
             world.redis.lock().unwrap().has_place = false;
         }
@@ -144,34 +141,26 @@ impl Worker {
     }
 
     fn wait_as_first(&self, world: &World, queued: &Queued<'_>) -> bool {
-        let mut inherited = queued.place();
-        let mut is_refused = inherited.is_some();
+        let mut is_refused = false;
         loop {
             if queued.position(Moment::now()) == Position::Done {
                 return true;
             }
-            if inherited.take().is_none() {
-                queued.set_place(true, None);
-                self.parker.take_message();
-                queued.begin_request(Moment::now());
-                let is_taken = world.take(true);
-                queued.replied(is_taken);
-                let place = LinePlace {
-                    rank: 0,
-                    asked: Moment::now(),
-                    listens: false,
-                };
-                queued.set_place(!is_taken, (!is_taken).then_some(place));
-                if is_taken {
-                    if !is_refused {
-                        queued.granted_at_once();
-                    }
-                    return true;
+            queued.set_place(true);
+            self.parker.take_message();
+            queued.begin_request(Moment::now());
+            let is_taken = world.take(true);
+            queued.replied(is_taken);
+            queued.set_place(!is_taken);
+            if is_taken {
+                if !is_refused {
+                    queued.granted_at_once();
                 }
-                is_refused = true;
-                if self.gives_up() {
-                    return false;
-                }
+                return true;
+            }
+            is_refused = true;
+            if self.gives_up() {
+                return false;
             }
             queued.sleeps(&self.unparker);
             let mut redis = world.redis.lock().unwrap();

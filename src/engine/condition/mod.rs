@@ -95,7 +95,7 @@ impl Parts {
         let span = self.begin_wait();
         let result = acquire_missing(call, &missing, (call.enter_queue().claim, None));
         let acquired = self.end_wait(span, core, result)?;
-        for acquired in acquired.into_iter().flatten() {
+        for acquired in acquired.ok_or_else(|| hold.not_held())? {
             core.queue.resume(hold, &acquired.hold);
         }
         core.watchdog.reschedule(hold.grant().id());

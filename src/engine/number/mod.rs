@@ -98,7 +98,11 @@ impl Number {
         let key = LockKey::of(family, &core.namespace, name);
         Self {
             records: records(&key, &core.owner_prefix).into(),
-            queue: core.waiting.queue(&key),
+            // In a forked process, a mutex that another thread had locked stays locked.
+            queue: match core.is_same_process() {
+                true => core.waiting.queue(&key),
+                false => Arc::default(),
+            },
             key,
             core,
         }
@@ -277,15 +281,13 @@ impl Number {
         Some(Ready { id, request })
     }
 
-    /// Takes back a request for permits. Returns whether the subscriber thread may have sent it.
-    fn take_back(&self, ready: Ready<'_>) -> bool {
+    /// Takes back a request for permits that the subscriber thread may have sent.
+    fn take_back(&self, ready: Ready<'_>) {
         let lost_copies = ready.request.abandon();
-        let is_sent = lost_copies.is_ambiguous();
-        if is_sent {
+        if lost_copies.is_ambiguous() {
             let (call, limit) = (ready.request.call().clone(), Moment::NEVER);
             self.clean_up(ready.id, call, lost_copies, IfUnclear::Undo, limit);
         }
-        is_sent
     }
 
     /// Deals in the background with a request that Redis may or may not have executed.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::waiting::{Refusal, Step};
+use super::waiting::{Rank, Refusal, Step};
 use super::{IfUnclear, Number, Ready, refused};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
@@ -10,7 +10,6 @@ use crate::base::interrupt::Interrupt;
 use crate::base::lanes::RequestId;
 use crate::engine::wait::{FIRST_POLL, polls, wait_until};
 use crate::error::{Error, Result};
-use crate::local::LinePlace;
 use crate::observe::{self, Outcome};
 use crate::protocol::{Ask, RequestCopy, Taken, number, taken};
 
@@ -74,7 +73,7 @@ impl Number {
                         // The refusal may be that of a lost copy, from before a release whose
                         // message ended a pause of the request.
                         again: clear.is_repeated.then_some(FIRST_POLL),
-                        in_line: rank.map(|rank| LinePlace {
+                        in_line: rank.map(|rank| Rank {
                             rank,
                             asked,
                             listens,
@@ -87,7 +86,7 @@ impl Number {
                 return Err(redis.too_few_replicas(&self.key, confirmed));
             }
             unreplicated = Some(confirmed);
-            self.queue.unreplicated(budget.unparker(), confirmed);
+            self.queue.unreplicated(confirmed);
             budget.wait(pauses.next().min(budget.reply_deadline().left()));
             Ok(None)
         })

@@ -1,15 +1,16 @@
 //! Waits until a number allows what a thread wants: repeats a request, and sleeps in between.
 //!
 //! Threads of one client that wait for the same number are served in the order in which they came.
-//! Until a request is refused, the first few of them each send one. Then only the first of them
-//! sends requests and listens. For a latch, it listens to the channel. For a semaphore, it has the
+//! Until a request is refused, up to 32 of them each send one. Then only the first of them sends
+//! requests and listens. For a latch, it listens to the channel. For a semaphore, it has the
 //! place of the client in the line (`lua/shared/permit_line.lua`), and sleeps until the client is
 //! called. While it hears of changes, it sends a request only after a message, when the time that
 //! the last reply named is over, and once in half a minute, because another program can change the
 //! key without a message.
 //!
 //! A sleeping thread may get its permits from a thread of the same client that releases as many
-//! (`local/wait_queue.rs`). Redis need not know: the permits stay taken.
+//! (`local/wait_queue.rs`). Redis need not know: the permits stay taken. The next first thread makes
+//! the place in the line its own.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::engine::acquire::line::{LONGEST, Polls};
 use crate::engine::local_wait::no_reply_error;
 use crate::engine::wait::{Channel, Wait, polls, wait_until};
 use crate::error::{Error, Result};
-use crate::local::{Leaving, LinePlace, Position, Queued};
+use crate::local::{Leaving, Position, Queued};
 use crate::protocol::Ask;
 use crate::script;
 
@@ -44,19 +45,23 @@ pub(super) struct Refusal {
     /// It asks again after this time, even without a message.
     pub(super) again: Option<Duration>,
     /// If the client is in a line.
-    pub(super) in_line: Option<LinePlace>,
+    pub(super) in_line: Option<Rank>,
+}
+
+/// The place of a client in a line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rank {
+    /// How many clients are before it.
+    pub(super) rank: u32,
+    /// A moment before the request.
+    pub(super) asked: Moment,
+    /// The client also listens to the channel.
+    pub(super) listens: bool,
 }
 
 impl Step {
     fn is_done(&self) -> bool {
         !matches!(self, Self::Wait(_))
-    }
-
-    fn place(&self) -> Option<LinePlace> {
-        match self {
-            Self::Wait(refusal) => refusal.in_line,
-            _ => None,
-        }
     }
 }
 
@@ -105,10 +110,6 @@ impl Number {
             return Ok(request_now(ask, Moment::now())?.is_done());
         }
         let queued = self.queue.enter(wanted);
-        if wanted == 0 {
-            // One request serves all threads.
-            queued.refused();
-        }
         let mut line = (wanted > 0).then(|| InLine {
             wanted,
             place: OnceCell::new(),
@@ -124,7 +125,7 @@ impl Number {
         let is_done = match result {
             Ok(true) => true,
             // Another thread has handed its permits over since the last request.
-            _ => queued.is_done(),
+            _ => queued.stop_sleeping(),
         };
         if let Some(line) = line {
             self.end_line(line, &queued, is_done, budget);
@@ -142,6 +143,7 @@ impl Number {
     ) -> Result<Option<bool>> {
         let mut is_ready_to_sleep = false;
         loop {
+            budget.check_interrupt(self.name())?;
             let now = Moment::now();
             let (ahead, unanswered_since) = match queued.position(now) {
                 Position::Done => return Ok(Some(true)),
@@ -158,10 +160,13 @@ impl Number {
                     };
                     let is_done = request(ask, now)?.is_done();
                     queued.replied(is_done);
-                    if is_done || budget.is_wait_over() {
-                        return Ok(Some(is_done));
+                    if is_done {
+                        return Ok(Some(true));
                     }
                     queued.refused();
+                    if budget.is_wait_over() {
+                        return Ok(Some(false));
+                    }
                     continue;
                 }
                 Position::Behind {
@@ -175,9 +180,8 @@ impl Number {
                 is_ready_to_sleep = true;
                 continue;
             }
-            budget.check_interrupt(self.name())?;
             if budget.is_wait_over() {
-                if queued.is_done() {
+                if queued.stop_sleeping() {
                     return Ok(Some(true));
                 }
                 // What the first thread was told may be older than this wait.
@@ -213,22 +217,9 @@ impl Number {
             channel
         };
         let mut is_refused = false;
-        // The place of a thread that got its permits from another one.
-        let mut inherited = queued.place();
         wait_until(budget, self.name(), || {
             if queued.position(Moment::now()) == Position::Done {
                 return Ok(Some(true));
-            }
-            if let Some(place) = inherited.take() {
-                let in_line = Some(place);
-                let refusal = Refusal {
-                    again: None,
-                    in_line,
-                };
-                is_refused = true;
-                queued.sleeps(budget.unparker());
-                self.sleep(&mut wait, refusal, line.as_mut());
-                return Ok(None);
             }
             let mut ask = Ask {
                 waits: !budget.is_wait_over(),
@@ -242,7 +233,7 @@ impl Number {
                 ready = line.ready.take().filter(is_kept);
                 ask.waits |= ready.is_some();
                 ask.place = place.as_deref().filter(|_| ask.waits || queued.has_place());
-                queued.set_place(ask.place.is_some(), None);
+                queued.set_place(ask.place.is_some());
                 // This request answers the calls so far.
                 budget.take_message();
             }
@@ -250,13 +241,13 @@ impl Number {
             let step = request(ask, ready, since).inspect_err(|error| {
                 if let (Error::Unavailable { .. }, Some(line)) = (error, line.as_mut()) {
                     // A further request would not be executed, either.
-                    queued.set_place(false, None);
+                    queued.set_place(false);
                     line.is_unanswered = true;
                 }
             })?;
             queued.replied(step.is_done());
             if line.is_some() {
-                queued.set_place(ask.waits && !step.is_done(), step.place());
+                queued.set_place(ask.waits && !step.is_done());
                 is_refused |= !step.is_done();
             }
             let refusal = match step {
@@ -321,20 +312,21 @@ impl Number {
         is_done: bool,
         budget: &CallBudget,
     ) {
-        let is_called = budget.take_message();
-        let ready = line.ready.take();
-        if ready.is_some_and(|ready| self.take_back(ready)) || is_called {
-            self.queue.forget_place();
+        if let Some(ready) = line.ready.take() {
+            self.take_back(ready);
         }
         match queued.leave() {
             Leaving::AfterLine => {
                 // A late copy could affect a later wait, so what gets no reply is not repeated.
                 let call = script::leave_line(&self.key, self.place(&line), false).not_repeatable();
                 let redis = &self.core.redis;
-                let _ = redis.request(&self.key, call, &budget.to_give_up());
+                let left = redis.request(&self.key, call, &budget.to_give_up());
+                if left.is_err() {
+                    self.core.leave_if_called(&self.key, self.place(&line));
+                }
             }
             Leaving::Done { others_wait } if !is_done => {
-                if is_called || line.is_unanswered && !others_wait {
+                if budget.take_message() || line.is_unanswered && !others_wait {
                     self.core.leave_if_called(&self.key, self.place(&line));
                 }
             }

@@ -117,8 +117,8 @@ fn permits_are_handed_over_to_the_first_thread_that_sleeps_and_wants_as_many() {
     assert_eq!(threads[0].position(Moment::ZERO), Position::First);
     assert!(!queue.hand_over(1), "the first one that sleeps wants more");
     assert!(queue.hand_over(2));
-    assert!(threads[1].is_done() && is_woken(&parkers[1].1));
-    assert!(!threads[2].is_done(), "it is about to leave");
+    assert!(threads[1].stop_sleeping() && is_woken(&parkers[1].1));
+    assert!(!threads[2].stop_sleeping(), "it is about to leave");
     assert!(queue.hand_over(1));
     assert_eq!(threads[3].position(Moment::ZERO), Position::Done);
     threads[0].sleeps(&parkers[0].0);
@@ -132,14 +132,14 @@ fn nothing_is_handed_over_to_the_last_thread_if_it_has_the_place_of_the_client()
     let (unparker, _parker) = pair();
     let last = queue.enter(1);
     last.replied(true);
-    last.set_place(true, None);
+    last.set_place(true);
     last.sleeps(&unparker);
     assert!(!queue.hand_over(1));
     let other = queue.enter(1);
     assert_eq!(other.leave(), Leaving::PlaceStays);
     assert_eq!(last.leave(), Leaving::AfterLine);
-    assert!(queue.hand_over(1) && last.is_done());
-    assert_eq!(last.leave(), Leaving::Done { others_wait: false });
+    assert!(queue.hand_over(1) && last.stop_sleeping());
+    assert_eq!(last.leave(), Leaving::Done { others_wait: true });
     assert!(queue.queue.lock().waiting.is_empty());
 }
 
@@ -177,17 +177,11 @@ fn one_thread_can_finish_the_wait_of_those_that_waited_before_its_request() {
 }
 
 #[test]
-fn only_the_first_thread_reports_to_the_others_that_too_few_replicas_confirmed() {
-    let queue = refused();
-    let [outside, first, second] = [(); 3].map(|()| pair().0);
+fn too_few_replicas_are_known_to_all_threads_until_the_next_reply() {
+    let queue = WaitQueue::default();
     let queued = queue.enter(1);
-    let other = queue.enter(1);
-    queued.sleeps(&first);
-    other.sleeps(&second);
-    queue.unreplicated(&outside, 1);
-    queue.unreplicated(&second, 1);
     assert_eq!(queue.confirmed_replicas(), None);
-    queue.unreplicated(&first, 1);
+    queue.unreplicated(1);
     assert_eq!(queue.confirmed_replicas(), Some(1));
     queued.replied(false);
     assert_eq!(queue.confirmed_replicas(), None);

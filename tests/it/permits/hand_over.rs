@@ -50,7 +50,11 @@ fn permits_change_hands_without_requests_and_another_client_gets_its_turn() {
     assert_eq!(most.into_inner(), i64::from(PERMITS));
     assert_eq!(ours.available().unwrap(), PERMITS.cast_signed());
     let (requests, pairs) = (scripts(&server) - before, pairs.into_inner());
-    assert!(requests < pairs, "{requests} requests for {pairs} pairs");
+    // Without a hand-over each pair takes two, and three if it is refused at first.
+    assert!(
+        requests * 2 < pairs * 3,
+        "{requests} requests for {pairs} pairs"
+    );
 }
 
 /// Threads give up while others hand permits over to them. No permit is lost, and the client leaves
