@@ -63,7 +63,7 @@ impl Scan {
                 let probe = Probe::connect(client, &server, false).map_err(Failure::from);
                 let scanned = probe.and_then(|mut probe| {
                     if wanted.no_cluster && is_of_cluster(&mut probe).unwrap_or(false) {
-                        scan.mistake = Some(of_cluster(&server));
+                        scan.mistake.get_or_insert_with(|| of_cluster(&server));
                         return Ok(());
                     }
                     scan_server(probe, wanted, &mut found)
