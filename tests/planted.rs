@@ -185,7 +185,7 @@ fn own_package(name: &str, example: &str) -> [Edit; 4] {
         // The command accepts every version of the copy.
         Edit::new(
             "cli/Cargo.toml",
-            "leasehold = { version = \"0.2.0\", path",
+            "leasehold = { version = \"=0.2.0\", path",
             "leasehold = { path",
         ),
         Edit::new(

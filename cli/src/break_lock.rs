@@ -50,7 +50,7 @@ pub(super) fn break_lock(redis: &RedisArgs, wanted: &BreakArgs) -> Result<()> {
         }
         holders = now;
     }
-    let (mut freed, mut failures) = (String::new(), Vec::new());
+    let (mut any, mut freed, mut failures) = (false, String::new(), Vec::new());
     for (place, client) in clients.iter().enumerate() {
         let mut found = holders.iter_mut().find(|lock| lock.place == place);
         let is_freed = match (wanted.permit, key.text(), &mut found) {
@@ -61,14 +61,17 @@ pub(super) fn break_lock(redis: &RedisArgs, wanted: &BreakArgs) -> Result<()> {
             (None, None, Some(lock)) => free_bytes(key, lock),
             _ => Ok(false),
         };
-        match (is_freed, found) {
-            (Ok(true), Some(lock)) => freed += &line("freed", lock, permit),
-            (Ok(_), _) => {}
-            (Err(failure), _) => failures.push(failure),
+        match is_freed {
+            Ok(true) => {
+                any = true;
+                freed.extend(found.map(|lock| line("freed", lock, permit)));
+            }
+            Ok(false) => {}
+            Err(failure) => failures.push(failure),
         }
     }
     output::print(freed.as_bytes())?;
-    if freed.is_empty() {
+    if !any {
         // A server that failed may have the lock.
         let nothing = || match permit {
             Some(id) => not_leased(&key.to_string(), id),

@@ -14,10 +14,11 @@ pub(super) fn list(redis: &RedisArgs, list: &ListArgs, color: ColorChoice) -> Re
     let wanted = Wanted {
         numbers: list.all,
         holders: list.json || output::is_terminal(),
-        no_cluster: redis.names_no_cluster(),
+        no_cluster: redis.expects_no_cluster(),
         pattern: list.pattern.bytes(),
     };
-    let scan = Scan::run(&clients, wanted);
+    let mut scan = Scan::run(&clients, wanted);
+    scan.check_deployment()?;
     let with_server = scan.names_servers();
     let text = if list.json {
         let objects = scan.rows.iter().map(|row| row.json(with_server));

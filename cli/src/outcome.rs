@@ -171,12 +171,20 @@ const SETTINGS: [(&str, &str); 8] = [
 ];
 
 /// What the library writes in its advice, and the same for users of the command.
-const ADVICE: [(&str, &str); 7] = [
+const ADVICE: [(&str, &str); 9] = [
     ("LockClient::builder_cluster", "--cluster"),
     ("LockClient::builder_sentinel", "--sentinel MASTER"),
     (
         "use LockClient::builder or builder_sentinel",
         "leave out --cluster",
+    ),
+    (
+        "use the addresses of the sentinels (port 26379 by default)",
+        "name the addresses of the sentinels (port 26379 by default), or leave out --sentinel",
+    ),
+    (
+        "out of the URL and of LockClientBuilder::credentials",
+        "out of the URL, leave out --user, and unset LEASEHOLD_PASSWORD",
     ),
     (
         "LockClientBuilder::credentials",
@@ -202,23 +210,45 @@ mod tests {
     use crate::tests::{refusal, refusing};
     use leasehold::{Hint, LockClient, Permission, admin};
 
+    const HINTS: [Hint; 12] = [
+        Hint::UseCluster,
+        Hint::UseSentinel,
+        Hint::NotACluster,
+        Hint::NotASentinel,
+        Hint::LogIn,
+        Hint::LogInToSentinel,
+        Hint::LogInToMaster,
+        Hint::NoPassword,
+        Hint::Grant(Permission::Key),
+        Hint::Grant(Permission::Command(None)),
+        Hint::CheckCertificates,
+        Hint::RaiseMaxClients,
+    ];
+
+    #[test]
+    fn the_library_writes_each_phrase_that_is_replaced() {
+        for (phrase, _) in ADVICE {
+            let has_it = |hint: Hint| hint.to_string().contains(phrase);
+            assert!(HINTS.into_iter().any(has_it), "{phrase}");
+        }
+    }
+
+    #[test]
+    fn advice_names_the_options_to_leave_out() {
+        for (hint, option) in [
+            (Hint::NotACluster, "leave out --cluster"),
+            (Hint::NotASentinel, "leave out --sentinel"),
+            (Hint::NoPassword, "unset LEASEHOLD_PASSWORD"),
+        ] {
+            let told = advised(hint);
+            assert!(told.contains(option), "{told}");
+        }
+    }
+
     /// Advice of the command names no library function, and advice of the library names no option.
     #[test]
     fn advice_names_options_or_library_functions_but_not_both() {
-        for hint in [
-            Hint::UseCluster,
-            Hint::UseSentinel,
-            Hint::NotACluster,
-            Hint::NotASentinel,
-            Hint::LogIn,
-            Hint::LogInToSentinel,
-            Hint::LogInToMaster,
-            Hint::NoPassword,
-            Hint::Grant(Permission::Key),
-            Hint::Grant(Permission::Command(None)),
-            Hint::CheckCertificates,
-            Hint::RaiseMaxClients,
-        ] {
+        for hint in HINTS {
             let (command, library) = (advised(&hint), hint.to_string());
             for word in [
                 "LockClient",

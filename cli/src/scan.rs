@@ -24,7 +24,7 @@ pub(super) struct Wanted<'a> {
     pub(super) numbers: bool,
     /// Also the processes of the owners. To find them, each server lists all its connections.
     pub(super) holders: bool,
-    /// Fail for a server that belongs to a cluster: it has only the locks of its own slots.
+    /// A server that belongs to a cluster is a mistake: it has only the locks of its own slots.
     pub(super) no_cluster: bool,
 }
 
@@ -45,6 +45,8 @@ pub(super) struct Scan {
     /// The number of servers that were asked.
     pub(super) servers: usize,
     pub(super) failures: Vec<Failure>,
+    /// A server belongs to a cluster, although no option says so.
+    pub(super) mistake: Option<Failure>,
 }
 
 impl Scan {
@@ -58,7 +60,14 @@ impl Scan {
             // SCAN can return a key twice. Two primaries return a key that moves between them.
             let mut found = BTreeMap::new();
             for server in servers.unwrap_or_default() {
-                let scanned = scan_server(client, &server, wanted, &mut found);
+                let probe = Probe::connect(client, &server, false).map_err(Failure::from);
+                let scanned = probe.and_then(|mut probe| {
+                    if wanted.no_cluster && is_of_cluster(&mut probe).unwrap_or(false) {
+                        scan.mistake.get_or_insert_with(|| of_cluster(&server));
+                        return Ok(());
+                    }
+                    scan_server(probe, wanted, &mut found)
+                });
                 scan.failures.extend(scanned.err());
             }
             scan.rows.extend(found.into_values());
@@ -68,24 +77,28 @@ impl Scan {
         scan
     }
 
+    /// Fails if the options are a mistake, also if a majority of the servers is enough.
+    pub(super) fn check_deployment(&mut self) -> Result<()> {
+        self.mistake.take().map_or(Ok(()), Err)
+    }
+
     pub(super) fn names_servers(&self) -> bool {
         self.servers > 1
     }
 }
 
+fn of_cluster(server: &Server) -> Failure {
+    Failure::usage(format!(
+        "{} is a server of a cluster, and has only the locks of its slots: use --cluster",
+        server.name()
+    ))
+}
+
 fn scan_server(
-    client: &LockClient,
-    server: &Server,
+    mut probe: Probe<'_>,
     wanted: Wanted<'_>,
     found: &mut BTreeMap<Vec<u8>, Row>,
 ) -> Result<()> {
-    let mut probe = Probe::connect(client, server, false)?;
-    if wanted.no_cluster && is_of_cluster(&mut probe).unwrap_or(false) {
-        return Err(Failure::usage(format!(
-            "{} is a server of a cluster, and has only the locks of its slots: use --cluster",
-            server.name()
-        )));
-    }
     let mut by_type = true;
     for pass in wanted.passes() {
         let mut cursor = Some(0);
@@ -110,7 +123,8 @@ fn scan_server(
             cursor = (next != 0).then_some(next);
         }
     }
-    let own = |row: &&mut Row| &*row.server == server.name() && row.kind.hold().is_some();
+    let server = probe.server.name().to_owned();
+    let own = |row: &&mut Row| *row.server == *server && row.kind.hold().is_some();
     let mut owned = found.values_mut().filter(own).peekable();
     if wanted.holders && owned.peek().is_some() {
         let clients = probe.clients();

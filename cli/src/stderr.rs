@@ -6,6 +6,7 @@
 //! threads that hold a lock must not wait for it.
 
 use std::io::{Write, stderr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -33,12 +34,15 @@ enum Piece {
     Text(Vec<u8>),
     /// A line that is replaced or erased later.
     Line(Vec<u8>),
-    /// No more lines. The sender is dropped when the last one is erased.
-    EndLines(Sender<()>),
+    /// Erases the line. The sender is dropped when that is done.
+    Erase(Sender<()>),
 }
 
 /// From the first piece to [`finish`].
 static WRITER: Mutex<Option<Writer>> = Mutex::new(None);
+
+/// True if no more lines are written: set by [`end_lines`].
+static LINES_ENDED: AtomicBool = AtomicBool::new(false);
 
 #[derive(Debug)]
 struct Writer {
@@ -65,8 +69,15 @@ pub(super) fn show(line: String) {
 /// that is done, for at most [`ERASE_TIMEOUT`].
 #[cfg(unix)]
 pub(super) fn end_lines() {
+    LINES_ENDED.store(true, Ordering::SeqCst);
+    let pieces = WRITER.lock().as_ref().map(|writer| writer.pieces.clone());
+    // Without a thread there is no line.
+    let Some(pieces) = pieces else {
+        return;
+    };
     let (erasing, erased) = bounded(0);
-    send(Piece::EndLines(erasing));
+    // Without room, the next piece erases the line.
+    let _ = pieces.try_send(Piece::Erase(erasing));
     let _ = erased.recv_timeout(ERASE_TIMEOUT);
 }
 
@@ -77,8 +88,11 @@ fn send(piece: Piece) {
     if writer.is_none() {
         *writer = start();
     }
-    match (&*writer, piece) {
-        (Some(writer), piece) => drop(writer.pieces.try_send(piece)),
+    let pieces = writer.as_ref().map(|writer| writer.pieces.clone());
+    // A write can block, and other threads must not wait for it.
+    drop(writer);
+    match (pieces, piece) {
+        (Some(pieces), piece) => drop(pieces.try_send(piece)),
         (None, Piece::Text(text)) => drop(stderr().lock().write_all(&text)),
         (None, _) => {}
     }
@@ -103,10 +117,10 @@ fn start() -> Option<Writer> {
     let write = move || {
         let _writing: Sender<()> = writing;
         write_from_the_background();
-        let (mut line_is_shown, mut lines_ended) = (false, false);
+        let mut line_is_shown = false;
         for piece in waiting {
             let is_line = matches!(piece, Piece::Line(_));
-            if is_line && lines_ended {
+            if is_line && LINES_ENDED.load(Ordering::SeqCst) {
                 continue;
             }
             // In the background, the last line is the shell's.
@@ -115,10 +129,7 @@ fn start() -> Option<Writer> {
             }
             match piece {
                 Piece::Text(text) | Piece::Line(text) => drop(stderr().lock().write_all(&text)),
-                Piece::EndLines(erasing) => {
-                    lines_ended = true;
-                    drop(erasing);
-                }
+                Piece::Erase(erasing) => drop(erasing),
             }
         }
     };

@@ -45,14 +45,9 @@ impl TestedWatchdog for Shared {
 
     fn held(&self, lock: &str) -> Vec<HeldLock> {
         let mut targets = self.targets();
-        targets.retain(|(id, target)| {
-            let mut is_held = false;
-            self.reschedule_as(*id, |schedule| {
-                // Of what no thread holds, nothing is unconfirmed.
-                is_held = schedule.unconfirmed != Moment::NEVER;
-                schedule
-            });
-            is_held && target.key().name() == lock
+        targets.retain(|(_, target)| {
+            // Of what no thread holds, nothing is unconfirmed.
+            target.key().name() == lock && self.schedule_of(&**target).unconfirmed != Moment::NEVER
         });
         let held = targets.iter().map(|(_, target)| held_lock(target.key()));
         held.collect()

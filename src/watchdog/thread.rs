@@ -234,7 +234,9 @@ impl WatchdogThread {
                 Ok(verdicts) => {
                     let batch = batch.iter().copied();
                     let done = self.apply_verdicts(batch, &verdicts, asked);
-                    self.observer.counters.renewals.add(done);
+                    if done > 0 {
+                        counters.renewals.add(done);
+                    }
                     continue;
                 }
                 Err(error) => error,

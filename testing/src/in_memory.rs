@@ -54,6 +54,7 @@ impl InMemoryRedis {
     }
 
     /// The clock of the clients of this server. It keeps the server running.
+    #[doc(hidden)]
     #[must_use]
     pub fn clock(&self) -> ClientClock {
         ClientClock::of(&self.clock)

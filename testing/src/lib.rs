@@ -1,5 +1,5 @@
-//! What `leasehold::testing` consists of. Use it from there, by the feature `testing` of `leasehold`:
-//! that names the scripts, and makes clients of the server.
+//! What `leasehold::testing` consists of. Use it from there, by the feature `testing` of
+//! `leasehold`: that names the scripts, and makes clients of the server.
 //!
 //! | module | duty |
 //! |---|---|

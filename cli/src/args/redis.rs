@@ -65,8 +65,9 @@ pub(crate) struct RedisArgs {
 }
 
 impl RedisArgs {
-    /// True if a server of a cluster has only a part of the locks that these options name.
-    pub(crate) fn names_no_cluster(&self) -> bool {
+    /// True if neither `--cluster` nor `--sentinel` is given: then a server of a cluster is a
+    /// mistake.
+    pub(crate) fn expects_no_cluster(&self) -> bool {
         !self.cluster && self.sentinel.is_none()
     }
 }

@@ -184,8 +184,12 @@ impl Lack {
 pub(super) fn findings(replies: &[(Right, Reply)], names: &Names) -> Vec<(&'static str, Finding)> {
     let lacks = |(right, reply): &(Right, Reply)| Lack::of(right, reply, names);
     let of_rule = |rule| replies.iter().find(move |(right, _)| right.rule == rule);
-    // The test of one permission is a script, which then says nothing.
-    let tries_scripts = of_rule("eval").is_none_or(|eval| lacks(eval).is_none());
+    // The test of one permission is a script. It says nothing if the user may not call EVAL.
+    let may_call = |(_, reply): &(Right, Reply)| {
+        let hint = reply.as_ref().err().and_then(|error| error.hint.as_deref());
+        !matches!(hint, Some(Hint::Grant(missing)) if *missing != Permission::Key)
+    };
+    let tries_scripts = of_rule("eval").is_none_or(may_call);
     // A cluster with shard channels counts their listeners alone.
     let has_shards = of_rule("pubsub|shardnumsub")
         .is_some_and(|count| lacks(count).is_none() && !is_unknown(&count.1));

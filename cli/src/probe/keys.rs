@@ -106,8 +106,8 @@ impl Probe<'_> {
     /// The semaphore that these replies describe: permits, ended and other leases, the last lease.
     fn semaphore(&self, name: &[u8], values: Vec<Value>, now: i64) -> Option<Found> {
         let (free, ended, leased, last) = decoded(Value::Array(values))?;
-        let (free, ended, last): (i64, i64, Vec<(Vec<u8>, f64)>) = (free, ended, last);
-        let available = free.saturating_add(ended);
+        let (free, ended, last): (Value, i64, Vec<(Vec<u8>, f64)>) = (free, ended, last);
+        let available = number(free)?.saturating_add(ended);
         let (permit, ends) = last.first()?;
         let kind = Kind::Permits { leased, available };
         (leased > 0 && is_permit(permit)).then(|| self.row(name, kind, lease_left(*ends, now)))

@@ -43,11 +43,15 @@ pub(crate) fn hold(args: &HoldArgs, redis: &RedisArgs) -> Result<u8> {
 }
 
 /// Fails if standard input is `/dev/null`, as for jobs of cron and systemd. A standard input that
-/// was closed when this process started is that, too.
+/// was closed when this process started is that, too. Only a character device counts: all regular
+/// files have the same device number.
 fn check_input() -> Result<()> {
-    let device = |file: FileStat| (file.st_mode & SFlag::S_IFMT.bits(), file.st_rdev);
-    let input = fstat(io::stdin()).map(device);
-    if input.is_ok() && input == stat("/dev/null").map(device) {
+    let device = |file: FileStat| {
+        let is_device = file.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFCHR.bits();
+        is_device.then_some(file.st_rdev)
+    };
+    let input = fstat(io::stdin()).ok().and_then(device);
+    if input.is_some() && input == stat("/dev/null").ok().and_then(device) {
         return Err(Failure::usage(
             "standard input is /dev/null, so the hold would end at once; to hold a lock until a \
              signal, write: leasehold run KEY -- sleep infinity",

@@ -160,7 +160,10 @@ impl<'a> Supervisor<'a> {
             self.stopped_by = None;
             self.job.signal(Signal::SIGKILL)
         } else {
-            self.job.signal(Signal::SIGTERM) && self.job.signal(Signal::SIGCONT)
+            let sent = self.job.signal(Signal::SIGTERM);
+            // Within a session, the system permits CONT also where it refuses TERM.
+            self.job.signal(Signal::SIGCONT);
+            sent
         };
         self.cannot_signal |= !sent;
         let ended = "the command is ended";

@@ -37,7 +37,8 @@ pub(super) fn watch(redis: &RedisArgs, watch: &WatchArgs) -> Result<()> {
         return Err(Failure::usage("--every is at least 100ms"));
     }
     let clients = connect::clients(redis, None)?;
-    let mut first = scan(&clients, watch, redis.names_no_cluster());
+    let mut first = scan(&clients, watch, redis.expects_no_cluster());
+    first.check_deployment()?;
     // A server that cannot be reached at the start was probably misspelt.
     if first.failures.len() == first.servers && !first.failures.is_empty() {
         return Err(first.failures.swap_remove(0));

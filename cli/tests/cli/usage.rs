@@ -261,6 +261,18 @@ fn an_argument_that_is_not_text_is_reported_in_one_line() {
     }
 }
 
+#[test]
+fn a_server_of_a_cluster_among_those_of_a_redlock_is_a_mistake() {
+    let cluster = ClusterDeployment::shared();
+    let of_cluster = cluster.primary_of(cluster.slot_of("order:pay"));
+    let others = [Server::start(), Server::start()];
+    let urls = [of_cluster.url(), others[0].url(), others[1].url()].join(",");
+    for command in ["list", "watch"] {
+        let output = leasehold(&urls).args([command, "--redlock"]).output();
+        output.expect_failure(64, &["use --cluster"]);
+    }
+}
+
 /// Users of the command cannot follow advice about the library.
 #[test]
 fn advice_is_given_in_options() {

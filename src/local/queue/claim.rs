@@ -24,7 +24,7 @@ pub(crate) struct Claim {
     pub(crate) is_alone: bool,
 }
 
-/// What a claim has. It never gets more.
+/// What a claim has. Noted when the claim is made; later it only becomes `Kept`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ClaimState {
     /// The tickets.
@@ -228,7 +228,7 @@ impl Claim {
         if std::mem::replace(&mut self.state, ClaimState::Kept) == ClaimState::Kept {
             return Vec::new();
         }
-        self.queue.change(|locks| {
+        let (idle, handed) = self.queue.change(|locks| {
             // Holds that were handed over to this thread, which does not use them.
             let handed = self.locks.iter().filter_map(|lock| {
                 let entry = locks.entries.get(lock)?;
@@ -238,8 +238,11 @@ impl Claim {
             let handed: List<_> = handed.collect();
             let idle = locks.pass_on_or_make_idle(&handed);
             locks.give_back(&self.locks, self.thread);
-            idle
-        })
+            (idle, handed)
+        });
+        // These may be the last references, so they are not dropped under the mutex.
+        drop(handed);
+        idle
     }
 }
 

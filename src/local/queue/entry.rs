@@ -35,9 +35,11 @@ pub(super) struct Entry {
 /// | event | before | after |
 /// |---|---|---|
 /// | a thread takes it, or it is passed on to one that waits | `Free` | `Requests` |
+/// | other locks are handed over to a thread that waits for this one, too | `Free` | `Requests` |
 /// | the lock is granted to that thread, or was idle | `Requests` | `Holds` |
 /// | the thread gives it back, or has a shared hold or a permit now | `Requests` | `Free` |
 /// | the hold ends, and its grant is handed over | `Holds` | `Holds` |
+/// | the hold ends, and its grant is lost while it is handed over | `Holds` | `Requests` |
 /// | the hold ends, and its grant is idle, released or lost | `Holds` | `Free` |
 #[derive(Debug, Default)]
 pub(super) enum Ticket {

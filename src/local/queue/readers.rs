@@ -118,7 +118,8 @@ impl Locks {
         let wanted = &waiter.wanted;
         let joined = self.entries.get_mut(lock).and_then(|entry| {
             let terms = wanted.terms.first().filter(|_| wanted.is_shared);
-            entry.readers.join(waiter.who(), *terms?)
+            let terms = *terms?;
+            entry.readers.join(waiter.who(), terms)
         });
         if joined.is_some() {
             self.assign(Arc::clone(waiter));

@@ -64,7 +64,7 @@ pub struct Parked {
 }
 
 impl Parked {
-    /// Must be dropped before the thread [is not woken](Sleeper::is_woken) any more.
+    /// Drop it before the wake-up is taken: until then the thread counts as busy.
     #[must_use]
     pub fn begin(sleeper: &Arc<impl Sleeper + 'static>) -> Self {
         let sleeper: Arc<dyn Sleeper> = Arc::clone(sleeper) as _;

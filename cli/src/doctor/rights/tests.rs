@@ -161,6 +161,12 @@ fn what_is_missing_is_named_by_its_check() {
             "ACL SETUSER <user> +llen &redisson_countdownlatch__channel__* ~redisson_lock_queue:*",
         ),
         (
+            &[("eval", NotTheKey), ("rpush", NotTheCommand)],
+            "kinds",
+            "the user may not use rpush: no fair locks",
+            "ACL SETUSER <user> +rpush",
+        ),
+        (
             &[("scan", NotTheCommand), ("get", NotTheCommand)],
             "looking",
             "the user may not use scan: no list and watch; locks do not need it",
