@@ -4,6 +4,8 @@
 use std::sync::Barrier;
 use std::thread::Scope;
 
+use tracing::Level;
+
 use super::deployment::Deployment;
 use super::kinds::{KINDS, Kind};
 use crate::support::prelude::*;
@@ -295,4 +297,47 @@ fn a_hang_of_half_a_lease_loses_no_lock(deployment: &Deployment) {
         }
     });
     assert_eq!(ours.stats().lost, 0);
+}
+
+/// By the calls of all threads together.
+#[test]
+fn an_outage_is_logged_once_and_so_is_its_end() {
+    logs::keep();
+    let server = Server::start();
+    let builder = builder(&server.url()).connect_timeout(millis(100));
+    let client = builder.command_timeout(millis(100)).build().unwrap();
+    client.ping().expect("it replies");
+    let outages = || {
+        let mut warnings = logs::warnings_about(&server.address());
+        warnings.retain(|warning| warning.contains("the server does not reply"));
+        warnings.len()
+    };
+    for outage in 1..=2 {
+        server.pause();
+        assert_eq!(outages(), outage - 1);
+        thread::scope(|scope| {
+            for name in ["one", "two", "three", "four"] {
+                let lock = client.reentrant_lock(name);
+                scope.spawn(move || {
+                    // The first second, the longest pause between two attempts, and two timeouts.
+                    let wait = Duration::from_millis(1_700) + millis(200);
+                    let result = lock.try_lock(wait, Lease::RENEWED);
+                    assert!(matches!(result, Err(Error::Unavailable { .. })));
+                });
+            }
+        });
+        // The reporter thread logs.
+        eventually("the outage in the log", || outages() == outage);
+        server.resume();
+        eventually("a reply", || client.ping().is_ok());
+        let ends = || {
+            let lines = logs::lines_about(&server.address(), |level| level == Level::INFO);
+            let ends = lines.iter().filter(|line| line.contains("replies again"));
+            ends.count()
+        };
+        eventually("its end in the log", || ends() == outage);
+        throughout(A_WHILE.get(), "once", || {
+            (outages(), ends()) == (outage, outage)
+        });
+    }
 }
