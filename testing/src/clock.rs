@@ -96,10 +96,12 @@ impl ClientClock {
     /// The time that was skipped since this moment, which is a time since the start of the clock of
     /// the clients.
     #[must_use]
+    #[inline]
     pub fn skipped_since(&self, moment: Duration) -> Duration {
-        let Self(clock) = self;
-        let skipped = clock.as_ref().map(|clock| clock.skipped_since(moment));
-        skipped.unwrap_or_default()
+        match self {
+            Self(Some(clock)) => clock.skipped_since(moment),
+            Self(None) => Duration::ZERO,
+        }
     }
 }
 

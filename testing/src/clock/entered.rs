@@ -20,39 +20,45 @@ impl Entered {
     /// waits for calls to end, so that this test need not wait indefinitely. That test waits for
     /// nested calls, and for a call of several clients.
     #[must_use]
-    pub fn by_call(clock: &ClientClock) -> Self {
-        let is_first = ENTERED.try_with(|entered| entered.borrow().is_empty());
-        Self::at(clock, is_first.unwrap_or(false))
+    #[inline]
+    pub fn by_call(ClientClock(clock): &ClientClock) -> Self {
+        Self(clock.as_ref().map(|clock| {
+            let is_first = ENTERED.try_with(|entered| entered.borrow().is_empty());
+            enter(clock, is_first.unwrap_or(false))
+        }))
     }
 
     /// For a thread of a client with this clock.
     #[must_use]
-    pub fn by_own_thread(clock: &ClientClock) -> Self {
-        Self::at(clock, false)
-    }
-
-    fn at(ClientClock(clock): &ClientClock, is_new: bool) -> Self {
-        let clock = clock.clone();
-        if let Some(clock) = &clock {
-            clock.enter(is_new);
-            // Without the variable, which the end of the thread destroys, it only does not sleep.
-            let _ = ENTERED.try_with(|entered| entered.borrow_mut().push(Arc::clone(clock)));
-        }
-        Self(clock)
+    #[inline]
+    pub fn by_own_thread(ClientClock(clock): &ClientClock) -> Self {
+        Self(clock.as_ref().map(|clock| enter(clock, false)))
     }
 }
 
 impl Drop for Entered {
+    #[inline]
     fn drop(&mut self) {
         if let Some(clock) = self.0.take() {
-            let _ = ENTERED.try_with(|entered| {
-                let mut entered = entered.borrow_mut();
-                let at = entered.iter().rposition(|one| Arc::ptr_eq(one, &clock));
-                at.map(|at| entered.remove(at))
-            });
-            clock.leave();
+            leave(&clock);
         }
     }
+}
+
+fn enter(clock: &Arc<TestClock>, is_new: bool) -> Arc<TestClock> {
+    clock.enter(is_new);
+    // Without the variable, which the end of the thread destroys, it only does not sleep.
+    let _ = ENTERED.try_with(|entered| entered.borrow_mut().push(Arc::clone(clock)));
+    Arc::clone(clock)
+}
+
+fn leave(clock: &Arc<TestClock>) {
+    let _ = ENTERED.try_with(|entered| {
+        let mut entered = entered.borrow_mut();
+        let at = entered.iter().rposition(|one| Arc::ptr_eq(one, clock));
+        at.map(|at| entered.remove(at))
+    });
+    clock.leave();
 }
 
 /// The sleep of a thread in a call: a test can skip time meanwhile, and wakes the thread then.
