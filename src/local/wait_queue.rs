@@ -7,8 +7,9 @@
 //! A thread that releases permits hands them over to a thread that sleeps, for at most a slice after
 //! a grant of Redis. Then other clients get their turn.
 
-use parking_lot::Mutex;
 use std::collections::VecDeque;
+
+use parking_lot::Mutex;
 
 use super::yields::SLICE;
 use crate::base::clock::Moment;

@@ -104,9 +104,12 @@ fn a_release_calls_as_many_clients_as_permits_are_free_in_their_order() {
                 all_answer &= called.elapsed() < Duration::from_millis(400);
             }
             if !all_answer {
-                return;
+                order.sort_unstable();
             }
             assert_eq!(order, (0..CLIENTS).collect::<Vec<_>>(), "{kind:?}");
+            if !all_answer {
+                return;
+            }
             // When the client leaves that listens, another one asks twice.
             let sent = scripts(&line.server) - before;
             assert!(sent <= 5 + CLIENTS as u64 + 2 * 3, "{kind:?}: {sent}");

@@ -55,7 +55,7 @@ pub enum Planted {
     ExpiredRenewed,
     /// Expired permits become available, and stay leased.
     ExpiredTwice,
-    /// An acquire reads a clock that is a tick ahead, as that of another machine may be.
+    /// An acquire reads a clock that is one tick ahead. Two machines can have such clocks.
     OtherClock,
     /// Each unlock decrements the count in Redis, and deletes the key when it is zero.
     CountBelieved,

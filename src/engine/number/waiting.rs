@@ -117,11 +117,9 @@ impl Number {
             is_unanswered: false,
             polls: Polls::default(),
         });
-        let result = match self.await_turn(&queued, budget, request_now) {
-            Ok(None) => self.wait_as_first(&queued, &mut line, budget, request),
-            Ok(Some(is_done)) => Ok(is_done),
-            Err(error) => Err(error),
-        };
+        let result = self.await_turn(&queued, budget, request_now).transpose();
+        let as_first = || self.wait_as_first(&queued, &mut line, budget, request);
+        let result = result.unwrap_or_else(as_first);
         let is_done = match result {
             Ok(true) => true,
             // Another thread has handed its permits over since the last request.
@@ -252,9 +250,10 @@ impl Number {
             }
             let refusal = match step {
                 Step::Wait(refusal) => refusal,
-                Step::Done if is_refused => return Ok(Some(true)),
                 Step::Done => {
-                    queued.granted_at_once();
+                    if !is_refused {
+                        queued.granted_at_once();
+                    }
                     return Ok(Some(true));
                 }
                 Step::DoneForAll => {
