@@ -23,17 +23,15 @@ pub(super) fn list(redis: &RedisArgs, list: &ListArgs, color: ColorChoice) -> Re
     let text = if list.json {
         let objects = scan.rows.iter().map(|row| row.json(with_server));
         objects.map(|object| output::json(&object)).collect()
-    } else if !output::is_terminal() {
-        table::plain(&scan.rows, with_server)
-    } else if scan.rows.is_empty() {
-        String::new()
-    } else {
-        let (width, _) = output::size();
+    } else if output::is_terminal() {
         let style = Style {
+            width: Some(output::size().0),
             flat: false,
             colors: output::has_colors(color),
         };
-        table::pretty(&scan.rows, with_server, width, style)
+        table::text(&scan.rows, with_server, style)
+    } else {
+        table::text(&scan.rows, with_server, Style::PLAIN)
     };
     output::print(text.as_bytes())?;
     if scan.rows.is_empty() && scan.failures.is_empty() && output::is_terminal() {

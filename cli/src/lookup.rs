@@ -81,25 +81,13 @@ fn find_lock<'a>(
     in_cluster: bool,
     name: &Name,
 ) -> Result<Option<FoundLock<'a>>> {
-    let mut connected: Option<(Probe<'_>, Server)> = None;
     for _ in 0..LOOKS {
-        let (mut probe, home, found) = if let Some((mut probe, home)) = connected.take() {
-            match probe.find(name.bytes()) {
-                Ok(found) if !matches!(found, Found::Nothing) => (probe, home, found),
-                // Another server may have the key now.
-                _ => continue,
-            }
-        } else if let Some(located) = locate(client, name)? {
-            located
-        } else {
+        let Some((mut probe, home, found)) = locate(client, name)? else {
             return Ok(None);
         };
         let mut row = match found {
             Found::Held(row) => row,
-            Found::Gone => {
-                connected = Some((probe, home));
-                continue;
-            }
+            Found::Gone => continue,
             Found::Nothing | Found::Other | Found::OtherType => {
                 not_a_lock(client, &probe.server, name)?;
                 continue;

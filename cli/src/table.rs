@@ -7,85 +7,78 @@ use super::row::Row;
 
 const HEADER: [&str; 6] = ["NAME", "KIND", "OWNER", "COUNT", "TTL", "SERVER"];
 
-fn cells(row: &Row, owner: String, with_server: bool) -> Vec<String> {
-    let mut cells = vec![
-        row.shown_name(),
-        row.shown_kind().into(),
-        owner,
-        row.shown_count(),
-        row.shown_time(),
-    ];
-    if with_server {
-        cells.push(row.server.as_ref().into());
-    }
-    cells
-}
-
-/// For a pipe: one line for each lock, without a header.
-pub(super) fn plain(rows: &[Row], with_server: bool) -> String {
-    if rows.is_empty() {
-        return String::new();
-    }
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).force_no_tty();
-    table.add_rows(
-        rows.iter()
-            .map(|row| cells(row, row.shown_owner().into(), with_server)),
-    );
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    table.trim_fmt() + "\n"
-}
-
-/// The form of a table for a terminal.
+/// The form of a table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
+    /// The width of the terminal. For a pipe there is none, and no header.
+    pub(super) width: Option<u16>,
     /// One line for each lock, cut to the width.
     pub(super) flat: bool,
     pub(super) colors: bool,
 }
 
-/// For a terminal of this width. A process that is known replaces its owner id.
-pub(super) fn pretty(rows: &[Row], with_server: bool, width: u16, style: Style) -> String {
+impl Style {
+    /// For a pipe: one line for each lock.
+    pub(super) const PLAIN: Self = Self {
+        width: None,
+        flat: false,
+        colors: false,
+    };
+}
+
+/// The locks as text; empty if there are none.
+pub(super) fn text(rows: &[Row], with_server: bool, style: Style) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
     let mut table = Table::new();
-    let columns = HEADER.len() - usize::from(!with_server);
-    table
-        .load_preset(presets::UTF8_FULL_CONDENSED)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(width)
-        .set_truncation_indicator("…");
     if style.colors {
         table.enforce_styling();
         // Otherwise NO_COLOR in the environment would override --color.
         crossterm::style::force_color_output(true);
-        let bold = |name| Cell::new(name).add_attribute(Attribute::Bold);
-        table.set_header(HEADER[..columns].iter().map(bold));
     } else {
-        table.force_no_tty().set_header(&HEADER[..columns]);
+        table.force_no_tty();
+    }
+    let columns = &HEADER[..HEADER.len() - usize::from(!with_server)];
+    if let Some(width) = style.width {
+        table
+            .load_preset(presets::UTF8_FULL_CONDENSED)
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(width)
+            .set_truncation_indicator("…");
+        let bold = |name| Cell::new(name).add_attribute(Attribute::Bold);
+        table.set_header(columns.iter().map(bold));
+    } else {
+        table.load_preset(presets::NOTHING);
     }
     for row in rows {
-        let cells = cells(row, row.shown_holder(), with_server);
-        let cells = cells.into_iter().zip(HEADER);
-        let cells = cells.map(|(text, column)| cell(text, column, row));
+        let cells = columns.iter().map(|column| cell(row, column, style));
         let mut line = comfy_table::Row::from(cells.collect::<Vec<Cell>>());
         if style.flat {
             line.max_height(1);
         }
         table.add_row(line);
     }
-    format!("{table}\n")
+    if style.width.is_none() {
+        let columns = table.column_iter_mut();
+        columns.for_each(|column| _ = column.set_padding((0, 2)));
+    }
+    table.trim_fmt() + "\n"
 }
 
-/// A cell in its color. A lock that never expires deserves attention.
-fn cell(text: String, column: &str, row: &Row) -> Cell {
-    let cell = Cell::new(text);
+/// A cell in its color. On a terminal, a process that is known replaces its owner id. A lock that
+/// never expires deserves attention.
+fn cell(row: &Row, column: &str, style: Style) -> Cell {
     let never_ends = row.time_to_live.is_none() && !matches!(row.kind, Kind::Number(_));
     match column {
-        "NAME" => cell.add_attribute(Attribute::Bold),
-        "KIND" => cell.fg(Color::DarkCyan),
-        "TTL" if never_ends => cell.fg(Color::DarkYellow),
-        _ => cell,
+        "NAME" => Cell::new(row.shown_name()).add_attribute(Attribute::Bold),
+        "KIND" => Cell::new(row.shown_kind()).fg(Color::DarkCyan),
+        "OWNER" if style.width.is_some() => Cell::new(row.shown_holder()),
+        "OWNER" => Cell::new(row.shown_owner()),
+        "COUNT" => Cell::new(row.shown_count()),
+        "TTL" if never_ends => Cell::new(row.shown_time()).fg(Color::DarkYellow),
+        "TTL" => Cell::new(row.shown_time()),
+        _ => Cell::new(&row.server),
     }
 }
 
@@ -94,16 +87,22 @@ mod tests {
     use super::*;
     use crate::row::tests::row;
 
+    fn drawn(rows: &[Row], flat: bool, colors: bool) -> String {
+        let width = Some(80);
+        let style = Style {
+            width,
+            flat,
+            colors,
+        };
+        text(rows, true, style)
+    }
+
     #[test]
     fn columns_are_aligned_in_a_pipe() {
         let rows = [row("a", 1), row("größe", 100)];
-        let text = plain(&rows, true);
+        let text = text(&rows, true, Style::PLAIN);
         let lines: Vec<&str> = text.lines().collect();
-        let at = |line: &str| {
-            line.chars()
-                .position(|c| c == 'r' && line.contains("reentrant"))
-        };
-        assert!(at(lines[0]).is_some());
+        assert!(lines[0].contains("reentrant"), "{text}");
         let owner = |line: &str| {
             let (before, _) = line.split_once("6ba7").unwrap();
             before.chars().count()
@@ -113,42 +112,26 @@ mod tests {
             lines.iter().all(|line| line.ends_with("30.0s  h:1")),
             "{text}"
         );
-        assert_eq!(plain(&[], true), "");
+        assert_eq!(super::text(&[], true, Style::PLAIN), "");
     }
 
     #[test]
     fn a_flat_table_has_a_line_for_each_lock() {
         let rows = [row(&"long".repeat(50), 1), row("b", 1)];
-        let style = |flat| Style {
-            flat,
-            colors: false,
-        };
-        let lines = |flat| pretty(&rows, false, 80, style(flat)).lines().count();
+        let text = |flat| drawn(&rows, flat, false);
         // The header, with a line above and below, and the end.
-        assert!(lines(true) < lines(false));
-        assert!(
-            pretty(&rows, false, 80, style(true))
-                .lines()
-                .all(|line| line.chars().count() <= 80)
-        );
+        assert!(text(true).lines().count() < text(false).lines().count());
+        let fits = |line: &str| line.chars().count() <= 80;
+        assert!(text(true).lines().all(fits));
     }
 
     #[test]
     fn colors_change_no_character_of_a_table() {
         let mut rows = [row("a", 1), row(&"long".repeat(30), 2)];
         rows[1].time_to_live = None;
-        let drawn = |colors| {
-            let style = Style {
-                flat: false,
-                colors,
-            };
-            pretty(&rows, true, 80, style)
-        };
-        let colored = drawn(true);
+        let colored = drawn(&rows, false, true);
         assert!(colored.contains("\x1b["), "{colored}");
-        assert_eq!(
-            anstream::adapter::strip_str(&colored).to_string(),
-            drawn(false)
-        );
+        let plain = anstream::adapter::strip_str(&colored).to_string();
+        assert_eq!(plain, drawn(&rows, false, false));
     }
 }

@@ -5,7 +5,7 @@ use redis::Pipeline;
 use super::clock::{self, Reading};
 use super::facts::{Facts, ask};
 use super::finding::{Finding, Line, Verdict};
-use super::rights::{self, Names, RIGHTS};
+use super::rights::{self, RIGHTS, Right};
 use super::{reach, server, storage};
 use crate::args::RedisArgs;
 use leasehold::__Moment as Moment;
@@ -38,14 +38,14 @@ pub(super) struct Checks<'a> {
 
 impl<'a> Checks<'a> {
     /// Runs all checks except that of the speed of the clock, which needs some time between.
-    pub(super) fn begin(server: Server, redis: &'a RedisArgs, names: &Names) -> Self {
+    pub(super) fn begin(server: Server, redis: &'a RedisArgs, rights: Vec<Right>) -> Self {
         let mut checks = Self {
             server,
             redis,
             lines: Vec::new(),
             clock: None,
         };
-        if let Err(error) = checks.check(names) {
+        if let Err(error) = checks.check(rights) {
             // It may have replied until then.
             checks.lines.retain(|line| line.check != REACHABLE);
             checks.add(REACHABLE, reach::out_of_reach(&error));
@@ -76,7 +76,7 @@ impl<'a> Checks<'a> {
         self.add(check, finding.unwrap_or_else(unknown));
     }
 
-    fn check(&mut self, names: &Names) -> Result<(), ServerError> {
+    fn check(&mut self, rights: Vec<Right>) -> Result<(), ServerError> {
         let mut connection = self.server.connect()?;
         let mut trips = Vec::with_capacity(TRIPS);
         for _ in 0..TRIPS {
@@ -100,23 +100,26 @@ impl<'a> Checks<'a> {
             commands.cmd("CONFIG").arg("GET").arg(name);
         }
         let settings = Facts::of_settings(connection.run_all(&commands)?);
-        self.judge(&info, "version", server::version(&info));
-        self.judge(&info, "eviction", storage::eviction(&info));
-        self.judge(&info, "memory", storage::memory(&info));
-        let persistence = storage::persistence(&info, &settings);
-        self.judge(&info, "persistence", persistence);
-        self.judge(&info, ROLE, role);
         let replicas = server::replicas(&info, options.min_replicas);
-        self.judge(&info, "replicas", replicas);
+        for (check, finding) in [
+            ("version", server::version(&info)),
+            ("eviction", storage::eviction(&info)),
+            ("memory", storage::memory(&info)),
+            ("persistence", storage::persistence(&info, &settings)),
+            (ROLE, role),
+            ("replicas", replicas),
+            ("clients", server::clients(&info)),
+        ] {
+            self.judge(&info, check, finding);
+        }
+        self.judge(&settings, "timeout", server::idle(&settings));
         if options.cluster {
             let reply = ask(&mut connection, redis::cmd("CLUSTER").arg("INFO"))?;
             let cluster = Facts::of_info("CLUSTER INFO", reply);
             self.judge(&cluster, "cluster", server::cluster(&cluster));
         }
-        self.judge(&info, "clients", server::clients(&info));
-        self.judge(&settings, "timeout", server::idle(&settings));
         self.add("latency", reach::latency(trips));
-        self.check_rights(&mut connection, names)?;
+        self.check_rights(&mut connection, rights)?;
         match Reading::quickest(&mut connection)? {
             Ok(reading) => {
                 self.add("clock", clock::offset(&reading));
@@ -130,24 +133,24 @@ impl<'a> Checks<'a> {
     fn check_rights(
         &mut self,
         connection: &mut Connection,
-        names: &Names,
+        mut rights: Vec<Right>,
     ) -> Result<(), ServerError> {
-        let needed = || rights::rights().filter(|right| right.is_needed(self.redis));
+        rights.retain(|right| right.is_needed(self.redis));
         let mut commands = Pipeline::new();
-        for right in needed().filter(|right| !right.subscribes()) {
-            commands.add_command(right.command(names));
+        for right in rights.iter().filter(|right| !right.subscribes()) {
+            commands.add_command(right.command.clone());
         }
         let mut replies = connection.run_all(&commands)?.into_iter();
         let mut answers = Vec::new();
-        for right in needed() {
+        for right in rights {
             let reply = if right.subscribes() {
-                Some(ask(&mut self.server.connect()?, &right.command(names))?)
+                Some(ask(&mut self.server.connect()?, &right.command)?)
             } else {
                 replies.next()
             };
             answers.extend(reply.map(|reply| (right, reply)));
         }
-        for (check, finding) in rights::findings(&answers, names) {
+        for (check, finding) in rights::findings(&answers) {
             self.add(check, finding);
         }
         Ok(())

@@ -23,7 +23,6 @@ use finding::{Finding, Line};
 use leasehold::LockClient;
 use leasehold::admin::{self, LockKeys};
 use report::Style;
-use rights::Names;
 
 /// The exit status if a check failed.
 const FAILED: u8 = 1;
@@ -81,8 +80,8 @@ fn begin<'a>(
     };
     // Like the name of a client's own channel.
     let control = LockKeys::new(client, &format!("leasehold:{}", Uuid::new_v4()));
-    let names = Names::of(&LockKeys::new(client, lock), &control);
-    let begin = |server| Checks::begin(server, redis, &names);
+    let lock_keys = LockKeys::new(client, lock);
+    let begin = |server| Checks::begin(server, redis, rights::rights(&lock_keys, &control));
     let checks: Vec<_> = servers.into_iter().map(begin).collect();
     // Not if a permission is missing: a lock that is acquired then may not be released.
     let grants_locks = checks.iter().all(Checks::grants_locks);

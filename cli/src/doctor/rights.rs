@@ -1,5 +1,7 @@
 //! Which permissions the user needs, and which are missing.
 
+use std::collections::HashMap;
+
 use redis::{Cmd, Value};
 
 use super::finding::Finding;
@@ -14,15 +16,29 @@ pub(super) struct Right {
     when: &'static str,
     /// The rule of ACL SETUSER, without the plus.
     rule: &'static str,
-    test: &'static str,
+    pub(super) command: Cmd,
+    /// The first name in the command.
+    place: Option<Place>,
     /// The kinds of locks, or the parts of this command, that need it; empty for all locks.
     purposes: Vec<&'static str>,
 }
 
-/// The four cells of each line of `rights.txt`.
-fn lines() -> impl Iterator<Item = [&'static str; 4]> {
+/// A name in the tests of permissions.
+#[derive(Clone, Debug)]
+struct Place {
+    name: String,
+    /// The rule of ACL SETUSER that permits it; empty for a name that any user may be refused.
+    rule: String,
+    /// The kinds of locks that need it; empty for all locks.
+    kinds: Vec<&'static str>,
+}
+
+/// The four cells of each line of `rights.txt`, those of places or those of permissions.
+fn lines(of_places: bool) -> impl Iterator<Item = [&'static str; 4]> {
     let lines = include_str!("rights.txt").lines();
-    lines.filter(|line| !line.starts_with('#')).map(|line| {
+    let lines = lines.filter(|line| !line.starts_with('#'));
+    let wanted = lines.filter(move |line| line.starts_with("place") == of_places);
+    wanted.map(|line| {
         let mut cells = line.split(';').map(str::trim);
         std::array::from_fn(|_| cells.next().unwrap_or_default())
     })
@@ -32,65 +48,46 @@ fn listed(cell: &str) -> Vec<&str> {
     cell.split(", ").filter(|part| !part.is_empty()).collect()
 }
 
-/// All permissions. docs/permissions.md names the same, in the same order.
-pub(super) fn rights() -> impl Iterator<Item = Right> {
-    let rights = lines().filter(|[when, ..]| *when != "place");
-    rights.map(|[when, rule, test, purposes]| Right {
-        when,
-        rule,
-        test,
-        purposes: listed(purposes),
-    })
-}
-
-/// A name in the tests of permissions.
-#[derive(Clone, Debug)]
-struct Place {
-    /// As it is written in the tests.
-    word: &'static str,
-    name: String,
-    /// The rule of ACL SETUSER that permits it.
-    rule: String,
-    /// The kinds of locks that need it; empty for all locks.
-    kinds: Vec<&'static str>,
-}
-
-/// The names that a client uses.
-#[derive(Clone, Debug)]
-pub(super) struct Names(Vec<Place>);
-
-impl Names {
-    /// `control`: the names of a lock that does not exist. Its channel is that of a client itself.
-    pub(super) fn of(lock: &LockKeys, control: &LockKeys) -> Self {
-        let read_lease = lock.read_lease("leasehold:1", 1);
-        let name = |word| match word {
-            "{control}" => &control.channel,
-            "{channel}" => &lock.channel,
-            "{key}" => &lock.key,
-            "{token}" => &lock.last_token,
-            "{line}" => &lock.line,
-            "{queue}" => &lock.queue,
-            "{places}" => &lock.places,
-            "{read_lease}" => &read_lease,
-            "{leases}" => &lock.leases,
-            "{read_write}" => &lock.read_write_channel,
-            "{semaphore}" => &lock.semaphore_channel,
-            "{latch}" => &lock.latch_channel,
-            _ => &control.key,
-        };
-        let places = lines().filter(|[when, ..]| *when == "place");
-        let place = |[_, word, rule, kinds]: [&'static str; 4]| Place {
-            word,
-            name: name(word).clone(),
-            rule: rule.replace("{key}", &lock.key),
-            kinds: listed(kinds),
-        };
-        Self(places.map(place).collect())
-    }
-
-    fn get(&self, word: &str) -> Option<&Place> {
-        self.0.iter().find(|place| place.word == word)
-    }
+/// All permissions, with tests for the names of this lock. docs/permissions.md names the same, in
+/// the same order. `control`: the names of a lock that does not exist. Its channel is that of a
+/// client itself.
+pub(super) fn rights(lock: &LockKeys, control: &LockKeys) -> Vec<Right> {
+    let read_lease = lock.read_lease("leasehold:1", 1);
+    let name = |word| match word {
+        "{control}" => &control.channel,
+        "{channel}" => &lock.channel,
+        "{key}" => &lock.key,
+        "{token}" => &lock.last_token,
+        "{line}" => &lock.line,
+        "{queue}" => &lock.queue,
+        "{places}" => &lock.places,
+        "{read_lease}" => &read_lease,
+        "{leases}" => &lock.leases,
+        "{read_write}" => &lock.read_write_channel,
+        "{semaphore}" => &lock.semaphore_channel,
+        "{latch}" => &lock.latch_channel,
+        _ => &control.key,
+    };
+    let place = |[_, word, rule, kinds]: [&'static str; 4]| Place {
+        name: name(word).clone(),
+        rule: rule.replace("{key}", &lock.key),
+        kinds: listed(kinds),
+    };
+    let places: HashMap<_, _> = lines(true).map(|line| (line[1], place(line))).collect();
+    let right = |[when, rule, test, purposes]: [&'static str; 4]| {
+        let mut command = Cmd::new();
+        for word in test.split(' ') {
+            command.arg(places.get(word).map_or(word, |place| &place.name));
+        }
+        Right {
+            when,
+            rule,
+            command,
+            place: test.split(' ').find_map(|word| places.get(word)).cloned(),
+            purposes: listed(purposes),
+        }
+    };
+    lines(false).map(right).collect()
 }
 
 impl Right {
@@ -103,14 +100,6 @@ impl Right {
             "replicas" => redis.min_replicas.is_some(),
             _ => true,
         }
-    }
-
-    pub(super) fn command(&self, names: &Names) -> Cmd {
-        let mut command = Cmd::new();
-        for word in self.test.split(' ') {
-            command.arg(names.get(word).map_or(word, |place| &place.name));
-        }
-        command
     }
 
     /// True if the test needs its own connection, on which the next reply may be a message.
@@ -130,6 +119,14 @@ impl Right {
 /// The reply to the test of a permission. It may also be an error for another reason.
 type Reply = Result<Value, ServerError>;
 
+/// The permission that the reply reports as missing, if it does.
+fn missing(reply: &Reply) -> Option<&Permission> {
+    match reply.as_ref().err()?.hint.as_deref()? {
+        Hint::Grant(missing) => Some(missing),
+        _ => None,
+    }
+}
+
 /// True if the server does not know the command.
 fn is_unknown(reply: &Reply) -> bool {
     let detail = reply.as_ref().err().and_then(|error| error.cause.detail());
@@ -141,67 +138,64 @@ fn is_unknown(reply: &Reply) -> bool {
 pub(super) const RIGHTS: &str = "rights";
 
 /// What is missing.
-struct Lack {
+struct Lack<'a> {
     check: &'static str,
     what: String,
     /// The rule of ACL SETUSER that permits it.
     rule: String,
-    purposes: Vec<&'static str>,
+    purposes: &'a [&'static str],
 }
 
-impl Lack {
-    fn of(right: &Right, reply: &Reply, names: &Names) -> Option<Self> {
-        let what = match reply.as_ref().err()?.hint.as_deref()? {
-            Hint::Grant(Permission::Key) => "key",
-            Hint::Grant(Permission::Channel) => "channel",
-            Hint::Grant(_) => {
+impl<'a> Lack<'a> {
+    fn of((right, reply): &'a (Right, Reply)) -> Option<Self> {
+        let what = match missing(reply)? {
+            Permission::Key => "key",
+            Permission::Channel => "channel",
+            _ => {
                 return Some(Self {
                     check: right.check(),
                     what: right.rule.into(),
                     rule: format!("+{}", right.rule),
-                    purposes: right.purposes.clone(),
+                    purposes: &right.purposes,
                 });
             }
-            _ => return None,
         };
-        let place = right.test.split(' ').find_map(|word| names.get(word))?;
-        let check = match &place.kinds[..] {
-            [] => RIGHTS,
-            ["fenced locks"] => "fencing",
-            _ => "kinds",
-        };
-        (!place.rule.is_empty()).then(|| Self {
-            check,
+        let place = right
+            .place
+            .as_ref()
+            .filter(|place| !place.rule.is_empty())?;
+        Some(Self {
+            check: match &place.kinds[..] {
+                [] => RIGHTS,
+                ["fenced locks"] => "fencing",
+                _ => "kinds",
+            },
             what: format!("the {what} {}", place.name),
             rule: place.rule.clone(),
-            purposes: place.kinds.clone(),
+            purposes: &place.kinds,
         })
     }
 }
 
 /// The findings about permissions, by the names of their checks. Only the first one is always
 /// there.
-pub(super) fn findings(replies: &[(Right, Reply)], names: &Names) -> Vec<(&'static str, Finding)> {
-    let lacks = |(right, reply): &(Right, Reply)| Lack::of(right, reply, names);
+pub(super) fn findings(replies: &[(Right, Reply)]) -> Vec<(&'static str, Finding)> {
     let of_rule = |rule| replies.iter().find(move |(right, _)| right.rule == rule);
     // The test of one permission is a script. It says nothing if the user may not call EVAL.
-    let may_call = |(_, reply): &(Right, Reply)| {
-        let hint = reply.as_ref().err().and_then(|error| error.hint.as_deref());
-        !matches!(hint, Some(Hint::Grant(missing)) if *missing != Permission::Key)
-    };
+    let may_call = |(_, reply): &_| matches!(missing(reply), None | Some(Permission::Key));
     let tries_scripts = of_rule("eval").is_none_or(may_call);
     // A cluster with shard channels counts their listeners alone.
     let has_shards = of_rule("pubsub|shardnumsub")
-        .is_some_and(|count| lacks(count).is_none() && !is_unknown(&count.1));
+        .is_some_and(|count| Lack::of(count).is_none() && !is_unknown(&count.1));
     let relevant = replies.iter().filter(|(right, _)| match right.rule {
         "rpush" => tries_scripts,
         "pubsub|numsub" => !has_shards,
         _ => true,
     });
-    let mut lacks: Vec<Lack> = relevant.filter_map(lacks).collect();
+    let mut lacks: Vec<Lack> = relevant.filter_map(Lack::of).collect();
     // Commands, then channels, then keys.
     lacks.sort_by_key(|lack| "+&~".find(&lack.rule[..1]));
-    let mut findings = vec![(RIGHTS, of_all_locks(&lacks, replies, names))];
+    let mut findings = vec![(RIGHTS, of_all_locks(&lacks, replies))];
     for (check, verdict, remark) in [
         ("fencing", Warning, ""),
         ("kinds", Warning, ""),
@@ -216,10 +210,11 @@ pub(super) fn findings(replies: &[(Right, Reply)], names: &Names) -> Vec<(&'stat
 }
 
 /// The finding about the permissions that all locks need.
-fn of_all_locks(lacks: &[Lack], replies: &[(Right, Reply)], names: &Names) -> Finding {
+fn of_all_locks(lacks: &[Lack<'_>], replies: &[(Right, Reply)]) -> Finding {
     let (mut found, mut advice) = (Vec::new(), Vec::new());
-    let key = names.get("{key}").map(|place| &place.rule);
-    if lacks.iter().any(|lack| Some(&lack.rule) == key) {
+    // Of the keys, all locks need only that of the lock itself.
+    let is_key = |lack: &Lack<'_>| lack.check == RIGHTS && lack.rule.starts_with('~');
+    if lacks.iter().any(is_key) {
         advice.push("give a lock that the user may use: leasehold doctor KEY".into());
     }
     if let Some((lack, rules)) = summary(lacks, RIGHTS) {
@@ -243,24 +238,18 @@ fn of_all_locks(lacks: &[Lack], replies: &[(Right, Reply)], names: &Names) -> Fi
 }
 
 /// What the user may not use and for what, and how to permit it; `None` if a check found nothing.
-fn summary(lacks: &[Lack], check: &str) -> Option<(String, String)> {
+fn summary(lacks: &[Lack<'_>], check: &str) -> Option<(String, String)> {
     let of_check = || lacks.iter().filter(|lack| lack.check == check);
     of_check().next()?;
-    let what = unique(of_check().map(|lack| &*lack.what), ", ");
+    let mut found = String::from("the user may not use ");
+    found += &unique(of_check().map(|lack| &*lack.what), ", ");
+    let purposes = of_check().flat_map(|lack| lack.purposes.iter().copied());
+    let purposes = unique(purposes, ", no ");
+    if !purposes.is_empty() {
+        found += &format!(": no {purposes}");
+    }
     let rules = unique(of_check().map(|lack| &*lack.rule), " ");
-    let purposes = unique(
-        of_check().flat_map(|lack| lack.purposes.iter().copied()),
-        ", no ",
-    );
-    let purposes = Some(purposes).filter(|purposes| !purposes.is_empty());
-    let purposes = purposes.map(|purposes| format!(": no {purposes}"));
-    Some((
-        format!(
-            "the user may not use {what}{}",
-            purposes.unwrap_or_default()
-        ),
-        format!("ACL SETUSER <user> {rules}"),
-    ))
+    Some((found, format!("ACL SETUSER <user> {rules}")))
 }
 
 /// All of these once, in their order.

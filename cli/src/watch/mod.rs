@@ -18,7 +18,8 @@ use super::args::{RedisArgs, WatchArgs};
 use super::outcome::{Failure, Result, UNAVAILABLE};
 use super::reporter::say;
 use super::scan::{Scan, Wanted};
-use super::{connect, output, spawn, table};
+use super::table::{self, Style};
+use super::{connect, output, spawn};
 use leasehold::__Moment as Moment;
 use leasehold::LockClient;
 use screen::Screen;
@@ -65,7 +66,11 @@ fn scan(clients: &[LockClient], watch: &WatchArgs, no_cluster: bool) -> Scan {
 fn print(clients: &[LockClient], watch: &WatchArgs, mut found: Scan) -> Result<()> {
     let mut text = String::new();
     loop {
-        text.push_str(&table::plain(&found.rows, found.names_servers()));
+        text.push_str(&table::text(
+            &found.rows,
+            found.names_servers(),
+            Style::PLAIN,
+        ));
         for failure in &found.failures {
             say(failure);
         }

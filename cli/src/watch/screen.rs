@@ -13,12 +13,6 @@ use crate::args::WatchArgs;
 use crate::scan::Scan;
 use crate::table::{self, Style};
 
-/// Each line must have the width of the terminal, so it contains no color codes.
-const STYLE: Style = Style {
-    flat: true,
-    colors: false,
-};
-
 /// The lines of a table that are not locks: the header between two lines, and the last line.
 const AROUND: usize = 4;
 
@@ -67,36 +61,33 @@ impl Drop for Screen {
 pub(super) fn lines(watch: &WatchArgs, scan: &Scan, (width, height): (u16, u16)) -> Vec<String> {
     let rows = &scan.rows[..];
     // A lock on several servers counts once. Its rows are adjacent.
-    let held = match rows.chunk_by(|a, b| a.name == b.name).count() {
-        1 => "1 lock".into(),
-        count => format!("{count} locks"),
-    };
-    let least = if scan.failures.is_empty() {
-        ""
-    } else {
-        "at least "
-    };
-    let (pattern, every) = (
-        watch.pattern.lossy(),
-        humantime::format_duration(watch.every),
-    );
+    let count = rows.chunk_by(|a, b| a.name == b.name).count();
+    let plural = if count == 1 { "" } else { "s" };
+    let is_complete = scan.failures.is_empty();
+    let least = if is_complete { "" } else { "at least " };
+    let pattern = watch.pattern.lossy();
+    let every = humantime::format_duration(watch.every);
     let mut lines = vec![format!(
-        "{least}{held} matching {pattern:?}, every {every}; q quits"
+        "{least}{count} lock{plural} matching {pattern:?}, every {every}; q quits"
     )];
     lines.extend(scan.failures.first().map(ToString::to_string));
     let height = usize::from(height);
     let room = height.saturating_sub(lines.len() + AROUND);
-    let fits = rows.len() <= room;
-    let shown = if fits {
+    // The last line of the room is for the number of locks that are missing.
+    let shown = if rows.len() <= room {
         rows.len()
     } else {
         room.saturating_sub(1)
     };
-    if shown > 0 {
-        let table = table::pretty(&rows[..shown], scan.names_servers(), width, STYLE);
-        lines.extend(table.lines().map(str::to_owned));
-    }
-    if !fits {
+    // Each line must have the width of the terminal, so it contains no color codes.
+    let style = Style {
+        width: Some(width),
+        flat: true,
+        colors: false,
+    };
+    let table = table::text(&rows[..shown], scan.names_servers(), style);
+    lines.extend(table.lines().map(str::to_owned));
+    if shown < rows.len() {
         lines.push(format!("and {} more", rows.len() - shown));
     }
     lines.truncate(height);

@@ -7,10 +7,16 @@ use super::*;
 use crate::tests::{refusal, replies};
 use leasehold::LockClient;
 
-fn names() -> Names {
+/// Those of a lock with this name.
+fn rights_of(name: &str) -> Vec<Right> {
     let client = LockClient::connect("redis://127.0.0.1:1").unwrap();
-    let names = |name| LockKeys::new(&client, name);
-    Names::of(&names("job"), &names("leasehold:1"))
+    let keys = |name| LockKeys::new(&client, name);
+    rights(&keys(name), &keys("leasehold:1"))
+}
+
+fn right(lock: &str, rule: &str) -> Right {
+    let mut rights = rights_of(lock).into_iter();
+    rights.find(|right| right.rule == rule).unwrap()
 }
 
 /// How the server replies to the test of a permission.
@@ -37,7 +43,6 @@ impl Answer {
 
 #[test]
 fn refusals_of_all_versions_are_told_apart() {
-    let hset = rights().find(|right| right.rule == "hset").unwrap();
     let (command, key, channel) = ("hset", "the key job", "the channel job");
     let unknown = "the server does not know it";
     let expected = [
@@ -88,25 +93,27 @@ fn refusals_of_all_versions_are_told_apart() {
     ];
     let replies = replies(&expected.map(|(line, _)| line));
     for ((line, expected), reply) in expected.iter().zip(replies) {
-        let lack = Lack::of(&hset, &reply, &names()).map(|lack| lack.what);
-        let unknown = is_unknown(&reply).then(|| unknown.to_owned());
+        let answer = (right("job", "hset"), reply);
+        let lack = Lack::of(&answer).map(|lack| lack.what);
+        let unknown = is_unknown(&answer.1).then(|| unknown.to_owned());
         assert_eq!(lack.or(unknown).unwrap_or_default(), *expected, "{line}");
     }
 }
 
-/// The findings if the test of each permission is allowed, except for these rules, or tests that
-/// contain these words.
+/// The findings if the test of each permission is allowed, except for these rules, or tests with
+/// these names.
 fn judged(given: &[(&str, Answer)]) -> Vec<(&'static str, Finding)> {
     let reply = |right: Right| {
         let is_given = |(word, _): &&(&str, Answer)| {
-            *word == right.rule || word.contains('{') && right.test.contains(word)
+            let place = right.place.as_ref().map_or("", |place| &place.name);
+            *word == right.rule || word.contains('{') && *word == place
         };
         let given = given.iter().find(is_given);
         let reply = given.map_or(Answer::Allowed, |(_, answer)| *answer).reply();
         (right, reply)
     };
-    let replies: Vec<_> = rights().map(reply).collect();
-    findings(&replies, &names())
+    let replies: Vec<_> = rights_of("job").into_iter().map(reply).collect();
+    findings(&replies)
 }
 
 /// The finding of one check, if there is one.
@@ -151,8 +158,8 @@ fn what_is_missing_is_named_by_its_check() {
         ),
         (
             &[
-                ("{latch}", NotTheChannel),
-                ("{queue}", NotTheKey),
+                ("redisson_countdownlatch__channel__{job}", NotTheChannel),
+                ("redisson_lock_queue:{job}", NotTheKey),
                 ("llen", NotTheCommand),
             ],
             "kinds",
@@ -214,10 +221,7 @@ fn a_cluster_with_shard_channels_counts_only_their_listeners() {
 
 #[test]
 fn names_are_put_in_their_places() {
-    let client = LockClient::connect("redis://127.0.0.1:1").unwrap();
-    let keys = LockKeys::new(&client, "a {key} b");
-    let hdel = rights().find(|right| right.rule == "hdel").unwrap();
-    let packed = hdel.command(&Names::of(&keys, &keys)).get_packed_command();
+    let packed = right("a {key} b", "hdel").command.get_packed_command();
     let text = String::from_utf8(packed).unwrap();
     assert!(
         text.starts_with("*3\r\n$4\r\nHDEL\r\n$9\r\na {key} b\r\n"),
@@ -243,7 +247,8 @@ fn the_documentation_names_the_same() {
             .collect()
     };
     let ours = |always: bool| {
-        let rights = rights().filter(|right| matches!(right.when, "always" | "kinds") == always);
+        let is_always = |right: &Right| matches!(right.when, "always" | "kinds") == always;
+        let rights = rights_of("job").into_iter().filter(is_always);
         let mut ours: Vec<&str> = rights.map(|right| right.rule).collect();
         ours.dedup();
         ours
