@@ -3,35 +3,26 @@
 use std::time::Duration;
 
 use leasehold::Lease;
-use redis::Cmd;
 
 use crate::locks::{
-    MINUTE, OTHER_OWNER, ask, ask_at, client, hold, hold_everywhere, plant, send, with_long_timeout,
+    MINUTE, OTHER_OWNER, ask, await_waiters, client, exists, hold, hold_everywhere, plant, send,
+    text, with_long_timeout,
 };
 use crate::support::deployment::Independent;
 use crate::support::server::Server;
-use crate::support::timing::eventually;
 use crate::terminal::Terminal;
-
-fn exists(server: &Server, name: &str) -> bool {
-    server.ask(Cmd::new().arg("EXISTS").arg(name))
-}
 
 #[test]
 fn it_frees_the_lock_says_whose_it_was_and_wakes_who_waits() {
     let server = Server::start();
-    plant(&server, b"order:pay");
+    plant(&server, "order:pay");
     std::thread::scope(|scope| {
         let waiter = client(&server);
         let had = scope.spawn(move || waiter.reentrant_lock("order:pay").acquire().map(drop));
-        let line = redis::cmd("ZCARD")
-            .arg("leasehold_line:{order:pay}")
-            .clone();
-        eventually("a client in the line", || server.ask::<u64>(&line) == 1);
-        let output = ask(&server, "break --yes order:pay");
-        let output = output.expect(0);
-        assert!(output.text().contains("freed order:pay"), "{output:?}");
-        assert!(output.text().contains(OTHER_OWNER), "{output:?}");
+        await_waiters(&server, "order:pay", 1);
+        let output = ask(&server, "break --yes order:pay").expect(0);
+        let freed = format!("freed order:pay of {OTHER_OWNER} ");
+        assert!(output.text().starts_with(&freed), "{output:?}");
         assert_eq!(output.err, "");
         had.join().unwrap().unwrap();
     });
@@ -40,12 +31,9 @@ fn it_frees_the_lock_says_whose_it_was_and_wakes_who_waits() {
 #[test]
 fn without_a_terminal_it_needs_the_option_yes() {
     let server = Server::start();
-    plant(&server, b"order:pay");
-    let output = with_long_timeout(&server.url())
-        .args(["break", "order:pay"])
-        .input("y\n")
-        .output();
-    output.expect_failure(64, &["--yes"]);
+    plant(&server, "order:pay");
+    let program = with_long_timeout(&server).args(["break", "order:pay"]);
+    program.input("y\n").output().expect_failure(64, &["--yes"]);
     assert!(exists(&server, "order:pay"));
 }
 
@@ -63,13 +51,13 @@ fn its_holder_learns_of_it() {
 fn a_redlock_is_freed_on_all_servers() {
     let servers = Independent::start(3);
     let _held = hold_everywhere(&servers, "order:pay");
-    send(servers.server(2), &["DEL order:pay"]);
-    let output = ask_at(&servers.urls().join(","), "--redlock break --yes order:pay").expect(0);
+    send(servers.server(2), "DEL order:pay");
+    let freed = text(&servers.urls(), "--redlock break --yes order:pay");
     for server in servers.servers() {
         assert!(!exists(server, "order:pay"));
     }
     for server in &servers.servers()[..2] {
-        assert!(output.text().contains(&server.address()), "{output:?}");
+        assert!(freed.contains(&server.address()), "{freed}");
     }
 }
 
@@ -78,42 +66,36 @@ fn a_redlock_is_freed_on_all_servers() {
 fn a_server_that_refuses_is_not_said_to_be_freed() {
     let servers = Independent::start(3);
     for server in servers.servers() {
-        plant(server, b"order:pay");
+        plant(server, "order:pay");
     }
-    send(servers.server(2), &["ACL SETUSER default -del"]);
+    send(servers.server(2), "ACL SETUSER default -del");
     let refusing = servers.server(2).address();
-    let ask = || {
-        let program = with_long_timeout(&servers.urls().join(","));
-        program
-            .args(["--redlock", "break", "--yes", "order:pay"])
-            .output()
-    };
-    let output = ask().expect(0);
+    let free = || ask(&servers.urls(), "--redlock break --yes order:pay");
+    let output = free().expect_failure(0, &[&refusing]);
     let lines = output.lines();
     assert_eq!(lines.len(), 2, "{output:?}");
     for (line, server) in lines.iter().zip(servers.servers()) {
         assert!(!exists(server, "order:pay"));
-        assert!(line.starts_with("freed order:pay"), "{output:?}");
-        assert!(line.ends_with(&server.address()), "{output:?}");
+        let is_said = line.starts_with("freed order:pay") && line.ends_with(&server.address());
+        assert!(is_said, "{output:?}");
     }
-    assert!(output.err.contains(&refusing), "{output:?}");
     // Nothing but what refuses: it is neither freed, nor is it so that no client holds it.
-    let output = ask().expect_failure(69, &[&refusing]);
-    assert_eq!(output.text(), "");
+    free().expect_refusal(69, &[&refusing]);
     assert!(exists(servers.server(2), "order:pay"));
 }
 
 #[test]
 fn on_a_terminal_it_says_who_holds_it_and_asks() {
     let server = Server::start();
-    for (answer, status) in [
-        ("\r", 1),
-        ("n\r", 1),
-        ("yep\r", 1),
-        ("y\r", 0),
-        ("YES\r", 0),
+    let (nothing, freed) = ("nothing was done", "freed order:pay");
+    for (answer, status, expected) in [
+        ("\r", 1, nothing),
+        ("n\r", 1, nothing),
+        ("yep\r", 1, nothing),
+        ("y\r", 0, freed),
+        ("YES\r", 0, freed),
     ] {
-        plant(&server, b"order:pay");
+        plant(&server, "order:pay");
         let mut terminal = Terminal::start(&server.url(), "break order:pay");
         terminal.shows("order:pay of");
         terminal.shows(OTHER_OWNER);
@@ -126,11 +108,6 @@ fn on_a_terminal_it_says_who_holds_it_and_asks() {
             status == 1,
             "{answer:?}: {said}"
         );
-        let expected = if status == 1 {
-            "nothing was done"
-        } else {
-            "freed order:pay"
-        };
         assert!(said.contains(expected), "{answer:?}: {said}");
     }
     let terminal = Terminal::start(&server.url(), "break order:pay");
@@ -141,7 +118,7 @@ fn on_a_terminal_it_says_who_holds_it_and_asks() {
 #[test]
 fn a_question_that_goes_to_a_file_is_not_asked() {
     let server = Server::start();
-    plant(&server, b"order:pay");
+    plant(&server, "order:pay");
     let log = server.directory().join("log");
     let args = format!("break order:pay 2>>{}", log.display());
     Terminal::start(&server.url(), &args).ends_with(64);
@@ -150,42 +127,38 @@ fn a_question_that_goes_to_a_file_is_not_asked() {
     assert!(exists(&server, "order:pay"));
 }
 
+/// A thread has one name for all its holds, so the next one is another only if it is fenced.
 #[test]
 fn a_client_that_acquired_it_meanwhile_keeps_it() {
     let server = Server::start();
-    plant(&server, b"order:pay");
-    let mut terminal = Terminal::start(&server.url(), "break order:pay");
-    terminal.shows("[y/N]");
-    send(&server, &["DEL order:pay"]);
+    let answer = |mut terminal: Terminal| {
+        terminal.types("y\r");
+        let said = terminal.ends_with(1);
+        let words = "another client has acquired it meanwhile";
+        assert!(said.contains(words), "{said}");
+    };
+    let asks = || {
+        let mut terminal = Terminal::start(&server.url(), "break order:pay");
+        terminal.shows("[y/N]");
+        terminal
+    };
+    plant(&server, "order:pay");
+    let terminal = asks();
+    send(&server, "DEL order:pay");
     let guard = hold(&client(&server), "order:pay");
-    terminal.types("y\r");
-    let said = terminal.ends_with(1);
-    assert!(
-        said.contains("another client has acquired it meanwhile"),
-        "{said}"
-    );
+    answer(terminal);
     guard.extend(MINUTE).unwrap();
-}
+    guard.unlock().unwrap();
 
-/// A thread has one name for all its holds.
-#[test]
-fn the_next_hold_of_one_thread_is_another_if_it_is_fenced() {
-    let server = Server::start();
     let lock = client(&server).fenced_lock("order:pay");
     let take = || {
         let held = lock.try_acquire(Duration::ZERO, Lease::fixed(MINUTE));
         held.unwrap().expect("a free lock")
     };
     let first = take();
-    let mut terminal = Terminal::start(&server.url(), "break order:pay");
-    terminal.shows("[y/N]");
+    let terminal = asks();
     first.unlock().unwrap();
     let second = take();
-    terminal.types("y\r");
-    let said = terminal.ends_with(1);
-    assert!(
-        said.contains("another client has acquired it meanwhile"),
-        "{said}"
-    );
+    answer(terminal);
     second.extend(MINUTE).unwrap();
 }

@@ -1,15 +1,13 @@
 //! Which user the program is: of the command line, of the URL, of the environment.
 
-use crate::locks::{names, plant, with_long_timeout};
+use crate::locks::{ask, names, objects, plant, with_long_timeout, with_user};
 use crate::support::server::Server;
 
 /// A user who sees the locks of its own name.
 fn add_user(server: &Server, user: &str, password: &str) {
-    let mut acl = redis::cmd("ACL");
-    acl.arg("SETUSER").arg(user).arg("on").arg("+@all");
-    acl.arg(format!(">{password}")).arg(format!("~{user}:*"));
-    let () = server.ask(&acl);
-    plant(server, format!("{user}:lock").as_bytes());
+    let rules = format!("resetpass >{password} +@all ~{user}:*");
+    with_user(server, user, &rules);
+    plant(server, format!("{user}:lock"));
 }
 
 #[test]
@@ -43,31 +41,33 @@ fn the_environment_completes_a_url_and_the_command_line_overrides_it() {
             .output();
         let what = format!("{before} {options:?} {user} {password}: {listed:?}");
         assert_eq!(listed.code(), Some(0), "{what}");
-        assert_eq!(names(&listed), [format!("{expected}:lock")], "{what}");
+        let found = names(&objects(&listed));
+        assert_eq!(found, [format!("{expected}:lock")], "{what}");
     }
 }
 
 #[test]
 fn a_user_without_a_password_is_reported() {
     let server = Server::start();
-    for url in ["", "ann@", "ann:hers@"] {
-        let program = with_long_timeout(&format!("redis://{url}{}", server.address()));
-        let output = program.args(["list", "--user", "bob"]).output();
-        output.expect_failure(64, &["--user", "LEASEHOLD_PASSWORD"]);
+    for login in ["", "ann@", "ann:hers@"] {
+        let url = format!("redis://{login}{}", server.address());
+        let words = ["--user", "LEASEHOLD_PASSWORD"];
+        ask(&url, "list --user bob").expect_failure(64, &words);
     }
 }
 
 /// The library names its own settings for this; the command names its options.
 #[test]
-fn a_wrong_password_is_reported_with_the_options_of_the_command() {
+fn a_wrong_password_is_reported_with_the_options_of_the_command_and_not_shown() {
     let server = Server::options().password("right").start();
-    for login in ["", ":wrong@", "unknown:wrong@"] {
+    for login in ["", ":sesame@", "unknown:sesame@"] {
         let url = format!("redis://{login}{}", server.address());
-        for arguments in ["list", "show k", "run --no-wait k -- true"] {
-            let output = with_long_timeout(&url).args(arguments.split(' ')).output();
-            let words = ["refused", "--user", "LEASEHOLD_PASSWORD"];
-            let output = output.expect_failure(69, &words);
-            assert!(!output.err.contains("LockClient"), "{output:?}");
+        for words in ["list", "show k", "run --no-wait k -- true"] {
+            let words_of_error = ["refused", "--user", "LEASEHOLD_PASSWORD"];
+            let output = ask(&url, words).expect_refusal(69, &words_of_error);
+            for word in ["LockClient", "sesame"] {
+                assert!(!output.err.contains(word), "{output:?}");
+            }
         }
     }
 }
@@ -75,20 +75,12 @@ fn a_wrong_password_is_reported_with_the_options_of_the_command() {
 #[test]
 fn a_missing_permission_is_reported_with_its_rule() {
     let server = Server::start();
-    add_user(&server, "ann", "hers");
-    server.ask::<()>(
-        redis::cmd("ACL")
-            .arg("SETUSER")
-            .arg("ann")
-            .arg("-scan")
-            .arg("-evalsha"),
-    );
-    let url = format!("redis://ann:hers@{}", server.address());
-    for (arguments, right) in [
+    let url = with_user(&server, "ann", "+@all ~ann:* -scan -evalsha");
+    for (words, right) in [
         ("list", "+scan"),
         ("run --no-wait ann:l -- true", "+evalsha"),
     ] {
-        let output = with_long_timeout(&url).args(arguments.split(' ')).output();
-        output.expect_failure(69, &["ACL SETUSER <user>", right, "leasehold doctor"]);
+        let words_of_error = ["ACL SETUSER <user>", right, "leasehold doctor"];
+        ask(&url, words).expect_failure(69, &words_of_error);
     }
 }

@@ -6,6 +6,7 @@ mod servers;
 
 use serde_json::Value;
 
+use crate::locks::{command, keys, objects};
 use crate::program::{Output, Program, leasehold};
 use crate::support::server::Server;
 use crate::support::timing::{eventually, millis};
@@ -15,7 +16,7 @@ use crate::support::timing::{eventually, millis};
 mod faked_clock;
 
 /// The program, which gives a busy machine the time that it needs.
-fn with_long_timeout(url: &str) -> Program {
+fn at(url: &str) -> Program {
     let timeout = format!("{}ms", millis(4_000).as_millis());
     leasehold(url).env("LEASEHOLD_TIMEOUT", timeout)
 }
@@ -30,11 +31,14 @@ struct Report {
 #[track_caller]
 fn report(program: Program, arguments: &[&str]) -> Report {
     let output = program.args(["doctor", "--json"]).args(arguments).output();
-    let parse = |line: &String| serde_json::from_str(line).expect("an object");
-    Report {
-        lines: output.lines().iter().map(parse).collect(),
-        output,
-    }
+    let lines = objects(&output);
+    Report { lines, output }
+}
+
+/// Of one server or of several, with a status.
+#[track_caller]
+fn expect(code: i32, url: &str, arguments: &[&str]) -> Report {
+    report(at(url), arguments).expect(code)
 }
 
 impl Report {
@@ -47,11 +51,8 @@ impl Report {
     /// The lines of a check: one for each server.
     #[track_caller]
     fn of(&self, check: &str) -> Vec<&Value> {
-        let of: Vec<_> = self
-            .lines
-            .iter()
-            .filter(|line| line["check"] == check)
-            .collect();
+        let is_of_check = |line: &&Value| line["check"] == check;
+        let of: Vec<_> = self.lines.iter().filter(is_of_check).collect();
         assert!(!of.is_empty(), "no {check} in {:#?}", self.lines);
         of
     }
@@ -73,50 +74,34 @@ impl Report {
     /// Nothing has this verdict but these checks. How fast a server answers is up to the machine.
     #[track_caller]
     fn has_only(&self, verdict: &str, checks: &[&str]) -> &Self {
-        let mut found: Vec<&str> = self
-            .lines
-            .iter()
-            .filter(|line| line["verdict"] == verdict)
-            .filter_map(|line| line["check"].as_str())
-            .filter(|check| !["latency", "clock-rate"].contains(check))
-            .collect();
+        let of_verdict = self.lines.iter().filter(|line| line["verdict"] == verdict);
+        let mut found: Vec<&str> = of_verdict.flat_map(|line| line["check"].as_str()).collect();
+        found.retain(|check| !["latency", "clock-rate"].contains(check));
         found.dedup();
         assert_eq!(found, checks, "{:#?}", self.lines);
         self
     }
 }
 
-/// A user who may do this, and the URL for it.
-fn with_user(server: &Server, user: &str, rules: &[&str]) -> String {
-    let mut acl = redis::cmd("ACL");
-    acl.arg("SETUSER")
-        .arg(user)
-        .arg("on")
-        .arg(">secret")
-        .arg(rules);
-    server.ask::<()>(&acl);
-    format!("redis://{user}:secret@{}", server.address())
-}
-
 /// The rules of the line in docs/permissions.md.
-fn readme_rules() -> Vec<String> {
+fn readme_rules() -> String {
     let readme = crate::readme::documentation();
-    let line = readme.lines().find(|line| line.starts_with("ACL SETUSER"));
-    let words = line.expect("the line").split(' ').skip(5);
-    words.map(Into::into).collect()
+    let mut lines = readme.lines();
+    let line = lines.find(|line| line.starts_with("ACL SETUSER"));
+    line.expect("the line")
+        .splitn(6, ' ')
+        .nth(5)
+        .unwrap()
+        .into()
 }
 
 /// Neither keys nor subscriptions.
 #[track_caller]
 fn nothing_is_left(server: &Server) {
-    assert_eq!(
-        server.ask::<Vec<String>>(redis::cmd("KEYS").arg("*")),
-        [""; 0]
-    );
+    assert_eq!(keys(server), [""; 0]);
     // Of connections that have just been closed.
+    let channels = command("PUBSUB CHANNELS redisson_lock__*");
     eventually("subscriptions to end", || {
-        let channels: Vec<String> =
-            server.ask(redis::cmd("PUBSUB").arg("CHANNELS").arg("redisson_lock__*"));
-        channels.is_empty()
+        server.ask::<Vec<String>>(&channels).is_empty()
     });
 }

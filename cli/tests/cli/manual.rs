@@ -3,24 +3,25 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::locks::{client, objects, with_long_timeout};
+use crate::locks::{client, objects_at};
 use crate::program::leasehold_nowhere;
 use crate::support::server::Server;
+use crate::usage::VARIABLES;
 
-fn completions(shell: &str) -> Vec<u8> {
-    let output = leasehold_nowhere().args(["completions", shell]).output();
-    output.expect(0).out
+/// What the program prints.
+fn printed(args: &[&str]) -> String {
+    leasehold_nowhere().args(args).output().expect(0).text()
 }
 
 /// What a program says of this input; `None` where it is not installed.
-fn said_by(program: &str, args: &[&str], input: &[u8]) -> Option<(bool, String, String)> {
+fn said_by(program: &str, args: &[&str], input: &str) -> Option<(bool, String, String)> {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::piped());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().ok()?;
     let mut stdin = child.stdin.take().unwrap();
-    let input = input.to_vec();
-    let writer = std::thread::spawn(move || stdin.write_all(&input));
+    let input = input.to_owned();
+    let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
     let ended = child.wait_with_output().unwrap();
     writer.join().unwrap().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -30,30 +31,26 @@ fn said_by(program: &str, args: &[&str], input: &[u8]) -> Option<(bool, String, 
 
 #[test]
 fn bash_completes_commands_and_options() {
-    let mut script = completions("bash");
-    for words in [
+    let mut script = printed(&["completions", "bash"]);
+    for line in [
         "leasehold li",
         "leasehold list --js",
         "leasehold completions ba",
     ] {
-        let words: Vec<&str> = words.split(' ').collect();
-        let (line, last) = (words.join(" "), words.len() - 1);
-        let current = words[last];
-        let before = words[last - 1];
-        script.extend(
-            format!(
-                "\nCOMP_WORDS=({line}); COMP_CWORD={last}; COMP_LINE='{line}'; COMP_POINT=${{#COMP_LINE}}\n\
-                 _leasehold leasehold '{current}' '{before}'; echo \"${{COMPREPLY[@]}}\"\n"
-            )
-            .into_bytes(),
+        let words: Vec<&str> = line.split(' ').collect();
+        let [.., before, current] = words[..] else {
+            unreachable!("there are two words");
+        };
+        let last = words.len() - 1;
+        script += &format!(
+            "\nCOMP_WORDS=({line}); COMP_CWORD={last}; COMP_LINE='{line}'; COMP_POINT=${{#COMP_LINE}}\n\
+             _leasehold leasehold '{current}' '{before}'; echo \"${{COMPREPLY[@]}}\"\n"
         );
     }
     let (good, out, err) = said_by("bash", &["--norc"], &script).expect("bash is installed");
     assert!(good, "{err}");
     let replies: Vec<&str> = out.lines().collect();
     assert_eq!(replies, ["list", "--json", "bash"], "{out}\n{err}");
-    let (good, _, err) = said_by("bash", &["-n"], &completions("bash")).unwrap();
-    assert!(good && err.is_empty(), "{err}");
 }
 
 #[test]
@@ -65,11 +62,8 @@ fn each_shell_has_completions_that_it_can_read() {
         ("elvish", &[]),
         ("powershell", &[]),
     ] {
-        let script = completions(shell);
-        assert!(
-            String::from_utf8_lossy(&script).contains("redlock"),
-            "{shell}"
-        );
+        let script = printed(&["completions", shell]);
+        assert!(script.contains("redlock"), "{shell}");
         let Some((program, args)) = check.split_first() else {
             continue;
         };
@@ -83,8 +77,7 @@ fn each_shell_has_completions_that_it_can_read() {
 
 #[test]
 fn the_page_tells_all_that_there_is() {
-    let page = leasehold_nowhere().arg("man").output().expect(0).text();
-    let text = page.replace("\\-", "-");
+    let text = printed(&["man"]).replace("\\-", "-");
     for heading in [
         "NAME",
         "SYNOPSIS",
@@ -94,73 +87,57 @@ fn the_page_tells_all_that_there_is() {
         "ENVIRONMENT",
         "EXAMPLES",
     ] {
-        assert_eq!(
-            text.matches(&format!(".SH {heading}\n")).count(),
-            1,
-            "{heading}"
-        );
+        let count = text.matches(&format!(".SH {heading}\n")).count();
+        assert_eq!(count, 1, "{heading}");
     }
     for status in [0, 1, 64, 69, 74, 75, 76, 126, 127] {
         assert!(text.contains(&format!("\\fB{status}\\fR")), "{status}");
     }
     // Whatever the help of a command names.
-    for command in [
-        "run",
-        "hold",
-        "list",
-        "show",
-        "break",
-        "watch",
-        "doctor",
-        "completions",
-        "man",
-    ] {
+    for command in "run hold list show break permits watch doctor completions man".split(' ') {
         assert!(text.contains(&format!(".SS {command}\n")), "{command}");
-        let help = leasehold_nowhere()
-            .args([command, "--help"])
-            .output()
-            .expect(0)
-            .text();
-        for word in help
+        let help = printed(&[command, "--help"]);
+        let options = help
             .split_whitespace()
-            .filter(|word| word.starts_with("--"))
-        {
-            let word = word.trim_end_matches(|c: char| !c.is_alphanumeric());
-            assert!(text.contains(word), "{word} of {command}");
+            .filter(|word| word.starts_with("--"));
+        for option in options {
+            let option = option.trim_end_matches(|c: char| !c.is_alphanumeric());
+            assert!(text.contains(option), "{option} of {command}");
         }
     }
-    let of_options = crate::usage::VARIABLES.map(|(name, _)| name);
-    for name in of_options
-        .iter()
-        .chain(&["LEASEHOLD_KEY", "LEASEHOLD_TOKEN"])
-    {
-        assert!(text.contains(&format!("\\fB{name}\\fR")), "{name}");
-    }
+    // The variables, and no others.
+    let (_, environment) = text.split_once(".SH ENVIRONMENT").expect("a section");
+    let (environment, _) = environment.split_once(".SH EXAMPLES").expect("the next");
+    let entries = environment.split("\\fB").skip(1);
+    let told = entries.filter_map(|entry| Some(entry.split_once("\\fR")?.0));
+    let mut told: Vec<&str> = told.collect();
+    let known = VARIABLES.map(|(name, _)| name).into_iter();
+    let mut known: Vec<&str> = known.chain(["LEASEHOLD_KEY", "LEASEHOLD_TOKEN"]).collect();
+    told.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(told, known);
 }
 
 #[test]
 fn the_keys_of_json_are_documented() {
     let server = Server::start();
     let held = client(&server).fenced_lock("order:pay").acquire().unwrap();
-    for arguments in [&["list"][..], &["show", "order:pay"], &["doctor"]] {
+    for (command, words) in [
+        ("list", "list"),
+        ("show", "show order:pay"),
+        ("doctor", "doctor"),
+    ] {
         // The help of list has them, also for show.
-        let help = ["list", arguments[0]].map(|command| {
-            let help = leasehold_nowhere().args([command, "--help"]).output();
-            let help = help.expect(0).text();
+        let help = ["list", command].map(|command| {
+            let help = printed(&[command, "--help"]);
             help.split_once("--json").expect("the option").1.to_owned()
         });
         let help = help.concat();
-        let told = |word: &str| {
-            help.split(|c: char| !(c.is_alphanumeric() || c == '_'))
-                .any(|w| w == word)
-        };
-        let printed = with_long_timeout(&server.url())
-            .args(arguments)
-            .arg("--json")
-            .output();
-        for object in objects(&printed) {
+        let of_word = |c: char| c.is_alphanumeric() || c == '_';
+        let told: Vec<&str> = help.split(|c| !of_word(c)).collect();
+        for object in objects_at(&server, words) {
             for (key, _) in object.as_object().expect("an object") {
-                assert!(told(key), "{key} in {help}");
+                assert!(told.contains(&&**key), "{key} in {help}");
             }
         }
     }
@@ -169,26 +146,30 @@ fn the_keys_of_json_are_documented() {
 
 #[test]
 fn the_page_can_be_set() {
-    let page = leasehold_nowhere().arg("man").output().expect(0).out;
     let args = ["-man", "-ww", "-Tutf8", "-P", "-cbou"];
-    let Some((good, out, err)) = said_by("groff", &args, &page) else {
+    let Some((good, out, err)) = said_by("groff", &args, &printed(&["man"])) else {
         return;
     };
     assert!(good && err.is_empty(), "{err}");
-    assert!(
-        out.contains("leasehold run [OPTIONS] <KEY> -- <COMMAND>..."),
-        "{out}"
-    );
-    assert!(out.contains("leasehold list 'order:*' --json"), "{out}");
+    for line in [
+        "leasehold run [OPTIONS] <KEY> -- <COMMAND>...",
+        "leasehold list 'order:*' --json",
+    ] {
+        assert!(out.contains(line), "{out}");
+    }
 }
 
 #[test]
-fn the_options_for_redis_have_a_heading_of_their_own() {
-    let help = leasehold_nowhere().arg("--help").output().expect(0).text();
+fn the_options_for_redis_have_a_heading_of_their_own_and_name_their_variables() {
+    let help = printed(&["--help"]);
     let (general, redis) = help.split_once("Redis:").expect("a heading");
-    assert!(
-        general.contains("--quiet") && general.contains("--verbose"),
-        "{help}"
-    );
+    for option in ["--quiet", "--verbose"] {
+        assert!(general.contains(option), "{help}");
+    }
     assert!(redis.contains("--redlock"), "{help}");
+    let of_no_option = ["REDIS_URL", "LEASEHOLD_PASSWORD"];
+    for (name, _) in VARIABLES {
+        let is_named = redis.contains(&format!("[env: {name}"));
+        assert_eq!(is_named, !of_no_option.contains(&name), "{name}: {help}");
+    }
 }

@@ -22,6 +22,8 @@ pub struct Program {
     command: Command,
     input: Vec<u8>,
     keeps_input: bool,
+    out: Stdio,
+    err: Stdio,
 }
 
 /// The program with a Redis to ask.
@@ -45,20 +47,27 @@ pub fn restore_signals() {
     });
 }
 
-/// The program, told of no Redis.
-pub fn leasehold_nowhere() -> Program {
+/// Removes what concerns the program from the environment of a command.
+pub fn forget_settings(command: &mut Command) {
     restore_signals();
-    let mut command = Command::new(PATH);
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         if name.starts_with("LEASEHOLD_") || name == "REDIS_URL" {
             command.env_remove(&*name);
         }
     }
+}
+
+/// The program, told of no Redis.
+pub fn leasehold_nowhere() -> Program {
+    let mut command = Command::new(PATH);
+    forget_settings(&mut command);
     Program {
         command,
         input: Vec::new(),
         keeps_input: false,
+        out: Stdio::piped(),
+        err: Stdio::piped(),
     }
 }
 
@@ -90,6 +99,18 @@ impl Program {
         self
     }
 
+    /// Its standard output, instead of a pipe that the test reads.
+    pub fn writing_to(mut self, out: impl Into<Stdio>) -> Self {
+        self.out = out.into();
+        self
+    }
+
+    /// Its standard error, instead of a pipe that the test reads.
+    pub fn failing_to(mut self, err: impl Into<Stdio>) -> Self {
+        self.err = err.into();
+        self
+    }
+
     /// For what is not foreseen here.
     pub fn with(mut self, change: impl FnOnce(&mut Command)) -> Self {
         change(&mut self.command);
@@ -104,7 +125,7 @@ impl Program {
 
     pub fn start(mut self) -> Running {
         self.command.stdin(Stdio::piped());
-        self.command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.command.stdout(self.out).stderr(self.err);
         let mut child = self.command.spawn().expect("the program is built");
         let mut stdin = child.stdin.take();
         let kept = if self.keeps_input { stdin.take() } else { None };
@@ -114,8 +135,8 @@ impl Program {
             thread::spawn(move || drop(stdin.write_all(&input)));
         }
         Running {
-            out: read(child.stdout.take().expect("a pipe")),
-            err: read(child.stderr.take().expect("a pipe")),
+            out: read(child.stdout.take()),
+            err: read(child.stderr.take()),
             input: kept,
             child,
         }
@@ -123,9 +144,10 @@ impl Program {
 }
 
 /// All that comes, in pieces as they come.
-fn read(mut from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+fn read(from: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, pieces) = crossbeam_channel::unbounded();
     thread::spawn(move || {
+        let Some(mut from) = from else { return };
         let mut piece = vec![0; 64 * 1024];
         while let Ok(length @ 1..) = from.read(&mut piece) {
             if sender.send(piece[..length].to_vec()).is_err() {
@@ -167,6 +189,13 @@ impl Running {
 
     pub fn end_input(&mut self) {
         self.input.take().expect("it is kept");
+    }
+
+    /// It writes `on`.
+    #[track_caller]
+    pub fn is_on(self) -> Self {
+        assert_eq!(self.next_output(), "on\n");
+        self
     }
 
     /// What it writes next to standard output; empty if that is closed.
@@ -258,6 +287,13 @@ impl Output {
         self.text().lines().map(str::to_owned).collect()
     }
 
+    /// It ended with this status, and wrote exactly this.
+    #[track_caller]
+    pub fn expect_all(self, code: i32, out: &str, err: &str) {
+        let output = self.expect(code);
+        assert_eq!((&*output.text(), &*output.err), (out, err));
+    }
+
     /// It ended with this status; else its output is in the failure.
     #[track_caller]
     pub fn expect(self, code: i32) -> Self {
@@ -265,7 +301,16 @@ impl Output {
         self
     }
 
-    /// It failed with this status and one line on standard error that holds each of these words.
+    /// It failed with this status, nothing on standard output, and one line on standard error that
+    /// has each of these words.
+    #[track_caller]
+    pub fn expect_refusal(self, code: i32, words: &[&str]) -> Self {
+        let output = self.expect_failure(code, words);
+        assert_eq!(output.text(), "");
+        output
+    }
+
+    /// It failed with this status and one line on standard error that has each of these words.
     #[track_caller]
     pub fn expect_failure(self, code: i32, words: &[&str]) -> Self {
         let output = self.expect(code);

@@ -5,7 +5,7 @@ use std::process::Command;
 use rexpect::session::{Options, PtySession, spawn_with_options};
 
 use crate::locks::LONG_TIMEOUT;
-use crate::program::PATH;
+use crate::program::{PATH, forget_settings};
 use crate::support::timing::SOON;
 
 pub struct Terminal {
@@ -25,7 +25,6 @@ impl Terminal {
 
     /// Also with these variables in its environment.
     pub fn start_with(url: &str, args: &str, variables: &[(&str, &str)]) -> Self {
-        crate::program::restore_signals();
         let mut shell = Command::new("sh");
         // The C library writes the input speed beside the output speed. Before, it is zero, which
         // means the same.
@@ -35,12 +34,7 @@ impl Terminal {
              stty rows 24 cols 120; echo on-$(tty). ; before=$(settings); sh -c '{run}'; status=$?; \
              if [ \"$before\" = \"$(settings)\" ]; then echo restored-$status.; else echo changed-$status.; fi"
         )]);
-        for (name, _) in std::env::vars_os() {
-            let name = name.to_string_lossy();
-            if name.starts_with("LEASEHOLD_") || name == "REDIS_URL" {
-                shell.env_remove(&*name);
-            }
-        }
+        forget_settings(&mut shell);
         shell.env("LEASEHOLD_URL", url).env("TERM", "xterm");
         shell.env("LEASEHOLD_TIMEOUT", LONG_TIMEOUT);
         for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
@@ -89,23 +83,9 @@ impl Terminal {
     /// Another size, as if the window was resized.
     pub fn resize(&self, columns: u16, rows: u16) {
         let mut stty = Command::new("stty");
-        stty.args([
-            "-F",
-            &self.device,
-            "cols",
-            &columns.to_string(),
-            "rows",
-            &rows.to_string(),
-        ]);
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        stty.args(["-F", &self.device, "cols", &columns, "rows", &rows]);
         assert!(stty.status().expect("stty is installed").success());
-    }
-
-    /// Whether it gives lines to who reads, not keys.
-    pub fn reads_lines(&self) -> bool {
-        let mut stty = Command::new("stty");
-        let told = stty.args(["-F", &self.device, "-a"]).output();
-        let told = String::from_utf8(told.expect("stty is installed").stdout);
-        told.expect("text").contains(" icanon")
     }
 
     /// The program ends with this status, as a shell says it, and the terminal is as before; what

@@ -1,5 +1,8 @@
 //! Arguments that make no sense.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use crate::program::{leasehold, leasehold_nowhere};
 use crate::support::deployment::{ClusterDeployment, Independent, SentinelDeployment};
 use crate::support::server::Server;
@@ -27,6 +30,7 @@ fn without_a_command_the_most_used_ones_are_listed() {
 /// The mistakes of the first hour: each message says what to write instead.
 #[test]
 fn a_mistake_is_explained_in_one_line() {
+    let run = "write leasehold run [OPTIONS] <KEY> -- <COMMAND>";
     for (arguments, words) in [
         ("-n", &["'-n'", "`leasehold help`"][..]),
         (
@@ -38,21 +42,9 @@ fn a_mistake_is_explained_in_one_line() {
             "list --jsno",
             &["'--jsno'", "'--json'", "`leasehold help list`"],
         ),
-        (
-            "run -x order date",
-            &["'-x'", "write leasehold run [OPTIONS] <KEY> -- <COMMAND>"],
-        ),
-        (
-            "run order date",
-            &["'date'", "write leasehold run [OPTIONS] <KEY> -- <COMMAND>"],
-        ),
-        (
-            "run order",
-            &[
-                "<COMMAND>...",
-                "write leasehold run [OPTIONS] <KEY> -- <COMMAND>",
-            ],
-        ),
+        ("run -x order date", &["'-x'", run]),
+        ("run order date", &["'date'", run]),
+        ("run order", &["<COMMAND>...", run]),
         ("show", &["<KEY>", "write leasehold show [OPTIONS] <KEY>"]),
         ("show a b", &["'b'", "leasehold show [OPTIONS] <KEY>"]),
         ("lst", &["'lst'", "'list'", "`leasehold help`"]),
@@ -78,33 +70,30 @@ fn a_server_that_is_absent_is_named_with_the_option_for_another() {
     output.expect_failure(69, &["127.0.0.1:1", "refused", "--url", "LEASEHOLD_URL"]);
     let server = Server::start();
     let output = leasehold(&server.url()).args(["show", "order"]).output();
-    output.expect_failure(
-        1,
-        &["no client holds order", &server.address(), "leasehold list"],
-    );
+    let words = ["no client holds order", &server.address(), "leasehold list"];
+    output.expect_failure(1, &words);
 }
 
 #[test]
 fn only_one_deployment_can_be_meant() {
     let url = "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3";
-    for (arguments, environment) in [
-        (&["--cluster", "--redlock"][..], [None, None]),
-        (&["--cluster", "--sentinel", "m"], [None, None]),
-        (&["--redlock"], [Some(("LEASEHOLD_CLUSTER", "1")), None]),
+    for (arguments, environment, words) in [
+        ("--cluster --redlock", &[][..], "exclude"),
+        ("--cluster --sentinel m", &[], "exclude"),
+        ("--redlock", &[("LEASEHOLD_CLUSTER", "1")], "exclude"),
         (
-            &[],
-            [
-                Some(("LEASEHOLD_SENTINEL", "m")),
-                Some(("LEASEHOLD_REDLOCK", "yes")),
-            ],
+            "--quiet",
+            &[("LEASEHOLD_SENTINEL", "m"), ("LEASEHOLD_REDLOCK", "yes")],
+            "exclude",
         ),
+        ("--quiet", &[], "several URLs need"),
     ] {
         let mut program = leasehold(url).args(["list", "--timeout", "100ms"]);
-        for (name, value) in environment.into_iter().flatten() {
+        for (name, value) in environment {
             program = program.env(name, value);
         }
-        let output = program.args(arguments).output();
-        output.expect_failure(64, &["LEASEHOLD_CLUSTER", "exclude"]);
+        let output = program.args(arguments.split(' ')).output();
+        output.expect_failure(64, &["--cluster", words]);
     }
 }
 
@@ -120,14 +109,9 @@ fn a_majority_is_one_of_an_odd_number_of_servers() {
         (&urls[..4], "odd"),
         (&twice[..], "more than once"),
     ] {
-        for command in [
-            &["doctor"][..],
-            &["list"],
-            &["show", "k"],
-            &["break", "-y", "k"],
-        ] {
+        for command in ["doctor", "list", "show k", "break -y k"] {
             let program = leasehold(&urls.join(",")).arg("--redlock");
-            let output = program.args(command).output();
+            let output = program.args(command.split(' ')).output();
             output.expect_failure(64, &["--redlock", words]);
         }
     }
@@ -137,12 +121,10 @@ fn a_majority_is_one_of_an_odd_number_of_servers() {
 fn the_environment_can_deny() {
     let server = Server::start();
     for value in ["0", "no", "false"] {
-        let listed = leasehold(&server.url())
-            .env("LEASEHOLD_CLUSTER", value)
-            .env("LEASEHOLD_REDLOCK", value)
-            .arg("list")
-            .output();
-        assert_eq!(listed.expect(0).err, "", "{value:?}");
+        let denied = ["LEASEHOLD_CLUSTER", "LEASEHOLD_REDLOCK"];
+        let list = leasehold(&server.url()).arg("list");
+        let list = denied.iter().fold(list, |list, name| list.env(name, value));
+        list.output().expect_all(0, "", "");
     }
 }
 
@@ -167,72 +149,34 @@ fn what_the_environment_sets_to_nothing_is_not_set() {
     let server = Server::start();
     for (name, mistake) in VARIABLES {
         // Whichever names the server, the other is tried.
-        let url = ["LEASEHOLD_URL", "REDIS_URL"]
-            .iter()
-            .find(|url| **url != name);
+        let mut urls = ["LEASEHOLD_URL", "REDIS_URL"].into_iter();
+        let url = urls.find(|url| *url != name).unwrap();
         let with = |value| {
-            let program = leasehold_nowhere().env(url.unwrap(), server.url());
+            let program = leasehold_nowhere().env(url, server.url());
             program.env(name, value).args(["list", "--json"]).output()
         };
-        let listed = with("").expect(0);
-        assert_eq!(
-            (listed.text().as_str(), listed.err.as_str()),
-            ("", ""),
-            "{name}"
-        );
+        with("").expect_all(0, "", "");
         // REDIS_URL is not asked for once there is another.
         if name != "REDIS_URL" {
             assert_ne!(with(mistake).code(), Some(0), "{name}");
         }
-    }
-    let all = VARIABLES.iter().filter(|(name, _)| *name != "REDIS_URL");
-    let program = all.fold(leasehold_nowhere(), |program, (name, _)| {
-        program.env(name, "")
-    });
-    let listed = program.env("REDIS_URL", server.url()).arg("list").output();
-    assert_eq!(listed.expect(0).err, "");
-    let page = leasehold_nowhere().arg("man").output().expect(0).text();
-    let (_, environment) = page.split_once(".SH ENVIRONMENT").expect("a section");
-    let (environment, _) = environment.split_once(".SH EXAMPLES").expect("the next");
-    let told = environment
-        .split("\\fB")
-        .skip(1)
-        .filter_map(|entry| entry.split_once("\\fR"));
-    let mut told: Vec<&str> = told.map(|(name, _)| name).collect();
-    // What is set for others.
-    told.retain(|name| !["LEASEHOLD_KEY", "LEASEHOLD_TOKEN"].contains(name));
-    told.sort_unstable();
-    let mut known = VARIABLES.map(|(name, _)| name);
-    known.sort_unstable();
-    assert_eq!(told, known);
-}
-
-#[test]
-fn the_help_names_the_variables_of_its_options() {
-    let help = leasehold_nowhere().arg("--help").output().expect(0).text();
-    let of_options = VARIABLES
-        .iter()
-        .filter(|(name, _)| !["REDIS_URL", "LEASEHOLD_PASSWORD"].contains(name));
-    for (name, _) in of_options {
-        assert!(help.contains(&format!("[env: {name}")), "{name}: {help}");
-    }
-}
-
-#[test]
-fn who_asks_no_redis_does_not_mind_what_is_said_of_it() {
-    for arguments in [&["man"][..], &["completions", "bash"]] {
-        for (name, mistake) in VARIABLES {
+        // The commands that ask no Redis do not mind.
+        for arguments in [&["man"][..], &["completions", "bash"]] {
             let program = leasehold_nowhere().env(name, mistake).args(arguments);
             assert!(!program.output().expect(0).out.is_empty(), "{name}");
         }
     }
+    let all = VARIABLES
+        .iter()
+        .fold(leasehold_nowhere(), |all, (name, _)| all.env(name, ""));
+    let listed = all.env("REDIS_URL", server.url()).arg("list").output();
+    listed.expect_all(0, "", "");
 }
 
 /// Else the lock would be on the Redis that is asked by default.
 #[test]
 fn a_variable_that_cannot_be_read_is_not_taken_for_nothing() {
-    use std::os::unix::ffi::OsStrExt;
-    let value = std::ffi::OsStr::from_bytes(b"redis://\xff");
+    let value = OsStr::from_bytes(b"redis://\xff");
     for name in ["REDIS_URL", "LEASEHOLD_PASSWORD"] {
         let output = leasehold("").env(name, value).arg("list").output();
         output.expect_failure(64, &[name, "UTF-8"]);
@@ -253,23 +197,10 @@ fn what_is_said_to_be_empty_is_a_mistake() {
 
 #[test]
 fn an_argument_that_is_not_text_is_reported_in_one_line() {
-    use std::os::unix::ffi::OsStrExt;
-    let bad = std::ffi::OsStr::from_bytes(b"\xff");
+    let bad = OsStr::from_bytes(b"\xff");
     for arguments in [["--bogus"], ["list"]] {
         let output = leasehold_nowhere().args(arguments).arg(bad).arg("--what");
         output.output().expect_failure(64, &["leasehold: "]);
-    }
-}
-
-#[test]
-fn a_server_of_a_cluster_among_those_of_a_redlock_is_a_mistake() {
-    let cluster = ClusterDeployment::shared();
-    let of_cluster = cluster.primary_of(cluster.slot_of("order:pay"));
-    let others = [Server::start(), Server::start()];
-    let urls = [of_cluster.url(), others[0].url(), others[1].url()].join(",");
-    for command in ["list", "watch"] {
-        let output = leasehold(&urls).args([command, "--redlock"]).output();
-        output.expect_failure(64, &["use --cluster"]);
     }
 }
 
@@ -283,32 +214,25 @@ fn advice_is_given_in_options() {
     let elsewhere = cluster.another_primary(cluster.slot_of("order:pay"));
     let wrong = |of: &str| format!("redis://:wrong@{}", of.rsplit(['@', '/']).next().unwrap());
     let secure = format!("rediss://{}#insecure", server.address());
+    let by_sentinel = &*format!("list --sentinel {}", sentinel.master_name());
+    let log_in = "--user and LEASEHOLD_PASSWORD";
     for (url, arguments, words) in [
         (elsewhere.url(), "show order:pay", "use --cluster"),
         (sentinels[0].clone(), "list", "--sentinel MASTER"),
-        (
-            wrong(&sentinels[0]),
-            &format!("list --sentinel {}", sentinel.master_name()),
-            "--user and LEASEHOLD_PASSWORD",
-        ),
-        (
-            sentinels.join(","),
-            &format!("list --sentinel {}", sentinel.master_name()),
-            "--user and LEASEHOLD_PASSWORD",
-        ),
+        (wrong(&sentinels[0]), by_sentinel, log_in),
+        (sentinels.join(","), by_sentinel, log_in),
         (server.url(), "list --cluster", "leave out --cluster"),
         (server.url(), "list --timeout 0s", "--timeout"),
         (server.url(), "list --timeout 2h", "--timeout"),
         (server.url(), "list --min-replicas 0", "--min-replicas is 0"),
+        (server.url(), "doctor --cluster", "leave out --cluster"),
         (secure, "list", "authority"),
     ] {
         let output = leasehold(&url).args(arguments.split(' ')).output();
-        assert!(output.err.contains(words), "{arguments}: {output:?}");
+        let said = output.text() + &output.err;
+        assert!(said.contains(words), "{arguments}: {said}");
         for api in ["LockClient", "builder", "_timeout", "_certificate"] {
-            assert!(!output.err.contains(api), "{arguments}: {output:?}");
+            assert!(!said.contains(api), "{arguments}: {said}");
         }
     }
-    let doctor = leasehold(&server.url()).args(["doctor", "--cluster"]);
-    let found = doctor.output().expect(69).text();
-    assert!(!found.contains("LockClient"), "{found}");
 }

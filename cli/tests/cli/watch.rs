@@ -1,26 +1,18 @@
 //! `leasehold watch`.
 
 use std::io::Read;
-use std::process::Stdio;
 
-use redis::Cmd;
-
-use crate::locks::{OTHER_OWNER, plant, with_long_timeout};
-use crate::program::PATH;
+use crate::locks::{OTHER_OWNER, ask, plant, send, with_long_timeout};
 use crate::proxy::{self, Fault};
 use crate::support::process::signal;
 use crate::support::server::Server;
-use crate::support::timing::{SOON, eventually_some};
+use crate::support::timing::SOON;
 use crate::terminal::Terminal;
 
 const ENTERED: &str = "\x1b[?1049h";
 const LEFT: &str = "\x1b[?1049l";
 const CURSOR_HIDDEN: &str = "\x1b[?25l";
 const CURSOR_SHOWN: &str = "\x1b[?25h";
-
-fn free(server: &Server, name: &str) {
-    let () = server.ask(Cmd::new().arg("DEL").arg(name));
-}
 
 #[test]
 fn a_lock_appears_and_goes_until_q() {
@@ -29,12 +21,12 @@ fn a_lock_appears_and_goes_until_q() {
     terminal.shows(ENTERED);
     terminal.shows(CURSOR_HIDDEN);
     terminal.shows("0 locks matching \"order:*\", every 100ms; q quits");
-    plant(&server, b"order:pay");
-    plant(&server, b"shop");
+    plant(&server, "order:pay");
+    plant(&server, "shop");
     terminal.shows("1 lock matching");
     terminal.shows("order:pay");
     terminal.shows(OTHER_OWNER);
-    free(&server, "order:pay");
+    send(&server, "DEL order:pay");
     terminal.shows("0 locks matching");
     terminal.types("xyzq");
     terminal.shows(CURSOR_SHOWN);
@@ -65,29 +57,27 @@ fn a_signal_ends_it_as_any_program_and_the_terminal_is_restored() {
 fn it_fits_into_the_terminal_and_follows_its_size() {
     let server = Server::start();
     for number in 0..30 {
-        plant(&server, format!("order:{number:02}").as_bytes());
+        plant(&server, format!("order:{number:02}"));
     }
     let mut terminal = Terminal::start(&server.url(), "watch --every 1h");
+    let has = |picture: &str, last: &str, missing: &str| {
+        let is_cut = picture.contains(last) && !picture.contains(missing);
+        assert!(is_cut, "{picture:?}");
+    };
     // 24 lines: the title, four around the table, 18 locks, and the last one.
-    let picture = last(&terminal.shows("and 12 more"));
-    assert!(
-        picture.contains("order:17") && !picture.contains("order:18"),
-        "{picture:?}"
+    has(
+        &last(&terminal.shows("and 12 more")),
+        "order:17",
+        "order:18",
     );
     terminal.resize(100, 10);
     let picture = last(&terminal.shows("and 26 more"));
-    assert!(
-        picture.contains("order:03") && !picture.contains("order:04"),
-        "{picture:?}"
-    );
+    has(&picture, "order:03", "order:04");
     // No line feed, and no more lines than there are: so nothing scrolls.
-    assert!(
-        !picture.contains('\n') && !picture.contains("\x1b[11;1H"),
-        "{picture:?}"
-    );
+    let scrolls = picture.contains('\n') || picture.contains("\x1b[11;1H");
+    assert!(!scrolls, "{picture:?}");
     terminal.resize(120, 40);
-    let picture = last(&terminal.shows("order:29"));
-    assert!(!picture.contains("more"), "{picture:?}");
+    has(&last(&terminal.shows("order:29")), "order:28", "more");
     terminal.types("q");
     terminal.ends_with(0);
 }
@@ -101,7 +91,7 @@ fn last(pictures: &str) -> String {
 #[test]
 fn a_redis_that_is_away_for_a_while_ends_nothing() {
     let server = Server::options().keeps_data().start();
-    plant(&server, b"order:pay");
+    plant(&server, "order:pay");
     let mut terminal = Terminal::start(&server.url(), "watch --every 100ms --timeout 2s");
     terminal.shows("1 lock matching");
     server.kill();
@@ -121,14 +111,12 @@ fn a_redis_that_is_away_for_a_while_ends_nothing() {
 fn one_that_is_not_there_from_the_beginning_is_an_error() {
     let terminal = Terminal::start("redis://127.0.0.1:1", "watch");
     let said = terminal.ends_with(69);
-    assert!(
-        said.contains("leasehold: ") && said.contains("127.0.0.1:1"),
-        "{said:?}"
-    );
+    for word in ["leasehold: ", "127.0.0.1:1"] {
+        assert!(said.contains(word), "{said:?}");
+    }
     assert!(!said.contains(ENTERED), "{said:?}");
-    let server = Server::start();
-    let too_often = with_long_timeout(&server.url()).args(["watch", "--every", "99ms"]);
-    too_often.output().expect_failure(64, &["--every", "100ms"]);
+    let too_often = ask(&Server::start(), "watch --every 99ms");
+    too_often.expect_failure(64, &["--every", "100ms"]);
 }
 
 /// Neither the terminal nor the program waits for the reply, which may take long.
@@ -165,16 +153,16 @@ fn prints(program: &crate::program::Running, read: &mut String, text: &str) {
 #[test]
 fn without_a_terminal_it_prints_the_list_again_and_again() {
     let server = Server::options().keeps_data().start();
-    plant(&server, b"order:pay");
-    let program = with_long_timeout(&server.url());
-    let program = program.args(["watch", "--every", "100ms"]).start();
+    plant(&server, "order:pay");
+    let program = with_long_timeout(&server).args(["watch", "--every", "100ms"]);
+    let program = program.start();
     let mut read = String::new();
     prints(&program, &mut read, "\n\norder:pay");
     assert!(read.starts_with("order:pay  reentrant  "), "{read:?}");
-    plant(&server, b"order:ship");
+    plant(&server, "order:ship");
     prints(&program, &mut read, "order:ship");
     server.restart();
-    plant(&server, b"order:take");
+    plant(&server, "order:take");
     prints(&program, &mut read, "order:take");
     program.signal("TERM");
     let ended = program.end();
@@ -189,22 +177,13 @@ fn without_a_terminal_it_prints_the_list_again_and_again() {
 #[test]
 fn it_ends_when_its_reader_is_gone() {
     let server = Server::start();
-    plant(&server, b"order:pay");
-    crate::program::restore_signals();
-    let mut command = std::process::Command::new(PATH);
-    command
-        .env("LEASEHOLD_URL", server.url())
-        .args(["watch", "--every", "1h"]);
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut out = child.stdout.take().unwrap();
+    plant(&server, "order:pay");
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let program = with_long_timeout(&server).args(["watch", "--every", "1h"]);
+    let running = program.writing_to(writer).start();
     let mut first = [0; 9];
-    out.read_exact(&mut first).unwrap();
+    reader.read_exact(&mut first).unwrap();
     assert_eq!(&first, b"order:pay");
-    drop(out);
-    let status = eventually_some("it to end", || child.try_wait().unwrap());
-    assert_eq!(status.code(), Some(0));
+    drop(reader);
+    running.end().expect(0);
 }

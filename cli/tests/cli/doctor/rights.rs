@@ -2,54 +2,35 @@
 
 use std::thread;
 
-use super::{nothing_is_left, readme_rules, report, with_long_timeout, with_user};
-use crate::locks::{objects, plant};
+use super::{expect, nothing_is_left, readme_rules};
+use crate::locks::{object, plant, with_user};
 use crate::support::server::Server;
 
-/// With these rules after those of the README.
-fn and<'a>(rules: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
-    rules
-        .iter()
-        .map(String::as_str)
-        .chain(more.iter().copied())
-        .collect()
+/// A user with the rules of the page and more, and the URL for it.
+fn user_and(server: &Server, user: &str, more: &str) -> String {
+    with_user(server, user, &format!("{} {more}", readme_rules()))
 }
 
 #[test]
 fn the_line_of_the_readme_is_enough() {
     let server = Server::start();
-    let url = with_user(&server, "locks", &and(&readme_rules(), &[]));
-    let report = report(with_long_timeout(&url), &[]).expect(0);
+    let url = with_user(&server, "locks", &readme_rules());
+    let report = expect(0, &url, &[]);
+    let words = ["locks do not", "ACL SETUSER <user> +scan +getrange +lrange"];
     report
         .says("rights", "ok", &[])
-        .says("lock", "ok", &["acquired"]);
-    report.says("version", "unknown", &["may not use INFO"]);
-    let words = ["locks do not", "ACL SETUSER <user> +scan +getrange +lrange"];
-    report.says("looking", "warning", &words);
-    for (verdict, checks) in [
-        ("note", &["holders"][..]),
-        ("warning", &["looking"]),
-        ("failure", &[]),
-    ] {
-        report.has_only(verdict, checks);
-    }
+        .says("lock", "ok", &["acquired"])
+        .says("version", "unknown", &["may not use INFO"])
+        .says("looking", "warning", &words)
+        .has_only("note", &["holders"])
+        .has_only("warning", &["looking"])
+        .has_only("failure", &[]);
     // What is asked beside it, and nothing else.
     let log: Vec<redis::Value> = server.ask(redis::cmd("ACL").arg("LOG"));
+    let beside = "info config|get scan getrange lrange client|setname client|list";
     for entry in log.iter().map(|entry| format!("{entry:?}")) {
-        assert!(
-            [
-                "info",
-                "config|get",
-                "scan",
-                "getrange",
-                "lrange",
-                "client|setname",
-                "client|list"
-            ]
-            .iter()
-            .any(|may| entry.contains(&format!("{may:?}"))),
-            "{entry}"
-        );
+        let is_known = |may: &str| entry.contains(&format!("{may:?}"));
+        assert!(beside.split(' ').any(is_known), "{entry}");
     }
     nothing_is_left(&server);
 }
@@ -57,32 +38,25 @@ fn the_line_of_the_readme_is_enough() {
 #[test]
 fn who_may_also_look_can() {
     let server = Server::start();
-    let rules = readme_rules();
-    let looking = ["+scan", "+getrange", "+lrange"];
-    let url = with_user(&server, "locks", &and(&rules, &looking));
-    let well = report(with_long_timeout(&url), &[]).expect(0);
-    well.says("rights", "ok", &[]).has_only("warning", &[]);
+    let looking = "+scan +getrange +lrange";
+    let url = user_and(&server, "locks", looking);
     let words = ["process of a holder", "+client|setname +client|list"];
-    well.says("holders", "note", &words);
-    let holders = ["+client|setname", "+client|list"];
-    let of_all = with_user(
-        &server,
-        "all",
-        &and(&rules, &[&looking[..], &holders].concat()),
-    );
-    let all = report(with_long_timeout(&of_all), &[]).expect(0);
+    expect(0, &url, &[])
+        .says("rights", "ok", &[])
+        .has_only("warning", &[])
+        .says("holders", "note", &words);
+    let of_all = format!("{looking} +client|setname +client|list");
+    let all = expect(0, &user_and(&server, "all", &of_all), &[]);
     assert!(all.lines.iter().all(|line| line["check"] != "holders"));
-    plant(&server, b"order:pay");
-    let ask = |args: &[&str]| objects(&with_long_timeout(&url).args(args).output().expect(0));
-    assert_eq!(ask(&["list", "--json"])[0]["kind"], "reentrant");
-    assert_eq!(ask(&["show", "order:pay", "--json"])[0]["listeners"], 0);
+    plant(&server, "order:pay");
+    assert_eq!(object(&url, "list")["kind"], "reentrant");
+    assert_eq!(object(&url, "show order:pay")["listeners"], 0);
 
-    with_user(&server, "locks", &["-pubsub|numsub"]);
+    with_user(&server, "locks", "-pubsub|numsub");
     let words = ["no listeners in show", "<user> +pubsub|numsub"];
-    let uncounted = report(with_long_timeout(&url), &[]).expect(0);
-    uncounted.says("kinds", "warning", &words);
-    ask(&["show", "order:pay", "--json"]);
-    ask(&["list", "--json"]);
+    expect(0, &url, &[]).says("kinds", "warning", &words);
+    object(&url, "show order:pay");
+    object(&url, "list");
 }
 
 /// Permissions that plain and fenced locks do not need, and the first kind that needs each.
@@ -110,15 +84,8 @@ const OF_KINDS: [(&str, &str); 17] = [
 #[test]
 fn keys_and_channels_of_other_kinds_are_a_warning() {
     let server = Server::start();
-    let rules = readme_rules();
-    let narrow = [
-        "resetkeys",
-        "~jobs:*",
-        "resetchannels",
-        "&redisson_lock__channel:*",
-    ];
-    let url = with_user(&server, "locks", &and(&rules, &narrow));
-    let report = report(with_long_timeout(&url), &["jobs:nightly"]).expect(0);
+    let narrow = "resetkeys ~jobs:* resetchannels &redisson_lock__channel:*";
+    let url = user_and(&server, "locks", narrow);
     let words = [
         "the channel redisson_rwlock:{jobs:nightly}",
         "the key redisson_lock_queue:{jobs:nightly}",
@@ -129,9 +96,18 @@ fn keys_and_channels_of_other_kinds_are_a_warning() {
         "~redisson_lock_timeout:*",
         "~*:timeout",
     ];
-    report
+    expect(0, &url, &["jobs:nightly"])
         .says("kinds", "warning", &words)
-        .says("lock", "ok", &[]);
+        .says("rights", "ok", &[])
+        .says("lock", "ok", &[])
+        .says("fencing", "warning", &["~redisson_lock_token:*"]);
+    // The default name is forbidden.
+    let words = [
+        "the key leasehold-doctor",
+        "leasehold doctor KEY",
+        "~leasehold-doctor",
+    ];
+    expect(1, &url, &[]).says("rights", "failure", &words);
     nothing_is_left(&server);
 }
 
@@ -139,37 +115,30 @@ fn keys_and_channels_of_other_kinds_are_a_warning() {
 fn every_right_that_is_missing_is_named() {
     let server = Server::start();
     let rules = readme_rules();
-    let rights: Vec<&str> = rules
-        .iter()
-        .filter_map(|rule| rule.strip_prefix('+'))
-        .collect();
+    let rights = rules.split(' ').filter_map(|rule| rule.strip_prefix('+'));
+    let rights: Vec<&str> = rights.collect();
     assert!(rights.len() > 15, "{rights:?}");
     assert!(OF_KINDS.iter().all(|(right, _)| rights.contains(right)));
     thread::scope(|scope| {
         for (number, right) in rights.into_iter().enumerate() {
-            let (server, rules) = (&server, &rules);
+            let server = &server;
             scope.spawn(move || {
-                let without = format!("-{right}");
                 let user = format!("worker{number}");
-                let url = with_user(server, &user, &and(rules, &[&without]));
-                let report = report(with_long_timeout(&url), &[&user]);
-                if let Some((_, kind)) = OF_KINDS.iter().find(|(of_kind, _)| *of_kind == right) {
-                    let (lacks, rule) = (
-                        format!("may not use {right}: no {kind}"),
-                        format!("<user> +{right}\""),
-                    );
-                    let report = report.expect(0);
-                    report.says("kinds", "warning", &[&lacks, &rule]);
-                    report.says("rights", "ok", &[]).says("lock", "ok", &[]);
-                    return;
+                let url = user_and(server, &user, &format!("-{right}"));
+                let kind = OF_KINDS.iter().find(|(of_kind, _)| *of_kind == right);
+                let rule = &*format!("<user> +{right}\"");
+                if let Some((_, kind)) = kind {
+                    let lacks = format!("may not use {right}: no {kind}");
+                    expect(0, &url, &[&user])
+                        .says("kinds", "warning", &[&lacks, rule])
+                        .says("rights", "ok", &[])
+                        .says("lock", "ok", &[]);
+                } else {
+                    let lacks = format!("may not use {right}\"");
+                    expect(1, &url, &[&user])
+                        .says("rights", "failure", &[&lacks, rule])
+                        .has_only("failure", &["rights"]);
                 }
-                let report = report.expect(1);
-                let (lacks, rule) = (
-                    format!("may not use {right}\""),
-                    format!("<user> +{right}\""),
-                );
-                report.says("rights", "failure", &[&lacks, &rule]);
-                report.has_only("failure", &["rights"]);
             });
         }
     });
@@ -179,27 +148,14 @@ fn every_right_that_is_missing_is_named() {
 #[test]
 fn all_that_is_missing_is_named_at_once_and_what_is_to_be_added_is_enough() {
     let server = Server::options().keeps_data().start();
-    let rules = readme_rules();
-    let missing = ["-hset", "-del", "-subscribe", "resetchannels", "&other:*"];
-    let url = with_user(&server, "locks", &and(&rules, &missing));
-    let before = report(with_long_timeout(&url), &[]).expect(1);
-    let advice = before.of("rights")[0]["advice"]
-        .as_str()
-        .expect("advice")
-        .to_owned();
-    let fragment: Vec<&str> = advice
-        .strip_prefix("ACL SETUSER <user> ")
-        .expect("a fragment")
-        .split(' ')
-        .collect();
-    assert_eq!(
-        fragment,
-        ["+subscribe", "+del", "+hset", "&redisson_lock__channel:*"]
-    );
-    let url = with_user(&server, "locks", &fragment);
-    report(with_long_timeout(&url), &[])
-        .expect(0)
-        .says("rights", "ok", &[]);
+    let missing = "-hset -del -subscribe resetchannels &other:*";
+    let url = user_and(&server, "locks", missing);
+    let before = expect(1, &url, &[]);
+    let advice = before.of("rights")[0]["advice"].as_str().expect("advice");
+    let fragment = "+subscribe +del +hset &redisson_lock__channel:*";
+    assert_eq!(advice, format!("ACL SETUSER <user> {fragment}"));
+    let url = with_user(&server, "locks", fragment);
+    expect(0, &url, &[]).says("rights", "ok", &[]);
     nothing_is_left(&server);
 }
 
@@ -207,51 +163,22 @@ fn all_that_is_missing_is_named_at_once_and_what_is_to_be_added_is_enough() {
 #[test]
 fn the_channel_that_may_not_be_used_is_named() {
     let server = Server::start();
-    let channels = "&redisson_lock__channel:{jobs:*";
-    let rules = readme_rules();
-    let rules = and(&rules, &["resetchannels", channels]);
-    let url = with_user(&server, "locks", &rules);
-    let own = report(with_long_timeout(&url), &["jobs:nightly"]).expect(1);
+    let channels = "resetchannels &redisson_lock__channel:{jobs:*";
+    let url = user_and(&server, "locks", channels);
+    let own = expect(1, &url, &["jobs:nightly"]);
     let found = own.of("rights")[0]["found"].to_string();
     assert!(found.contains("_channel:{leasehold:"), "{found}");
     assert!(!found.contains("jobs:nightly"), "{found}");
-    let both = report(with_long_timeout(&url), &["order:pay"]).expect(1);
     let words = ["_channel:{leasehold:", "_channel:{order:pay}"];
-    both.says("rights", "failure", &words);
-    nothing_is_left(&server);
-}
-
-#[test]
-fn a_forbidden_name_is_reported() {
-    let server = Server::start();
-    let rules = readme_rules();
-    let url = with_user(&server, "locks", &and(&rules, &["resetkeys", "~jobs:*"]));
-    let with_the_default = report(with_long_timeout(&url), &[]).expect(1);
-    with_the_default.says(
-        "rights",
-        "failure",
-        &[
-            "the key leasehold-doctor",
-            "leasehold doctor KEY",
-            "~leasehold-doctor",
-        ],
-    );
-    let with_one_of_theirs = report(with_long_timeout(&url), &["jobs:nightly"]).expect(0);
-    with_one_of_theirs
-        .says("rights", "ok", &[])
-        .says("lock", "ok", &[])
-        .says("fencing", "warning", &["~redisson_lock_token:*"]);
+    expect(1, &url, &["order:pay"]).says("rights", "failure", &words);
     nothing_is_left(&server);
 }
 
 #[test]
 fn a_database_needs_a_right_of_its_own() {
     let server = Server::start();
-    let url = with_user(&server, "locks", &and(&readme_rules(), &[]));
-    let refused = report(with_long_timeout(&format!("{url}/3")), &[]).expect(69);
-    refused.says("reachable", "failure", &["+select"]);
-    let url = with_user(&server, "locks", &["+select"]);
-    report(with_long_timeout(&format!("{url}/3")), &[])
-        .expect(0)
-        .says("lock", "ok", &[]);
+    let url = with_user(&server, "locks", &readme_rules()) + "/3";
+    expect(69, &url, &[]).says("reachable", "failure", &["+select"]);
+    with_user(&server, "locks", "+select");
+    expect(0, &url, &[]).says("lock", "ok", &[]);
 }

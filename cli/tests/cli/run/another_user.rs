@@ -4,8 +4,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use super::{delete, keys, run, text, until, wrap};
-use crate::program::Program;
+use super::{Over, delete, run, text, wrap};
+use crate::locks::keys;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, millis, throughout};
 
@@ -22,29 +22,20 @@ fn can_change_user() -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-impl Program {
-    /// The rest of the arguments: a lock, and a script that runs as another user.
-    fn locked_as_another_user(self, key: &str, script: &str) -> Self {
-        let all = [key, "--", "setpriv"].into_iter().chain(OTHER_USER);
-        self.args(all.chain(["sh", "-c", script]))
-            .with(|command| wrap(command, "setpriv", &POWERLESS))
-    }
-}
-
 #[test]
 fn a_job_that_cannot_be_ended_is_reported_and_waited_for() {
     if !can_change_user() {
         return;
     }
     let server = Server::start();
-    let directory = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).unwrap();
-    let over = directory.path().join("over");
-    let mut running = run(&server)
-        .args(["--kill-after", &text(millis(50))])
-        .locked_as_another_user("k", &format!("echo on; {}; exit 3", until(&over)))
-        .start();
-    assert_eq!(running.next_output(), "on\n");
+    let over = Over::new();
+    let all = PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(over.directory.path(), all).unwrap();
+    let script = format!("echo on; {}; exit 3", over.until());
+    let job = run(&server).args(["--kill-after", &text(millis(50)), "k", "--", "setpriv"]);
+    let job = job.args(OTHER_USER).args(["sh", "-c", &script]);
+    let job = job.with(|command| wrap(command, "setpriv", &POWERLESS));
+    let mut running = job.start().is_on();
     running.signal("TERM");
     let told = running.next_error();
     let words = "no SIGTERM: the command runs as another user and cannot be ended";
@@ -55,8 +46,7 @@ fn a_job_that_cannot_be_ended_is_reported_and_waited_for() {
     let words = "its key was deleted); the command runs as another user and cannot be ended";
     assert!(told.contains(words), "{told}");
     throughout(A_WHILE.get(), "it is waited for", || running.is_running());
-    std::fs::write(&over, "").unwrap();
-    let output = running.end().expect(76);
-    assert_eq!((output.err.as_str(), output.text().as_str()), ("", ""));
+    over.is_now();
+    running.end().expect_all(76, "", "");
     assert!(keys(&server).is_empty());
 }

@@ -1,6 +1,7 @@
 //! The same on every deployment.
 
-use super::{keys, over, run, text};
+use super::{Over, job, text};
+use crate::locks::{Place, keys, send};
 use crate::program::{Program, leasehold, leasehold_nowhere};
 use crate::support::certificates::TRUSTED;
 use crate::support::deployment::{ClusterDeployment, Independent, Replicated, SentinelDeployment};
@@ -10,28 +11,22 @@ use crate::support::unique;
 
 /// A job that sees its lock, and one that is refused meanwhile.
 fn works(program: impl Fn() -> Program, key: &str) {
-    let (_directory, over) = over();
-    let script = format!("echo on; {}; exit 3", super::until(&over));
-    let holder = program().arg("run").locked(key, &script).start();
-    assert_eq!(holder.next_output(), "on\n");
-    let other = program()
-        .args(["run", "--no-wait"])
-        .locked(key, "echo ran")
-        .output();
-    assert_eq!(other.expect_failure(75, &[key]).text(), "");
-    let waiter = program()
-        .args(["run", "--wait", "60s"])
-        .locked(key, "echo ran")
-        .start();
-    std::fs::write(&over, "").unwrap();
+    let over = Over::new();
+    let script = format!("echo on; {}; exit 3", over.until());
+    let holder = program().arg("run").locked(key, &script).start().is_on();
+    let other = program().run_now(key, "echo ran").output();
+    other.expect_refusal(75, &[key]);
+    let waiter = program().args(["run", "--wait", "60s"]);
+    let waiter = waiter.locked(key, "echo ran").start();
+    over.is_now();
     holder.end().expect(3);
-    assert_eq!(waiter.end().expect(0).text(), "ran\n");
+    waiter.end().expect_all(0, "ran\n", "");
 }
 
 #[test]
 fn behind_sentinels() {
     let deployment = SentinelDeployment::shared();
-    let urls = deployment.sentinel_urls().join(",");
+    let urls = deployment.sentinel_urls().place();
     let program = || leasehold(&urls).args(["--sentinel", deployment.master_name()]);
     works(program, &unique("sentinel"));
 }
@@ -40,13 +35,10 @@ fn behind_sentinels() {
 #[test]
 fn behind_sentinels_whose_master_asks_for_a_password() {
     let deployment = SentinelDeployment::start_with_password("secret");
-    let mut acl = redis::cmd("ACL");
-    acl.arg("SETUSER").arg("ann").arg("on").arg(">hers");
-    acl.arg("+@all").arg("allchannels").arg("~ann:*");
     for server in deployment.servers() {
-        let () = server.ask(&acl);
+        send(server, "ACL SETUSER ann on >hers +@all allchannels ~ann:*");
     }
-    let urls = deployment.sentinel_urls().join(",");
+    let urls = deployment.sentinel_urls().place();
     let program = |password: &str| {
         let program = leasehold(&urls).env("LEASEHOLD_PASSWORD", password);
         program.args(["--sentinel", deployment.master_name()])
@@ -54,42 +46,30 @@ fn behind_sentinels_whose_master_asks_for_a_password() {
     works(|| program("secret"), "lock");
     let ann = || program("hers").args(["--user", "ann"]);
     works(ann, "ann:lock");
-    let refused = ann()
-        .args(["run", "--no-wait"])
-        .locked("lock", "echo ran")
-        .output();
-    assert_eq!(refused.expect_failure(69, &["permission"]).text(), "");
+    let refused = ann().run_now("lock", "echo ran").output();
+    refused.expect_refusal(69, &["permission"]);
 }
 
 #[test]
 fn on_a_cluster() {
-    let deployment = ClusterDeployment::shared();
-    let urls = deployment.urls().join(",");
+    let urls = ClusterDeployment::shared().urls().place();
     let program = || leasehold(&urls).arg("--cluster");
     works(program, &unique("cluster"));
-    let fenced = program()
-        .args(["run", "--fenced"])
-        .locked(&unique("fenced"), "echo $LEASEHOLD_TOKEN");
+    let fenced = program().args(["run", "--fenced"]);
+    let fenced = fenced.locked(&unique("fenced"), "echo $LEASEHOLD_TOKEN");
     let token = fenced.output().expect(0).text();
     assert!(token.trim().parse::<u64>().is_ok(), "{token}");
 }
 
 #[test]
 fn on_independent_servers() {
-    let deployment = Independent::shared();
-    let urls = deployment.urls().join(",");
+    let urls = Independent::shared().urls().place();
     let program = || leasehold(&urls).arg("--redlock");
     works(program, &unique("redlock"));
-
     let key = unique("at-least");
-    let left = program()
-        .args(["run", "--at-least", "60s"])
-        .locked(&key, "exit 4");
-    left.output().expect(4);
-    let refused = program()
-        .args(["run", "--no-wait"])
-        .locked(&key, "echo ran")
-        .output();
+    let left = program().args(["run", "--at-least", "60s"]);
+    left.locked(&key, "exit 4").output().expect(4);
+    let refused = program().run_now(&key, "echo ran").output();
     refused.expect_failure(75, &[&key]);
 }
 
@@ -98,9 +78,9 @@ fn a_replica_has_the_lock_before_the_job_begins() {
     let deployment = Replicated::shared();
     let key = unique("replicated");
     let look = format!("redis-cli -p {} exists {key}", deployment.replica(0).port());
-    let program = |url: &str| leasehold(url).args(["--min-replicas", "1", "run", "--no-wait"]);
+    let program = |url: &str| leasehold(url).args(["--min-replicas", "1"]);
     eventually("a replica that is in time", || {
-        let output = program(&deployment.url()).locked(&key, &look).output();
+        let output = program(&deployment.url()).run_now(&key, &look).output();
         if output.code() == Some(69) {
             // It has 100 ms, and a busy machine may let it wait for longer.
             assert!(output.err.contains("0 of 1"), "{output:?}");
@@ -110,21 +90,22 @@ fn a_replica_has_the_lock_before_the_job_begins() {
         true
     });
     let alone = Server::start();
-    let refused = program(&alone.url()).locked("k", "echo ran").output();
-    assert_eq!(refused.expect_failure(69, &["0 of 1"]).text(), "");
+    let refused = program(&alone.url()).run_now("k", "echo ran").output();
+    refused.expect_refusal(69, &["0 of 1"]);
     assert!(keys(&alone).is_empty());
 }
 
 #[test]
 fn a_majority_that_is_deleted_ends_the_job() {
     let deployment = Independent::start(5);
-    let urls = deployment.urls().join(",");
     // Long before the first renewal, which would tell, too.
-    let running = leasehold(&urls)
-        .args(["--redlock", "run", "--lease", &text(millis(60_000))])
+    let lease = text(millis(60_000));
+    let running = leasehold(&deployment.urls().place());
+    let running = running.args(["--redlock", "run", "--lease", &lease]);
+    let running = running
         .locked("k", "echo on; exec sleep 100")
-        .start();
-    running.next_output();
+        .start()
+        .is_on();
     let [paused, deleted @ .., _] = deployment.servers() else {
         unreachable!("there are five");
     };
@@ -145,11 +126,8 @@ fn over_tls() {
     std::fs::write(&authority, &TRUSTED.pem).unwrap();
     let url = format!("rediss://{}", server.tls_address());
     works(|| leasehold(&url).arg("--cacert").arg(&authority), "k");
-    let untrusted = leasehold(&url)
-        .args(["run", "--no-wait"])
-        .locked("k", "echo ran")
-        .output();
-    assert_eq!(untrusted.expect_failure(69, &["certificate"]).text(), "");
+    let untrusted = leasehold(&url).run_now("k", "echo ran").output();
+    untrusted.expect_refusal(69, &["certificate"]);
 }
 
 #[test]
@@ -173,30 +151,18 @@ fn over_tls_with_a_certificate_of_its_own() {
     let unknown = || leasehold(&url).arg("--cacert").arg(&authority);
     let known = || unknown().arg("--cert").arg(&chain).arg("--cert-key");
     works(|| known().arg(&key), "k");
-    let refused = unknown()
-        .args(["run", "--no-wait"])
-        .locked("k", "echo ran")
-        .output();
-    let words = ["CertificateRequired"];
-    assert_eq!(refused.expect_failure(69, &words).text(), "");
+    let refused = unknown().run_now("k", "echo ran").output();
+    refused.expect_refusal(69, &["CertificateRequired"]);
 }
 
 #[test]
 fn over_a_socket_and_by_the_other_variable() {
     let server = Server::start();
-    run(&server)
-        .args(["--url", &server.unix_url()])
-        .locked("k", "true")
-        .output()
-        .expect(0);
     let valkey = server.url().replace("redis://", "valkey://");
-    run(&server)
-        .args(["--url", &valkey])
-        .locked("k", "true")
-        .output()
-        .expect(0);
-    let program = leasehold_nowhere()
-        .env("REDIS_URL", server.url())
-        .arg("run");
-    program.locked("k", "true").output().expect(0);
+    for url in [server.unix_url(), valkey] {
+        let options = format!("--url {url}");
+        job(&server, &options, "true").output().expect(0);
+    }
+    let program = leasehold_nowhere().env("REDIS_URL", server.url());
+    program.run_now("k", "true").output().expect(0);
 }

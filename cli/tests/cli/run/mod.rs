@@ -3,34 +3,46 @@
 mod another_user;
 mod bad_input;
 mod contention;
-mod deaf;
 mod deployments;
 mod limits;
 mod loss;
 mod no_reply;
 mod signals;
 mod status;
-mod streams;
 mod terminal;
 mod waiting_line;
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::locks::command;
 use crate::program::{Program, Running, leasehold};
 use crate::support::server::Server;
-use crate::support::timing::eventually;
+
+/// A script's part: goes on until a signal ends it.
+const FOREVER: &str = "exec 2>/dev/null; while :; do sleep 0.02; done";
 
 /// The command, up to the key.
 fn run(server: &Server) -> Program {
     leasehold(&server.url()).arg("run")
 }
 
+/// The command with options, the lock `k`, and a script of the shell that runs under it.
+fn job(server: &Server, options: &str, script: &str) -> Program {
+    let options = options.split(' ').filter(|option| !option.is_empty());
+    run(server).args(options).locked("k", script)
+}
+
 impl Program {
     /// The rest: a lock, and a script of the shell that runs under it.
     fn locked(self, key: &str, script: &str) -> Self {
         self.args([key, "--", "sh", "-c", script])
+    }
+
+    /// `run`, a lock that the job does not wait for, and a script.
+    fn run_now(self, key: &str, script: &str) -> Self {
+        self.args(["run", "--no-wait"]).locked(key, script)
     }
 }
 
@@ -53,10 +65,6 @@ fn text(time: Duration) -> String {
     format!("{}ms", time.as_millis())
 }
 
-fn keys(server: &Server) -> Vec<String> {
-    server.ask(redis::cmd("KEYS").arg("*"))
-}
-
 fn delete(server: &Server, key: &str) {
     let deleted: u32 = server.ask(redis::cmd("DEL").arg(key));
     assert_eq!(deleted, 1, "{key} was held");
@@ -64,40 +72,54 @@ fn delete(server: &Server, key: &str) {
 
 /// What Redis leaves of a key: milliseconds, or less than zero for none.
 fn time_to_live(server: &Server, key: &str) -> i64 {
-    server.ask(redis::cmd("PTTL").arg(key))
+    server.ask(&command(&format!("PTTL {key}")))
 }
 
-/// Waits until `count` clients are in the line of a lock.
-fn await_waiters(server: &Server, key: &str, count: u64) {
-    let line = format!("leasehold_line:{{{key}}}");
-    eventually("the clients to wait", || {
-        server.ask::<u64>(redis::cmd("ZCARD").arg(&line)) == count
-    });
+/// A file that is not there yet, for which scripts wait.
+struct Over {
+    directory: tempfile::TempDir,
+    file: PathBuf,
 }
 
-/// A directory, and a file in it that is not there yet, for which scripts wait.
-fn over() -> (tempfile::TempDir, std::path::PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("over");
-    (directory, file)
+impl Over {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("over");
+        Self { directory, file }
+    }
+
+    /// A script's part: goes on until the file is there.
+    fn until(&self) -> String {
+        let file = self.file.display();
+        format!("while [ ! -e {file} ]; do sleep 0.02; done")
+    }
+
+    /// Lets the scripts go on.
+    fn is_now(&self) {
+        std::fs::write(&self.file, "").unwrap();
+    }
+
+    /// Another file of the directory.
+    fn beside(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
 }
 
-/// A script's part: runs on until the file is there.
-fn until(file: &Path) -> String {
-    format!("while [ ! -e '{}' ]; do sleep 0.02; done", file.display())
+/// A job that has the lock `k` until then.
+fn holder(server: &Server, over: &Over) -> Running {
+    let script = format!("echo on; {}", over.until());
+    job(server, "", &script).start().is_on()
 }
 
-/// A job that has this lock until the file is there.
-fn holder(server: &Server, key: &str, over: &Path) -> Running {
-    let script = format!("echo on; {}", until(over));
-    let holder = run(server).locked(key, &script).start();
-    assert_eq!(holder.next_output(), "on\n");
-    holder
+/// The processes that a job says, which it says first.
+fn said_pids<const N: usize>(running: &Running) -> [u32; N] {
+    let said = running.next_output();
+    let pids: Vec<u32> = said.split_whitespace().flat_map(str::parse).collect();
+    pids.try_into().unwrap_or_else(|_| panic!("{said}"))
 }
 
-/// The process that a job says it is, which it says first.
 fn said_pid(running: &Running) -> u32 {
-    running.next_output().trim().parse().expect("a process id")
+    said_pids::<1>(running)[0]
 }
 
 /// True if the process runs no more instructions of its program: it is gone, a zombie, or has a
@@ -108,16 +130,13 @@ fn is_dead(pid: u32) -> bool {
         return true;
     };
     let value = |name| {
-        status
-            .lines()
-            .find_map(|line| line.strip_prefix(name))
-            .unwrap_or_default()
+        let mut lines = status.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name));
+        value.unwrap_or_default().trim()
     };
-    let is_zombie = value("State:").trim_start().starts_with(['Z', 'X']);
-    let pending = ["SigPnd:", "ShdPnd:"].map(|name| u64::from_str_radix(value(name).trim(), 16));
-    is_zombie
-        || pending
-            .into_iter()
-            .flatten()
-            .any(|signals| signals & SIGKILL != 0)
+    let is_pending = |name| {
+        let signals = u64::from_str_radix(value(name), 16);
+        signals.is_ok_and(|signals| signals & SIGKILL != 0)
+    };
+    value("State:").starts_with(['Z', 'X']) || is_pending("SigPnd:") || is_pending("ShdPnd:")
 }

@@ -3,43 +3,40 @@
 use std::process::Command;
 use std::time::Instant;
 
-use super::{await_waiters, holder, is_dead, keys, over, run, said_pid, text, until, wrap};
+use super::{FOREVER, Over, holder, is_dead, job, said_pid, said_pids, text, wrap};
+use crate::locks::{await_waiters, calls, keys, send_all};
 use crate::support::process::{is_stopped, signal};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, eventually, eventually_some, millis, throughout};
 
-/// Tells each, and ends after the last.
-const TELLING: &str = "for signal in HUP INT QUIT TERM USR1 WINCH ALRM VTALRM PROF IO XCPU XFSZ SYS; do trap \"echo $signal\" $signal; done; \
-     trap 'echo USR2; exit 7' USR2; echo on; exec 2>/dev/null; while :; do sleep 0.02; done";
+/// Those that are passed on, and end the command at once.
+const PASSED_ON: &str = "HUP INT QUIT TERM USR1 WINCH ALRM VTALRM PROF IO XCPU XFSZ SYS";
 
 #[test]
 fn the_command_gets_them() {
     let server = Server::start();
-    let running = run(&server).locked("k", TELLING).start();
-    assert_eq!(running.next_output(), "on\n");
-    for signal in [
-        "HUP", "INT", "QUIT", "TERM", "USR1", "WINCH", "ALRM", "VTALRM", "PROF", "IO", "XCPU",
-        "XFSZ", "SYS",
-    ] {
+    let script = format!(
+        "for signal in {PASSED_ON}; do trap \"echo $signal\" $signal; done; \
+         trap 'echo USR2; exit 7' USR2; echo on; {FOREVER}"
+    );
+    let running = job(&server, "", &script).start().is_on();
+    for signal in PASSED_ON.split(' ') {
         running.signal(signal);
         assert_eq!(running.next_output(), format!("{signal}\n"));
     }
     running.signal("USR2");
-    let output = running.end().expect(7);
-    assert_eq!(
-        (output.text().as_str(), output.err.as_str()),
-        ("USR2\n", "")
-    );
+    running.end().expect_all(7, "USR2\n", "");
     assert!(keys(&server).is_empty());
 }
 
 #[test]
 fn the_group_of_the_command_gets_them_and_is_its_own() {
     let server = Server::start();
-    let script = "echo $$ $(ps -o pgid= -p $$); trap 'echo parent' TERM; \
-         sh -c 'trap \"echo child; exit\" TERM; echo on; exec 2>/dev/null; while :; do sleep 0.02; done' & \
-         wait; wait";
-    let running = run(&server).locked("k", script).start();
+    let script = format!(
+        "echo $$ $(ps -o pgid= -p $$); trap 'echo parent' TERM; \
+         sh -c 'trap \"echo child; exit\" TERM; echo on; {FOREVER}' & wait; wait"
+    );
+    let running = job(&server, "", &script).start();
     let mut told = String::new();
     let mut read_until = |parts: &[&str]| {
         while !parts.iter().all(|part| told.contains(part)) {
@@ -50,12 +47,8 @@ fn the_group_of_the_command_gets_them_and_is_its_own() {
         told.clone()
     };
     let lines = read_until(&["on\n"]);
-    let (pid, group) = lines
-        .lines()
-        .next()
-        .and_then(|line| line.split_once(' '))
-        .unwrap();
-    assert_eq!(pid, group.trim());
+    let first: Vec<&str> = lines.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(first[0], first[1]);
     running.signal("TERM");
     read_until(&["child\n", "parent\n"]);
 }
@@ -70,8 +63,7 @@ fn a_command_that_a_signal_ends_says_so() {
         ("TERM", 15),
         ("USR1", 10),
     ] {
-        let running = run(&server).locked("k", "echo on; exec sleep 100").start();
-        running.next_output();
+        let running = job(&server, "", "echo on; exec sleep 100").start().is_on();
         running.signal(signal);
         running.end().expect(128 + number);
         assert!(keys(&server).is_empty());
@@ -82,49 +74,31 @@ fn a_command_that_a_signal_ends_says_so() {
 #[test]
 fn the_lock_is_kept_until_the_rest_of_a_job_that_was_asked_to_end_has_ended() {
     let server = Server::start();
-    let directory = tempfile::tempdir().unwrap();
-    for (signal, number) in [("INT", 2), ("TERM", 15)] {
-        let over = directory.path().join(signal);
-        let look = format!("redis-cli -p {} exists k", server.port());
-        let worker = format!(
-            "trap 'echo off; {}; {look}; exit' {signal}; echo on; while :; do sleep 0.02; done",
-            until(&over)
-        );
+    let look = format!("redis-cli -p {} exists k", server.port());
+    for (name, number) in [("INT", 2), ("TERM", 15)] {
+        let over = Over::new();
+        let until = over.until();
+        let worker = format!("trap 'echo off; {until}; {look}; exit' {name}; echo on; {FOREVER}");
         // The shell itself ends with the signal. What it puts into the background would ignore INT.
-        let script = format!("env --default-signal={signal} sh -c \"{worker}\" 2>/dev/null & wait");
-        let mut running = run(&server)
-            .args(["--kill-after", "60s"])
-            .locked("k", &script)
-            .start();
-        assert_eq!(running.next_output(), "on\n");
-        running.signal(signal);
+        let script = format!("env --default-signal={name} sh -c \"{worker}\" 2>/dev/null & wait");
+        let mut running = job(&server, "--kill-after 60s", &script).start().is_on();
+        running.signal(name);
         assert_eq!(running.next_output(), "off\n");
         throughout(A_WHILE.get(), "it is waited for", || running.is_running());
-        std::fs::write(&over, "").unwrap();
+        over.is_now();
         assert_eq!(running.end().expect(128 + number).text(), "1\n");
         assert!(keys(&server).is_empty());
     }
-}
-
-/// As by Ctrl-C on a terminal: the signal does not come by `leasehold`.
-#[test]
-fn the_lock_is_kept_until_the_rest_of_a_job_that_another_process_ended_has_ended() {
-    let server = Server::start();
-    let (_directory, over) = over();
-    let look = format!("redis-cli -p {} exists k", server.port());
+    // As by Ctrl-C on a terminal: the signal does not come by `leasehold`.
+    let over = Over::new();
     // The worker prints the process id of the shell, so it exists by then.
-    let script = format!("(echo $$; {}; {look}) & wait", until(&over));
-    let mut running = run(&server)
-        .args(["--kill-after", "60s"])
-        .locked("k", &script)
-        .start();
+    let script = format!("(echo $$; {}; {look}) & wait", over.until());
+    let mut running = job(&server, "--kill-after 60s", &script).start();
     let leader = said_pid(&running);
     signal(leader, "TERM");
     eventually("the job to end", || is_dead(leader));
-    throughout(A_WHILE.get(), "its worker is waited for", || {
-        running.is_running()
-    });
-    std::fs::write(&over, "").unwrap();
+    throughout(A_WHILE.get(), "it is waited for", || running.is_running());
+    over.is_now();
     assert_eq!(running.end().expect(128 + 15).text(), "1\n");
     assert!(keys(&server).is_empty());
 }
@@ -134,10 +108,8 @@ fn the_wait_for_the_rest_of_a_job_is_bounded_and_kills_nothing() {
     let server = Server::start();
     let kill_after = millis(300);
     let script = "trap '' TERM; sleep 100 >/dev/null 2>&1 & echo $!; trap - TERM; wait";
-    let running = run(&server)
-        .args(["--kill-after", &text(kill_after)])
-        .locked("k", script)
-        .start();
+    let options = format!("--kill-after {}", text(kill_after));
+    let running = job(&server, &options, script).start();
     let child = said_pid(&running);
     let told = Instant::now();
     running.signal("TERM");
@@ -157,35 +129,31 @@ fn zombies_of_a_job_are_not_waited_for() {
         return;
     }
     let server = Server::start();
-    run(&server)
-        .args(["--kill-after", "60s"])
-        .locked("k", "sleep 100 & kill -s TERM $PPID; wait")
-        .with(|command| wrap(command, "unshare", &apart))
-        .output()
-        .expect(128 + 15);
+    let script = "sleep 100 & kill -s TERM $PPID; wait";
+    let job = job(&server, "--kill-after 60s", script);
+    let job = job.with(|command| wrap(command, "unshare", &apart));
+    job.output().expect(128 + 15);
 }
 
 #[test]
 fn they_end_a_wait() {
     let server = Server::start();
-    let (_directory, over) = over();
-    let holder = holder(&server, "k", &over);
+    let over = Over::new();
+    let holder = holder(&server, &over);
     for (signal, number) in [("HUP", 1), ("INT", 2), ("QUIT", 3), ("TERM", 15)] {
-        for wait in [&[][..], &["--wait", "60s"]] {
-            let mut waiting = run(&server).args(wait).locked("k", "echo ran").start();
+        for wait in ["", "--wait 60s"] {
+            let mut waiting = job(&server, wait, "echo ran").start();
             await_waiters(&server, "k", 1);
             // There is no job yet that could want it.
             waiting.signal("USR1");
-            throughout(A_WHILE.get() / 4, "the wait goes on", || {
-                waiting.is_running()
-            });
+            let period = A_WHILE.get() / 4;
+            throughout(period, "the wait goes on", || waiting.is_running());
             waiting.signal(signal);
-            let output = waiting.end().expect(128 + number);
-            assert_eq!((output.text().as_str(), output.err.as_str()), ("", ""));
+            waiting.end().expect_all(128 + number, "", "");
             await_waiters(&server, "k", 0);
         }
     }
-    std::fs::write(&over, "").unwrap();
+    over.is_now();
     holder.end().expect(0);
     assert!(keys(&server).is_empty());
 }
@@ -195,40 +163,29 @@ fn they_end_a_wait() {
 fn what_was_asked_when_the_wait_ended_is_undone() {
     let server = Server::start();
     let theirs = millis(1_000);
-    let mut hold = redis::pipe();
-    hold.hset("k", "other:1", 1)
-        .pexpire("k", theirs.as_millis().try_into().unwrap());
-    hold.query::<()>(&mut server.connection()).unwrap();
-    let waiting = run(&server).locked("k", "echo ran").start();
+    let expire = format!("PEXPIRE k {}", theirs.as_millis());
+    send_all(&server, &["HSET k other:1 1", &expire]);
+    let waiting = job(&server, "", "echo ran").start();
     await_waiters(&server, "k", 1);
-    let granted = || -> u64 {
-        let stats: String = server.ask(redis::cmd("INFO").arg("commandstats"));
-        let calls = stats
-            .lines()
-            .find_map(|line| line.strip_prefix("cmdstat_hset:calls="));
-        let calls = calls.and_then(|rest| rest.split(',').next()?.parse().ok());
-        calls.unwrap_or(0)
-    };
+    let granted = || calls(&server, "hset");
     let before = granted();
     server.pause();
     // It asks again when the lease of the other should be over.
     std::thread::sleep(theirs + millis(700));
     waiting.signal("TERM");
-    let output = waiting.end().expect(128 + 15);
-    assert_eq!((output.text().as_str(), output.err.as_str()), ("", ""));
+    waiting.end().expect_all(128 + 15, "", "");
     server.resume();
+    let is_undone = || keys(&server).is_empty();
     eventually("the request to be carried out", || granted() > before);
-    eventually("and undone", || keys(&server).is_empty());
-    throughout(A_WHILE.get(), "nothing comes later", || {
-        keys(&server).is_empty()
-    });
+    eventually("and undone", is_undone);
+    throughout(A_WHILE.get(), "nothing comes later", is_undone);
 }
 
 #[test]
 fn they_end_a_wait_for_a_redis_that_does_not_reply() {
     let server = Server::start();
     server.pause();
-    let waiting = run(&server).locked("k", "echo ran").start();
+    let waiting = job(&server, "", "echo ran").start();
     eventually_some("its threads", || {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", waiting.pid())).ok()?;
         (tasks.count() > 3).then_some(())
@@ -236,9 +193,8 @@ fn they_end_a_wait_for_a_redis_that_does_not_reply() {
     waiting.signal("INT");
     waiting.end().expect(128 + 2);
     server.resume();
-    throughout(A_WHILE.get(), "nothing is locked", || {
-        keys(&server).is_empty()
-    });
+    let is_free = || keys(&server).is_empty();
+    throughout(A_WHILE.get(), "nothing is locked", is_free);
 }
 
 /// Without a terminal, too.
@@ -248,11 +204,9 @@ fn a_command_that_was_stopped_is_continued() {
     // No shell that forks: its state would not be plain.
     let script = "echo $$; exec sleep 100";
     for signals in [&["CONT", "TERM"][..], &["TERM"]] {
-        let running = run(&server)
-            .locked("k", script)
-            // None, wherever the tests run.
-            .with(|command| wrap(command, "setsid", &["-w"]))
-            .start();
+        // Without a terminal, wherever the tests run.
+        let job = job(&server, "", script).with(|command| wrap(command, "setsid", &["-w"]));
+        let running = job.start();
         let job = said_pid(&running);
         running.signal("TSTP");
         eventually("the job to stop", || is_stopped(job));
@@ -270,16 +224,10 @@ fn a_command_that_was_stopped_is_continued() {
 #[test]
 fn all_of_a_command_that_was_stopped_rests_until_redis_has_said_that_it_may_go_on() {
     let server = Server::start();
-    let running = run(&server)
-        .args(["--lease", "60s", "--timeout", &text(millis(5_000))])
-        .locked("k", "sleep 100 & echo $! $$; exec sleep 100")
-        .with(|command| wrap(command, "setsid", &["-w"]))
-        .start();
-    let told = running.next_output();
-    let pids: Vec<u32> = told.split_whitespace().flat_map(str::parse).collect();
-    let [worker, leader] = pids[..] else {
-        panic!("{told}");
-    };
+    let options = format!("--lease 60s --timeout {}", text(millis(5_000)));
+    let job = job(&server, &options, "sleep 100 & echo $! $$; exec sleep 100");
+    let running = job.with(|command| wrap(command, "setsid", &["-w"])).start();
+    let [worker, leader] = said_pids(&running);
     signal(leader, "STOP");
     eventually("the leader to stop", || is_stopped(leader));
     server.pause();
@@ -287,9 +235,8 @@ fn all_of_a_command_that_was_stopped_rests_until_redis_has_said_that_it_may_go_o
     eventually("the worker to stop", || is_stopped(worker));
     assert!(is_stopped(leader));
     server.resume();
-    eventually("both to go on", || {
-        !is_stopped(worker) && !is_stopped(leader)
-    });
+    let runs = || !is_stopped(worker) && !is_stopped(leader);
+    eventually("both to go on", runs);
     running.signal("TERM");
     running.end().expect(128 + 15);
 }
@@ -298,18 +245,10 @@ fn all_of_a_command_that_was_stopped_rests_until_redis_has_said_that_it_may_go_o
 #[test]
 fn what_was_ignored_stays_ignored() {
     let server = Server::start();
-    let script = format!(
-        "trap '' HUP INT; exec '{}' run k -- sh -c 'echo on; exec sleep 100'",
-        crate::program::PATH
-    );
-    let mut running = crate::program::leasehold(&server.url())
-        .with(|command| {
-            let url = server.url();
-            *command = Command::new("sh");
-            command.env("LEASEHOLD_URL", url).args(["-c", &script]);
-        })
-        .start();
-    running.next_output();
+    let ignoring = ["-c", "trap '' HUP INT; exec \"$@\"", "sh"];
+    let job = job(&server, "", "echo on; exec sleep 100");
+    let job = job.with(|command| wrap(command, "sh", &ignoring));
+    let mut running = job.start().is_on();
     running.signal("HUP");
     running.signal("INT");
     throughout(A_WHILE.get(), "it goes on", || running.is_running());
@@ -321,10 +260,8 @@ fn what_was_ignored_stays_ignored() {
 #[test]
 fn a_broken_pipe_ends_the_command() {
     let server = Server::start();
-    let ending = "trap '' PIPE; exec \"$@\"";
-    run(&server)
-        .locked("k", "kill -s PIPE $$; echo went on")
-        .with(|command| wrap(command, "sh", &["-c", ending, "sh"]))
-        .output()
-        .expect(128 + 13);
+    let ignoring = ["-c", "trap '' PIPE; exec \"$@\"", "sh"];
+    let job = job(&server, "", "kill -s PIPE $$; echo went on");
+    let job = job.with(|command| wrap(command, "sh", &ignoring));
+    job.output().expect(128 + 13);
 }

@@ -1,7 +1,12 @@
-//! Exit statuses, and what the command finds in its environment.
+//! Exit statuses, and what goes through: streams, arguments, the environment.
 
-use super::{holder, keys, over, run};
-use crate::program::{leasehold, leasehold_nowhere};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+
+use super::{Over, holder, job, run, text};
+use crate::locks::{await_waiters, client, hold, keys};
+use crate::program::{PATH, leasehold_nowhere};
 use crate::support::server::Server;
 use crate::support::timing::{eventually, millis};
 
@@ -19,46 +24,27 @@ fn the_status_is_the_commands() {
         // One that has no name.
         ("kill -36 $$", 128 + 36),
     ] {
-        let output = run(&server)
-            .locked("status", script)
-            .output()
-            .expect(status);
-        assert_eq!((output.err.as_str(), output.out.len()), ("", 0), "{script}");
+        job(&server, "", script).output().expect_all(status, "", "");
         assert!(keys(&server).is_empty(), "{script}");
     }
 }
 
 #[test]
-fn no_wait_reports_that_another_client_holds_the_lock() {
+fn a_lock_of_another_client_is_waited_for_or_reported() {
     let server = Server::start();
-    let (_directory, over) = over();
-    let holder = holder(&server, "taken", &over);
-
-    let words = ["taken", "held by another client or thread"];
-    let none = run(&server)
-        .arg("--no-wait")
-        .locked("taken", "echo ran")
-        .output();
-    assert_eq!(none.expect_failure(75, &words).text(), "");
-    let quiet = run(&server)
-        .args(["--quiet", "--wait", "50ms"])
-        .locked("taken", "echo ran");
-    let quiet = quiet.output().expect(75);
-    assert_eq!((quiet.text(), quiet.err), (String::new(), String::new()));
-    let other = run(&server)
-        .arg("--no-wait")
-        .locked("another", "echo ran")
-        .output();
-    assert_eq!(other.expect(0).text(), "ran\n");
-
-    let mut waiting = run(&server)
-        .args(["--wait", "60s"])
-        .locked("taken", "echo ran")
-        .start();
-    super::await_waiters(&server, "taken", 1);
+    let over = Over::new();
+    let holder = holder(&server, &over);
+    let none = job(&server, "--no-wait", "echo ran").output();
+    none.expect_refusal(75, &["\"k\"", "held by another client or thread"]);
+    let quiet = job(&server, "--quiet --wait 50ms", "echo ran").output();
+    quiet.expect_all(75, "", "");
+    let other = run(&server).arg("--no-wait").locked("another", "echo ran");
+    other.output().expect_all(0, "ran\n", "");
+    let mut waiting = job(&server, "--wait 60s", "echo ran").start();
+    await_waiters(&server, "k", 1);
     assert!(waiting.is_running());
-    std::fs::write(&over, "").unwrap();
-    assert_eq!(waiting.end().expect(0).text(), "ran\n");
+    over.is_now();
+    waiting.end().expect_all(0, "ran\n", "");
     holder.end().expect(0);
     assert!(keys(&server).is_empty());
 }
@@ -66,21 +52,17 @@ fn no_wait_reports_that_another_client_holds_the_lock() {
 #[test]
 fn the_status_of_a_conflict_can_be_selected() {
     let server = Server::start();
-    let guard = crate::locks::hold(&crate::locks::client(&server), "taken");
-    for option in ["-E", "--conflict-exit-code"] {
-        for status in [0, 1, 255] {
-            let status_option = [option, &status.to_string()];
-            let job = || run(&server).arg("--no-wait").args(status_option);
-            let refused = job().locked("taken", "echo ran").output();
-            refused.expect_failure(status, &["taken", "another client"]);
-            let quiet = job().arg("--quiet").locked("taken", "echo ran").output();
-            let quiet = quiet.expect(status);
-            assert_eq!((quiet.text(), quiet.err), (String::new(), String::new()));
-        }
+    let guard = hold(&client(&server), "k");
+    for (option, status) in [("-E", 0), ("-E", 255), ("--conflict-exit-code", 1)] {
+        let options = format!("--no-wait {option} {status}");
+        let refused = job(&server, &options, "echo ran").output();
+        refused.expect_refusal(status, &["another client"]);
+        let quiet = job(&server, &format!("{options} --quiet"), "echo ran");
+        quiet.output().expect_all(status, "", "");
     }
     for wrong in ["256", "-1", "held"] {
-        let job = run(&server).arg(format!("--conflict-exit-code={wrong}"));
-        let refused = job.locked("taken", "echo ran").output();
+        let options = format!("--conflict-exit-code={wrong}");
+        let refused = job(&server, &options, "echo ran").output();
         refused.expect_failure(64, &["--conflict-exit-code"]);
     }
     guard.unlock().unwrap();
@@ -101,14 +83,11 @@ fn the_lock_is_held_while_the_command_runs() {
     let lease = millis(750);
     let seconds = lease.as_secs_f64();
     let script = format!(
-        "for i in 1 2 3; do sleep {seconds}; redis-cli -p {port} hvals held; done; \
-         redis-cli -p {port} exists held"
+        "for i in 1 2 3; do sleep {seconds}; redis-cli -p {port} hvals k; done; \
+         redis-cli -p {port} exists k"
     );
-    let output = run(&server)
-        .args(["--lease", &super::text(lease)])
-        .locked("held", &script)
-        .output();
-    assert_eq!(output.expect(0).text(), "1\n1\n1\n1\n");
+    let output = job(&server, &format!("--lease {}", text(lease)), &script).output();
+    output.expect_all(0, "1\n1\n1\n1\n", "");
     assert!(keys(&server).is_empty());
 }
 
@@ -116,31 +95,25 @@ fn the_lock_is_held_while_the_command_runs() {
 fn the_environment_tells_the_lock_and_its_token() {
     let server = Server::start();
     let script = "echo $LEASEHOLD_KEY ${LEASEHOLD_TOKEN-none}";
-    let plain = run(&server)
-        .env("LEASEHOLD_TOKEN", "7")
-        .locked("a key", script)
-        .output();
-    assert_eq!(plain.expect(0).text(), "a key none\n");
-    let mut tokens: Vec<u64> = Vec::new();
-    for _ in 0..3 {
-        let fenced = run(&server)
-            .arg("--fenced")
-            .locked("fenced", script)
-            .output();
-        let text = fenced.expect(0).text();
-        let token = text.trim().strip_prefix("fenced ").expect("the key");
-        tokens.push(token.parse().expect("a token"));
-    }
-    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
+    let plain = run(&server).env("LEASEHOLD_TOKEN", "7");
+    let plain = plain.locked("a key", script).output();
+    plain.expect_all(0, "a key none\n", "");
+    let token = || -> u64 {
+        let text = job(&server, "--fenced", script).output().expect(0).text();
+        let token = text.trim().strip_prefix("k ").expect("the key");
+        token.parse().expect("a token")
+    };
+    let first = token();
+    assert!(token() > first);
 }
 
 #[test]
-fn a_command_that_is_not_there_takes_no_lock() {
+fn a_command_that_cannot_run_takes_no_lock() {
     let server = Server::start();
-    let (directory, over) = over();
+    let over = Over::new();
     // An attempt to acquire the lock would have to wait.
-    let holder = holder(&server, "k", &over);
-    let plain = directory.path().join("plain");
+    let holder = holder(&server, &over);
+    let plain = over.beside("plain");
     std::fs::write(&plain, "#!/bin/sh\n").unwrap();
     for (command, status, words) in [
         ("no-such-command", 127, "no such command"),
@@ -149,30 +122,17 @@ fn a_command_that_is_not_there_takes_no_lock() {
         ("/etc", 126, "directory"),
         (plain.to_str().unwrap(), 126, "permission denied"),
     ] {
-        let output = run(&server)
-            .args(["--quiet", "k", "--", command, "x"])
-            .output();
-        output.expect_failure(status, &[words, command]);
+        let output = run(&server).args(["--quiet", "k", "--", command, "x"]);
+        output.output().expect_failure(status, &[words, command]);
     }
-    std::fs::write(&over, "").unwrap();
+    over.is_now();
     holder.end().expect(0);
-}
-
-#[test]
-fn a_command_that_the_system_refuses_gives_the_lock_back() {
-    use std::os::unix::fs::PermissionsExt;
-
-    let server = Server::start();
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("command");
-    std::fs::write(&file, "#!/no/such/interpreter\n").unwrap();
-    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
     // The command did not start, so `--at-least` does not apply.
-    let output = run(&server)
-        .args(["--at-least", "60s", "k", "--"])
-        .arg(&file)
-        .output();
-    output.expect_failure(126, &["interpreter"]);
+    std::fs::write(&plain, "#!/no/such/interpreter\n").unwrap();
+    std::fs::set_permissions(&plain, PermissionsExt::from_mode(0o755)).unwrap();
+    let refused = run(&server).args(["--at-least", "60s", "k", "--"]);
+    let refused = refused.arg(&plain).output();
+    refused.expect_failure(126, &["interpreter"]);
     assert!(keys(&server).is_empty());
 }
 
@@ -180,44 +140,22 @@ fn a_command_that_the_system_refuses_gives_the_lock_back() {
 fn a_command_that_says_what_the_system_says_of_others_did_run() {
     let server = Server::start();
     for (key, status) in [("refused", 126), ("missing", 127)] {
-        let output = run(&server)
-            .args(["--at-least", "60s"])
-            .locked(key, &format!("exit {status}"))
-            .output();
-        output.expect(status);
+        let kept = run(&server).args(["--at-least", "60s"]);
+        let kept = kept.locked(key, &format!("exit {status}")).output();
+        kept.expect(status);
         assert!(keys(&server).contains(&key.to_owned()));
     }
 }
 
 #[test]
-fn verbose_reports_each_step() {
+fn verbose_reports_each_step_and_twice_the_log_of_the_library() {
     let server = Server::start();
-    let output = run(&server)
-        .arg("-v")
-        .locked("k", "echo out")
-        .output()
-        .expect(0);
-    let told: Vec<&str> = output.err.lines().collect();
-    let expected = [
-        "leasehold: waiting for lock \"k\"",
-        "leasehold: acquired lock \"k\"",
-        "leasehold: released lock \"k\"",
-    ];
-    assert_eq!(
-        (told.as_slice(), output.text().as_str()),
-        (&expected[..], "out\n")
-    );
-}
-
-#[test]
-fn what_the_library_logs_is_shown_to_who_asks_twice() {
-    let server = Server::start();
+    let steps = "leasehold: waiting for lock \"k\"\nleasehold: acquired lock \"k\"\n\
+                 leasehold: released lock \"k\"\n";
+    let output = job(&server, "-v", "echo out").output();
+    output.expect_all(0, "out\n", steps);
     let script = format!("redis-cli -p {} del k", server.port());
-    let output = run(&server)
-        .arg("-vv")
-        .locked("k", &script)
-        .output()
-        .expect(76);
+    let output = job(&server, "-vv", &script).output().expect(76);
     assert!(output.err.contains("WARN"), "{output:?}");
     assert_eq!(output.text(), "1\n");
 }
@@ -226,11 +164,37 @@ fn what_the_library_logs_is_shown_to_who_asks_twice() {
 #[test]
 fn a_job_may_take_a_lock_of_its_own() {
     let server = Server::start();
-    let inner = format!("'{}' run inner -- echo inner", crate::program::PATH);
-    let output = leasehold(&server.url())
-        .arg("run")
-        .locked("outer", &inner)
-        .output();
-    assert_eq!(output.expect(0).text(), "inner\n");
+    let inner = format!("'{PATH}' run inner -- echo inner");
+    job(&server, "", &inner)
+        .output()
+        .expect_all(0, "inner\n", "");
     eventually("nothing to be left", || keys(&server).is_empty());
+}
+
+#[test]
+fn every_byte_and_every_argument_goes_through() {
+    let server = Server::start();
+    let all: Vec<u8> = (0..=255).collect();
+    let input: Vec<u8> = all.iter().copied().cycle().take((4 << 20) + 77).collect();
+    let cat = run(&server).args(["k", "--", "cat"]);
+    let output = cat.input(input.clone()).output().expect(0);
+    assert!(output.out == input, "{} bytes", output.out.len());
+    assert_eq!(output.err, "");
+    let to_stderr = job(&server, "", "cat >&2").input("to stderr\n\n");
+    to_stderr.output().expect_all(0, "", "to stderr\n\n");
+
+    let arguments: [&[u8]; 7] = [
+        b"a b",
+        b"",
+        b"\xff\xfe no text",
+        b"--lease",
+        b"$HOME `id` *",
+        b"\n",
+        b"--",
+    ];
+    let print = run(&server).args(["k", "--", "printf", "%s|"]);
+    let output = print.args(arguments.map(OsStr::from_bytes)).output();
+    let mut expected = arguments.join(&b'|');
+    expected.push(b'|');
+    assert_eq!(output.expect(0).out, expected);
 }

@@ -1,7 +1,7 @@
 //! What a terminal shows while the command waits for the lock.
 
-use super::{keys, run};
-use crate::locks::{OTHER_OWNER, client, plant};
+use super::{Over, job};
+use crate::locks::{OTHER_OWNER, client, keys, plant};
 use crate::proxy::{self, Fault, Gate};
 use crate::support::process::signal;
 use crate::support::server::Server;
@@ -13,8 +13,11 @@ const ERASE: &str = "\r\x1b[K";
 #[test]
 fn a_terminal_shows_who_has_the_lock_and_erases_the_line() {
     let server = Server::start();
-    for command in ["run k -- echo ran", "hold k"] {
-        plant(&server, b"k");
+    for (command, said, typed) in [
+        ("run k -- echo ran", "ran", ""),
+        ("hold k", "held k", "\x04"),
+    ] {
+        plant(&server, "k");
         let mut terminal = Terminal::start(&server.url(), command);
         let before = terminal.shows("leasehold: waiting for lock \"k\" for 1s");
         assert_eq!(before.trim(), "");
@@ -24,23 +27,17 @@ fn a_terminal_shows_who_has_the_lock_and_erases_the_line() {
         terminal.shows("for 2s");
         terminal.shows(OTHER_OWNER);
         client(&server).force_unlock("k").expect("a reply");
-        if command == "hold k" {
-            let line = terminal.shows("held k");
-            assert!(line.ends_with(ERASE), "{line:?}");
-            terminal.types("\x04");
-            terminal.ends_with(0);
-        } else {
-            let line = terminal.shows("ran");
-            assert!(line.ends_with(ERASE), "{line:?}");
-            terminal.ends_with(0);
-        }
+        let line = terminal.shows(said);
+        assert!(line.ends_with(ERASE), "{line:?}");
+        terminal.types(typed);
+        terminal.ends_with(0);
     }
 }
 
 #[test]
 fn the_line_is_erased_when_a_signal_or_the_time_ends_the_wait() {
     let server = Server::start();
-    plant(&server, b"k");
+    plant(&server, "k");
     let mut terminal = Terminal::start(&server.url(), "run k -- echo ran");
     terminal.shows("waiting for lock");
     signal(terminal.pid, "INT");
@@ -56,9 +53,8 @@ fn the_line_is_erased_when_a_signal_or_the_time_ends_the_wait() {
 #[test]
 fn nothing_is_shown_without_a_terminal_or_with_quiet() {
     let server = Server::start();
-    plant(&server, b"k");
-    let piped = run(&server).args(["--wait", "1500ms"]).locked("k", "true");
-    let piped = piped.start();
+    plant(&server, "k");
+    let piped = job(&server, "--wait 1500ms", "true").start();
     let mut quiet = Terminal::start(&server.url(), "--quiet run --wait 1500ms k -- true");
     assert!(!quiet.shows("restored-75.").contains("waiting"));
     assert!(!piped.end().expect(75).err.contains("waiting for"));
@@ -67,13 +63,10 @@ fn nothing_is_shown_without_a_terminal_or_with_quiet() {
 #[test]
 fn the_line_shows_that_redis_does_not_reply() {
     let server = Server::start();
-    plant(&server, b"k");
+    plant(&server, "k");
     let proxy = proxy::before(&server.address());
-    let mut terminal = Terminal::start_with(
-        &proxy.url(),
-        "run k -- true",
-        &[("LEASEHOLD_TIMEOUT", "500ms")],
-    );
+    let timeout = [("LEASEHOLD_TIMEOUT", "500ms")];
+    let mut terminal = Terminal::start_with(&proxy.url(), "run k -- true", &timeout);
     terminal.shows(&format!("held by {OTHER_OWNER}"));
     proxy.on_request(|_| Fault::SwallowRequest);
     terminal.shows(", no reply from Redis");
@@ -85,7 +78,7 @@ fn the_line_shows_that_redis_does_not_reply() {
 #[test]
 fn a_line_without_a_reply_does_not_keep_the_lock() {
     let server = Server::start();
-    plant(&server, b"k");
+    plant(&server, "k");
     let proxy = proxy::before(&server.address());
     let gate = Gate::new();
     let held_back = gate.clone();
@@ -93,8 +86,8 @@ fn a_line_without_a_reply_does_not_keep_the_lock() {
         true => Fault::HoldBack(held_back.clone()),
         false => Fault::Pass,
     });
-    let directory = tempfile::tempdir().unwrap();
-    let script = directory.path().join("script");
+    let directory = Over::new();
+    let script = directory.beside("script");
     std::fs::write(&script, "#!/no/interpreter\n").unwrap();
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&script, executable).unwrap();
