@@ -16,7 +16,6 @@ mod permits;
 mod probe;
 mod reporter;
 mod row;
-#[cfg(unix)]
 mod run;
 mod scan;
 mod show;
@@ -24,7 +23,6 @@ mod stderr;
 mod table;
 #[cfg(test)]
 mod tests;
-#[cfg(unix)]
 mod watch;
 
 use std::io;
@@ -41,7 +39,6 @@ fn main() -> ExitCode {
 }
 
 fn work() -> ExitCode {
-    #[cfg(unix)]
     if let Some(failed) = run::become_job(std::env::args_os()) {
         return failed;
     }
@@ -54,20 +51,13 @@ fn run(args: &Args) -> Result<u8> {
     reporter::set(args.quiet, args.verbose);
     let redis = &args.redis;
     match &args.command {
-        #[cfg(unix)]
         Command::Run(what) => return run::run(what, redis),
-        #[cfg(unix)]
         Command::Hold(what) => return run::hold(what, redis),
         Command::List(list) => list::list(redis, list, args.color)?,
         Command::Show(show) => show::show(redis, show)?,
         Command::Permits(wanted) => permits::permits(redis, wanted)?,
         Command::Break(wanted) => break_lock::break_lock(redis, wanted)?,
-        #[cfg(unix)]
         Command::Watch(watch) => watch::watch(redis, watch)?,
-        #[cfg(not(unix))]
-        Command::Run(_) | Command::Hold(_) | Command::Watch(_) => {
-            return Err(Failure::usage("run, hold and watch need a Unix"));
-        }
         Command::Doctor(doctor) => return doctor::run(args, doctor),
         Command::Completions(wanted) => manual::completions(wanted)?,
         Command::Man => manual::man()?,

@@ -59,13 +59,6 @@ impl Failure {
         }
     }
 
-    /// The status says everything.
-    #[cfg(unix)]
-    pub(super) fn silent(status: u8) -> Self {
-        Self::new(status, "")
-    }
-
-    #[cfg(unix)]
     pub(super) fn no_thread(error: std::io::Error) -> Self {
         Self::new(UNAVAILABLE, format!("no thread can be started: {error}"))
     }
@@ -79,7 +72,7 @@ impl Failure {
         Self::new(USAGE, message)
     }
 
-    /// Writes the message, if there is one, and returns the status.
+    /// Writes the message, unless it is empty, and returns the status.
     pub(super) fn report(self) -> ExitCode {
         // On many machines all but one get the lock.
         let is_silent = self.message.is_empty() || self.is_expected && is_quiet();

@@ -1,19 +1,18 @@
 //! Standard output. It is no failure if its reader has ended, as in `leasehold list | head -1`.
 
 use std::io::{self, IsTerminal, Write};
-#[cfg(unix)]
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use anstream::AutoStream;
 use clap::ColorChoice;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::Value;
 
 use super::outcome::{Failure, OUTPUT, Result};
-#[cfg(unix)]
 use leasehold::__Moment as Moment;
 
 /// A longer wait is split.
-#[cfg(unix)]
 const LONGEST_POLL: Duration = Duration::from_secs(60);
 
 /// Writes the whole text; false if the reader of a pipe has ended.
@@ -27,22 +26,15 @@ pub(super) fn print(text: &[u8]) -> Result<bool> {
 }
 
 /// Waits until the reader of standard output has ended, or until `until`; true if it has ended.
-#[cfg(unix)]
 pub(super) fn reader_is_gone(until: Moment) -> io::Result<bool> {
-    use std::os::fd::AsFd;
-
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
     let out = io::stdout();
     while !until.is_past() {
         // `poll` always reports an error, without being asked.
         let mut out = [PollFd::new(out.as_fd(), PollFlags::empty())];
         // Rounded up to milliseconds: rounded down, it would poll without a pause at the end.
         let left = until.left().min(LONGEST_POLL) + Duration::from_millis(1);
-        match poll(
-            &mut out,
-            PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO),
-        ) {
+        let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
+        match poll(&mut out, left) {
             Ok(1..) => return Ok(true),
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
@@ -75,20 +67,17 @@ pub(super) fn is_terminal() -> bool {
 
 /// An object on one line, without characters that could control a terminal.
 pub(super) fn json(object: &Value) -> String {
-    let mut line = String::new();
-    for c in object.to_string().chars() {
+    let escaped = |c: char| {
         // JSON requires this only for control characters below the space.
-        if (c.is_control() || c.escape_debug().len() > 1) && !matches!(c, '"' | '\\' | '\'') {
-            let mut units = [0; 2];
-            for unit in c.encode_utf16(&mut units) {
-                line.push_str(&format!("\\u{unit:04x}"));
-            }
-        } else {
-            line.push(c);
+        if c.escape_debug().len() == 1 || matches!(c, '"' | '\\' | '\'') {
+            return c.to_string();
         }
-    }
-    line.push('\n');
-    line
+        let mut units = [0; 2];
+        let units = c.encode_utf16(&mut units).iter();
+        units.map(|unit| format!("\\u{unit:04x}")).collect()
+    };
+    let text = object.to_string();
+    text.chars().map(escaped).chain(["\n".into()]).collect()
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::{getpgrp, tcgetpgrp};
 
 use super::spawn;
 
@@ -22,7 +24,6 @@ const WAITING: usize = 4_096;
 const FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long [`end_lines`] waits for room for the last piece, and then for the terminal.
-#[cfg(unix)]
 const ERASE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// To the beginning of the line, and erases it.
@@ -30,7 +31,6 @@ const ERASE_LINE: &[u8] = b"\r\x1b[K";
 
 /// What the thread writes.
 #[derive(Debug)]
-#[cfg_attr(not(unix), allow(dead_code, reason = "only run and hold show a line"))]
 enum Piece {
     Text(Vec<u8>),
     /// A line that is replaced or erased later.
@@ -65,14 +65,12 @@ pub(super) fn write(piece: Vec<u8>) {
 
 /// Shows a line on a terminal until the next line or text. The line must fit into a line of the
 /// terminal. Never blocks; a failure is ignored.
-#[cfg(unix)]
 pub(super) fn show(line: String) {
     pieces().map(|pieces| pieces.try_send(Piece::Line(line.into_bytes())));
 }
 
 /// Erases the line of [`show`], if there is one, and ignores those that come later. Waits until
 /// that is done, but not for long.
-#[cfg(unix)]
 pub(super) fn end_lines() {
     LINES_ENDED.store(true, Ordering::SeqCst);
     wait(ERASE_TIMEOUT);
@@ -113,26 +111,12 @@ fn write_pieces(pieces: Receiver<Piece>) {
 
 /// Blocks the signal that a terminal with `stty tostop` sends to a background process that writes.
 /// The signal would stop the whole process.
-#[cfg(unix)]
 pub(super) fn write_from_the_background() {
-    use nix::sys::signal::{SigSet, Signal};
-
     let _ = SigSet::from(Signal::SIGTTOU).thread_block();
 }
 
-#[cfg(not(unix))]
-fn write_from_the_background() {}
-
 /// True if the terminal's last line may be one of this process. A terminal without job control has
 /// no background.
-#[cfg(unix)]
 pub(super) fn is_in_foreground() -> bool {
-    use nix::unistd::{getpgrp, tcgetpgrp};
-
     tcgetpgrp(stderr()).map_or(true, |group| group == getpgrp())
-}
-
-#[cfg(not(unix))]
-fn is_in_foreground() -> bool {
-    true
 }

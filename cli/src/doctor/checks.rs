@@ -72,7 +72,7 @@ impl<'a> Checks<'a> {
 
     /// Adds what a check found in these facts.
     fn judge(&mut self, facts: &Facts, check: &'static str, finding: Option<Finding>) {
-        let unknown = || Verdict::Unknown.of(facts.why_not());
+        let unknown = || Verdict::Unknown.of(&*facts.why_not);
         self.add(check, finding.unwrap_or_else(unknown));
     }
 
@@ -89,7 +89,7 @@ impl<'a> Checks<'a> {
         }
         self.add(REACHABLE, Verdict::Ok.of("logged in"));
         let options = self.redis;
-        let info = Facts::of_info("INFO", ask(&mut connection, &redis::cmd("INFO"))?);
+        let info = Facts::of("INFO", [ask(&mut connection, &redis::cmd("INFO"))?]);
         let role = server::role(&info, options.cluster);
         if server::is_sentinel(&info) {
             self.judge(&info, ROLE, role);
@@ -99,7 +99,7 @@ impl<'a> Checks<'a> {
         for name in SETTINGS {
             commands.cmd("CONFIG").arg("GET").arg(name);
         }
-        let settings = Facts::of_settings(connection.run_all(&commands)?);
+        let settings = Facts::of("CONFIG GET", connection.run_all(&commands)?);
         let replicas = server::replicas(&info, options.min_replicas);
         for (check, finding) in [
             ("version", server::version(&info)),
@@ -115,7 +115,7 @@ impl<'a> Checks<'a> {
         self.judge(&settings, "timeout", server::idle(&settings));
         if options.cluster {
             let reply = ask(&mut connection, redis::cmd("CLUSTER").arg("INFO"))?;
-            let cluster = Facts::of_info("CLUSTER INFO", reply);
+            let cluster = Facts::of("CLUSTER INFO", [reply]);
             self.judge(&cluster, "cluster", server::cluster(&cluster));
         }
         self.add("latency", reach::latency(trips));

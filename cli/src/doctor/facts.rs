@@ -7,55 +7,36 @@ use redis::{Cmd, Value};
 use leasehold::admin::{Connection, ServerError};
 
 /// The values of INFO, of CLUSTER INFO, or of settings.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Facts {
     values: HashMap<String, String>,
     /// Why values are missing.
-    why_not: Option<String>,
+    pub(super) why_not: String,
 }
 
 impl Facts {
-    /// From lines of `name:value`, the reply to all INFO commands. For an error reply only its text
-    /// is kept.
-    pub(super) fn of_info(command: &str, reply: Result<Value, ServerError>) -> Self {
-        let mut facts = Self::default();
-        facts.read(command, reply, |text: String| {
-            let pairs = text
-                .lines()
-                .filter_map(|line| line.trim_end().split_once(':'));
-            pairs
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect()
-        });
-        facts
-    }
-
-    /// From the replies to several CONFIG GET. Settings that were refused are missing.
-    pub(super) fn of_settings(replies: Vec<Result<Value, ServerError>>) -> Self {
-        let mut facts = Self::default();
-        for reply in replies {
-            facts.read("CONFIG GET", reply, |pairs| pairs);
-        }
-        facts
-    }
-
-    fn read<T: redis::FromRedisValue>(
-        &mut self,
+    /// From the replies to a command: pairs, or lines of `name:value`. What was refused is missing.
+    pub(super) fn of(
         command: &str,
-        reply: Result<Value, ServerError>,
-        values: impl Fn(T) -> Vec<(String, String)>,
-    ) {
-        let why_not = match reply.map(redis::from_redis_value) {
-            Ok(Ok(reply)) => return self.values.extend(values(reply)),
-            Ok(Err(_)) => format!("the reply to {command} has an unexpected form"),
-            Err(error) => match error.cause.code() {
-                Some("NOPERM") => {
-                    format!("the user may not use {command}, which locks do not need")
+        replies: impl IntoIterator<Item = Result<Value, ServerError>>,
+    ) -> Self {
+        let mut values = HashMap::new();
+        let mut why_not = "the server does not report it".into();
+        for reply in replies {
+            match reply.map(pairs) {
+                Ok(Some(pairs)) => values.extend(pairs),
+                Ok(None) => why_not = format!("the reply to {command} has an unexpected form"),
+                Err(error) => {
+                    why_not = match error.cause.code() {
+                        Some("NOPERM") => {
+                            format!("the user may not use {command}, which locks do not need")
+                        }
+                        code => format!("the reply to {command} is {}", code.unwrap_or("an error")),
+                    }
                 }
-                code => format!("the reply to {command} is {}", code.unwrap_or("an error")),
-            },
-        };
-        self.why_not = Some(why_not);
+            }
+        }
+        Self { values, why_not }
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&str> {
@@ -65,12 +46,20 @@ impl Facts {
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
     }
+}
 
-    /// The text for a missing value.
-    pub(super) fn why_not(&self) -> &str {
-        let default = "the server does not report it";
-        self.why_not.as_deref().unwrap_or(default)
+fn pairs(reply: Value) -> Option<HashMap<String, String>> {
+    if let Ok(text) = redis::from_redis_value_ref::<String>(&reply) {
+        let pairs = text
+            .lines()
+            .filter_map(|line| line.trim_end().split_once(':'));
+        return Some(
+            pairs
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+        );
     }
+    redis::from_redis_value(reply).ok()
 }
 
 /// The reply or error reply. An error of the connection is the outer error.
@@ -91,11 +80,14 @@ pub(super) mod tests {
 
     pub(in crate::doctor) fn facts(text: &str) -> Facts {
         let value = Value::BulkString(text.as_bytes().into());
-        Facts::of_info("INFO", Ok(value))
+        Facts::of("INFO", [Ok(value)])
     }
 
     pub(in crate::doctor) fn refused() -> Facts {
-        Facts::of_info("INFO", Err(refusal("NOPERM this user has no permissions")))
+        Facts::of(
+            "INFO",
+            [Err(refusal("NOPERM this user has no permissions"))],
+        )
     }
 
     #[test]
@@ -110,13 +102,16 @@ pub(super) mod tests {
     #[test]
     fn a_refusal_says_that_locks_do_not_need_the_command() {
         assert_eq!(refused().get("redis_version"), None);
-        assert!(refused().why_not().contains("may not use INFO"));
+        assert!(refused().why_not.contains("may not use INFO"));
     }
 
     #[test]
     fn a_refused_setting_does_not_hide_the_others() {
-        let facts = Facts::of_settings(replies(&["-NOPERM no", "*2\r\n+timeout\r\n+0", "*0"]));
+        let facts = Facts::of(
+            "CONFIG GET",
+            replies(&["-NOPERM no", "*2\r\n+timeout\r\n+0", "*0"]),
+        );
         assert_eq!(facts.number("timeout"), Some(0));
-        assert!(facts.why_not().contains("CONFIG GET"));
+        assert!(facts.why_not.contains("CONFIG GET"));
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn persistence(info: &Facts, settings: &Facts) -> Option<Finding> {
         ),
         (false, _, None) => Unknown.of(format!(
             "no append-only file; whether there are saves: {}",
-            settings.why_not()
+            settings.why_not
         )),
     })
 }

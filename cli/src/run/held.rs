@@ -77,7 +77,7 @@ impl Held {
             step(format!("signal {signal} ended the wait"));
             // The lock may have been acquired at the last moment. Its guard releases it.
             drop(acquired);
-            return Err(Failure::silent(signalled(signal)));
+            return Err(Failure::new(signalled(signal), ""));
         }
         let held = acquired?.ok_or_else(|| {
             let error = Error::HeldByAnother {

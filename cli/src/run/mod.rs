@@ -7,7 +7,6 @@
 mod held;
 mod hold;
 mod job;
-#[cfg_attr(not(target_os = "linux"), path = "parent_elsewhere.rs")]
 mod parent;
 mod program;
 mod schedule;

@@ -15,12 +15,14 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::prctl::set_pdeathsig;
-use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getppid};
 
 use super::program::{Program, refusal};
 use crate::outcome::{CANNOT_RUN, Failure};
+
+/// Other systems do not kill a process when its parent dies. If `leasehold` is killed there, the
+/// lease ends and the job continues.
+const IS_BOUND: bool = cfg!(target_os = "linux");
 
 /// The file of this program.
 const OURSELVES: &str = "/proc/self/exe";
@@ -44,26 +46,32 @@ impl Launch {
     }
 
     /// The process to start. The thread that starts it must live as long as this process, because
-    /// Linux takes the end of that thread for the death of the parent.
+    /// Linux takes the end of that thread for the death of the parent. On other systems, the job is
+    /// the command from the start.
     pub(super) fn command(&self, program: &Program<'_>) -> Command {
-        let mut command = Command::new(OURSELVES);
-        command
-            .arg(BECOME)
-            .arg(std::process::id().to_string())
-            .arg(self.writer.as_raw_fd().to_string())
-            .arg(&program.file)
-            .arg(program.name)
-            .args(program.arguments);
+        let mut command = if IS_BOUND {
+            let mut command = Command::new(OURSELVES);
+            command.arg(BECOME).arg(std::process::id().to_string());
+            command.arg(self.writer.as_raw_fd().to_string());
+            command.arg(&program.file).arg(program.name);
+            command
+        } else {
+            let mut command = Command::new(&program.file);
+            command.arg0(program.name);
+            command
+        };
+        command.args(program.arguments);
         command
     }
 
     /// The failure of a job that could not be started.
     pub(super) fn refused(name: &OsStr, error: &Error) -> Failure {
+        if !IS_BOUND {
+            return refusal(name, error.kind(), error);
+        }
         let name = name.to_string_lossy();
-        Failure::new(
-            CANNOT_RUN,
-            format!("{name:?} cannot be started: {OURSELVES}: {error}"),
-        )
+        let message = format!("{name:?} cannot be started: {OURSELVES}: {error}");
+        Failure::new(CANNOT_RUN, message)
     }
 
     /// True if the job, which has ended, did not become the command.
@@ -81,19 +89,15 @@ pub(crate) fn become_job(mut args: impl Iterator<Item = OsString>) -> Option<Exi
     let parent = args.next()?.to_str()?.parse().ok()?;
     let writer = args.next()?.to_str()?.parse::<u32>().ok()?;
     let (file, name) = (args.next()?, args.next()?);
-    let error = match bind_to(Pid::from_raw(parent)) {
-        Ok(()) => {
-            // It closes when this process becomes the command.
-            let writer = File::options()
-                .write(true)
-                .open(format!("/proc/{parent}/fd/{writer}"));
-            let error = Command::new(&file).arg0(&name).args(args).exec();
-            // If this fails, the lock may be kept for `--at-least`.
-            let _ = writer.and_then(|mut writer| writer.write_all(b"failed"));
-            error
-        }
-        Err(error) => error,
-    };
+    let error = bind_to(Pid::from_raw(parent)).err().unwrap_or_else(|| {
+        // It closes when this process becomes the command.
+        let writer = format!("/proc/{parent}/fd/{writer}");
+        let writer = File::options().write(true).open(writer);
+        let error = Command::new(&file).arg0(&name).args(args).exec();
+        // If this fails, the lock may be kept for `--at-least`.
+        let _ = writer.and_then(|mut writer| writer.write_all(b"failed"));
+        error
+    });
     let kind = error.kind();
     let failure = if kind == ErrorKind::NotFound && Path::new(&file).exists() {
         refusal(&name, ErrorKind::Other, "its interpreter is missing")
@@ -104,7 +108,8 @@ pub(crate) fn become_job(mut args: impl Iterator<Item = OsString>) -> Option<Exi
 }
 
 fn bind_to(parent: Pid) -> Result<(), Error> {
-    set_pdeathsig(Signal::SIGKILL)?;
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
     // The parent may have died before.
     if getppid() == parent {
         return Ok(());

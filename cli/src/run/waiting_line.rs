@@ -16,23 +16,18 @@ use leasehold::{Error, Holder, LockClient};
 /// The time from the beginning of the wait to the first line, and from one line to the next.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The line of one wait.
+/// The line of one wait. Its thread ends when the sender is dropped.
 #[derive(Debug)]
-pub(super) struct WaitingLine {
-    /// The thread ends when this is dropped.
-    stop: Sender<()>,
-    thread: Option<JoinHandle<()>>,
-}
+pub(super) struct WaitingLine(Option<(Sender<()>, JoinHandle<()>)>);
 
 impl WaitingLine {
     /// Shows nothing with `--quiet`, or if standard error is not a terminal that can erase a line.
     pub(super) fn start(args: &LockArgs, clients: &[LockClient]) -> Self {
-        let (stop, stopped) = bounded(0);
-        let mut line = Self { stop, thread: None };
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         if args.no_wait || is_quiet() || is_dumb || !io::stderr().is_terminal() {
-            return line;
+            return Self(None);
         }
+        let (stop, stopped) = bounded(0);
         let updater = Updater {
             key: args.key.clone(),
             has_owner: !matches!(args.kind, Kind::Permits(_)),
@@ -43,14 +38,14 @@ impl WaitingLine {
             holder: None,
         };
         // Without a thread there is no line.
-        line.thread = spawn("waiting-line", move || updater.run()).ok();
-        line
+        let thread = spawn("waiting-line", move || updater.run());
+        Self(thread.ok().map(|thread| (stop, thread)))
     }
 
     /// Erases the line. If it `joins`, waits for the thread, which may wait for a reply of Redis.
     pub(super) fn end(self, joins: bool) {
-        drop(self.stop);
-        if let Some(thread) = self.thread {
+        if let Some((stop, thread)) = self.0 {
+            drop(stop);
             stderr::end_lines();
             let _ = joins.then(|| thread.join());
         }
@@ -75,15 +70,23 @@ impl Updater {
     fn run(mut self) {
         while self.stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
             // In the background, the line is the shell's.
-            if !stderr::is_in_foreground() {
-                continue;
+            if stderr::is_in_foreground() {
+                let why = self.why();
+                let columns = usize::from(output::size().0).saturating_sub(1);
+                // It never blocks.
+                stderr::show(cut(&self.text(&why), columns));
             }
-            let (width, _) = output::size();
-            let why = self.why();
-            let text = text(&self.key, self.has_owner, self.began, &why);
-            // It never blocks.
-            stderr::show(cut(&text, usize::from(width).saturating_sub(1)));
         }
+    }
+
+    fn text(&self, why: &str) -> String {
+        let what = match self.has_owner {
+            true => "lock",
+            false => "a permit of semaphore",
+        };
+        let waited = Duration::from_secs(Moment::now().since(self.began).as_secs());
+        let (key, waited) = (&self.key, humantime::format_duration(waited));
+        format!("leasehold: waiting for {what} {key:?} for {waited}{why}")
     }
 
     /// The holder, or that Redis does not reply; empty if the lock is free.
@@ -99,16 +102,14 @@ impl Updater {
             let Ok(status) = client.inspect(&self.key) else {
                 continue;
             };
-            why = "";
-            match status.owner {
-                Some(_) if status.readers > 1 => {
-                    return format!(", held by {} readers", status.readers);
-                }
-                Some(owner) => {
-                    return format!(", held by {}", self.holder(&client, &owner));
-                }
-                None => {}
+            if let Some(owner) = status.owner {
+                let holder = match status.readers {
+                    ..=1 => self.holder(&client, &owner),
+                    readers => format!("{readers} readers"),
+                };
+                return format!(", held by {holder}");
             }
+            why = "";
         }
         why.into()
     }
@@ -131,26 +132,14 @@ impl Updater {
     }
 }
 
-fn text(key: &str, has_owner: bool, began: Moment, why: &str) -> String {
-    let what = if has_owner {
-        "lock"
-    } else {
-        "a permit of semaphore"
-    };
-    let waited = Duration::from_secs(Moment::now().since(began).as_secs());
-    let waited = humantime::format_duration(waited);
-    format!("leasehold: waiting for {what} {key:?} for {waited}{why}")
-}
-
 /// The beginning of the text that fits into this number of columns. A character that is not ASCII
 /// may take two.
 fn cut(text: &str, columns: usize) -> String {
     let mut left = columns;
     let fits = |c: &char| {
-        let width = if c.is_ascii() { 1 } else { 2 };
-        let fits = width <= left;
-        left = left.saturating_sub(width);
-        fits
+        let rest = left.checked_sub(if c.is_ascii() { 1 } else { 2 });
+        left = rest.unwrap_or(left);
+        rest.is_some()
     };
     text.chars().take_while(fits).collect()
 }
@@ -166,13 +155,18 @@ mod tests {
         assert_eq!(cut("größe", 5), "grö");
         assert_eq!(cut("größe", 0), "");
     }
-
     #[test]
     fn the_text_has_no_control_characters() {
-        let text = text("a\x1b[2J", true, Moment::now(), ", held by b");
-        assert_eq!(
-            text,
-            "leasehold: waiting for lock \"a\\u{1b}[2J\" for 0s, held by b"
-        );
+        let updater = Updater {
+            key: "a\x1b[2J".into(),
+            has_owner: true,
+            clients: vec![],
+            began: Moment::now(),
+            stopped: bounded(0).1,
+            seen: String::new(),
+            holder: None,
+        };
+        let expected = "leasehold: waiting for lock \"a\\u{1b}[2J\" for 0s, held by b";
+        assert_eq!(updater.text(", held by b"), expected);
     }
 }
