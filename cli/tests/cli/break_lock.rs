@@ -97,9 +97,7 @@ fn on_a_terminal_it_says_who_holds_it_and_asks() {
     ] {
         plant(&server, "order:pay");
         let mut terminal = Terminal::start(&server.url(), "break order:pay");
-        terminal.shows("order:pay of");
-        terminal.shows(OTHER_OWNER);
-        terminal.shows("[y/N]");
+        terminal.shows_all(&["order:pay of", OTHER_OWNER, "[y/N]"]);
         assert!(exists(&server, "order:pay"));
         terminal.types(answer);
         let said = terminal.ends_with(status);

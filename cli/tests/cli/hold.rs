@@ -165,8 +165,7 @@ fn at_a_terminal_the_end_of_the_input_is_typed() {
     terminal.shows("held k");
     terminal.types("some words\r");
     throughout(A_WHILE.get(), "it is held", || is_held(&server));
-    terminal.types("\x04");
-    terminal.ends_with(0);
+    terminal.ended_by("\x04", &[], 0);
     assert!(!is_held(&server));
 }
 

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::locks::{
-    OTHER_OWNER, ask, client, client_of, exists, keys, names, names_at, object, objects_at, plant,
-    send, send_all, text, with_user,
+    OTHER_OWNER, ask, client, client_of, exists, keys, names_at, object, objects_at, plant, send,
+    send_all, text, with_user,
 };
 use crate::support::deployment::ClusterDeployment;
 use crate::support::server::Server;
@@ -46,40 +46,33 @@ fn now(server: &Server) -> u64 {
     server.ask::<(u64, u64)>(&redis::cmd("TIME")).0 * 1_000
 }
 
-/// A fair lock that is held, and for which these places wait for up to a minute.
-fn plant_fair(server: &Server, name: &str, places: &[&str]) {
-    plant(server, name);
+/// The fair lock `k` that is held, and for which these places wait for up to a minute.
+fn plant_fair(server: &Server, places: &[&str]) {
+    plant(server, "k");
     for (number, place) in (0..).zip(places) {
         let ends = now(server) + 30_000 + 10_000 * number;
+        send(server, &format!("RPUSH redisson_lock_queue:{{k}} {place}"));
         send(
             server,
-            &format!("RPUSH redisson_lock_queue:{{{name}}} {place}"),
+            &format!("ZADD redisson_lock_timeout:{{k}} {ends} {place}"),
         );
-        let key = format!("redisson_lock_timeout:{{{name}}}");
-        send(server, &format!("ZADD {key} {ends} {place}"));
     }
 }
 
-/// The read lock `catalog` of two owners, as Redisson writes it. The first has two holds.
+/// The read lock `k` of two owners, as Redisson writes it. The first has two holds.
 fn plant_readers(server: &Server) {
-    let lease = |reader, number, left| {
-        format!("SET {{catalog}}:{reader}:rwlock_timeout:{number} 1 PX {left}")
-    };
+    let lease =
+        |reader, number, left| format!("SET {{k}}:{reader}:rwlock_timeout:{number} 1 PX {left}");
     send_all(
         server,
         &[
-            &format!("HSET catalog mode read {OTHER_OWNER} 2 {READER} 1"),
-            "PEXPIRE catalog 60000",
+            &format!("HSET k mode read {OTHER_OWNER} 2 {READER} 1"),
+            "PEXPIRE k 60000",
             &lease(OTHER_OWNER, 1, 60_000),
             &lease(OTHER_OWNER, 2, 20_000),
             &lease(READER, 1, 30_000),
         ],
     );
-}
-
-fn plant_writer(server: &Server) {
-    let hold = format!("HSET catalog mode write {OTHER_OWNER}:write 3");
-    send_all(server, &[&hold, "PEXPIRE catalog 60000"]);
 }
 
 /// A semaphore with three available permits. Two are leased, one without an end, and the lease of a
@@ -98,27 +91,120 @@ fn plant_permits(server: &Server, name: &str) {
     );
 }
 
+/// Each kind: how it is made, its object in `list` beside its name, what `show` adds to it, and lines
+/// of `show` for people.
 #[test]
-fn a_fair_lock_shows_who_waits_in_order() {
+fn each_kind_is_listed_and_shown() {
     let server = Server::start();
-    plant_fair(&server, "till", &["b:0", "a:0"]);
-    let expected = json!({
-        "name": "till", "kind": "fair", "owner": OTHER_OWNER, "count": 1, "ttl_ms": "left",
-        "waiting": 2
-    });
-    assert_eq!(only(&server, "list"), expected);
-    let shown = only(&server, "show till");
-    let queue = json!([
-        { "place": "b:0", "ttl_ms": "left" }, { "place": "a:0", "ttl_ms": "left" }
-    ]);
-    assert_eq!((&shown["queue"], &shown["listeners"]), (&queue, &json!(0)));
-    let text = text(&server, "show till");
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!([lines[1], lines[5]], ["kind       fair", "waiting    2"]);
-    for (line, place) in lines[6..].iter().zip(["b:0", "a:0"]) {
-        let expected = format!("waits      {place} (time to live ");
-        assert!(line.starts_with(&expected), "{text}");
+    let lock = |server: &Server| plant(server, "k");
+    let fair = |server: &Server| plant_fair(server, &["b:0", "a:0"]);
+    let writer = |server: &Server| {
+        send(server, &format!("HSET k mode write {OTHER_OWNER}:write 3"));
+        send(server, "PEXPIRE k 60000");
+    };
+    // A writer can read, too.
+    let both = |server: &Server| {
+        writer(server);
+        send(server, &format!("HSET k {OTHER_OWNER} 1"));
+    };
+    let number = |server: &Server| send(server, "SET k 5");
+    let owner = &*format!("owner      {OTHER_OWNER}\n");
+    let reader = &*format!("\nreader     {READER} (count 1, time to live ");
+    let permits = [
+        "\nleased     2\navailable  4\n",
+        "\npermit     4142434445464748494a4b4c4d4e4f50 (time to live never)\n",
+    ];
+    let waits = [
+        "waiting    2\nwaits      b:0 (time to live ",
+        "waits      a:0 (time to live ",
+    ];
+    for (make, listed, shown, lines) in [
+        (
+            &lock as &dyn Fn(&Server),
+            json!({"kind": "reentrant", "owner": OTHER_OWNER, "count": 1, "ttl_ms": "left"}),
+            json!({"listeners": 0}),
+            &["name       k\nkind       reentrant\n", owner][..],
+        ),
+        (
+            &fair,
+            json!({
+                "kind": "fair", "owner": OTHER_OWNER, "count": 1, "ttl_ms": "left", "waiting": 2
+            }),
+            json!({"listeners": 0, "queue": [
+                {"place": "b:0", "ttl_ms": "left"}, {"place": "a:0", "ttl_ms": "left"}
+            ]}),
+            &waits,
+        ),
+        (
+            &plant_readers,
+            json!({"kind": "read", "owner": null, "count": 3, "ttl_ms": "left", "readers": 2}),
+            json!({"listeners": 0, "read_holds": [
+                {"owner": OTHER_OWNER, "count": 2, "ttl_ms": "left"},
+                {"owner": READER, "count": 1, "ttl_ms": "left"}
+            ]}),
+            &["kind       read\ncount      3\n", reader],
+        ),
+        (
+            &writer,
+            json!({
+                "kind": "write", "owner": OTHER_OWNER, "count": 3, "ttl_ms": "left", "readers": 0
+            }),
+            json!({"listeners": 0, "read_holds": []}),
+            &[owner],
+        ),
+        (
+            &both,
+            json!({
+                "kind": "write", "owner": OTHER_OWNER, "count": 3, "ttl_ms": "left", "readers": 1
+            }),
+            json!({"listeners": 0, "read_holds": [
+                {"owner": OTHER_OWNER, "count": 1, "ttl_ms": "left"}
+            ]}),
+            &[owner],
+        ),
+        (
+            &|server: &Server| plant_permits(server, "k"),
+            json!({"kind": "permits", "owner": null, "count": 2, "ttl_ms": null, "available": 4}),
+            json!({"listeners": 0, "permits": [
+                {"id": "30313233343536373839616263646566", "ttl_ms": "left"},
+                {"id": "4142434445464748494a4b4c4d4e4f50", "ttl_ms": null}
+            ]}),
+            &permits,
+        ),
+        (
+            &number,
+            json!({"kind": "number", "owner": null, "count": null, "ttl_ms": null, "number": 5}),
+            json!({"listeners": 0}),
+            &["name       k\nkind       number\nnumber     5\nttl        never\n"],
+        ),
+    ] {
+        send(&server, "FLUSHALL");
+        make(&server);
+        let mut expected = listed;
+        expected["name"] = json!("k");
+        assert_eq!(only(&server, "list --all"), expected);
+        for (key, value) in shown.as_object().unwrap() {
+            expected[key] = value.clone();
+        }
+        assert_eq!(only(&server, "show k"), expected);
+        let text = text(&server, "show k");
+        for line in lines {
+            assert!(text.contains(line), "no {line:?} in {text}");
+        }
     }
+}
+
+#[test]
+fn a_reader_has_the_longest_of_its_leases_and_a_read_lock_no_owner() {
+    let server = Server::start();
+    plant_readers(&server);
+    let holds = object(&server, "show k")["read_holds"].take();
+    let left = |number: usize| holds[number]["ttl_ms"].as_u64().unwrap();
+    assert!(left(0) >= 40_000 && left(1) <= 30_000, "{holds}");
+    let listed = text(&server, "list");
+    let cells: Vec<&str> = listed.split_whitespace().collect();
+    assert_eq!(cells[..4], ["k", "read", "-", "3"]);
+    assert!(!text(&server, "show k").contains("owner"));
 }
 
 /// The library's own lock, with a thread of another client that waits.
@@ -151,77 +237,6 @@ fn a_fair_lock_of_the_library_is_shown_as_such_also_in_a_cluster() {
             drop(held);
         });
     }
-}
-
-#[test]
-fn a_read_lock_shows_each_reader() {
-    let server = Server::start();
-    plant_readers(&server);
-    let expected = json!({
-        "name": "catalog", "kind": "read", "owner": null, "count": 3, "ttl_ms": "left",
-        "readers": 2
-    });
-    assert_eq!(only(&server, "list"), expected);
-    let listed = text(&server, "list");
-    let cells: Vec<&str> = listed.split_whitespace().collect();
-    assert_eq!(cells[..4], ["catalog", "read", "-", "3"]);
-
-    let holds = object(&server, "show catalog")["read_holds"].take();
-    for (number, owner, count, lefts) in [
-        // The longest of its leases.
-        (0, OTHER_OWNER, 2, 40_000..=60_000),
-        (1, READER, 1, 1..=30_000),
-    ] {
-        let hold = &holds[number];
-        assert_eq!(
-            (&hold["owner"], &hold["count"]),
-            (&json!(owner), &json!(count))
-        );
-        assert!(lefts.contains(&hold["ttl_ms"].as_u64().unwrap()), "{holds}");
-    }
-    let text = text(&server, "show catalog");
-    let reader = format!("reader     {READER} (count 1, time to live ");
-    assert!(text.contains(&reader), "{text}");
-    assert!(!text.contains("owner"), "{text}");
-}
-
-#[test]
-fn a_write_lock_shows_its_writer() {
-    let server = Server::start();
-    plant_writer(&server);
-    let expected = json!({
-        "name": "catalog", "kind": "write", "owner": OTHER_OWNER, "count": 3, "ttl_ms": "left",
-        "readers": 0
-    });
-    assert_eq!(only(&server, "list"), expected);
-    // A writer can read, too.
-    send(&server, &format!("HSET catalog {OTHER_OWNER} 1"));
-    let shown = only(&server, "show catalog");
-    assert_eq!(
-        (&shown["kind"], &shown["readers"]),
-        (&json!("write"), &json!(1))
-    );
-    assert_eq!(shown["read_holds"][0]["owner"], OTHER_OWNER);
-}
-
-#[test]
-fn a_semaphore_shows_its_leased_permits() {
-    let server = Server::start();
-    plant_permits(&server, "api");
-    let expected = json!({
-        "name": "api", "kind": "permits", "owner": null, "count": 2, "ttl_ms": null,
-        "available": 4
-    });
-    assert_eq!(only(&server, "list"), expected);
-    let permits = json!([
-        { "id": "30313233343536373839616263646566", "ttl_ms": "left" },
-        { "id": "4142434445464748494a4b4c4d4e4f50", "ttl_ms": null }
-    ]);
-    assert_eq!(only(&server, "show api")["permits"], permits);
-    let text = text(&server, "show api");
-    assert!(text.contains("\nleased     2\navailable  4\n"), "{text}");
-    let permit = "permit     4142434445464748494a4b4c4d4e4f50 (time to live never)\n";
-    assert!(text.contains(permit), "{text}");
 }
 
 /// The keys of their leases do not match the pattern themselves.
@@ -263,25 +278,23 @@ fn numbers_are_listed_on_request() {
     );
     plant_readers(&server);
     plant_permits(&server, "api");
-    assert_eq!(names_at(&server, "list"), ["api", "catalog"]);
-    let all = objects_at(&server, "list --all");
-    assert_eq!(names(&all), ["api", "catalog", "latch", "tickets"]);
-    assert_eq!(all[0]["kind"], "permits");
-    let expected = json!({
-        "name": "tickets", "kind": "number", "owner": null, "count": null, "ttl_ms": null,
-        "number": 5
-    });
-    assert_eq!(all[3], expected);
-    let text = text(&server, "show tickets");
-    let expected = "name       tickets\nkind       number\nnumber     5\nttl        never\n";
-    assert!(text.starts_with(expected), "{text}");
+    assert_eq!(names_at(&server, "list"), ["api", "k"]);
+    let all = names_at(&server, "list --all");
+    assert_eq!(all, ["api", "k", "latch", "tickets"]);
 }
 
 /// Permissions for plain locks alone: nothing that belongs to other kinds is an error.
 #[test]
 fn permissions_decide_which_kinds_are_seen() {
     let server = Server::start();
-    plant_fair(&server, "a", &["b:0"]);
+    plant_fair(&server, &["b:0"]);
+    send_all(
+        &server,
+        &[
+            "RENAME redisson_lock_queue:{k} redisson_lock_queue:{a}",
+            "RENAME k a",
+        ],
+    );
     plant_readers(&server);
     plant_permits(&server, "api");
     for (rules, expected) in [
@@ -313,41 +326,45 @@ fn messages(server: &Server, channels: &[&str], change: impl FnOnce()) -> Vec<(S
 }
 
 #[test]
-fn break_frees_a_read_write_lock_and_tells_who_waits() {
+fn break_frees_each_kind_of_lock_and_tells_who_waits() {
     let server = Server::start();
-    let channel = "redisson_rwlock:{catalog}";
-    let of_writer = format!("freed catalog of {OTHER_OWNER} ");
-    for (plant, said) in [
+    let fair = |server: &Server| plant_fair(server, &["b:0", "a:0"]);
+    let writer = |server: &Server| {
+        let hold = format!("HSET k mode write {OTHER_OWNER}:write 3");
+        send(server, &hold);
+    };
+    let of_one = &*format!("freed k of {OTHER_OWNER} ");
+    let of_readers = "freed k of 2 readers (count 3, time to live ";
+    let queue = &["redisson_lock_queue:{k}", "redisson_lock_timeout:{k}"][..];
+    let (rw, channel) = ("redisson_rwlock:{k}", "redisson_lock__channel:{k}");
+    let [first, second] = ["b:0", "a:0"].map(|place| format!("{channel}:{place}"));
+    for (make, said, heard, left) in [
         (
-            plant_readers as fn(&Server),
-            "freed catalog of 2 readers (count 3, time to live ",
+            &plant_readers as &dyn Fn(&Server),
+            of_readers,
+            &[(rw, "1")][..],
+            &[][..],
         ),
-        (plant_writer, &of_writer),
+        (&writer, of_one, &[(rw, "1")], &[]),
+        // The first client in the queue is called.
+        (&fair, of_one, &[(channel, "0"), (&first, "0")], queue),
     ] {
-        plant(&server);
-        let heard = messages(&server, &[channel], || {
-            let text = text(&server, "break --yes catalog");
+        make(&server);
+        let published = messages(&server, &[rw, channel, &first, &second], || {
+            let text = text(&server, "break --yes k");
             assert!(text.starts_with(said), "{text}");
         });
-        assert_eq!(heard, [(channel.to_owned(), "1".to_owned())]);
-        // With the leases of its readers.
-        assert!(keys(&server).is_empty());
+        let published: Vec<_> = published
+            .iter()
+            .map(|(at, text)| (&**at, &**text))
+            .collect();
+        assert_eq!(published, heard);
+        // The leases of readers are gone, too.
+        let mut keys = keys(&server);
+        keys.sort();
+        assert_eq!(keys, left);
     }
-    ask(&server, "break --yes catalog").expect_failure(1, &["no client holds catalog"]);
-}
-
-#[test]
-fn break_tells_the_first_client_in_the_queue() {
-    let server = Server::start();
-    plant_fair(&server, "till", &["b:0", "a:0"]);
-    let channel = "redisson_lock__channel:{till}";
-    let [first, second] = ["b:0", "a:0"].map(|place| format!("{channel}:{place}"));
-    let heard = messages(&server, &[channel, &first, &second], || {
-        ask(&server, "break --yes till").expect(0);
-    });
-    let of = |name: &str| (name.to_owned(), "0".to_owned());
-    assert_eq!(heard, [of(channel), of(&first)]);
-    assert!(!exists(&server, "till") && exists(&server, "redisson_lock_queue:{till}"));
+    ask(&server, "break --yes k").expect_failure(1, &["no client holds k"]);
 }
 
 #[test]

@@ -75,6 +75,22 @@ impl Terminal {
         }
     }
 
+    /// Waits until all of these texts are written, in their order.
+    #[track_caller]
+    pub fn shows_all(&mut self, texts: &[&str]) {
+        for text in texts {
+            self.shows(text);
+        }
+    }
+
+    /// These keys end the program; then it writes these texts, and ends with the status.
+    #[track_caller]
+    pub fn ended_by(mut self, keys: &str, texts: &[&str], status: i32) {
+        self.types(keys);
+        self.shows_all(texts);
+        self.ends_with(status);
+    }
+
     pub fn types(&mut self, keys: &str) {
         self.session.send(keys).expect("a terminal");
         self.session.flush().expect("a terminal");

@@ -18,20 +18,14 @@ const CURSOR_SHOWN: &str = "\x1b[?25h";
 fn a_lock_appears_and_goes_until_q() {
     let server = Server::start();
     let mut terminal = Terminal::start(&server.url(), "watch order:* --every 100ms");
-    terminal.shows(ENTERED);
-    terminal.shows(CURSOR_HIDDEN);
-    terminal.shows("0 locks matching \"order:*\", every 100ms; q quits");
+    let title = "0 locks matching \"order:*\", every 100ms; q quits";
+    terminal.shows_all(&[ENTERED, CURSOR_HIDDEN, title]);
     plant(&server, "order:pay");
     plant(&server, "shop");
-    terminal.shows("1 lock matching");
-    terminal.shows("order:pay");
-    terminal.shows(OTHER_OWNER);
+    terminal.shows_all(&["1 lock matching", "order:pay", OTHER_OWNER]);
     send(&server, "DEL order:pay");
     terminal.shows("0 locks matching");
-    terminal.types("xyzq");
-    terminal.shows(CURSOR_SHOWN);
-    terminal.shows(LEFT);
-    terminal.ends_with(0);
+    terminal.ended_by("xyzq", &[CURSOR_SHOWN, LEFT], 0);
 }
 
 #[test]
@@ -41,16 +35,12 @@ fn a_signal_ends_it_as_any_program_and_the_terminal_is_restored() {
         let mut terminal = Terminal::start(&server.url(), "watch --every 1h");
         terminal.shows("0 locks");
         signal(terminal.pid, name);
-        terminal.shows(CURSOR_SHOWN);
-        terminal.shows(LEFT);
-        terminal.ends_with(status);
+        terminal.ended_by("", &[CURSOR_SHOWN, LEFT], status);
     }
     let mut terminal = Terminal::start(&server.url(), "watch");
     terminal.shows("0 locks");
     // Ctrl-C.
-    terminal.types("\x03");
-    terminal.shows(LEFT);
-    terminal.ends_with(0);
+    terminal.ended_by("\x03", &[LEFT], 0);
 }
 
 #[test]
@@ -65,11 +55,8 @@ fn it_fits_into_the_terminal_and_follows_its_size() {
         assert!(is_cut, "{picture:?}");
     };
     // 24 lines: the title, four around the table, 18 locks, and the last one.
-    has(
-        &last(&terminal.shows("and 12 more")),
-        "order:17",
-        "order:18",
-    );
+    let picture = last(&terminal.shows("and 12 more"));
+    has(&picture, "order:17", "order:18");
     terminal.resize(100, 10);
     let picture = last(&terminal.shows("and 26 more"));
     has(&picture, "order:03", "order:04");
@@ -78,8 +65,7 @@ fn it_fits_into_the_terminal_and_follows_its_size() {
     assert!(!scrolls, "{picture:?}");
     terminal.resize(120, 40);
     has(&last(&terminal.shows("order:29")), "order:28", "more");
-    terminal.types("q");
-    terminal.ends_with(0);
+    terminal.ended_by("q", &[LEFT], 0);
 }
 
 /// Of several pictures.
@@ -102,9 +88,7 @@ fn a_redis_that_is_away_for_a_while_ends_nothing() {
     server.pause();
     terminal.shows("no reply in time");
     // A key is heard meanwhile.
-    terminal.types("q");
-    terminal.shows(LEFT);
-    terminal.ends_with(0);
+    terminal.ended_by("q", &[LEFT], 0);
 }
 
 #[test]
@@ -135,9 +119,7 @@ fn a_server_that_hangs_does_not_hold_the_terminal() {
         Fault::SwallowRequest
     });
     asked.recv_timeout(SOON.get()).unwrap();
-    terminal.types("q");
-    terminal.shows(LEFT);
-    terminal.ends_with(0);
+    terminal.ended_by("q", &[LEFT], 0);
 }
 
 /// Reads until this is there.

@@ -56,8 +56,14 @@ impl Shell {
     /// Runs a script that says `on`.
     #[track_caller]
     fn run(&mut self, script: &str) {
-        self.say(&format!("run '{script}'"));
-        self.hear("on");
+        self.asks(&format!("run '{script}'"), "on");
+    }
+
+    /// Says a line, waits for an answer, and returns what was written before.
+    #[track_caller]
+    fn asks(&mut self, line: &str, answer: &str) -> String {
+        self.say(line);
+        self.hear(answer)
     }
 
     /// Waits for a text, and returns what was written before.
@@ -105,14 +111,14 @@ impl Shell {
     /// After this part of a line, the status is the expected one.
     #[track_caller]
     fn says_status(&mut self, commands: &str, expected: i32) {
-        self.say(&format!("{commands}echo \"status=$?.\""));
-        self.hear("status=");
+        self.asks(&format!("{commands}echo \"status=$?.\""), "status=");
         assert_eq!(self.hear("."), expected.to_string());
     }
 
-    /// The lock is free.
+    /// The last command ended with this status, and the lock is free.
     #[track_caller]
-    fn is_free(&self) {
+    fn ends(&mut self, expected: i32) {
+        self.status(expected);
         assert!(keys(&self.server).is_empty());
     }
 
@@ -137,17 +143,13 @@ fn the_command_reads_what_is_typed() {
     let mut shell = Shell::start();
     for script in [ECHO, &format!("exec 0</dev/tty; {ECHO}")] {
         shell.run(script);
-        shell.say("hello");
-        shell.hear("got hello");
+        shell.asks("hello", "got hello");
         shell.control('d');
-        shell.status(3);
-        shell.is_free();
+        shell.ends(3);
     }
     // In a pipeline it gets the terminal when it asks.
-    shell.say(&format!("run '{ECHO}' | cat"));
-    shell.hear("on");
-    shell.say("hello");
-    shell.hear("got hello");
+    shell.asks(&format!("run '{ECHO}' | cat"), "on");
+    shell.asks("hello", "got hello");
     shell.control('d');
     shell.status(0);
 }
@@ -155,15 +157,15 @@ fn the_command_reads_what_is_typed() {
 #[test]
 fn an_interactive_shell_is_a_command_as_every_other() {
     let mut shell = Shell::start();
-    shell.say(&format!("PS1='inner> ' '{PATH}' run k -- bash --norc -i"));
-    shell.hear("inner> ");
+    shell.asks(
+        &format!("PS1='inner> ' '{PATH}' run k -- bash --norc -i"),
+        "inner> ",
+    );
     // Before that it is the shell that the key meets.
-    shell.say("sh -c 'echo asleep; exec sleep 100'");
-    shell.hear("asleep");
+    shell.asks("sh -c 'echo asleep; exec sleep 100'", "asleep");
     shell.control('c');
     shell.hear("inner> ");
-    shell.say("echo $LEASEHOLD_KEY is mine");
-    shell.hear("k is mine");
+    shell.asks("echo $LEASEHOLD_KEY is mine", "k is mine");
     shell.say("exit 4");
     shell.status(4);
 }
@@ -177,11 +179,9 @@ fn ctrl_c_reaches_the_command() {
         (trap, 5),
         (&format!("set -o pipefail; {trap} | (trap '' INT; cat)"), 5),
     ] {
-        shell.say(line);
-        shell.hear("on");
+        shell.asks(line, "on");
         shell.control('c');
-        shell.status(expected);
-        shell.is_free();
+        shell.ends(expected);
     }
 }
 
@@ -189,19 +189,15 @@ fn ctrl_c_reaches_the_command() {
 fn a_command_that_is_stopped_goes_on_later() {
     let mut shell = Shell::start();
     for (pipe, status) in [("", 3), (" | cat", 0)] {
-        shell.say(&format!("run '{ECHO}'{pipe}"));
-        shell.hear("on");
-        shell.say("one");
-        shell.hear("got one");
+        shell.asks(&format!("run '{ECHO}'{pipe}"), "on");
+        shell.asks("one", "got one");
         shell.suspend();
         shell.say("fg");
         // What is typed belongs to the shell until it has continued the job.
         shell.hear("run");
-        shell.say("two");
-        shell.hear("got two");
+        shell.asks("two", "got two");
         shell.control('d');
-        shell.status(status);
-        shell.is_free();
+        shell.ends(status);
     }
 }
 
@@ -216,12 +212,10 @@ fn in_a_pipeline_the_terminal_stays_with_a_neighbour_that_reads_it() {
     ));
     shell.hear("heard begin.");
     shell.suspend();
-    shell.say("fg");
-    shell.hear("read typed");
+    shell.asks("fg", "read typed");
     // The second is asked for when all that follows "fg" has happened.
     for line in ["hello", "again"] {
-        shell.say(line);
-        shell.hear(&format!("got {line}."));
+        shell.asks(line, &format!("got {line}."));
     }
     shell.over.is_now();
     shell.control('d');
@@ -268,8 +262,7 @@ fn in_a_pipeline_each_lock_is_renewed_until_its_own_command_has_stopped() {
     for job in [job, other_job] {
         signal(job, "KILL");
     }
-    shell.status(137);
-    shell.is_free();
+    shell.ends(137);
 }
 
 /// The terminal is not its own, so the signal comes to another.
@@ -339,18 +332,14 @@ fn all_of_a_command_is_stopped_with_it() {
 #[test]
 fn a_command_in_the_background_gets_the_terminal_when_it_comes_forward() {
     let mut shell = Shell::start();
-    shell.say(&format!("run '{ECHO}' &"));
-    shell.hear("on");
+    shell.asks(&format!("run '{ECHO}' &"), "on");
     shell.say("echo \"pid $!.\"");
     let [pid] = shell.hear_pids();
     // Of jobs in the background a shell tells when it is ready for the next line.
     eventually("it to stop", || is_stopped(pid));
-    shell.say("");
-    shell.hear("Stopped");
-    shell.say("fg");
-    shell.hear("run");
-    shell.say("hello");
-    shell.hear("got hello");
+    shell.asks("", "Stopped");
+    shell.asks("fg", "run");
+    shell.asks("hello", "got hello");
     shell.control('d');
     shell.status(3);
 }
@@ -372,7 +361,7 @@ fn a_background_command_that_another_process_stops_keeps_its_lock() {
     eventually("it to go on", || !is_stopped(job));
     shell.over.is_now();
     shell.says_status("wait $!; ", 3);
-    shell.is_free();
+    assert!(keys(&shell.server).is_empty());
 }
 
 /// The shell does not know about that, and continues nothing.
@@ -390,8 +379,7 @@ fn a_command_that_was_stopped_before_fg_can_be_ended() {
     let runs = || !is_stopped(job) && !is_stopped(leasehold);
     eventually("both to go on", runs);
     shell.over.is_now();
-    shell.status(3);
-    shell.is_free();
+    shell.ends(3);
 }
 
 /// To end itself it has to go on.
@@ -402,8 +390,7 @@ fn a_command_that_was_stopped_before_fg_is_ended_by_ctrl_c() {
     shell.say("fg");
     eventually("it to come forward", || is_in_front(leasehold));
     shell.control('c');
-    shell.status(130);
-    shell.is_free();
+    shell.ends(130);
 }
 
 /// What is typed comes to its group.
@@ -448,8 +435,7 @@ fn the_terminal_is_set_as_it_was_after_a_command_that_was_killed() {
          echo \"status=$?, $(stty -a | grep -c -e -icanon).\"\n"
     );
     std::fs::write(&file, script).unwrap();
-    shell.say(&format!("sh {}", file.display()));
-    shell.hear("status=137, 0.");
+    shell.asks(&format!("sh {}", file.display()), "status=137, 0.");
 }
 
 /// The shell has it already, because it saw us stop.
@@ -465,8 +451,7 @@ fn the_terminal_of_a_shell_is_left_to_it() {
     shell.does("bg");
     shell.over.is_now();
     eventually("the end", || is_dead(pid));
-    shell.say("echo still $((40 + 2))");
-    shell.hear("still 42");
+    shell.asks("echo still $((40 + 2))", "still 42");
 }
 
 /// Its shell has gone, and it is in the background.
@@ -482,8 +467,10 @@ fn a_command_that_no_shell_gives_the_terminal_is_asked_to_end() {
 fn a_message_from_the_background_does_not_erase_the_line_of_the_shell() {
     let mut shell = Shell::start();
     plant(&shell.server, "k");
-    shell.say(&format!("export TERM=xterm; {PATH} -v run k -- true"));
-    shell.hear("for 1s");
+    shell.asks(
+        &format!("export TERM=xterm; {PATH} -v run k -- true"),
+        "for 1s",
+    );
     shell.control('z');
     shell.prompts();
     shell.does("bg");

@@ -29,8 +29,7 @@ fn a_terminal_shows_who_has_the_lock_and_erases_the_line() {
         client(&server).force_unlock("k").expect("a reply");
         let line = terminal.shows(said);
         assert!(line.ends_with(ERASE), "{line:?}");
-        terminal.types(typed);
-        terminal.ends_with(0);
+        terminal.ended_by(typed, &[], 0);
     }
 }
 
