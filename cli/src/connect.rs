@@ -30,24 +30,27 @@ pub(super) fn clients(args: &RedisArgs, lease: Option<Duration>) -> Result<Vec<L
              LEASEHOLD_REDLOCK, exclude one another",
         ));
     }
-    let urls = urls(args)?;
-    let client = |url, builder| build(builder, credentials(args, url)?, args, lease);
-    if let Some(master) = &args.sentinel {
-        // User and password in these URLs are those of the sentinels.
-        let builder = LockClient::builder_sentinel(&urls, master);
-        return Ok(vec![client(None, builder)?]);
-    }
-    if args.cluster {
-        let builder = LockClient::builder_cluster(&urls);
-        return Ok(vec![client(urls.first(), builder)?]);
-    }
-    if urls.len() > 1 && !args.redlock {
-        let message = "several URLs need --sentinel MASTER, --cluster or --redlock";
-        return Err(Failure::usage(message));
-    }
-    let clients = urls
-        .iter()
-        .map(|url| client(Some(url), LockClient::builder(url)));
+    let urls = match &args.url {
+        Some(urls) => Some(urls.clone()),
+        None => variable("REDIS_URL")?,
+    };
+    let urls = split(urls.as_deref().unwrap_or("redis://127.0.0.1:6379"));
+    // User and password in the URLs of sentinels are those of the sentinels.
+    let builders = match &args.sentinel {
+        Some(master) => vec![(None, LockClient::builder_sentinel(&urls, master))],
+        None if args.cluster => vec![(urls.first(), LockClient::builder_cluster(&urls))],
+        None if urls.len() > 1 && !args.redlock => {
+            let message = "several URLs need --sentinel MASTER, --cluster or --redlock";
+            return Err(Failure::usage(message));
+        }
+        None => urls
+            .iter()
+            .map(|url| (Some(url), LockClient::builder(url)))
+            .collect(),
+    };
+    let builders = builders.into_iter();
+    let clients =
+        builders.map(|(url, builder)| build(builder, credentials(args, url)?, args, lease));
     let clients: Vec<LockClient> = clients.collect::<Result<_>>()?;
     if args.redlock {
         check_majority(&clients)?;
@@ -126,8 +129,9 @@ fn build(
         .command_timeout(args.timeout)
         .connect_timeout(args.timeout);
     if let Some(lease) = lease {
-        builder = builder.watchdog_lease(lease);
-        builder = builder.confirm_every(confirm_every(lease));
+        builder = builder
+            .watchdog_lease(lease)
+            .confirm_every(confirm_every(lease));
     }
     if let Some(replicas) = args.min_replicas {
         builder = builder.min_replicas(replicas, REPLICAS_TIMEOUT);
@@ -146,15 +150,6 @@ fn build(
 
 fn read(file: &Path) -> Result<Vec<u8>> {
     std::fs::read(file).map_err(|error| Failure::usage(format!("{}: {error}", file.display())))
-}
-
-fn urls(args: &RedisArgs) -> Result<Vec<String>> {
-    let redis_url = || variable("REDIS_URL");
-    let given = args
-        .url
-        .clone()
-        .map_or_else(redis_url, |urls| Ok(Some(urls)))?;
-    Ok(split(given.as_deref().unwrap_or("redis://127.0.0.1:6379")))
 }
 
 /// A variable of the environment. An empty one counts as unset. One that is not UTF-8 is an error,

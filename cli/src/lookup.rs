@@ -88,7 +88,7 @@ fn find_lock<'a>(
         let mut row = match found {
             Found::Held(row) => row,
             Found::Gone => continue,
-            Found::Nothing | Found::Other | Found::OtherType => {
+            Found::Nothing | Found::Other => {
                 not_a_lock(client, &probe.server, name)?;
                 continue;
             }

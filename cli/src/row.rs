@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::kinds::{Fencing, Kind};
+use super::kinds::Kind;
 use super::name::shown;
 use leasehold::Holder;
 use leasehold::admin::ConnectedClients;
@@ -102,17 +102,6 @@ impl Row {
         set(&mut object, "server", with_server.then_some(&*self.server));
         object
     }
-
-    /// The last fencing token, if the lock ever had one.
-    pub(super) fn token(&self) -> Option<u64> {
-        match self.kind {
-            Kind::Lock {
-                fencing: Fencing::Last(token),
-                ..
-            } => Some(token),
-            _ => None,
-        }
-    }
 }
 
 impl Share {
@@ -174,7 +163,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::kinds::Hold;
+    use crate::kinds::{Fencing, Hold};
 
     /// A lock with this name and hold count.
     pub(crate) fn row(name: &str, count: u64) -> Row {

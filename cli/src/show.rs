@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::args::{RedisArgs, ShowArgs};
-use super::kinds::Kind;
+use super::kinds::{Fencing, Kind};
 use super::lookup::{FoundLock, find_held};
 use super::name::shown;
 use super::outcome::Result;
@@ -68,7 +68,11 @@ fn lines(lock: &FoundLock<'_>, object: &Value) -> String {
 
 fn object(lock: &FoundLock<'_>, with_server: bool) -> Value {
     let mut object = lock.row.json(with_server);
-    set(&mut object, "token", lock.row.token());
+    if let Kind::Lock { fencing, .. } = lock.row.kind
+        && let Fencing::Last(token) = fencing
+    {
+        object["token"] = token.into();
+    }
     set(&mut object, "listeners", lock.listeners);
     // The keys of the list of shares, and of the name of each.
     let (list, who) = match lock.row.kind {

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::facts::ask;
 use super::finding::Finding;
 use super::finding::Verdict::{Failure, Note, Ok as Good};
+use crate::kinds::decoded;
 use leasehold::__Moment as Moment;
 use leasehold::admin::{Connection, ServerError};
 
@@ -45,17 +46,13 @@ impl Reading {
             let ours = SystemTime::now().duration_since(UNIX_EPOCH);
             let code = reply.as_ref().err().and_then(|error| error.cause.code());
             let unexpected = format!("the reply to TIME is {}", code.unwrap_or("unexpected"));
-            let time = reply
-                .ok()
-                .and_then(|time| redis::from_redis_value(time).ok());
-            let Some((seconds, micros)) = time else {
+            let Some((seconds, micros)) = reply.ok().and_then(decoded) else {
                 return Ok(Err(unexpected));
             };
-            let seconds = Duration::from_secs(seconds);
             let reading = Self {
                 sent,
                 received,
-                theirs: seconds.saturating_add(Duration::from_micros(micros)),
+                theirs: Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros)),
                 ours: ours.unwrap_or_default(),
             };
             if quickest.is_none_or(|best| reading.trip() < best.trip()) {

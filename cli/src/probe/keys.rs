@@ -73,11 +73,10 @@ impl Probe<'_> {
     /// The semaphores with these names of which a permit is leased. A user who may not read one
     /// does not find it.
     pub(crate) fn semaphores(&mut self, names: &[&[u8]]) -> Replies {
-        let now = match names {
-            [] => None,
-            _ => self.clock()?,
-        };
-        let Some(now) = now else {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Some(now) = self.clock()? else {
             return Ok(Vec::new());
         };
         let client = self.client;
@@ -93,11 +92,13 @@ impl Probe<'_> {
         let found = names.iter().zip(read).map(|(name, replies)| {
             let values: Reply<Vec<Value>> = replies.into_iter().collect();
             match values {
-                Ok(values) => Ok(self
-                    .semaphore(name, values, now)
-                    .unwrap_or(Found::OtherType)),
                 Err(error) if is_moved(&error) => Err(error),
-                Err(_) => Ok(Found::OtherType),
+                values => {
+                    let found = values
+                        .ok()
+                        .and_then(|values| self.semaphore(name, values, now));
+                    Ok(found.unwrap_or(Found::Other))
+                }
             }
         });
         Ok(found.collect())

@@ -24,10 +24,8 @@ pub(super) enum Found {
     Nothing,
     /// The lock was released while it was read.
     Gone,
-    /// Neither a lock nor a semaphore.
+    /// Neither a lock nor a semaphore, or not of the type that was expected.
     Other,
-    /// Not of the type that was expected.
-    OtherType,
 }
 
 /// Reads what each key is. The outer error is that of the connection.
@@ -74,7 +72,7 @@ impl<'a> Probe<'a> {
         let reads: [Read<'a>; 3] = [Self::hashes, Self::semaphores, Self::number];
         for read in reads {
             match self.read(&[key], read)?.pop() {
-                Some(Ok(Found::OtherType)) | None => {}
+                Some(Ok(Found::Other)) | None => {}
                 Some(found) => return found,
             }
         }
@@ -105,11 +103,13 @@ impl<'a> Probe<'a> {
     }
 
     fn read(&mut self, keys: &[&[u8]], read: Read<'a>) -> Result<Vec<Reply<Found>>, ServerError> {
-        let found = read(self, keys)?.into_iter().map(|found| match found {
-            Err(error) if error.cause.code() == Some("WRONGTYPE") => Ok(Found::OtherType),
-            found => found,
-        });
-        Ok(found.collect())
+        let mut found = read(self, keys)?;
+        for found in &mut found {
+            if matches!(found, Err(error) if error.cause.code() == Some("WRONGTYPE")) {
+                *found = Ok(Found::Other);
+            }
+        }
+        Ok(found)
     }
 
     fn row(&self, name: &[u8], kind: Kind, time_to_live: Option<Duration>) -> Found {
@@ -173,11 +173,8 @@ fn keys(client: &LockClient, name: &[u8]) -> LockKeys {
 
 /// True if another server has the key, or is about to.
 fn is_moved(error: &ServerError) -> bool {
-    let kind = error.cause.kind();
-    matches!(
-        kind,
-        ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask)
-    )
+    use ServerErrorKind::{Ask, Moved};
+    matches!(error.cause.kind(), ErrorKind::Server(Moved | Ask))
 }
 
 /// The time to live by the reply to PTTL: `None` if there is no such key, `Some(None)` if it never

@@ -15,7 +15,7 @@ use crate::outcome::{CANNOT_RUN, Result};
 /// Dropping it kills the processes.
 #[derive(Debug)]
 pub(super) struct Job {
-    group: Pid,
+    pub(super) group: Pid,
     /// Its process id is the id of the group.
     leader: rustix::process::Pid,
     /// The last change: it ended, was stopped, or was continued.
@@ -47,10 +47,6 @@ impl Job {
     /// True if the process has ended before it became the command.
     pub(super) fn failed_to_start(&self) -> bool {
         self.ended().is_some() && self.launch.failed_to_start()
-    }
-
-    pub(super) fn group(&self) -> Pid {
-        self.group
     }
 
     /// How it ended, as far as the last look knows.

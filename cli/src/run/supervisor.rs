@@ -79,7 +79,7 @@ impl<'a> Supervisor<'a> {
     /// Runs until the job has ended. Looks at the job at least as often as Redis is asked for a
     /// lock with this lease.
     pub(super) fn run(mut self, signals: &Signals, lease: Duration) -> End {
-        self.terminal.offer(self.job.group());
+        self.terminal.offer(self.job.group);
         let (mut received, mut lost) = (signals.received.clone(), self.held.lost().clone());
         let mut beat = confirm_every(lease);
         loop {
@@ -222,19 +222,17 @@ impl<'a> Supervisor<'a> {
     /// then.
     fn follow_stop(&mut self, by: Signal) {
         let terminal = &mut self.terminal;
-        if !terminal.exists() {
+        if terminal.tty.is_none() {
             return;
         }
         let asks = matches!(by, Signal::SIGTTIN | Signal::SIGTTOU);
-        if asks {
-            terminal.is_wanted();
-        }
-        if asks && terminal.is_of(self.job.group()) {
+        terminal.wanted |= asks;
+        if asks && terminal.is_of(self.job.group) {
             // The job asked for the terminal before it got it.
             self.job.signal(Signal::SIGCONT);
             return;
         }
-        if !(asks || self.stop_requested || terminal.is_of(self.job.group())) {
+        if !(asks || self.stop_requested || terminal.is_of(self.job.group)) {
             return;
         }
         if self.stop_requested || !(asks && terminal.is_ours()) {
@@ -266,7 +264,7 @@ impl<'a> Supervisor<'a> {
             self.job.signal(Signal::SIGKILL);
             return;
         }
-        self.terminal.give(self.job.group());
+        self.terminal.give(self.job.group);
         self.job.signal(Signal::SIGCONT);
     }
 

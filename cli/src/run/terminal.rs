@@ -12,9 +12,9 @@ use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
 #[derive(Debug)]
 pub(super) struct Terminal {
     /// The terminal of this session, if it has one.
-    tty: Option<File>,
+    pub(super) tty: Option<File>,
     /// True if the job uses the terminal, as far as is known. In a pipeline, other processes may.
-    wanted: bool,
+    pub(super) wanted: bool,
     given_to: Option<Pid>,
     /// The modes of the terminal before the job got it first.
     modes: Option<Termios>,
@@ -29,10 +29,6 @@ impl Terminal {
             given_to: None,
             modes: None,
         }
-    }
-
-    pub(super) fn exists(&self) -> bool {
-        self.tty.is_some()
     }
 
     /// True if this process group has the terminal: its input and its signals.
@@ -51,11 +47,6 @@ impl Terminal {
     pub(super) fn offer(&mut self, job: Pid) {
         self.wanted = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         self.give(job);
-    }
-
-    /// Records that the job asked for the terminal.
-    pub(super) fn is_wanted(&mut self) {
-        self.wanted = true;
     }
 
     /// Gives the terminal to a job that uses it.

@@ -38,16 +38,6 @@ fn without_a_terminal_it_needs_the_option_yes() {
 }
 
 #[test]
-fn its_holder_learns_of_it() {
-    let server = Server::start();
-    let client = client(&server);
-    let guard = hold(&client, "order:pay");
-    ask(&server, "break -y order:pay").expect(0);
-    assert!(guard.extend(MINUTE).is_err());
-    assert!(guard.is_lost());
-}
-
-#[test]
 fn a_redlock_is_freed_on_all_servers() {
     let servers = Independent::start(3);
     let _held = hold_everywhere(&servers, "order:pay");

@@ -30,30 +30,6 @@ fn said_by(program: &str, args: &[&str], input: &str) -> Option<(bool, String, S
 }
 
 #[test]
-fn bash_completes_commands_and_options() {
-    let mut script = printed(&["completions", "bash"]);
-    for line in [
-        "leasehold li",
-        "leasehold list --js",
-        "leasehold completions ba",
-    ] {
-        let words: Vec<&str> = line.split(' ').collect();
-        let [.., before, current] = words[..] else {
-            unreachable!("there are two words");
-        };
-        let last = words.len() - 1;
-        script += &format!(
-            "\nCOMP_WORDS=({line}); COMP_CWORD={last}; COMP_LINE='{line}'; COMP_POINT=${{#COMP_LINE}}\n\
-             _leasehold leasehold '{current}' '{before}'; echo \"${{COMPREPLY[@]}}\"\n"
-        );
-    }
-    let (good, out, err) = said_by("bash", &["--norc"], &script).expect("bash is installed");
-    assert!(good, "{err}");
-    let replies: Vec<&str> = out.lines().collect();
-    assert_eq!(replies, ["list", "--json", "bash"], "{out}\n{err}");
-}
-
-#[test]
 fn each_shell_has_completions_that_it_can_read() {
     for (shell, check) in [
         ("bash", &["bash", "-n"][..]),

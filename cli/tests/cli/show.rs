@@ -13,7 +13,6 @@ use crate::proxy::{self, Fault};
 use crate::support::deployment::{ClusterDeployment, Independent};
 use crate::support::server::Server;
 use crate::support::timing::eventually;
-use crate::support::unique;
 
 #[test]
 fn a_lock_is_shown_with_its_token_and_its_listeners() {
@@ -129,25 +128,6 @@ fn listeners_are_left_out_where_they_may_not_be_asked_for() {
     assert!(shown.get("listeners").is_none(), "{shown}");
 }
 
-#[test]
-fn a_cluster_counts_those_who_listen_to_the_shard() {
-    let cluster = ClusterDeployment::shared();
-    let name = unique("shown");
-    let owner = client_of(&cluster);
-    let held = hold(&owner, &name);
-    let listeners =
-        || object(&cluster.urls(), &format!("--cluster show {name}"))["listeners"].take();
-    assert_eq!(listeners(), 0);
-    std::thread::scope(|scope| {
-        let other = client_of(&cluster).reentrant_lock(&name);
-        scope.spawn(move || drop(other.acquire()));
-        eventually("a listener", || listeners() == 1);
-        drop(held);
-    });
-    let in_two_slots = ask(&cluster.urls(), "--cluster show a}b");
-    in_two_slots.expect_failure(64, &["a}b", "slot"]);
-}
-
 /// The key is at the new primary already, the slot is at the old one.
 #[test]
 fn a_lock_that_moves_is_shown_and_freed_all_the_same() {
@@ -175,6 +155,8 @@ fn a_lock_that_moves_is_shown_and_freed_all_the_same() {
     assert!(held.unlock().is_err());
     let free = ask(&cluster.urls(), "--cluster show order:pay");
     free.expect_failure(1, &["no client holds"]);
+    let in_two_slots = ask(&cluster.urls(), "--cluster show a}b");
+    in_two_slots.expect_failure(64, &["a}b", "slot"]);
 }
 
 #[test]

@@ -2,8 +2,6 @@
 
 use super::{Over, job};
 use crate::locks::{client, keys, send, send_all, with_long_timeout};
-use crate::program::Program;
-use crate::support::deployment::Independent;
 use crate::support::server::Server;
 use crate::support::timing::eventually;
 
@@ -12,22 +10,9 @@ const JOBS: usize = 20;
 #[test]
 fn of_many_jobs_that_do_not_wait_one_runs() {
     let server = Server::start();
-    one_runs(|| with_long_timeout(&server));
-    assert!(keys(&server).is_empty());
-}
-
-/// Each gets a part of the servers at first.
-#[test]
-fn of_many_jobs_on_independent_servers_one_runs() {
-    let servers = Independent::start(3);
-    servers.kill(2);
-    one_runs(|| with_long_timeout(&servers.urls()).arg("--redlock"));
-}
-
-fn one_runs(program: impl Fn() -> Program) {
     let over = Over::new();
     let script = format!("echo ran; {}", over.until());
-    let start = |_| program().run_now("cron", &script).start();
+    let start = |_| with_long_timeout(&server).run_now("cron", &script).start();
     let mut jobs: Vec<_> = (0..JOBS).map(start).collect();
     let mut running: Vec<_> = Vec::new();
     eventually("all but one to give up", || {
@@ -41,6 +26,7 @@ fn one_runs(program: impl Fn() -> Program) {
         let words = ["another client or thread"];
         job.end().expect_refusal(75, &words);
     }
+    assert!(keys(&server).is_empty());
 }
 
 #[test]

@@ -23,14 +23,6 @@ fn works(program: impl Fn() -> Program, key: &str) {
     waiter.end().expect_all(0, "ran\n", "");
 }
 
-#[test]
-fn behind_sentinels() {
-    let deployment = SentinelDeployment::shared();
-    let urls = deployment.sentinel_urls().place();
-    let program = || leasehold(&urls).args(["--sentinel", deployment.master_name()]);
-    works(program, &unique("sentinel"));
-}
-
 /// The sentinels themselves ask for no password.
 #[test]
 fn behind_sentinels_whose_master_asks_for_a_password() {
@@ -119,18 +111,6 @@ fn a_majority_that_is_deleted_ends_the_job() {
 }
 
 #[test]
-fn over_tls() {
-    let server = Server::options().tls(&TRUSTED.issue("127.0.0.1")).start();
-    let directory = tempfile::tempdir().unwrap();
-    let authority = directory.path().join("authority.pem");
-    std::fs::write(&authority, &TRUSTED.pem).unwrap();
-    let url = format!("rediss://{}", server.tls_address());
-    works(|| leasehold(&url).arg("--cacert").arg(&authority), "k");
-    let untrusted = leasehold(&url).run_now("k", "echo ran").output();
-    untrusted.expect_refusal(69, &["certificate"]);
-}
-
-#[test]
 fn over_tls_with_a_certificate_of_its_own() {
     let server = Server::options()
         .tls_for_known_clients(&TRUSTED.issue("127.0.0.1"))
@@ -151,8 +131,13 @@ fn over_tls_with_a_certificate_of_its_own() {
     let unknown = || leasehold(&url).arg("--cacert").arg(&authority);
     let known = || unknown().arg("--cert").arg(&chain).arg("--cert-key");
     works(|| known().arg(&key), "k");
-    let refused = unknown().run_now("k", "echo ran").output();
-    refused.expect_refusal(69, &["CertificateRequired"]);
+    for (program, words) in [
+        (leasehold(&url), "certificate"),
+        (unknown(), "CertificateRequired"),
+    ] {
+        let refused = program.run_now("k", "echo ran").output();
+        refused.expect_refusal(69, &[words]);
+    }
 }
 
 #[test]

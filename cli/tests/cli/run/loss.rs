@@ -80,16 +80,6 @@ fn tries(server: &Server) -> usize {
     calls(server, "exists") / 2
 }
 
-/// The release finds the loss, if nothing found it before.
-#[test]
-fn a_loss_that_is_found_at_the_end_is_reported() {
-    let server = Server::start();
-    let script = format!("redis-cli -p {} del k", server.port());
-    let output = job(&server, "", &script).output();
-    let output = output.expect_failure(76, &["its key was deleted"]);
-    assert_eq!(output.text(), "1\n");
-}
-
 #[test]
 fn what_a_job_leaves_behind_is_killed_after_a_loss_only() {
     let server = Server::start();
