@@ -6,7 +6,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use super::reporter::{is_quiet, one_line, say};
+use super::reporter::{one_line, say};
 use leasehold::Error;
 use leasehold::admin::{RouteError, ServerError};
 
@@ -36,8 +36,7 @@ pub(super) const NOT_FOUND: u8 = 127;
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) status: u8,
-    /// The status reports it, so `--quiet` suppresses the message.
-    is_expected: bool,
+    /// Empty if the status says everything.
     message: String,
 }
 
@@ -45,17 +44,7 @@ impl Failure {
     pub(super) fn new(status: u8, message: impl fmt::Display) -> Self {
         Self {
             status,
-            is_expected: false,
             message: advised(message),
-        }
-    }
-
-    /// Another client holds the lock. The status is that of `--conflict-exit-code`.
-    pub(super) fn held_by_another(status: u8, error: Error) -> Self {
-        Self {
-            status,
-            is_expected: true,
-            ..Self::from(error)
         }
     }
 
@@ -74,9 +63,7 @@ impl Failure {
 
     /// Writes the message, unless it is empty, and returns the status.
     pub(super) fn report(self) -> ExitCode {
-        // On many machines all but one get the lock.
-        let is_silent = self.message.is_empty() || self.is_expected && is_quiet();
-        if !is_silent {
+        if !self.message.is_empty() {
             say(&self);
         }
         ExitCode::from(self.status)

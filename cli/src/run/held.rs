@@ -9,7 +9,7 @@ use crate::args::{Kind, LockArgs, RedisArgs};
 use crate::connect;
 use crate::name::shown;
 use crate::outcome::{Failure, Result};
-use crate::reporter::{say, step};
+use crate::reporter::{is_quiet, say, step};
 use leasehold::__Moment as Moment;
 use leasehold::admin::lock_of_kind;
 use leasehold::crossbeam_channel::Receiver;
@@ -79,13 +79,16 @@ impl Held {
             drop(acquired);
             return Err(Failure::new(signalled(signal), ""));
         }
-        let held = acquired?.ok_or_else(|| {
-            let error = Error::HeldByAnother {
-                lock: args.key.clone(),
-                waited: Moment::now().since(asked),
+        let Some(held) = acquired? else {
+            let lock = args.key.clone();
+            let waited = Moment::now().since(asked);
+            // On many machines all but one get the lock. The status reports that.
+            let message = match is_quiet() {
+                true => String::new(),
+                false => Error::HeldByAnother { lock, waited }.to_string(),
             };
-            Failure::held_by_another(args.conflict_exit_code, error)
-        })?;
+            return Err(Failure::new(args.conflict_exit_code, message));
+        };
         step(format!("acquired lock {:?}", args.key));
         Ok(held)
     }

@@ -1,12 +1,10 @@
 //! `leasehold hold`: holds a lock until standard input ends. Its content is ignored.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, never, select};
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::stat::{FileStat, SFlag, fstat, stat};
 
@@ -18,8 +16,8 @@ use crate::name::shown;
 use crate::outcome::{Failure, OUTPUT, Result};
 use crate::{output, spawn, stderr};
 
-/// The time between two attempts to read from a terminal that another process group has.
-const BACKGROUND: Duration = Duration::from_secs(1);
+/// The time between two attempts to read from an input that cannot be read now.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Acquires the lock, prints a line on standard output, and releases the lock when the input ends.
 pub(crate) fn hold(args: &HoldArgs, redis: &RedisArgs) -> Result<u8> {
@@ -106,31 +104,15 @@ fn watch_input() -> Result<Receiver<()>> {
         let _reading: Sender<()> = reading;
         // In the background, a read fails then and does not stop this process.
         let _ = SigSet::from(Signal::SIGTTIN).thread_block();
-        while input_goes_on() {}
+        while let Err(error) = io::copy(&mut io::stdin().lock(), &mut io::sink()) {
+            let error = Errno::from_raw(error.raw_os_error().unwrap_or_default());
+            // Another process made the input non-blocking, or another group has the terminal.
+            if !matches!(error, Errno::EAGAIN | Errno::EIO) {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
     };
     spawn("input", read).map_err(Failure::no_thread)?;
     Ok(ended)
-}
-
-/// Waits for the next part of the input, and drops it. False if the input has ended.
-fn input_goes_on() -> bool {
-    let input = io::stdin();
-    match nix::unistd::read(input.as_fd(), &mut [0; 4096]) {
-        Ok(length) => length > 0,
-        Err(Errno::EINTR) => true,
-        // Another process made it non-blocking.
-        Err(Errno::EAGAIN) => {
-            let mut input = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
-            matches!(
-                poll(&mut input, PollTimeout::NONE),
-                Ok(_) | Err(Errno::EINTR)
-            )
-        }
-        // Another process group has the terminal.
-        Err(Errno::EIO) => {
-            std::thread::sleep(BACKGROUND);
-            true
-        }
-        Err(_) => false,
-    }
 }

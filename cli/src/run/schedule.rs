@@ -9,26 +9,17 @@ use leasehold::LostReason;
 /// When the steps to end a job are due, so that it is dead before its lease can end.
 #[derive(Debug)]
 pub(super) struct Schedule {
+    lease: Duration,
     kill_after: Duration,
-    /// How long before the end of the lease TERM is due if no renewal was confirmed: `kill_after`
-    /// before KILL, but at most a sixth of the lease.
-    grace: Duration,
-    /// How long after a loss KILL is due at the latest, because another client may have the lock.
-    haste: Duration,
-    /// How long before the end of the lease KILL is due at the latest.
-    margin: Duration,
-    /// Until when no other client can have the lock, as far as is known.
-    stands_until: Moment,
+    /// Until when no other client can have the lock, as far as is known. This can become earlier: a
+    /// majority has the time of the last server that it needs.
+    pub(super) stands_until: Moment,
     /// The end of `--max-hold`.
     time_is_up: Moment,
     /// Until when processes that got a signal from outside have time to end.
     end_until: Moment,
-    ending: Option<Termination>,
-}
-
-#[derive(Debug)]
-struct Termination {
-    why: Why,
+    /// Why the job is being ended, if it is.
+    pub(super) why: Option<Why>,
     /// When KILL is due, unless the lease ends sooner.
     kill_by: Moment,
     killed: bool,
@@ -53,32 +44,23 @@ pub(super) enum Step {
 impl Schedule {
     pub(super) fn new(lease: Duration, kill_after: Duration, time_is_up: Moment) -> Self {
         Self {
+            lease,
             kill_after,
-            grace: (lease / 60).saturating_add(kill_after).min(lease / 6),
-            haste: kill_after.min(lease / 6),
-            margin: lease / 60,
             stands_until: Moment::ZERO,
             time_is_up,
             end_until: Moment::ZERO,
-            ending: None,
+            why: None,
+            kill_by: Moment::NEVER,
+            killed: false,
         }
     }
 
-    /// Sets until when the lock stands, as far as is known. This can be earlier than before: a
-    /// majority has the time of the last server that it needs.
-    pub(super) fn stands_until(&mut self, moment: Moment) {
-        self.stands_until = moment;
-    }
-
-    /// The lock was lost before the end of its lease. A job that is ended for another reason has
-    /// less time from now on.
+    /// The lock was lost before the end of its lease, so another client may have it: KILL is due
+    /// after a sixth of the lease at the latest. A job that is ended for another reason has less
+    /// time from now on.
     pub(super) fn lost(&mut self, reason: LostReason, now: Moment) -> Option<Step> {
-        let kill_by = now.after(self.haste);
-        if let Some(ending) = &mut self.ending {
-            ending.kill_by = ending.kill_by.min(kill_by);
-            return None;
-        }
-        Some(self.end(Why::Lost(reason), kill_by))
+        let kill_by = now.after(self.kill_after.min(self.lease / 6));
+        self.end(Why::Lost(reason), kill_by)
     }
 
     /// The step that is due now. Each step is returned once.
@@ -86,34 +68,24 @@ impl Schedule {
         if self.next() > now {
             return None;
         }
-        if let Some(ending) = &mut self.ending {
-            ending.killed = true;
+        if self.why.is_some() {
+            self.killed = true;
             return Some(Step::Kill);
         }
-        let unconfirmed = self.term_at() <= now;
-        let why = if unconfirmed {
-            Why::Unconfirmed
-        } else {
-            Why::TimeIsUp
+        let why = match self.term_at() <= now {
+            true => Why::Unconfirmed,
+            false => Why::TimeIsUp,
         };
-        Some(self.end(why, now.after(self.kill_after)))
+        self.end(why, now.after(self.kill_after))
     }
 
-    /// When the next step is due.
+    /// When the next step is due. KILL comes a sixtieth of the lease before its end at the latest.
     pub(super) fn next(&self) -> Moment {
-        match &self.ending {
+        match self.why {
             None => self.term_at().min(self.time_is_up),
-            Some(ending) if !ending.killed => {
-                let in_time = self.stands_until.before(self.margin);
-                ending.kill_by.min(in_time)
-            }
-            Some(_) => Moment::NEVER,
+            Some(_) if self.killed => Moment::NEVER,
+            Some(_) => self.kill_by.min(self.stands_until.before(self.lease / 60)),
         }
-    }
-
-    /// Why the job is being ended, if it is.
-    pub(super) fn why(&self) -> Option<Why> {
-        self.ending.as_ref().map(|ending| ending.why)
     }
 
     /// A signal from outside asked the job to end. The lock is still held, so no step follows from
@@ -124,21 +96,25 @@ impl Schedule {
 
     /// True while processes that were asked to end have time for that.
     pub(super) fn leaves_time(&self, now: Moment) -> bool {
-        let asked = now < self.end_until;
-        self.ending.as_ref().map_or(asked, |ending| !ending.killed)
+        match self.why {
+            None => now < self.end_until,
+            Some(_) => !self.killed,
+        }
     }
 
-    fn end(&mut self, why: Why, kill_by: Moment) -> Step {
-        self.ending = Some(Termination {
-            why,
-            kill_by,
-            killed: false,
-        });
-        Step::Term(why)
+    /// TERM, unless the job is already being ended.
+    fn end(&mut self, why: Why, kill_by: Moment) -> Option<Step> {
+        self.kill_by = self.kill_by.min(kill_by);
+        let is_new = self.why.is_none();
+        self.why.get_or_insert(why);
+        is_new.then_some(Step::Term(why))
     }
 
+    /// When TERM is due if no renewal is confirmed: `kill_after` before KILL, but only in the last
+    /// sixth of the lease.
     fn term_at(&self) -> Moment {
-        self.stands_until.before(self.grace)
+        let grace = (self.lease / 60).saturating_add(self.kill_after);
+        self.stands_until.before(grace.min(self.lease / 6))
     }
 }
 
@@ -172,7 +148,7 @@ mod tests {
     /// The schedule of a lock that stands until the end of its first lease.
     fn schedule(kill_after: u64, time_is_up: Moment) -> Schedule {
         let mut schedule = Schedule::new(millis(LEASE), millis(kill_after), time_is_up);
-        schedule.stands_until(at(LEASE));
+        schedule.stands_until = at(LEASE);
         schedule
     }
 
@@ -197,7 +173,7 @@ mod tests {
     fn a_renewal_postpones_the_end() {
         let mut schedule = schedule(5_000, Moment::NEVER);
         assert_eq!(schedule.next(), at(54_000));
-        schedule.stands_until(at(2 * LEASE));
+        schedule.stands_until = at(2 * LEASE);
         assert_eq!(schedule.due(at(54_000)), None);
         assert_eq!(schedule.next(), at(114_000));
     }
@@ -205,7 +181,7 @@ mod tests {
     #[test]
     fn a_majority_with_less_time_left_than_before_counts() {
         let mut schedule = schedule(5_000, Moment::NEVER);
-        schedule.stands_until(at(40_000));
+        schedule.stands_until = at(40_000);
         assert_eq!(schedule.next(), at(34_000));
     }
 
@@ -231,7 +207,7 @@ mod tests {
         let mut schedule = schedule(5_000, at(20_000));
         assert_eq!(schedule.next(), at(20_000));
         assert_eq!(schedule.due(at(20_000)), Some(Step::Term(Why::TimeIsUp)));
-        assert_eq!(schedule.why(), Some(Why::TimeIsUp));
+        assert_eq!(schedule.why, Some(Why::TimeIsUp));
         assert_eq!(schedule.next(), at(25_000));
         assert_eq!(schedule.due(at(25_000)), Some(Step::Kill));
     }
@@ -246,7 +222,7 @@ mod tests {
         // A second loss gives no more time.
         assert_eq!(schedule.lost(LostReason::Taken, at(20_000)), None);
         assert_eq!(schedule.next(), at(25_000));
-        assert_eq!(schedule.why(), Some(Why::TimeIsUp));
+        assert_eq!(schedule.why, Some(Why::TimeIsUp));
     }
 
     #[test]
@@ -257,7 +233,7 @@ mod tests {
         assert!(schedule.leaves_time(at(5_999)));
         assert!(!schedule.leaves_time(at(6_000)));
         // No step follows from it.
-        assert_eq!((schedule.why(), schedule.next()), (None, at(20_000)));
+        assert_eq!((schedule.why, schedule.next()), (None, at(20_000)));
         schedule.asked_to_end(at(7_000));
         assert!(schedule.leaves_time(at(11_999)));
         assert_eq!(schedule.due(at(20_000)), Some(Step::Term(Why::TimeIsUp)));
@@ -280,11 +256,11 @@ mod tests {
             let (mut now, mut end) = (0, LEASE);
             for step in renewals {
                 now += step;
-                if now >= lost || schedule.why().is_some() {
+                if now >= lost || schedule.why.is_some() {
                     break;
                 }
                 end = now + LEASE;
-                schedule.stands_until(at(end));
+                schedule.stands_until = at(end);
             }
             let mut killed = None;
             while killed.is_none() {
@@ -297,7 +273,7 @@ mod tests {
                 now += 100;
             }
             prop_assert!(killed < Some(end));
-            prop_assert!(schedule.why().is_some());
+            prop_assert!(schedule.why.is_some());
         }
     }
 }

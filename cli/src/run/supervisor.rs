@@ -135,7 +135,7 @@ impl<'a> Supervisor<'a> {
         let left = self.held.remaining();
         // Zero means that the lock was lost, and not that its lease ended.
         if !left.is_zero() {
-            self.schedule.stands_until(now.after(left));
+            self.schedule.stands_until = now.after(left);
         }
         while let Some(step) = self.schedule.due(Moment::now()) {
             self.execute(step);
@@ -269,7 +269,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn end(mut self, ended: ExitStatus) -> End {
-        let why = self.schedule.why();
+        let why = self.schedule.why;
         if self.terminal.take_back() && (why.is_some() || ended.signal().is_some()) {
             self.terminal.restore();
         }
