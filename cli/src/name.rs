@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::fmt::{self, Write};
+use std::fmt;
 
 /// The beginning of the quoted form.
 const QUOTE: &str = "$'";
@@ -83,6 +83,10 @@ pub(super) fn shown(name: impl AsRef<[u8]>) -> String {
     if let Some(plain) = std::str::from_utf8(name).ok().filter(is_plain) {
         return plain.into();
     }
+    let escaped = |bytes: &[u8]| -> String {
+        let byte = |byte| format!("\\x{byte:02x}");
+        bytes.iter().map(byte).collect()
+    };
     let mut quoted = String::from(QUOTE);
     for chunk in name.utf8_chunks() {
         for char in chunk.valid().chars() {
@@ -90,20 +94,13 @@ pub(super) fn shown(name: impl AsRef<[u8]>) -> String {
                 '\\' | '\'' => quoted.extend(['\\', char]),
                 '"' => quoted.push(char),
                 _ if char.escape_debug().len() == 1 => quoted.push(char),
-                _ => push_bytes(&mut quoted, char.encode_utf8(&mut [0; 4]).as_bytes()),
+                _ => quoted += &escaped(char.encode_utf8(&mut [0; 4]).as_bytes()),
             }
         }
-        push_bytes(&mut quoted, chunk.invalid());
+        quoted += &escaped(chunk.invalid());
     }
     quoted.push('\'');
     quoted
-}
-
-fn push_bytes(text: &mut String, bytes: &[u8]) {
-    for byte in bytes {
-        // Writing to a string does not fail.
-        let _ = write!(text, "\\x{byte:02x}");
-    }
 }
 
 #[cfg(test)]

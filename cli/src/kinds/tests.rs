@@ -46,28 +46,24 @@ fn a_token_that_cannot_be_read_is_unknown() {
 
 #[test]
 fn a_hash_with_a_mode_is_a_read_write_lock() {
-    let write = format!("{OWNER}:write");
+    let write = &*format!("{OWNER}:write");
     let kind = |fields: &[&str]| decode(fields, None).unwrap();
-    let one = kind(&["mode", "read", OWNER, "2"]);
-    assert_eq!(
-        (one.name(), one.hold()),
-        (Some("read"), Some(&held(OWNER, 2)))
-    );
-    let two = kind(&[OTHER, "1", "mode", "read", OWNER, "2"]);
-    assert_eq!(
-        (two.name(), two.hold(), two.count()),
-        (Some("read"), None, Some(3))
-    );
-    let writer = kind(&["mode", "write", &write, "1"]);
-    assert_eq!(
-        (writer.name(), writer.hold()),
-        (Some("write"), Some(&held(OWNER, 1)))
-    );
-    let both = kind(&["mode", "write", &write, "1", OWNER, "4"]);
-    assert_eq!(
-        (both.name(), both.count(), both.is_certain()),
-        (Some("write"), Some(1), true)
-    );
+    for (fields, name, hold, count) in [
+        (&["mode", "read", OWNER, "2"][..], "read", Some(2), 2),
+        (&[OTHER, "1", "mode", "read", OWNER, "2"], "read", None, 3),
+        (&["mode", "write", write, "1"], "write", Some(1), 1),
+        (
+            &["mode", "write", write, "1", OWNER, "4"],
+            "write",
+            Some(1),
+            1,
+        ),
+    ] {
+        let kind = kind(fields);
+        assert_eq!(kind.name(), Some(name));
+        assert_eq!(kind.hold(), hold.map(|count| held(OWNER, count)).as_ref());
+        assert_eq!((kind.count(), kind.is_certain()), (Some(count), true));
+    }
     for other in [
         &["mode", "read"][..],
         &["mode", "write", OWNER, "1"],

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded, never, select};
+use crossbeam_channel::{Receiver, bounded, select};
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::stat::{FileStat, SFlag, fstat, stat};
@@ -61,7 +61,7 @@ fn check_input() -> Result<()> {
 /// Prints the line, and waits for the end of the input, for a loss, or for a signal, which is
 /// returned. Fails if the line cannot be printed: no process would know of the lock.
 fn await_end(held: &Held, signals: &Signals) -> Result<Option<i32>> {
-    let (mut printed, mut input_ended) = (print(held)?, never());
+    let ended = print_and_read(held)?;
     loop {
         select! {
             recv(signals.received) -> signal => match signal {
@@ -69,50 +69,48 @@ fn await_end(held: &Held, signals: &Signals) -> Result<Option<i32>> {
                 // After an error its thread has ended, so nothing would end the hold.
                 signal => return Ok(signal.ok()),
             },
-            recv(printed) -> result => {
-                result.unwrap_or(Ok(()))?;
-                printed = never();
-                input_ended = watch_input()?;
-            }
-            recv(input_ended) -> _ => return Ok(None),
+            recv(ended) -> result => return result.unwrap_or(Ok(())).map(|()| None),
             recv(held.lost()) -> _ => return Ok(None),
         }
     }
 }
 
-/// Prints the line on a thread of its own, because a write can block. The result is received when
-/// the line is written. The thread ends with the process.
-fn print(held: &Held) -> Result<Receiver<Result<()>>> {
+/// Prints the line and reads standard input to its end, on a thread of its own, because both can
+/// block. The result is received at the end of the input, or when the line cannot be printed. The
+/// thread ends with the process.
+fn print_and_read(held: &Held) -> Result<Receiver<Result<()>>> {
     let token = held.token().map(|token| format!(" (token {token})"));
     let line = format!("held {}{}\n", shown(held.name()), token.unwrap_or_default());
-    let (sender, printed) = bounded(1);
-    let print = move || {
+    let (sender, ended) = bounded(1);
+    let work = move || {
         stderr::write_from_the_background();
-        let is_read = output::print(line.as_bytes());
-        let ended = || Failure::new(OUTPUT, "standard output: its reader has ended");
-        let _ = sender.send(is_read.and_then(|is_read| is_read.then_some(()).ok_or_else(ended)));
+        let printed = output::print(line.as_bytes());
+        let printed = printed.and_then(|is_read| match is_read {
+            true => Ok(()),
+            false => Err(Failure::new(
+                OUTPUT,
+                "standard output: its reader has ended",
+            )),
+        });
+        if printed.is_ok() {
+            read_all();
+        }
+        let _ = sender.send(printed);
     };
-    spawn("output", print).map_err(Failure::no_thread)?;
-    Ok(printed)
+    spawn("input", work).map_err(Failure::no_thread)?;
+    Ok(ended)
 }
 
-/// Reads standard input on a thread of its own, to its end. The returned channel is disconnected
-/// then. A read can block, so no thread joins this one; it ends with the process.
-fn watch_input() -> Result<Receiver<()>> {
-    let (reading, ended) = bounded(0);
-    let read = move || {
-        let _reading: Sender<()> = reading;
-        // In the background, a read fails then and does not stop this process.
-        let _ = SigSet::from(Signal::SIGTTIN).thread_block();
-        while let Err(error) = io::copy(&mut io::stdin().lock(), &mut io::sink()) {
-            let error = Errno::from_raw(error.raw_os_error().unwrap_or_default());
-            // Another process made the input non-blocking, or another group has the terminal.
-            if !matches!(error, Errno::EAGAIN | Errno::EIO) {
-                break;
-            }
-            std::thread::sleep(PAUSE);
+/// Reads standard input to its end.
+fn read_all() {
+    // In the background, a read fails then and does not stop this process.
+    let _ = SigSet::from(Signal::SIGTTIN).thread_block();
+    while let Err(error) = io::copy(&mut io::stdin().lock(), &mut io::sink()) {
+        let error = Errno::from_raw(error.raw_os_error().unwrap_or_default());
+        // Another process made the input non-blocking, or another group has the terminal.
+        if !matches!(error, Errno::EAGAIN | Errno::EIO) {
+            break;
         }
-    };
-    spawn("input", read).map_err(Failure::no_thread)?;
-    Ok(ended)
+        std::thread::sleep(PAUSE);
+    }
 }

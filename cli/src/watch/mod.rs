@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, bounded, select, unbounded};
+use crossbeam_channel::{Sender, bounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
@@ -88,75 +88,66 @@ fn view_failed(error: io::Error) -> Failure {
     Failure::new(UNAVAILABLE, format!("cannot watch: {error}"))
 }
 
+/// What the view waits for.
+#[derive(Debug)]
+enum Event {
+    Key(u8),
+    /// The terminal is gone.
+    InputEnded,
+    Signal(i32),
+    Scan(Scan),
+}
+
 /// Shows the view until a key or a signal ends it, and restores the terminal. Draws it after each
-/// scan, and when the size of the terminal changes. Returns the signal.
+/// event. Returns the signal.
 ///
 /// Keys, signals and scans have threads of their own, which end with the process, so that the view
 /// goes on while a server or the terminal does not reply.
 fn view(clients: Vec<LockClient>, watch: &WatchArgs, mut scan: Scan) -> io::Result<Option<i32>> {
-    let signals = signals()?;
-    let scans = scans(clients, watch)?;
+    // Without room: a scan begins some time after the one before was received.
+    let (sender, events) = bounded(0);
+    send_signals(sender.clone())?;
+    let (scans, every) = (sender.clone(), watch.clone());
+    let next = move || {
+        thread::sleep(every.every);
+        Event::Scan(self::scan(&clients, &every, false))
+    };
+    spawn("scanner", move || while scans.send(next()).is_ok() {})?;
     let screen = Screen::enter()?;
-    let keys = keys()?;
+    spawn("keys", move || {
+        let keys = io::stdin()
+            .lock()
+            .bytes()
+            .map_while(Result::ok)
+            .map(Event::Key);
+        let mut events = keys.chain([Event::InputEnded]);
+        let _ = events.try_for_each(|event| sender.send(event));
+    })?;
     loop {
         let size = output::size();
         screen.draw(&screen::lines(watch, &scan, size), size)?;
-        select! {
-            recv(signals) -> signal => match signal {
-                Ok(SIGWINCH) => {}
-                Ok(signal) => return Ok(Some(signal)),
-                Err(_) => return Err(io::Error::other("no signals are caught any more")),
-            },
-            recv(keys) -> key => match key {
-                Ok(b'q' | b'Q' | CTRL_C) => return Ok(None),
-                Ok(_) => {}
-                // The terminal is gone. The system sends HUP to processes that do not read.
-                Err(_) => return Ok(Some(SIGHUP)),
-            },
-            recv(scans) -> newer => {
-                let ended = |_| io::Error::other("the thread that scans has ended");
-                scan = newer.map_err(ended)?;
-            }
+        match events.recv() {
+            Ok(Event::Signal(SIGWINCH)) => {}
+            Ok(Event::Signal(signal)) => return Ok(Some(signal)),
+            Ok(Event::Key(b'q' | b'Q' | CTRL_C)) => return Ok(None),
+            Ok(Event::Key(_)) => {}
+            Ok(Event::Scan(newer)) => scan = newer,
+            // The system sends HUP to processes that do not read.
+            Ok(Event::InputEnded) | Err(_) => return Ok(Some(SIGHUP)),
         }
     }
 }
 
-/// The bytes that the terminal sends. Disconnected when the terminal is gone.
-fn keys() -> io::Result<Receiver<u8>> {
-    let (sender, keys) = unbounded();
-    spawn("keys", move || {
-        let bytes = io::stdin().lock().bytes();
-        let _ = bytes
-            .map_while(Result::ok)
-            .try_for_each(|key| sender.send(key));
-    })?;
-    Ok(keys)
-}
-
-/// The signals that end the view, and that of a new size. The first one of the former ends the
+/// Sends the signals that end the view, and that of a new size. The first one of the former ends the
 /// view, which restores the terminal. A second one ends the program at once.
-fn signals() -> io::Result<Receiver<i32>> {
+fn send_signals(events: Sender<Event>) -> io::Result<()> {
     let arrived = Arc::new(AtomicBool::new(false));
     for signal in ENDING {
         flag::register_conditional_default(signal, Arc::clone(&arrived))?;
         flag::register(signal, Arc::clone(&arrived))?;
     }
     let mut caught = Signals::new(ENDING.into_iter().chain([SIGWINCH]))?;
-    let (sender, signals) = unbounded();
-    spawn("signals", move || {
-        let _ = caught.forever().try_for_each(|signal| sender.send(signal));
-    })?;
-    Ok(signals)
-}
-
-/// Further scans, each some time after the one before was received. They end if a scan panics.
-fn scans(clients: Vec<LockClient>, watch: &WatchArgs) -> io::Result<Receiver<Scan>> {
-    let (sender, scans) = bounded(0);
-    let watch = watch.clone();
-    let next = move || {
-        thread::sleep(watch.every);
-        scan(&clients, &watch, false)
-    };
-    spawn("scanner", move || while sender.send(next()).is_ok() {})?;
-    Ok(scans)
+    let send = move |signal| events.send(Event::Signal(signal));
+    spawn("signals", move || _ = caught.forever().try_for_each(send))?;
+    Ok(())
 }
