@@ -3,7 +3,7 @@
 use redis::{ErrorKind, ServerErrorKind, Value};
 
 use super::args::RedisArgs;
-use super::kinds::Kind;
+use super::kinds::{Kind, decoded};
 use super::name::Name;
 use super::outcome::{Failure, Result, UNAVAILABLE, settle};
 use super::probe::{Found, Probe, command};
@@ -26,7 +26,8 @@ pub(super) struct FoundLock<'a> {
     pub(super) probe: Probe<'a>,
     pub(super) row: Row,
     pub(super) shares: Vec<Share>,
-    /// How many connections listen for its release; `None` if the user may not read that.
+    /// How many connections listen for its release, and how many clients are in its line without
+    /// that; `None` if the user may not read it.
     pub(super) listeners: Option<u64>,
 }
 
@@ -101,15 +102,20 @@ fn find_lock<'a>(
                 share.holder = clients.holder(&share.who);
             }
         }
-        let mut lock = FoundLock {
+        // The library computes no channels of a name that is not UTF-8.
+        let keys = name.text().map(|text| LockKeys::new(client, text));
+        let listeners = keys.and_then(|keys| {
+            let channels = channels(&keys, &row, &shares);
+            let listening = count_listeners(client, &home, &channels, in_cluster)?;
+            Some(listening + count_line(&mut probe, &keys).unwrap_or(0))
+        });
+        return Ok(Some(FoundLock {
             place,
             probe,
             row,
             shares,
-            listeners: None,
-        };
-        lock.count_listeners(client, &home, name, in_cluster);
-        return Ok(Some(lock));
+            listeners,
+        }));
     }
     let message = format!("the owner of {name} changes too quickly; try again");
     Err(Failure::new(UNAVAILABLE, message))
@@ -172,59 +178,44 @@ fn not_a_lock(client: &LockClient, server: &Server, name: &Name) -> Result<()> {
     }))
 }
 
-impl FoundLock<'_> {
-    /// Counts the connections that listen for releases of the lock, and the clients that are in its
-    /// line and do not listen. They listen at its server, `home`, also while its slot moves to
-    /// another one. In a cluster with shard channels they use those. The library computes no
-    /// channels of a name that is not UTF-8.
-    fn count_listeners(
-        &mut self,
-        client: &LockClient,
-        home: &Server,
-        name: &Name,
-        in_cluster: bool,
-    ) {
-        let Some(keys) = name.text().map(|text| LockKeys::new(client, text)) else {
-            return;
-        };
-        let channels = self.channels(&keys);
-        let listening = || {
-            let mut probe = Probe::connect(client, home, false).ok()?;
-            let mut count = |of| probe.run(&command(("PUBSUB", of, &channels))).ok();
-            let sharded = in_cluster.then(|| count("SHARDNUMSUB")).flatten();
-            let reply = sharded.or_else(|| count("NUMSUB"))?;
-            let counts: Vec<(Value, u64)> = probe.decode(reply).ok()?;
-            Some(counts.iter().map(|(_, listeners)| listeners).sum::<u64>())
-        };
-        self.listeners = listening().map(|count| count + self.count_line(&keys).unwrap_or(0));
-    }
+/// How many connections listen for releases of the lock. They listen at its server, `home`, also
+/// while its slot moves to another one. In a cluster with shard channels they use those.
+fn count_listeners(
+    client: &LockClient,
+    home: &Server,
+    channels: &[String],
+    in_cluster: bool,
+) -> Option<u64> {
+    let mut probe = Probe::connect(client, home, false).ok()?;
+    let mut count = |of| probe.run(&command(("PUBSUB", of, channels))).ok();
+    let sharded = in_cluster.then(|| count("SHARDNUMSUB")).flatten();
+    let counts = sharded.or_else(|| count("NUMSUB")).and_then(decoded);
+    let counts: Vec<(Value, u64)> = counts?;
+    Some(counts.iter().map(|(_, listeners)| listeners).sum())
+}
 
-    /// How many clients are in the line of the lock and do not listen to its channel; `None` if the
-    /// user may not ask, and while its slot moves to another server.
-    fn count_line(&mut self, keys: &LockKeys) -> Option<u64> {
-        let mut count = |least, most| {
-            let reply = self
-                .probe
-                .run(&command(("ZCOUNT", &keys.line, least, most)));
-            self.probe.decode::<u64>(reply.ok()?).ok()
-        };
-        // Places have times as scores. That of the client which also listens to a semaphore is 1, in
-        // a second entry.
-        Some(count("1000000000", "+inf")?.saturating_sub(count("1", "1")?))
-    }
+/// How many clients are in the line of the lock and do not listen to its channel; `None` if the user
+/// may not ask, and while its slot moves to another server.
+fn count_line(probe: &mut Probe<'_>, keys: &LockKeys) -> Option<u64> {
+    let mut count = |least, most| -> Option<u64> {
+        let count = command(("ZCOUNT", &keys.line, least, most));
+        decoded(probe.run(&count).ok()?)
+    };
+    // Places have times as scores. That of the client which also listens to a semaphore is 1, in a
+    // second entry.
+    Some(count("1000000000", "+inf")?.saturating_sub(count("1", "1")?))
+}
 
-    /// The channels on which clients listen for a release. Of a fair lock, each place has its own.
-    fn channels(&self, keys: &LockKeys) -> Vec<String> {
-        let own = match self.row.kind {
-            Kind::Lock { .. } => {
-                let place = |place: &Share| format!("{}:{}", keys.channel, place.who);
-                let places = self.shares.iter().map(place);
-                return places.chain([keys.channel.clone()]).collect();
-            }
-            Kind::ReadWrite { .. } => vec![&keys.read_write_channel],
-            Kind::Permits { .. } => vec![&keys.semaphore_channel],
-            Kind::Number(_) => vec![&keys.semaphore_channel, &keys.latch_channel],
-        };
-        own.into_iter().cloned().collect()
+/// The channels on which clients listen for a release. Of a fair lock, each place has its own.
+fn channels(keys: &LockKeys, row: &Row, shares: &[Share]) -> Vec<String> {
+    let place = |place: &Share| format!("{}:{}", keys.channel, place.who);
+    match row.kind {
+        Kind::Lock { .. } => {
+            let places = shares.iter().map(place);
+            places.chain([keys.channel.clone()]).collect()
+        }
+        Kind::ReadWrite { .. } => vec![keys.read_write_channel.clone()],
+        Kind::Permits { .. } => vec![keys.semaphore_channel.clone()],
+        Kind::Number(_) => vec![keys.semaphore_channel.clone(), keys.latch_channel.clone()],
     }
 }

@@ -139,7 +139,8 @@ impl From<RouteError> for Failure {
 }
 
 /// The option of the command for each setting of the library.
-const SETTINGS: [(&str, &str); 8] = [
+const SETTINGS: [(&str, &str); 9] = [
+    ("clients", "--redlock"),
     ("ca_certificates", "--cacert"),
     ("client_certificate", "--cert"),
     ("min_replicas", "--min-replicas"),

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::kinds::{LEASES, is_beside_a_lock, semaphores_of};
-use super::outcome::{Failure, Result};
+use super::kinds::{LEASES, decoded, is_beside_a_lock, semaphores_of};
+use super::outcome::{Failure, Result, UNAVAILABLE};
 use super::probe::{Probe, Read, command};
 use super::row::Row;
 use leasehold::LockClient;
@@ -62,7 +62,7 @@ impl Scan {
             for server in servers.unwrap_or_default() {
                 let probe = Probe::connect(client, &server, false).map_err(Failure::from);
                 let scanned = probe.and_then(|mut probe| {
-                    if wanted.no_cluster && is_of_cluster(&mut probe).unwrap_or(false) {
+                    if wanted.no_cluster && is_of_cluster(&mut probe) {
                         scan.mistake.get_or_insert_with(|| of_cluster(&server));
                         return Ok(());
                     }
@@ -113,7 +113,11 @@ fn scan_server(
                 }
                 reply => reply?,
             };
-            let (next, keys): (u64, Vec<Vec<u8>>) = probe.decode(reply)?;
+            let Some((next, keys)) = decoded::<(u64, Vec<Vec<u8>>)>(reply) else {
+                let server = probe.server.name();
+                let message = format!("unexpected reply to SCAN from Redis at {server}");
+                return Err(Failure::new(UNAVAILABLE, message));
+            };
             let names = keys.iter().flat_map(|key| (pass.names)(key));
             let names: Vec<&[u8]> = names.flatten().collect();
             for row in probe.rows(&names, pass.read)? {
@@ -133,11 +137,11 @@ fn scan_server(
     Ok(())
 }
 
-/// Fails also for a user without the permission for INFO, who may list the locks.
-fn is_of_cluster(probe: &mut Probe<'_>) -> Result<bool> {
-    let reply = probe.run(&command(("INFO", "cluster")))?;
-    let info: String = probe.decode(reply)?;
-    Ok(info.contains("cluster_enabled:1"))
+/// False also for a user without the permission for INFO, who may list the locks.
+fn is_of_cluster(probe: &mut Probe<'_>) -> bool {
+    let info = probe.run(&command(("INFO", "cluster"))).ok();
+    let info = info.and_then(decoded::<String>);
+    info.is_some_and(|info| info.contains("cluster_enabled:1"))
 }
 
 impl Wanted<'_> {

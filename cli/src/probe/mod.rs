@@ -6,10 +6,9 @@ mod shares;
 
 use std::time::Duration;
 
-use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, ServerErrorKind, ToRedisArgs, Value};
+use redis::{Cmd, ErrorKind, Pipeline, ServerErrorKind, ToRedisArgs, Value};
 
 use super::kinds::{Kind, decoded};
-use super::outcome::{self, Failure, UNAVAILABLE};
 use super::row::Row;
 use leasehold::LockClient;
 use leasehold::admin::{ConnectedClients, Connection, LockKeys, Server, ServerError};
@@ -60,11 +59,6 @@ impl<'a> Probe<'a> {
     /// there is no reply.
     pub(super) fn clients(&mut self) -> ConnectedClients {
         self.connection.clients().unwrap_or_default()
-    }
-
-    pub(super) fn decode<T: FromRedisValue>(&self, reply: Value) -> outcome::Result<T> {
-        let failed = |error| format!("Redis at {} failed: {error}", self.server.name());
-        redis::from_redis_value(reply).map_err(|error| Failure::new(UNAVAILABLE, failed(error)))
     }
 
     /// Reads one key. An error reply that tells of no type is an error.

@@ -8,8 +8,9 @@ use std::process::{Command, Stdio};
 use crate::locks::{await_waiters, client, exists, hold};
 use crate::program::{PATH, Program, Running, leasehold};
 use crate::proxy::{self, Fault};
+use crate::run::terminal::Shell;
 use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, LEASE, SOON, eventually, throughout};
+use crate::support::timing::{A_WHILE, LEASE, eventually, throughout};
 use crate::terminal::Terminal;
 
 /// The command, up to the key. Its input stays open.
@@ -172,35 +173,22 @@ fn at_a_terminal_the_end_of_the_input_is_typed() {
 /// Otherwise the lock would be lost.
 #[test]
 fn in_the_background_the_terminal_does_not_stop_it() {
-    let server = Server::start();
-    crate::program::restore_signals();
-    let time = u64::try_from(SOON.get().as_millis()).unwrap();
-    let shell = rexpect::spawn_bash(Some(time)).expect("bash is installed");
-    let mut shell = shell.quit_command(Some("exit".into()));
-    let url = server.url();
+    let mut shell = Shell::start();
     // Then a terminal stops background processes that write, too.
-    let start = format!("stty tostop; LEASEHOLD_URL={url} {PATH} hold k &");
-    shell.send_line(&start).unwrap();
-    shell.exp_string("held k").unwrap();
+    shell.asks(&format!("stty tostop; {PATH} hold k &"), "held k");
     // What is typed then is read by no process in the foreground.
-    let directory = tempfile::tempdir().unwrap();
-    let typed = directory.path().join("typed");
-    let file = typed.display();
-    let loops = format!("echo on; until [ -e {file} ]; do sleep 0.02; done; echo over");
-    shell.send_line(&loops).unwrap();
-    shell.exp_string("on\r\n").unwrap();
-    shell.send_line("true").unwrap();
-    throughout(A_WHILE.get(), "it is held", || is_held(&server));
-    std::fs::write(&typed, "").unwrap();
-    shell.exp_string("over").unwrap();
-    shell.send_line("jobs -r | wc -l; echo end").unwrap();
-    shell.exp_string("1\r\nend").unwrap();
-    shell.send_line("fg; echo status=$?").unwrap();
-    shell.exp_string("hold k").unwrap();
+    let loops = format!("echo on; {}; echo over", shell.over.until());
+    shell.asks(&loops, "on\r\n");
+    shell.say("true");
+    throughout(A_WHILE.get(), "it is held", || is_held(&shell.server));
+    shell.over.is_now();
+    shell.hear("over");
+    shell.asks("jobs -r | wc -l; echo end", "1\r\nend");
+    shell.asks("fg; echo status=$?", "hold k");
     // It reads again after a pause.
-    shell.send_control('d').unwrap();
-    shell.exp_string("status=0").unwrap();
-    assert!(!is_held(&server));
+    shell.control('d');
+    shell.hear("status=0");
+    assert!(!is_held(&shell.server));
 }
 
 /// The example of docs/command.md.

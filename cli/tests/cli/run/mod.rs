@@ -9,7 +9,7 @@ mod loss;
 mod no_reply;
 mod signals;
 mod status;
-mod terminal;
+pub mod terminal;
 mod waiting_line;
 
 use std::path::PathBuf;
@@ -76,31 +76,31 @@ fn time_to_live(server: &Server, key: &str) -> i64 {
 }
 
 /// A file that is not there yet, for which scripts wait.
-struct Over {
+pub struct Over {
     directory: tempfile::TempDir,
     file: PathBuf,
 }
 
 impl Over {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("over");
         Self { directory, file }
     }
 
     /// A script's part: goes on until the file is there.
-    fn until(&self) -> String {
+    pub fn until(&self) -> String {
         let file = self.file.display();
         format!("while [ ! -e {file} ]; do sleep 0.02; done")
     }
 
     /// Lets the scripts go on.
-    fn is_now(&self) {
+    pub fn is_now(&self) {
         std::fs::write(&self.file, "").unwrap();
     }
 
     /// Another file of the directory.
-    fn beside(&self, name: &str) -> PathBuf {
+    pub fn beside(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 }

@@ -17,15 +17,15 @@ const ECHO: &str = "echo on; while read line; do echo \"got $line\"; done; exit 
 // and a child that is stopped in the middle of that keeps its parent from stopping.
 
 /// A shell that knows a server; its function `run SCRIPT` is the command with the lock `k`.
-struct Shell {
+pub struct Shell {
     session: PtyReplSession,
-    server: Server,
+    pub server: Server,
     /// For scripts.
-    over: Over,
+    pub over: Over,
 }
 
 impl Shell {
-    fn start() -> Self {
+    pub fn start() -> Self {
         crate::program::restore_signals();
         let time = u64::try_from(SOON.get().as_millis()).unwrap();
         let session = rexpect::spawn_bash(Some(time)).expect("bash is installed");
@@ -42,39 +42,39 @@ impl Shell {
     }
 
     #[track_caller]
-    fn say(&mut self, line: &str) {
+    pub fn say(&mut self, line: &str) {
         self.session.send_line(line).unwrap();
     }
 
     /// Says a line, and waits for the prompt after it.
     #[track_caller]
-    fn does(&mut self, line: &str) {
+    pub fn does(&mut self, line: &str) {
         self.say(line);
         self.prompts();
     }
 
     /// Runs a script that says `on`.
     #[track_caller]
-    fn run(&mut self, script: &str) {
+    pub fn run(&mut self, script: &str) {
         self.asks(&format!("run '{script}'"), "on");
     }
 
     /// Says a line, waits for an answer, and returns what was written before.
     #[track_caller]
-    fn asks(&mut self, line: &str, answer: &str) -> String {
+    pub fn asks(&mut self, line: &str, answer: &str) -> String {
         self.say(line);
         self.hear(answer)
     }
 
     /// Waits for a text, and returns what was written before.
     #[track_caller]
-    fn hear(&mut self, text: &str) -> String {
+    pub fn hear(&mut self, text: &str) -> String {
         self.session.exp_string(text).unwrap()
     }
 
     /// The numbers that are written between `pid ` and a full stop.
     #[track_caller]
-    fn hear_pids<const N: usize>(&mut self) -> [u32; N] {
+    pub fn hear_pids<const N: usize>(&mut self) -> [u32; N] {
         self.hear("pid ");
         let told = self.hear(".");
         let pids: Vec<u32> = told.split_whitespace().flat_map(str::parse).collect();
@@ -83,18 +83,18 @@ impl Shell {
 
     /// Types a key together with Ctrl.
     #[track_caller]
-    fn control(&mut self, key: char) {
+    pub fn control(&mut self, key: char) {
         self.session.send_control(key).unwrap();
     }
 
     #[track_caller]
-    fn prompts(&mut self) {
+    pub fn prompts(&mut self) {
         self.session.wait_for_prompt().unwrap();
     }
 
     /// Stops the command, and waits for the shell.
     #[track_caller]
-    fn suspend(&mut self) {
+    pub fn suspend(&mut self) {
         self.control('z');
         self.hear("Stopped");
         self.prompts();
@@ -102,7 +102,7 @@ impl Shell {
 
     /// The shell has the terminal again, and the last command ended with this status.
     #[track_caller]
-    fn status(&mut self, expected: i32) {
+    pub fn status(&mut self, expected: i32) {
         self.prompts();
         self.says_status("", expected);
         self.prompts();
@@ -110,25 +110,25 @@ impl Shell {
 
     /// After this part of a line, the status is the expected one.
     #[track_caller]
-    fn says_status(&mut self, commands: &str, expected: i32) {
+    pub fn says_status(&mut self, commands: &str, expected: i32) {
         self.asks(&format!("{commands}echo \"status=$?.\""), "status=");
         assert_eq!(self.hear("."), expected.to_string());
     }
 
     /// The last command ended with this status, and the lock is free.
     #[track_caller]
-    fn ends(&mut self, expected: i32) {
+    pub fn ends(&mut self, expected: i32) {
         self.status(expected);
         assert!(keys(&self.server).is_empty());
     }
 
-    fn is_locked(&self) -> bool {
+    pub fn is_locked(&self) -> bool {
         time_to_live(&self.server, "k") > 0
     }
 
     /// Starts a command in the background, which ends with status 3 when it is over, and stops it.
     /// Returns the ids of its process and of the process of `leasehold`.
-    fn stopped_in_the_background(&mut self, options: &str) -> [u32; 2] {
+    pub fn stopped_in_the_background(&mut self, options: &str) -> [u32; 2] {
         let script = format!("echo pid $$ $PPID.; {}; exit 3", self.over.until());
         self.say(&format!("'{PATH}' run {options} k -- sh -c '{script}' &"));
         let [job, leasehold] = self.hear_pids();
