@@ -67,7 +67,7 @@ fn a_hash_with_a_mode_is_a_read_write_lock() {
     for other in [
         &["mode", "read"][..],
         &["mode", "write", OWNER, "1"],
-        &["mode", "read", &write, "1"],
+        &["mode", "read", write, "1"],
         &["mode", "fast", OWNER, "1"],
         &["mode", "read", OWNER, "zero"],
         &["mode", "read", "name", "Ann"],

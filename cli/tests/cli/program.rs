@@ -191,9 +191,9 @@ impl Running {
         self.input.take().expect("it is kept");
     }
 
-    /// It writes `on`.
+    /// Waits until it has written `on`, and no more.
     #[track_caller]
-    pub fn is_on(self) -> Self {
+    pub fn when_on(self) -> Self {
         assert_eq!(self.next_output(), "on\n");
         self
     }

@@ -35,7 +35,7 @@ fn a_job_that_cannot_be_ended_is_reported_and_waited_for() {
     let job = run(&server).args(["--kill-after", &text(millis(50)), "k", "--", "setpriv"]);
     let job = job.args(OTHER_USER).args(["sh", "-c", &script]);
     let job = job.with(|command| wrap(command, "setpriv", &POWERLESS));
-    let mut running = job.start().is_on();
+    let mut running = job.start().when_on();
     running.signal("TERM");
     let told = running.next_error();
     let words = "no SIGTERM: the command runs as another user and cannot be ended";

@@ -13,7 +13,7 @@ use crate::support::unique;
 fn works(program: impl Fn() -> Program, key: &str) {
     let over = Over::new();
     let script = format!("echo on; {}; exit 3", over.until());
-    let holder = program().arg("run").locked(key, &script).start().is_on();
+    let holder = program().arg("run").locked(key, &script).start().when_on();
     let other = program().run_now(key, "echo ran").output();
     other.expect_refusal(75, &[key]);
     let waiter = program().args(["run", "--wait", "60s"]);
@@ -97,7 +97,7 @@ fn a_majority_that_is_deleted_ends_the_job() {
     let running = running
         .locked("k", "echo on; exec sleep 100")
         .start()
-        .is_on();
+        .when_on();
     let [paused, deleted @ .., _] = deployment.servers() else {
         unreachable!("there are five");
     };

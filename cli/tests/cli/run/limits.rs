@@ -79,7 +79,7 @@ fn a_waiter_learns_how_long_a_lock_outlasts_its_job() {
     let over = Over::new();
     let options = format!("--at-least {} --lease 60s", text(millis(1_000)));
     let script = format!("echo on; {}", over.until());
-    let holder = job(&server, &options, &script).start().is_on();
+    let holder = job(&server, &options, &script).start().when_on();
     let waiter = job(&server, "", "echo ran").start();
     await_waiters(&server, "k", 1);
     over.is_now();
@@ -94,7 +94,7 @@ fn nothing_lengthens_what_outlasts_its_job() {
     let over = Over::new();
     let options = "--at-least 30s --lease 60s";
     let script = format!("echo on; {}", over.until());
-    let holder = job(&server, options, &script).start().is_on();
+    let holder = job(&server, options, &script).start().when_on();
     let owners: Vec<String> = server.ask(redis::cmd("HKEYS").arg("k"));
     over.is_now();
     holder.end().expect(0);

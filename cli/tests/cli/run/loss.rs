@@ -18,7 +18,7 @@ fn stubborn() -> String {
 fn the_command_is_ended_and_the_status_reports_it() {
     let server = Server::start();
     let script = format!("trap 'echo term; exit 0' TERM; echo on; {FOREVER}");
-    let running = job(&server, "--quiet", &script).start().is_on();
+    let running = job(&server, "--quiet", &script).start().when_on();
     delete(&server, "k");
     let output = running.end();
     let output = output.expect_failure(76, &["\"k\"", "its key was deleted"]);
@@ -28,7 +28,9 @@ fn the_command_is_ended_and_the_status_reports_it() {
 #[test]
 fn a_lock_of_another_client_is_told_from_a_deleted_one() {
     let server = Server::start();
-    let running = job(&server, "", "echo on; exec sleep 100").start().is_on();
+    let running = job(&server, "", "echo on; exec sleep 100")
+        .start()
+        .when_on();
     let mut theirs = redis::pipe();
     theirs.atomic().del("k").hset("k", "other:1", 1);
     theirs.query::<()>(&mut server.connection()).unwrap();
@@ -105,7 +107,7 @@ fn what_a_lost_job_leaves_behind_has_its_time_to_end() {
     // The shell itself ends with the first signal.
     let script = format!("({child}) 2>/dev/null & wait");
     let options = "--lease 60s --kill-after 60s";
-    let running = job(&server, options, &script).start().is_on();
+    let running = job(&server, options, &script).start().when_on();
     delete(&server, "k");
     let output = running.end().expect_failure(76, &["deleted"]);
     assert_eq!(output.text(), "cleaned\n");
@@ -136,7 +138,7 @@ fn a_release_that_fails_is_a_warning_also_with_quiet() {
         let over = Over::new();
         let script = format!("echo on; {}; exit 3", over.until());
         let options = format!("--timeout {} {quiet}", text(millis(200)));
-        let running = job(&server, &options, &script).start().is_on();
+        let running = job(&server, &options, &script).start().when_on();
         server.kill();
         over.is_now();
         running.end().expect_failure(3, &["k"]);

@@ -108,7 +108,7 @@ impl Over {
 /// A job that has the lock `k` until then.
 fn holder(server: &Server, over: &Over) -> Running {
     let script = format!("echo on; {}", over.until());
-    job(server, "", &script).start().is_on()
+    job(server, "", &script).start().when_on()
 }
 
 /// The processes that a job says, which it says first.

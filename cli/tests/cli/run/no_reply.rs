@@ -73,7 +73,7 @@ fn a_job_that_is_ended_without_a_reply_has_its_time_even_if_redis_is_back() {
     let trap = format!("trap 'touch {}' TERM", told.display());
     let script = format!("{trap}; echo on; exec 2>/dev/null; {}", over.until());
     let options = format!("{} --at-least {}", options(LEASE, 500), text(least));
-    let running = job(&server, &options, &script).start().is_on();
+    let running = job(&server, &options, &script).start().when_on();
     server.pause();
     let start = Instant::now();
     wait_until(|| Path::exists(&told), || start.elapsed() > millis(LEASE));
@@ -93,7 +93,7 @@ fn a_redis_that_replies_again_in_time_does_no_harm() {
     let script = format!("echo on; {}; exit 3", over.until());
     // So that TERM is not due before the last thirtieth of the lease.
     let options = format!("{} --kill-after {}", options(6_000, 200), text(lease / 60));
-    let mut running = job(&server, &options, &script).start().is_on();
+    let mut running = job(&server, &options, &script).start().when_on();
     let fresh = (lease * 19 / 20).as_millis() as i64;
     eventually("a fresh lease", || time_to_live(&server, "k") > fresh);
     server.pause();

@@ -19,7 +19,7 @@ fn the_command_gets_them() {
         "for signal in {PASSED_ON}; do trap \"echo $signal\" $signal; done; \
          trap 'echo USR2; exit 7' USR2; echo on; {FOREVER}"
     );
-    let running = job(&server, "", &script).start().is_on();
+    let running = job(&server, "", &script).start().when_on();
     for signal in PASSED_ON.split(' ') {
         running.signal(signal);
         assert_eq!(running.next_output(), format!("{signal}\n"));
@@ -63,7 +63,9 @@ fn a_command_that_a_signal_ends_says_so() {
         ("TERM", 15),
         ("USR1", 10),
     ] {
-        let running = job(&server, "", "echo on; exec sleep 100").start().is_on();
+        let running = job(&server, "", "echo on; exec sleep 100")
+            .start()
+            .when_on();
         running.signal(signal);
         running.end().expect(128 + number);
         assert!(keys(&server).is_empty());
@@ -81,7 +83,7 @@ fn the_lock_is_kept_until_the_rest_of_a_job_that_was_asked_to_end_has_ended() {
         let worker = format!("trap 'echo off; {until}; {look}; exit' {name}; echo on; {FOREVER}");
         // The shell itself ends with the signal. What it puts into the background would ignore INT.
         let script = format!("env --default-signal={name} sh -c \"{worker}\" 2>/dev/null & wait");
-        let mut running = job(&server, "--kill-after 60s", &script).start().is_on();
+        let mut running = job(&server, "--kill-after 60s", &script).start().when_on();
         running.signal(name);
         assert_eq!(running.next_output(), "off\n");
         throughout(A_WHILE.get(), "it is waited for", || running.is_running());
@@ -248,7 +250,7 @@ fn what_was_ignored_stays_ignored() {
     let ignoring = ["-c", "trap '' HUP INT; exec \"$@\"", "sh"];
     let job = job(&server, "", "echo on; exec sleep 100");
     let job = job.with(|command| wrap(command, "sh", &ignoring));
-    let mut running = job.start().is_on();
+    let mut running = job.start().when_on();
     running.signal("HUP");
     running.signal("INT");
     throughout(A_WHILE.get(), "it goes on", || running.is_running());
