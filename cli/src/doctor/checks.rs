@@ -3,11 +3,12 @@
 use redis::Pipeline;
 
 use super::clock::{self, Reading};
-use super::facts::{Facts, ask};
+use super::facts::Facts;
 use super::finding::{Finding, Line, Verdict};
 use super::rights::{self, RIGHTS, Right};
 use super::{reach, server, storage};
 use crate::args::RedisArgs;
+use crate::probe::ask;
 use leasehold::__Moment as Moment;
 use leasehold::admin::{Connection, Server, ServerError};
 

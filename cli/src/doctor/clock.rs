@@ -2,10 +2,10 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::facts::ask;
 use super::finding::Finding;
 use super::finding::Verdict::{Failure, Note, Ok as Good};
 use crate::kinds::decoded;
+use crate::probe::ask;
 use leasehold::__Moment as Moment;
 use leasehold::admin::{Connection, ServerError};
 

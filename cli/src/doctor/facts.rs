@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use redis::{Cmd, Value};
+use redis::Value;
 
-use leasehold::admin::{Connection, ServerError};
+use crate::probe::Reply;
 
 /// The values of INFO, of CLUSTER INFO, or of settings.
 #[derive(Clone, Debug)]
@@ -16,10 +16,7 @@ pub(super) struct Facts {
 
 impl Facts {
     /// From the replies to a command: pairs, or lines of `name:value`. What was refused is missing.
-    pub(super) fn of(
-        command: &str,
-        replies: impl IntoIterator<Item = Result<Value, ServerError>>,
-    ) -> Self {
+    pub(super) fn of(command: &str, replies: impl IntoIterator<Item = Reply>) -> Self {
         let mut values = HashMap::new();
         let mut why_not = "the server does not report it".into();
         for reply in replies {
@@ -60,17 +57,6 @@ fn pairs(reply: Value) -> Option<HashMap<String, String>> {
         );
     }
     redis::from_redis_value(reply).ok()
-}
-
-/// The reply or error reply. An error of the connection is the outer error.
-pub(super) fn ask(
-    connection: &mut Connection,
-    command: &Cmd,
-) -> Result<Result<Value, ServerError>, ServerError> {
-    match connection.run(command) {
-        Err(error) if !error.is_reply() => Err(error),
-        reply => Ok(reply),
-    }
 }
 
 #[cfg(test)]

@@ -84,12 +84,10 @@ fn sum(lines: &[Line]) -> String {
     ];
     let parts = counted.map(|(verdict, word)| {
         let of_verdict = lines.iter().filter(|line| line.finding.verdict == verdict);
-        (of_verdict.count(), word)
+        let count = of_verdict.count();
+        (count > 0).then(|| format!("{count} {word}"))
     });
-    let parts = parts.iter().filter(|(count, _)| *count > 0);
-    let parts: Vec<_> = parts
-        .map(|(count, word)| format!("{count} {word}"))
-        .collect();
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
     let plural = if lines.len() == 1 { "" } else { "s" };
     let result = match &parts[..] {
         [] => ", all good".into(),

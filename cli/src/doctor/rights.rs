@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use redis::{Cmd, Value};
+use redis::Cmd;
 
 use super::finding::Finding;
 use super::finding::Verdict::{Failure, Note, Ok, Warning};
 use crate::args::RedisArgs;
-use leasehold::admin::{LockKeys, ServerError};
+use crate::probe::Reply;
+use leasehold::admin::LockKeys;
 use leasehold::{Hint, Permission};
 
 /// A permission, and the command that tests it: a line of `rights.txt`.
@@ -116,10 +117,8 @@ impl Right {
     }
 }
 
-/// The reply to the test of a permission. It may also be an error for another reason.
-type Reply = Result<Value, ServerError>;
-
-/// The permission that the reply reports as missing, if it does.
+/// The permission that the reply to a test reports as missing. It may also be an error for another
+/// reason.
 fn missing(reply: &Reply) -> Option<&Permission> {
     match reply.as_ref().err()?.hint.as_deref()? {
         Hint::Grant(missing) => Some(missing),

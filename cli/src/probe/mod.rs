@@ -15,7 +15,7 @@ use leasehold::admin::{ConnectedClients, Connection, LockKeys, Server, ServerErr
 use leasehold::{Hint, Permission};
 
 /// The reply to one command, or its error reply.
-type Reply<T = Value> = Result<T, ServerError>;
+pub(super) type Reply<T = Value> = Result<T, ServerError>;
 
 /// What a key of a server is.
 pub(super) enum Found {
@@ -65,8 +65,9 @@ impl<'a> Probe<'a> {
     pub(super) fn find(&mut self, key: &[u8]) -> Reply<Found> {
         let reads: [Read<'a>; 3] = [Self::hashes, Self::semaphores, Self::number];
         for read in reads {
-            match self.read(&[key], read)?.pop() {
+            match read(self, &[key])?.pop() {
                 Some(Ok(Found::Other)) | None => {}
+                Some(Err(error)) if is_wrong_type(&error) => {}
                 Some(found) => return found,
             }
         }
@@ -80,11 +81,12 @@ impl<'a> Probe<'a> {
         for asking in [false, true] {
             self.asking = asking;
             let mut moved = Vec::new();
-            for (key, found) in keys.iter().zip(self.read(&keys, read)?) {
+            for (key, found) in keys.iter().zip(read(self, &keys)?) {
                 match found {
                     Ok(Found::Held(row)) if row.kind.is_certain() => rows.push(row),
                     Ok(_) => {}
                     Err(error) if is_moved(&error) => moved.push(*key),
+                    Err(error) if is_wrong_type(&error) => {}
                     // This user may not read the key.
                     Err(error) if error.hint.as_deref() == Some(&Hint::Grant(Permission::Key)) => {}
                     Err(error) => return Err(error),
@@ -94,16 +96,6 @@ impl<'a> Probe<'a> {
         }
         self.asking = false;
         Ok(rows)
-    }
-
-    fn read(&mut self, keys: &[&[u8]], read: Read<'a>) -> Result<Vec<Reply<Found>>, ServerError> {
-        let mut found = read(self, keys)?;
-        for found in &mut found {
-            if matches!(found, Err(error) if error.cause.code() == Some("WRONGTYPE")) {
-                *found = Ok(Found::Other);
-            }
-        }
-        Ok(found)
     }
 
     fn row(&self, name: &[u8], kind: Kind, time_to_live: Option<Duration>) -> Found {
@@ -148,10 +140,8 @@ impl<'a> Probe<'a> {
 
     /// The server's clock in milliseconds; `None` if the user may not read it.
     fn clock(&mut self) -> Result<Option<i64>, ServerError> {
-        let time = match self.connection.run(&redis::cmd("TIME")) {
-            Err(error) if !error.is_reply() => return Err(error),
-            reply => reply.ok().and_then(decoded::<(i64, i64)>),
-        };
+        let time = ask(&mut self.connection, &redis::cmd("TIME"))?.ok();
+        let time: Option<(i64, i64)> = time.and_then(decoded);
         Ok(time.map(|(seconds, micros)| seconds * 1_000 + micros / 1_000))
     }
 }
@@ -163,6 +153,18 @@ pub(super) fn command(words: impl ToRedisArgs) -> Cmd {
 
 fn keys(client: &LockClient, name: &[u8]) -> LockKeys {
     LockKeys::new(client, &String::from_utf8_lossy(name))
+}
+
+/// The reply or error reply. An error of the connection is the outer error.
+pub(super) fn ask(connection: &mut Connection, command: &Cmd) -> Result<Reply, ServerError> {
+    match connection.run(command) {
+        Err(error) if !error.is_reply() => Err(error),
+        reply => Ok(reply),
+    }
+}
+
+fn is_wrong_type(error: &ServerError) -> bool {
+    error.cause.code() == Some("WRONGTYPE")
 }
 
 /// True if another server has the key, or is about to.

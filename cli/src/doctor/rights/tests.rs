@@ -6,6 +6,7 @@ use std::path::Path;
 use super::*;
 use crate::tests::{refusal, replies};
 use leasehold::LockClient;
+use redis::Value;
 
 /// Those of a lock with this name.
 fn rights_of(name: &str) -> Vec<Right> {
