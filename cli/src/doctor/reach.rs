@@ -15,11 +15,11 @@ const SLOW: Duration = Duration::from_millis(100);
 /// and a failed save do not mean that.
 pub(super) fn is_unusable(error: &ServerError) -> bool {
     use Hint::{LogIn, LogInToMaster, LogInToSentinel, NoPassword};
-    let log_in = [LogIn, LogInToMaster, LogInToSentinel, NoPassword];
-    let is_log_in = error
-        .hint
-        .as_deref()
-        .is_some_and(|hint| log_in.contains(hint));
+    let hint = error.hint.as_deref();
+    let is_log_in = matches!(
+        hint,
+        Some(LogIn | LogInToMaster | LogInToSentinel | NoPassword)
+    );
     let is_kept_out = is_log_in || error.cause.code() == Some("DENIED");
     is_kept_out || error.is_temporary() || !error.is_reply()
 }

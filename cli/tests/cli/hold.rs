@@ -1,12 +1,11 @@
 //! `leasehold hold`.
 
 use std::fs::File;
-use std::io::{PipeWriter, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::locks::{await_waiters, client, exists, hold};
-use crate::program::{PATH, Program, Running, leasehold};
+use crate::program::{PATH, Program, Running, full_pipe, leasehold};
 use crate::proxy::{self, Fault};
 use crate::run::terminal::Shell;
 use crate::support::server::Server;
@@ -107,19 +106,10 @@ fn a_lock_whose_line_cannot_be_written_is_released() {
     }
 }
 
-/// Fills the pipe, so that a further write blocks.
-fn fill(pipe: &mut PipeWriter) {
-    use nix::fcntl::{FcntlArg, OFlag, fcntl};
-    fcntl(&*pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
-    while pipe.write(&[0; 4096]).is_ok() {}
-    fcntl(&*pipe, FcntlArg::F_SETFL(OFlag::empty())).unwrap();
-}
-
 #[test]
 fn an_output_that_blocks_does_not_keep_the_lock() {
     let server = Server::start();
-    let (_reader, mut pipe) = std::io::pipe().unwrap();
-    fill(&mut pipe);
+    let (_reader, pipe) = full_pipe();
     let holder = holding(&server).arg("k").writing_to(pipe).start();
     eventually("the lock", || is_held(&server));
     holder.signal("TERM");

@@ -3,6 +3,8 @@
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Once};
@@ -156,6 +158,15 @@ fn read(from: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
         }
     });
     pieces
+}
+
+/// Both ends of a pipe that is full.
+pub fn full_pipe() -> (UnixStream, OwnedFd) {
+    let (reader, mut writer) = UnixStream::pair().unwrap();
+    writer.set_nonblocking(true).unwrap();
+    while writer.write(&[b'.'; 4096]).is_ok() {}
+    writer.set_nonblocking(false).unwrap();
+    (reader, writer.into())
 }
 
 /// The program at work. Killed if the test ends first.

@@ -1,11 +1,8 @@
 //! A lock that is lost, or whose holder is killed, while its command runs.
 
-use std::io::Write;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-
 use super::{FOREVER, Over, delete, is_dead, job, said_pid, text, time_to_live};
 use crate::locks::{calls, keys};
+use crate::program::full_pipe;
 use crate::support::process::signal;
 use crate::support::server::Server;
 use crate::support::timing::{SLIP, eventually, eventually_some, millis, within};
@@ -143,15 +140,6 @@ fn a_release_that_fails_is_a_warning_also_with_quiet() {
         over.is_now();
         running.end().expect_failure(3, &["k"]);
     }
-}
-
-/// Both ends of a pipe that is full.
-fn full_pipe() -> (UnixStream, OwnedFd) {
-    let (reader, mut writer) = UnixStream::pair().unwrap();
-    writer.set_nonblocking(true).unwrap();
-    while writer.write(&[b'.'; 4096]).is_ok() {}
-    writer.set_nonblocking(false).unwrap();
-    (reader, writer.into())
 }
 
 #[test]
