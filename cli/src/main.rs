@@ -25,6 +25,9 @@ mod table;
 mod tests;
 mod watch;
 
+#[cfg(not(unix))]
+compile_error!("the command needs a Unix");
+
 use std::io;
 use std::process::ExitCode;
 use std::thread::{Builder, JoinHandle};

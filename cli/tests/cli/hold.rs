@@ -171,7 +171,7 @@ fn in_the_background_the_terminal_does_not_stop_it() {
     shell.asks(&loops, "on\r\n");
     shell.say("true");
     throughout(A_WHILE.get(), "it is held", || is_held(&shell.server));
-    shell.over.is_now();
+    shell.over.create();
     shell.hear("over");
     shell.asks("jobs -r | wc -l; echo end", "1\r\nend");
     shell.asks("fg; echo status=$?", "hold k");

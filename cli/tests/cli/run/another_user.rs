@@ -46,7 +46,7 @@ fn a_job_that_cannot_be_ended_is_reported_and_waited_for() {
     let words = "its key was deleted); the command runs as another user and cannot be ended";
     assert!(told.contains(words), "{told}");
     throughout(A_WHILE.get(), "it is waited for", || running.is_running());
-    over.is_now();
+    over.create();
     running.end().expect_all(76, "", "");
     assert!(keys(&server).is_empty());
 }

@@ -19,7 +19,7 @@ fn of_many_jobs_that_do_not_wait_one_runs() {
         running = (0..JOBS).filter(|&at| jobs[at].is_running()).collect();
         running.len() == 1
     });
-    over.is_now();
+    over.create();
     let winner = jobs.swap_remove(running[0]).end();
     winner.expect_all(0, "ran\n", "");
     for job in jobs {
@@ -72,7 +72,7 @@ fn of_many_jobs_with_permits_some_run_at_the_same_time() {
     job("echo ran")
         .end()
         .expect_refusal(75, &["another client"]);
-    over.is_now();
+    over.create();
     for job in jobs {
         job.end().expect_all(0, "ran\n", "");
     }

@@ -18,7 +18,7 @@ fn works(program: impl Fn() -> Program, key: &str) {
     other.expect_refusal(75, &[key]);
     let waiter = program().args(["run", "--wait", "60s"]);
     let waiter = waiter.locked(key, "echo ran").start();
-    over.is_now();
+    over.create();
     holder.end().expect(3);
     waiter.end().expect_all(0, "ran\n", "");
 }

@@ -82,7 +82,7 @@ fn a_waiter_learns_how_long_a_lock_outlasts_its_job() {
     let holder = job(&server, &options, &script).start().when_on();
     let waiter = job(&server, "", "echo ran").start();
     await_waiters(&server, "k", 1);
-    over.is_now();
+    over.create();
     holder.end().expect(0);
     waiter.end().expect_all(0, "ran\n", "");
 }
@@ -96,7 +96,7 @@ fn nothing_lengthens_what_outlasts_its_job() {
     let script = format!("echo on; {}", over.until());
     let holder = job(&server, options, &script).start().when_on();
     let owners: Vec<String> = server.ask(redis::cmd("HKEYS").arg("k"));
-    over.is_now();
+    over.create();
     holder.end().expect(0);
     let mut late = redis::cmd("EVAL");
     late.arg(library_script("renew")).arg(1).arg("k");

@@ -137,7 +137,7 @@ fn a_release_that_fails_is_a_warning_also_with_quiet() {
         let options = format!("--timeout {} {quiet}", text(millis(200)));
         let running = job(&server, &options, &script).start().when_on();
         server.kill();
-        over.is_now();
+        over.create();
         running.end().expect_failure(3, &["k"]);
     }
 }

@@ -94,8 +94,8 @@ impl Over {
         format!("while [ ! -e {file} ]; do sleep 0.02; done")
     }
 
-    /// Lets the scripts go on.
-    pub fn is_now(&self) {
+    /// Creates the file, so that the scripts go on.
+    pub fn create(&self) {
         std::fs::write(&self.file, "").unwrap();
     }
 

@@ -78,7 +78,7 @@ fn a_job_that_is_ended_without_a_reply_has_its_time_even_if_redis_is_back() {
     let start = Instant::now();
     wait_until(|| Path::exists(&told), || start.elapsed() > millis(LEASE));
     server.resume();
-    over.is_now();
+    over.create();
     running.end().expect_failure(76, &["no renewal"]);
     let left = u128::try_from(time_to_live(&server, "k")).expect("it is locked");
     assert!(left > (least / 2).as_millis(), "{left}");
@@ -102,6 +102,6 @@ fn a_redis_that_replies_again_in_time_does_no_harm() {
     server.resume();
     eventually("a renewal", || time_to_live(&server, "k") > fresh);
     assert!(running.is_running());
-    over.is_now();
+    over.create();
     running.end().expect_all(3, "", "");
 }

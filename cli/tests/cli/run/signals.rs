@@ -87,7 +87,7 @@ fn the_lock_is_kept_until_the_rest_of_a_job_that_was_asked_to_end_has_ended() {
         running.signal(name);
         assert_eq!(running.next_output(), "off\n");
         throughout(A_WHILE.get(), "it is waited for", || running.is_running());
-        over.is_now();
+        over.create();
         assert_eq!(running.end().expect(128 + number).text(), "1\n");
         assert!(keys(&server).is_empty());
     }
@@ -100,7 +100,7 @@ fn the_lock_is_kept_until_the_rest_of_a_job_that_was_asked_to_end_has_ended() {
     signal(leader, "TERM");
     eventually("the job to end", || is_dead(leader));
     throughout(A_WHILE.get(), "it is waited for", || running.is_running());
-    over.is_now();
+    over.create();
     assert_eq!(running.end().expect(128 + 15).text(), "1\n");
     assert!(keys(&server).is_empty());
 }
@@ -155,7 +155,7 @@ fn they_end_a_wait() {
             await_waiters(&server, "k", 0);
         }
     }
-    over.is_now();
+    over.create();
     holder.end().expect(0);
     assert!(keys(&server).is_empty());
 }

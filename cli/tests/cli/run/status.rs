@@ -43,7 +43,7 @@ fn a_lock_of_another_client_is_waited_for_or_reported() {
     let mut waiting = job(&server, "--wait 60s", "echo ran").start();
     await_waiters(&server, "k", 1);
     assert!(waiting.is_running());
-    over.is_now();
+    over.create();
     waiting.end().expect_all(0, "ran\n", "");
     holder.end().expect(0);
     assert!(keys(&server).is_empty());
@@ -125,7 +125,7 @@ fn a_command_that_cannot_run_takes_no_lock() {
         let output = run(&server).args(["--quiet", "k", "--", command, "x"]);
         output.output().expect_failure(status, &[words, command]);
     }
-    over.is_now();
+    over.create();
     holder.end().expect(0);
     // The command did not start, so `--at-least` does not apply.
     std::fs::write(&plain, "#!/no/such/interpreter\n").unwrap();

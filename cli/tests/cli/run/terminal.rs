@@ -217,7 +217,7 @@ fn in_a_pipeline_the_terminal_stays_with_a_neighbour_that_reads_it() {
     for line in ["hello", "again"] {
         shell.asks(line, &format!("got {line}."));
     }
-    shell.over.is_now();
+    shell.over.create();
     shell.control('d');
     shell.status(0);
 }
@@ -278,7 +278,7 @@ fn a_command_in_a_pipeline_is_stopped_although_it_reads_nothing() {
     assert!(is_stopped(pid));
     shell.prompts();
     shell.say("fg");
-    shell.over.is_now();
+    shell.over.create();
     shell.hear("off");
     shell.status(0);
 }
@@ -291,7 +291,7 @@ fn a_command_that_is_stopped_goes_on_in_the_background() {
     shell.run(&format!("exec bash -c \"{script}\""));
     shell.suspend();
     shell.say("bg");
-    shell.over.is_now();
+    shell.over.create();
     shell.hear("off");
     eventually("the lock to be released", || keys(&shell.server).is_empty());
 }
@@ -359,7 +359,7 @@ fn a_background_command_that_another_process_stops_keeps_its_lock() {
     assert!(is_stopped(job) && !is_stopped(leasehold));
     signal(job, "CONT");
     eventually("it to go on", || !is_stopped(job));
-    shell.over.is_now();
+    shell.over.create();
     shell.says_status("wait $!; ", 3);
     assert!(keys(&shell.server).is_empty());
 }
@@ -378,7 +378,7 @@ fn a_command_that_was_stopped_before_fg_can_be_ended() {
     shell.say("fg");
     let runs = || !is_stopped(job) && !is_stopped(leasehold);
     eventually("both to go on", runs);
-    shell.over.is_now();
+    shell.over.create();
     shell.ends(3);
 }
 
@@ -449,7 +449,7 @@ fn the_terminal_of_a_shell_is_left_to_it() {
     shell.hear("Stopped");
     shell.prompts();
     shell.does("bg");
-    shell.over.is_now();
+    shell.over.create();
     eventually("the end", || is_dead(pid));
     shell.asks("echo still $((40 + 2))", "still 42");
 }
