@@ -142,37 +142,3 @@ fn a_force_unlock_whose_reply_breaks_reports_an_unknown_result() {
         assert_error!(lock.unlock(), Lost);
     }
 }
-
-/// Each byte arrives within a command timeout of the one before.
-#[test]
-#[ignore = "soak"]
-fn a_reply_that_arrives_byte_by_byte_does_not_prolong_a_call() {
-    let proxied = ProxiedServer::alone();
-    let timeout = millis(100);
-    let builder = proxied.builder(timeout).watchdog_lease(SOON.get());
-    let client = builder.build().expect("the settings are valid");
-    let lock = client.reentrant_lock(&unique("broken"));
-    let slow = Fault::SplitReply {
-        every: 1,
-        pause: timeout.mul_f64(0.8),
-    };
-    proxied.fault_always("acquire", &slow);
-    let result = within(timeout + SLIP.get(), "try_lock", || {
-        lock.try_lock(Duration::ZERO, Lease::RENEWED)
-    });
-    assert!(is_unavailable(&result), "{result:?}");
-    proxied.proxy.clear_rules();
-    let guard = lock.acquire().expect("the orphan is released");
-    proxied.fault_always("renew", &slow);
-    let result = within(timeout + SLIP.get(), "extend", || {
-        guard.extend(SOON.get() * 4)
-    });
-    assert!(is_unavailable(&result), "{result:?}");
-    guard.check().expect("its lease still runs");
-    proxied.fault_always("release", &slow);
-    let result = within(timeout * 3 + SLIP.get(), "unlock", || guard.unlock());
-    assert!(is_not_released(&result), "{result:?}");
-    // The release goes on in the background.
-    let mut view = proxied.view();
-    view.await_count(0, lock.name(), LEASE.get(), "a release that failed");
-}

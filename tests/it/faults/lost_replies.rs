@@ -1,7 +1,5 @@
 //! Lost replies. The server has executed the request, and the client has to find out.
 
-mod at_random;
-
 use leasehold::Result;
 
 use super::kinds;

@@ -10,15 +10,7 @@ pub struct ProxiedServer {
 
 impl ProxiedServer {
     pub fn new() -> Self {
-        Self::with(Server::start())
-    }
-
-    /// For a test that measures times: no other test's server runs at the same time.
-    pub fn alone() -> Self {
-        Self::with(Server::options().alone().start())
-    }
-
-    fn with(server: Server) -> Self {
+        let server = Server::start();
         load_scripts(&server);
         let proxy = proxy::before(&server.address());
         Self { server, proxy }

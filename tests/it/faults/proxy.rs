@@ -1,13 +1,12 @@
 //! The proxy itself: each fault, seen from both sides. Tests with faults prove nothing if the proxy
 //! does not cause them.
 
-mod connections;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use crate::support::prelude::*;
 use crate::support::proxy::{Proxy, Request};
+use crate::support::server::Port;
 
 /// A connection for raw bytes.
 struct Client(TcpStream);
@@ -208,7 +207,7 @@ fn a_reply_is_split_into_pieces_with_pauses_between() {
 
 #[test]
 fn a_request_at_the_gate_is_executed_when_it_opens_even_if_the_client_is_gone() {
-    for leave in ["stay", "close", "reset", "cut by the proxy"] {
+    for leave in ["stay", "close"] {
         let (server, proxy) = server_and_proxy();
         let gate = Gate::new();
         on_incr(&proxy, Fault::HoldBack(gate.clone()));
@@ -218,23 +217,12 @@ fn a_request_at_the_gate_is_executed_when_it_opens_even_if_the_client_is_gone() 
         client.send(&["SET", "behind", "1"]);
         eventually("it to be held", || proxy.requests() == 3);
         assert_eq!((gate.held(), gate.passed()), (1, 0), "{leave}");
-        match leave {
-            "close" => drop(client),
-            "reset" => {
-                let socket = socket2::SockRef::from(&client.0);
-                let none = Duration::ZERO;
-                socket.set_linger(Some(none)).expect("a socket");
-                drop(client);
-            }
-            "cut by the proxy" => {
-                proxy.reset_all();
-                client.sees_reset();
-            }
-            _ => {
-                client.receive_nothing();
-                gate.open();
-                client.receive(":1\r\n+OK\r\n");
-            }
+        if leave == "stay" {
+            client.receive_nothing();
+            gate.open();
+            client.receive(":1\r\n+OK\r\n");
+        } else {
+            drop(client);
         }
         // Another connection is not delayed.
         let mut other = Client::of(&proxy);
@@ -248,41 +236,6 @@ fn a_request_at_the_gate_is_executed_when_it_opens_even_if_the_client_is_gone() 
             server.ask::<bool>(redis::cmd("EXISTS").arg("behind"))
         });
     }
-}
-
-#[test]
-fn a_request_that_is_dropped_no_longer_waits_at_its_gate() {
-    let (_server, proxy) = server_and_proxy();
-    let (first, last) = (Gate::new(), Gate::new());
-    let gates = (first.clone(), last.clone());
-    proxy.on_request(move |request| match request.command().as_str() {
-        "GET" => Fault::HoldBack(gates.0.clone()),
-        "INCR" => Fault::HalfRequest,
-        _ => Fault::HoldBack(gates.1.clone()),
-    });
-    let mut client = Client::of(&proxy);
-    for request in [&["GET", "n"], &["INCR", "n"], &["DEL", "n"]] {
-        client.send(request);
-    }
-    eventually("both to be held", || (first.held(), last.held()) == (1, 1));
-    first.open();
-    // The first reply may arrive before the end.
-    client.0.read_to_end(&mut Vec::new()).expect("no reset");
-    eventually("the end of the delivery", || last.held() == 0);
-    assert_eq!(last.passed(), 0);
-}
-
-#[test]
-fn only_the_commands_that_describe_a_connection_have_no_rule() {
-    let (_server, proxy) = server_and_proxy();
-    proxy.on_request(|_| Fault::ReplaceReply(b"+rule\r\n".into()));
-    let mut client = Client::of(&proxy);
-    client.ask(&["client", "setname", "me"], "+OK\r\n");
-    assert_eq!(proxy.requests(), 0);
-    client.ask(&["CLIENT", "GETNAME"], "+rule\r\n");
-    assert_eq!(proxy.requests(), 1);
-    proxy.clear_rules();
-    client.ask(&["CLIENT", "GETNAME"], "$2\r\nme\r\n");
 }
 
 /// Publishes to one subscriber.
@@ -337,4 +290,82 @@ fn resp3_is_supported() {
     }
     client.receive(">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n2\r\n");
     client.ask(&["GET", "none"], "_\r\n");
+}
+
+#[test]
+fn open_connections_are_cut_or_reset_at_once_and_new_ones_refused() {
+    let (_server, proxy) = server_and_proxy();
+    let mut clients = [(); 3].map(|()| Client::of(&proxy));
+    for client in &mut clients {
+        client.ask(&["PING"], "+PONG\r\n");
+    }
+    let [first, second, third] = &mut clients;
+    proxy.cut_all();
+    first.sees_fin();
+    second.sees_fin();
+    third.sees_fin();
+    let mut client = Client::of(&proxy);
+    client.ask(&["PING"], "+PONG\r\n");
+    proxy.reset_all();
+    client.sees_reset();
+    proxy.refuse(true);
+    Client::of(&proxy).sees_fin();
+    proxy.refuse(false);
+    Client::of(&proxy).ask(&["PING"], "+PONG\r\n");
+    assert_eq!(proxy.connections(), 6);
+}
+
+#[test]
+fn retarget_sends_new_connections_to_another_server() {
+    let (_server, proxy) = server_and_proxy();
+    let another = Server::start();
+    another.ask::<()>(redis::cmd("SET").arg("n").arg(7));
+    let mut old = Client::of(&proxy);
+    old.ask(&["GET", "n"], "$-1\r\n");
+    proxy.retarget(another.address());
+    Client::of(&proxy).ask(&["GET", "n"], "$1\r\n7\r\n");
+    old.ask(&["GET", "n"], "$-1\r\n");
+    // No server listens there.
+    let closed = Port::reserve();
+    proxy.retarget(format!("127.0.0.1:{}", closed.number()));
+    Client::of(&proxy).sees_fin();
+}
+
+/// Whatever its threads wait for.
+#[test]
+fn dropping_a_proxy_ends_all_its_threads_at_once() {
+    let (server, proxy) = server_and_proxy();
+    let gate = Gate::new();
+    let held = gate.clone();
+    proxy.on_request(move |request| match request.command().as_str() {
+        "ECHO" => Fault::Delay(SOON.get() * 6),
+        "INCR" => Fault::HoldBack(held.clone()),
+        "PING" => Fault::SplitReply {
+            every: 1,
+            pause: SOON.get() * 6,
+        },
+        _ => Fault::Pass,
+    });
+    let mut clients: Vec<Client> = [
+        &["ECHO", "1"][..],
+        &["INCR", "n"],
+        &["PING"],
+        &["BLPOP", "none", "0"],
+    ]
+    .map(|words| {
+        let mut client = Client::of(&proxy);
+        client.send(words);
+        client
+    })
+    .into();
+    eventually("all to be there", || proxy.requests() == 4);
+    clients[2].receive("+");
+    within(SLIP.get(), "the end of the proxy", || drop(proxy));
+    for client in &mut clients {
+        client.sees_fin();
+    }
+    gate.open();
+    throughout(A_WHILE.get(), "what was held back", || {
+        value(&server).is_none()
+    });
 }

@@ -1,9 +1,9 @@
 //! The server replies with an error: what each call returns then, and what happens to held locks.
 //!
-//! `conditions` has a table of such errors. This file has what they share.
+//! There is one condition for each way to go on. `transport::retry_action` knows the way for each
+//! error.
 
 mod batches;
-mod conditions;
 
 use crate::support::prelude::*;
 use crate::support::run;
@@ -68,8 +68,6 @@ struct Condition {
     /// The user of the clients: `default`, or `worker`, whose permissions may change.
     user: &'static str,
     begin: &'static [&'static str],
-    /// What else begins it.
-    begin_also: fn(&Server, &mut Connection),
     end: &'static str,
     expected: Expected,
 }
@@ -169,7 +167,6 @@ fn check_all_calls(condition: &Condition) {
     for command in condition.begin {
         run(&mut admin, command);
     }
-    (condition.begin_also)(server, &mut admin);
     let free = client.reentrant_lock(&unique("free"));
     expect_outcome(expected.acquire, "acquire", 1, || {
         let taken = free.try_acquire(Duration::ZERO, Lease::RENEWED)?;
@@ -249,4 +246,90 @@ fn check_all_calls(condition: &Condition) {
     let losses = u64::from(matches!(expected.force_unlock, Works));
     let lost = (stats.lost, renewing.stats().lost);
     assert_eq!(lost, (losses, 0), "{stats:?}");
+}
+
+/// A condition that commands begin and end.
+const PLAIN: Condition = Condition {
+    what: "",
+    user: "default",
+    begin: &[],
+    end: "",
+    expected: Expected::all(Works),
+};
+
+/// The error of scripts that write a hash. Others need no memory and no such permission.
+const fn only_acquire(outcome: Outcome) -> Expected {
+    Expected {
+        acquire: outcome,
+        ..Expected::all(Works)
+    }
+}
+
+const CONDITIONS: [Condition; 4] = [
+    Condition {
+        what: "out of memory",
+        begin: &["SETRANGE data 8000000 x", "CONFIG SET maxmemory 4mb"],
+        end: "CONFIG SET maxmemory 0",
+        expected: only_acquire(Refused("OOM")),
+        ..PLAIN
+    },
+    Condition {
+        what: "a server that became a replica",
+        // No server listens there.
+        begin: &["REPLICAOF 127.0.0.1 1"],
+        end: "REPLICAOF NO ONE",
+        expected: Expected {
+            inspect: Works,
+            connections_are_kept: false,
+            ..Expected::all(Retried("read only replica"))
+        },
+        ..PLAIN
+    },
+    Condition {
+        what: "a password that is no longer valid",
+        user: "worker",
+        begin: &[
+            "ACL SETUSER worker resetpass >other",
+            "CLIENT KILL USER worker",
+        ],
+        end: "ACL SETUSER worker >secret",
+        expected: Expected {
+            connections_are_kept: false,
+            ..Expected::all(Refused("WRONGPASS"))
+        },
+        ..PLAIN
+    },
+    Condition {
+        what: "a user who may not run scripts",
+        user: "worker",
+        begin: &["ACL SETUSER worker -evalsha"],
+        end: "ACL SETUSER worker +evalsha",
+        expected: Expected::all(Refused(NO_PERMISSION)),
+        ..PLAIN
+    },
+];
+
+#[test]
+fn each_call_has_its_documented_result() {
+    CONDITIONS.iter().for_each(check_all_calls);
+}
+
+/// The error of one thread does not say which client holds the lock, so every thread sends its own
+/// request.
+#[test]
+fn a_key_of_another_type_is_reported_to_each_of_many_threads() {
+    let server = Server::start();
+    server.run("SET k text");
+    let patient = builder(&server.url()).command_timeout(SOON.get());
+    let lock = patient.build().unwrap().reentrant_lock("k");
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
+                    assert_error!(result, WrongType);
+                }
+            });
+        }
+    });
 }

@@ -1,7 +1,5 @@
 //! The server restarts or loses keys while locks are held.
 
-mod script_flushes;
-
 use super::deployment::Deployment;
 use super::kinds::{KINDS, Kind};
 use crate::support::outcome::assert_lost;

@@ -59,7 +59,7 @@ fn a_holder_learns_within_about_a_second_that_its_lock_is_gone() {
 /// Each call has 250 locks, and each lock is in every fourth one.
 #[test]
 fn the_cost_of_a_thousand_locks_is_a_call_in_each_interval() {
-    let server = Server::options().alone().start();
+    let server = Server::start();
     let every = millis(100);
     let client = confirming(&server, every);
     let names: Vec<String> = (0..1000).map(|at| format!("lock:{at}")).collect();
