@@ -1,7 +1,5 @@
 //! The names of connections in `CLIENT LIST`, and which process holds a lock.
 
-use std::net::{Shutdown, TcpListener, TcpStream};
-
 use leasehold::{Hint, Permission, admin};
 
 use crate::support::prelude::*;
@@ -71,48 +69,6 @@ fn a_user_who_may_name_nothing_has_the_same_locks() {
     let counts: Vec<_> = refusals.iter().map(|refusal| &refusal["count"]).collect();
     assert_eq!(counts, [&redis::Value::Int(1)], "{refusals:?}");
     assert_eq!(client.stats().reconnects, 0);
-}
-
-/// Closes each connection on which it receives a name, as some proxies do, and passes on the bytes
-/// of others. Returns the number of closed connections.
-fn close_named_connections(listener: TcpListener, server: String) -> Arc<AtomicUsize> {
-    let closed = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&closed);
-    thread::spawn(move || {
-        for client in listener.incoming().map_while(Result::ok) {
-            let mut first = [0; 4096];
-            let Ok(length) = client.peek(&mut first) else {
-                continue;
-            };
-            if String::from_utf8_lossy(&first[..length]).contains("SETNAME") {
-                count.fetch_add(1, Ordering::SeqCst);
-                continue;
-            }
-            let server = TcpStream::connect(&server).unwrap();
-            let ends = (client.try_clone().unwrap(), server.try_clone().unwrap());
-            for (mut from, mut to) in [(client, server), (ends.1, ends.0)] {
-                thread::spawn(move || {
-                    let _ = std::io::copy(&mut from, &mut to);
-                    let _ = to.shutdown(Shutdown::Both);
-                });
-            }
-        }
-    });
-    closed
-}
-
-#[test]
-fn a_proxy_that_closes_named_connections_gets_no_more_names() {
-    let server = Server::start();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = client(&format!("redis://{}", listener.local_addr().unwrap()));
-    let closed = close_named_connections(listener, server.address());
-    let lock = client.reentrant_lock("k");
-    let guard = lock.try_acquire_now().unwrap().expect("it is free");
-    // On the connection of the watchdog.
-    eventually("a renewal", || client.stats().renewals > 0);
-    guard.unlock().unwrap();
-    assert_eq!(closed.load(Ordering::SeqCst), 1);
 }
 
 #[test]

@@ -70,36 +70,6 @@ fn clients_acquire_the_lock_in_the_order_in_which_they_began_to_wait() {
     assert_eq!(keys(&server), [""; 0]);
 }
 
-#[test]
-fn a_lock_is_not_handed_over_to_threads_that_came_after_another_client() {
-    let server = Server::start();
-    let (ours, theirs) = (client(&server.url()), client(&server.url()));
-    let (sender, order) = unbounded();
-    let guard = ours.fair_lock("lock").acquire().unwrap();
-    thread::scope(|scope| {
-        let patient = sender.clone();
-        let theirs = &theirs;
-        scope.spawn(move || {
-            let guard = theirs.fair_lock("lock").acquire().unwrap();
-            patient.send("another client").unwrap();
-            guard.unlock().unwrap();
-        });
-        await_places(&server, 1);
-        // It is requested while the other client waits, so the grants of both threads know that.
-        guard.unlock().unwrap();
-        assert_eq!(order.recv_timeout(SOON.get()), Ok("another client"));
-        queue_up(&server, "java:1", SOON.get());
-        assert!(
-            !ours
-                .fair_lock("lock")
-                .try_lock(Duration::ZERO, Lease::RENEWED)
-                .unwrap()
-        );
-        server.ask::<()>(redis::cmd("DEL").arg(QUEUE).arg(ENDS));
-    });
-    assert_eq!(ours.stats().hand_overs, 0);
-}
-
 /// So threads have equal shares, whichever clients they belong to.
 #[test]
 fn a_place_is_for_the_threads_that_waited_when_it_was_taken() {

@@ -1,6 +1,5 @@
 //! The line of a lock: a release calls one of the waiting clients.
 
-use parking_lot::Mutex;
 use redis::Commands;
 
 use crate::support::prelude::*;
@@ -252,42 +251,6 @@ fn the_first_two_clients_listen_to_a_holder_of_redisson() {
             });
         });
     }
-}
-
-/// A client of Redisson listens, but knows nothing of the line. A client that is called lets it go
-/// first, in one of two turns. No thread of it wants the lock here, so these pauses become longer.
-#[test]
-fn a_client_that_is_called_lets_those_go_first_that_only_listen() {
-    let server = Server::start();
-    let name = unique("listening");
-    let mut connection = server.connection();
-    let mut listening = connection.as_pubsub();
-    listening
-        .subscribe(format!("redisson_lock__channel:{{{name}}}"))
-        .unwrap();
-    let (turns, released) = (AtomicU32::new(0), Mutex::new(Instant::now()));
-    let take_turns = || {
-        let mut longest = Duration::ZERO;
-        let lock = client(&server.url()).reentrant_lock(&name);
-        loop {
-            lock.lock().unwrap();
-            longest = longest.max(released.lock().elapsed());
-            let is_over = turns.fetch_add(1, Ordering::Relaxed) >= 40;
-            if !is_over {
-                eventually("the other to wait", || places(&server, &name).len() == 1);
-            }
-            *released.lock() = Instant::now();
-            lock.unlock().unwrap();
-            if is_over {
-                return longest;
-            }
-        }
-    };
-    let longest = thread::scope(|scope| {
-        let other = scope.spawn(take_turns);
-        take_turns().max(other.join().unwrap())
-    });
-    assert!(longest >= Duration::from_millis(5), "{longest:?}");
 }
 
 /// Otherwise the threads that wait would take the lock from clients of Redisson.

@@ -251,38 +251,6 @@ fn a_client_that_needs_several_permits_is_not_overtaken_by_those_behind_it() {
     assert_eq!((line.places(), permits.available().unwrap()), (0, 0));
 }
 
-/// A client listens for all in the line. It does not ask itself whether it is still there.
-#[test]
-fn a_client_that_listens_does_not_wake_itself() {
-    for kind in SEMAPHORES {
-        let line = Line::new();
-        let ours = client(&line.server.url());
-        kind.of(&ours, &line.name).add(0).unwrap();
-        thread::scope(|scope| {
-            line.wait(scope, kind, 1);
-            let mut places = redis::cmd("ZRANGEBYSCORE");
-            let places = places.arg(line.key()).arg(WAITING).arg("inf");
-            let places: Vec<String> = line.server.ask(places);
-            let mut connection = line.server.connection();
-            let mut called = connection.as_pubsub();
-            called.subscribe(&places[0]).unwrap();
-            // Each has asked again after its subscription.
-            thread::sleep(SLIP.get());
-            let before = scripts(&line.server);
-            let mut publish = redis::cmd("PUBLISH");
-            publish.arg(format!("redisson_sc:{{{}}}", line.name));
-            let _: u32 = line.server.ask(publish.arg(1));
-            eventually("it to ask", || scripts(&line.server) > before);
-            called.set_read_timeout(Some(A_WHILE.get())).unwrap();
-            let message = called.get_message();
-            assert!(message.is_err(), "{kind:?}: {message:?}");
-            drop(called);
-            kind.of(&ours, &line.name).add(1).unwrap();
-            line.next();
-        });
-    }
-}
-
 /// Otherwise no client of the line would hear of permits that a client of Redisson gives back.
 #[test]
 fn a_wait_that_ends_without_a_reply_leaves_no_client_that_listens() {
@@ -307,24 +275,4 @@ fn a_wait_that_ends_without_a_reply_leaves_no_client_that_listens() {
         });
         eventually("an empty line", || in_line() == 0);
     }
-}
-
-/// They are reserved for a client that does not answer.
-#[test]
-fn a_semaphore_whose_permits_are_reserved_is_not_said_to_have_none() {
-    logs::keep();
-    let line = Line::new();
-    let ours = client(&line.server.url());
-    Kind::Leased.of(&ours, &line.name).add(0).unwrap();
-    let mut called = line.server.connection();
-    let mut called = called.as_pubsub();
-    called.subscribe("called").unwrap();
-    line.add_place("called");
-    Kind::Leased.of(&ours, &line.name).add(1).unwrap();
-    called.get_message().unwrap();
-    thread::scope(|scope| {
-        line.wait(scope, Kind::Leased, 1);
-        assert_eq!(logs::warnings_about(&line.name), [""; 0]);
-        line.next();
-    });
 }

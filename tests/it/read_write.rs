@@ -2,7 +2,6 @@
 
 mod cluster;
 mod dead_readers;
-mod exclusion;
 mod faults;
 mod layout;
 mod sharing;
@@ -147,35 +146,6 @@ fn another_kind_of_lock_with_the_name_is_refused_at_once() {
         }
     });
     guard.unlock().unwrap();
-}
-
-#[test]
-fn the_loss_of_the_write_lock_is_reported_by_a_downgrade() {
-    let (server, ours, theirs) = two_clients();
-    let writing = ours.write().acquire().unwrap();
-    server.delete("lock");
-    let reading = theirs.read().acquire().unwrap();
-    assert_matches!(ours.read().lock(), Err(Error::Lost { .. }));
-    assert!(writing.check().is_err() && !ours.read().is_held_by_current_thread());
-    drop(writing);
-    pair(&ours.read());
-    reading.unlock().unwrap();
-}
-
-#[test]
-fn a_lock_can_be_kept_in_redis_after_its_unlock() {
-    let (server, ours, theirs) = two_clients();
-    for is_write in [false, true] {
-        let guard = match is_write {
-            false => ours.read().acquire().unwrap(),
-            true => ours.write().acquire().unwrap(),
-        };
-        guard.unlock_after(LEASE.get()).unwrap();
-        assert!(can_read(&theirs) != is_write);
-        assert!(!can_write(&theirs) && !can_write(&ours));
-        eventually("its end", || can_write(&theirs));
-        eventually("no key", || keys(&server).is_empty());
-    }
 }
 
 /// What is left in Redis would exclude other readers, and this one is none of them.

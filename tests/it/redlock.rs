@@ -5,9 +5,7 @@ use crate::support::prelude::*;
 mod contention;
 mod faults;
 mod hold;
-mod lost_messages;
 mod processes;
-mod restarts;
 
 pub use processes::hold_majority;
 
@@ -88,16 +86,6 @@ fn take_all(clients: &[LockClient], lease: Lease) -> LockGuard {
         let has_it = |client: &LockClient| client.reentrant_lock(NAME).is_held_by_current_thread();
         clients.iter().all(has_it).then_some(guard)
     })
-}
-
-/// The number of scripts that were called there.
-fn scripts(server: &Server) -> u64 {
-    let info: String = server.ask(redis::cmd("INFO").arg("commandstats"));
-    let line = |line: &str| {
-        let calls = line.strip_prefix("cmdstat_evalsha:calls=")?;
-        calls.split_once(',')?.0.parse().ok()
-    };
-    info.lines().find_map(line).unwrap_or(0)
 }
 
 #[test]

@@ -192,42 +192,6 @@ fn of_two_replicas_one_may_hang_if_one_is_required() {
     two.unlock().unwrap();
 }
 
-#[test]
-fn an_interrupt_ends_the_wait_for_replicas() {
-    let server = Server::start();
-    let client = requiring(1, &server.url()).build().unwrap();
-    let lock = client.reentrant_lock("lock");
-    let interrupt = Interrupt::new();
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| lock.lock_interruptibly(Lease::RENEWED, &interrupt));
-        eventually("some attempts", || client.stats().unreplicated > 1);
-        interrupt.interrupt();
-        let result = waiting.join().unwrap();
-        assert_matches!(result, Err(Error::Interrupted { .. }));
-    });
-    eventually("nothing is left", || !has(&server, "lock"));
-}
-
-#[test]
-fn tokens_rise_after_unconfirmed_grants() {
-    let deployment = Replicated::start(1);
-    let client = requiring(1, &deployment.url()).command_timeout(SOON.get());
-    let client = client.build().unwrap();
-    let lock = client.fenced_lock("lock");
-    let guard = lock.acquire().unwrap();
-    let first = guard.fencing_token();
-    let on_the_replica = |key: &str| has(deployment.replica(0), key);
-    assert!(on_the_replica("lock") && on_the_replica("redisson_lock_token:{lock}"));
-    guard.unlock().unwrap();
-    deployment.pause_replica(0);
-    let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
-    assert_eq!(confirmed(result, 1, deployment.master()), 0);
-    deployment.resume_replica(0);
-    let guard = lock.acquire().unwrap();
-    assert!(guard.fencing_token() > first);
-    guard.unlock().unwrap();
-}
-
 /// Also if another client holds one of them, and if the replica resumes later.
 #[test]
 fn several_names_are_on_the_replica_after_one_wait() {

@@ -1,6 +1,6 @@
 //! Lost requests, lost messages, servers that restart, and servers that do not reply.
 
-use super::{Place, Stage, await_waiting, keys, places, waiting};
+use super::{Place, Stage, await_waiting, places, waiting};
 use crate::support::prelude::*;
 
 const FAULTS: [Fault; 3] = [
@@ -147,28 +147,6 @@ fn waiters_wake_up_when_redis_has_lost_the_keys() {
             }
         });
     }
-}
-
-/// The places of all waiting threads of a client are renewed together.
-#[test]
-fn a_key_of_another_type_ends_no_wait_of_another_condition() {
-    let stage = Stage::<1>::new();
-    let (server, broken) = (&stage.server, &stage.places[0]);
-    let name = unique("condition");
-    let whole = Place::of(&broken.client, &name);
-    thread::scope(|scope| {
-        let ended = scope.spawn(|| broken.wait());
-        let waiter = scope.spawn(|| whole.wait());
-        stage.await_waiting(1);
-        await_waiting(server, &name, 1);
-        let key = &keys(&stage.name)[1];
-        server.run(&format!("SET {key} text"));
-        ended.join().unwrap();
-        throughout(LEASE.get() * 2, "the other waits", || !waiter.is_finished());
-        whole.notify_one();
-        waiter.join().unwrap();
-        assert_eq!(server.ask::<String>(redis::cmd("GET").arg(key)), "text");
-    });
 }
 
 /// Its guards are not held any more, and another wait is refused.

@@ -87,10 +87,9 @@ fn release_the_log() {
 
 type Scenario = (&'static str, Log, fn(Log, &str, &mut Connection));
 
-const SCENARIOS: [Scenario; 4] = [
+const SCENARIOS: [Scenario; 3] = [
     ("block, loss", Log::Block, other_locks_are_renewed),
     ("panic, loss", Log::Panic, other_locks_are_renewed),
-    ("block, end", Log::Block, the_client_ends),
     ("drop, loss", Log::Drop, a_loss_drops_the_last_client),
 ];
 
@@ -176,24 +175,6 @@ fn other_locks_are_renewed(log: Log, url: &str, redis: &mut Connection) {
     for guard in guards {
         guard.unlock().expect("it is held");
     }
-}
-
-fn the_client_ends(log: Log, url: &str, redis: &mut Connection) {
-    let threads = process::threads();
-    let client = client(url);
-    let guard = client.reentrant_lock(&unique("held")).acquire();
-    let guard = guard.expect("it is free");
-    lose(redis, &guard);
-    log.await_call();
-    assert_error!(guard.unlock(), Lost);
-    let (done, end) = bounded(1);
-    thread::spawn(move || {
-        drop(client);
-        done.send(())
-    });
-    assert!(end.recv_timeout(SOON.get()).is_ok(), "the drop waits");
-    release_the_log();
-    eventually("its threads to end", || process::threads() == threads);
 }
 
 fn a_loss_drops_the_last_client(_: Log, url: &str, redis: &mut Connection) {

@@ -142,26 +142,6 @@ fn a_server_that_accepts_no_connection_is_used_through_the_open_ones() {
     is_asked_once(&client, admin);
 }
 
-/// The server accepts a further connection and closes it. Either the log-in or the first command
-/// fails.
-#[test]
-fn too_many_clients_do_not_affect_open_connections() {
-    for password in ["", "s3cret"] {
-        let server = match password {
-            "" => Server::start(),
-            password => Server::options().password(password).start(),
-        };
-        let admin = &mut server.connection();
-        let client = goes_on(&server.url(), admin, |admin| {
-            run(admin, &format!("CONFIG SET maxclients {}", OPEN + 1));
-        });
-        // Without a log-in, a new connection fails only after the request was sent.
-        if !password.is_empty() {
-            is_asked_once(&client, admin);
-        }
-    }
-}
-
 /// The role: has no file descriptor left for a further connection.
 pub fn without_descriptors(arguments: &[&str]) {
     let &[deployment, urls, server] = arguments else {

@@ -1,6 +1,5 @@
 //! A process that holds locks forks: the child has none of them and does not affect them.
 
-pub mod interrupt;
 #[cfg(target_os = "linux")]
 pub mod namespace;
 

@@ -125,35 +125,6 @@ fn an_acquire_that_arrives_late_does_not_affect_the_next_hold() {
     });
 }
 
-#[test]
-#[ignore = "soak"]
-fn an_acquire_that_arrives_after_its_call_gave_up_is_compensated_at_once() {
-    let proxied = ProxiedServer::new();
-    let client = client(&proxied);
-    let lock = client.reentrant_lock(&unique("late"));
-    let gate = Gate::new();
-    let (held, mut connections) = (gate.clone(), Vec::new());
-    proxied.proxy.on_request(move |request| {
-        if request.runs("acquire") {
-            connections.push(request.connection);
-            return Fault::HoldBack(held.clone());
-        }
-        // The additional release of the background may arrive before the acquire that it
-        // compensates.
-        if request.runs("release") && !connections.contains(&request.connection) {
-            return Fault::SwallowRequest;
-        }
-        Fault::Pass
-    });
-    let result = lock.try_lock(Duration::ZERO, Lease::fixed(LEASE.get() * 60));
-    assert!(is_unavailable(&result), "{result:?}");
-    assert_eq!(lock.hold_count(), 0);
-    release_delayed(&gate);
-    // Long before the end of the lease.
-    let mut view = proxied.view();
-    view.await_count(0, lock.name(), lease(), "a late acquire");
-}
-
 /// A renewal of the watchdog arrives when the next hold has a short lease.
 #[test]
 fn a_renewal_that_arrives_late_does_not_extend_the_lease_of_the_next_hold() {

@@ -93,19 +93,3 @@ fn without_memory_permits_are_renewed_and_released_but_not_acquired() {
     second.confirm().unwrap();
     assert_eq!(counts(&semaphore), (2, 3));
 }
-
-/// A plain lock of the same name is another lock in this process, too.
-#[test]
-fn a_lock_of_the_same_name_is_not_mistaken_for_a_permit() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.reentrant_lock(&unique("lock"));
-    let guard = lock.acquire().unwrap();
-    let semaphore = client.leased_semaphore(lock.name());
-    let refused = within(LEASE.get(), "the refusal", || {
-        semaphore.try_acquire(SOON.get(), Lease::RENEWED)
-    });
-    assert_error!(refused, WrongType);
-    assert_eq!(lock.hold_count(), 1);
-    guard.unlock().unwrap();
-}

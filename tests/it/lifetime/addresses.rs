@@ -3,7 +3,6 @@
 use redis::io::tcp::{TcpSettings, socket2};
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
-use crate::support::certificates::TRUSTED;
 use crate::support::prelude::*;
 
 /// Both clients use one lock on one server.
@@ -37,35 +36,6 @@ fn every_scheme_reaches_the_server() {
     }
 }
 
-/// User, password and database after the `?` mean the same on a TCP URL as on that of a socket.
-#[test]
-fn the_parameters_of_a_url_are_used() {
-    let server = Server::start();
-    let user = "ACL SETUSER ann on >p&w ~* &* +@all";
-    let () = server.ask(redis::Cmd::new().arg(user.split(' ').collect::<Vec<_>>()));
-    let () = server.ask(redis::cmd("ACL").arg("SETUSER").arg("default").arg("-@all"));
-    let parameters = "db=3&user=ann&pass=p%26w";
-    let socket = server.socket();
-    let client = LockClient::connect(&format!("unix:{}?{parameters}", socket.display())).unwrap();
-    for url in [
-        format!("redis://{}?{parameters}", server.address()),
-        format!("valkey://ann@{}/3?pass=p%26w", server.address()),
-    ] {
-        println!("{url}");
-        assert_same_server(&client, LockClient::builder(&url));
-    }
-}
-
-#[test]
-fn both_schemes_for_tls_reach_the_server() {
-    let server = Server::options().tls(&TRUSTED.issue("127.0.0.1")).start();
-    let client = LockClient::connect(&server.url()).unwrap();
-    for scheme in ["rediss", "valkeys"] {
-        let builder = LockClient::builder(&format!("{scheme}://{}", server.tls_address()));
-        assert_same_server(&client, builder.ca_certificates(TRUSTED.pem.as_str()));
-    }
-}
-
 #[test]
 fn the_settings_of_a_redis_client_are_reused() {
     let server = Server::options().password("sesam").start();
@@ -77,23 +47,6 @@ fn the_settings_of_a_redis_client_are_reused() {
     assert_same_server(&client, LockClient::builder(info));
     assert_same_server(&client, LockClient::builder(info.clone()));
     assert_same_server(&client, cache.into());
-}
-
-#[test]
-fn tls_of_a_redis_client_is_reused_without_its_certificates() {
-    let server = Server::options().tls(&TRUSTED.issue("127.0.0.1")).start();
-    let client = LockClient::connect(&server.url()).unwrap();
-    let address = server.tls_address();
-    let (host, port) = address.rsplit_once(':').unwrap();
-    let address = ConnectionAddr::TcpTls {
-        host: host.into(),
-        port: port.parse().unwrap(),
-        insecure: false,
-        tls_params: None,
-    };
-    let info = "redis://h".into_connection_info().unwrap();
-    let builder = LockClient::builder(info.set_addr(address));
-    assert_same_server(&client, builder.ca_certificates(TRUSTED.pem.as_str()));
 }
 
 fn info(address: ConnectionAddr) -> ConnectionInfo {

@@ -4,7 +4,7 @@
 mod calls;
 mod waiting;
 
-use leasehold::{Result, locked};
+use leasehold::Result;
 
 use crate::support::prelude::*;
 
@@ -279,20 +279,6 @@ fn a_redlock_loses_the_share_of_a_client_that_is_shut_down() {
         let key = redis::cmd("EXISTS").arg("lock").clone();
         assert!(!server.ask::<bool>(&key), "{}", server.address());
     }
-}
-
-#[test]
-fn a_locked_function_reports_the_loss_and_is_not_called_again() {
-    #[locked(client = client, key = name)]
-    fn work(client: &LockClient, name: &str, body: impl FnOnce()) -> Result<()> {
-        body();
-        Ok(())
-    }
-    let server = Server::start();
-    let (client, name) = (client(&server.url()), unique("locked"));
-    let lost = work(&client, &name, || client.shutdown(SOON.get()).unwrap());
-    assert!(is_lost(&lost), "{lost:?}");
-    assert!(is_shut_down(&work(&client, &name, || panic!("not called"))));
 }
 
 #[test]

@@ -41,26 +41,6 @@ fn in_a_namespace_and_with_replicas() {
     two_clients_share_a_number(&builder.min_replicas(1, SOON.get()));
 }
 
-/// In a cluster, the key, its records and its channel have one slot. Redisson's channel of a latch
-/// with braces in its name is in another slot.
-#[test]
-fn a_name_with_two_slots_is_refused_in_a_cluster() {
-    let shared = ClusterDeployment::shared();
-    let client = LockClient::builder_cluster(shared.urls()).build().unwrap();
-    for kind in SEMAPHORES {
-        for name in ["a}b", "a{b", "{}x"] {
-            assert_error!(kind.of(&client, name).left(), Config, "{kind:?} {name}");
-            let result = kind.of(&client, name).wait_for(Duration::ZERO);
-            assert_error!(result, Config, "{kind:?} {name}");
-        }
-        let steps = kind.of(&client, &format!("{{order}}:{}", unique("slots")));
-        steps.open().unwrap();
-        assert!(steps.wait_for(Duration::ZERO).unwrap().is_some());
-    }
-    let latch = Kind::Latch.of(&client, "{order}:loaded");
-    assert_error!(latch.left(), Config);
-}
-
 /// The permits move with their slot while clients use and await them.
 #[test]
 fn permits_stay_exact_while_their_slot_moves() {

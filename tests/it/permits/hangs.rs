@@ -101,34 +101,6 @@ fn calls_end_in_time_and_their_effect_is_certain_afterwards() {
     });
 }
 
-/// The first one waits for its reply without a limit, the others do not.
-#[test]
-fn a_thread_that_waits_for_a_reply_without_a_limit_keeps_no_other_thread() {
-    each(|kind, server, client| {
-        let steps = kind.of(client, "steps");
-        steps.close(1);
-        let interrupt = Interrupt::new();
-        thread::scope(|scope| {
-            let first = scope.spawn(|| steps.wait_interruptibly(None, &interrupt));
-            eventually("it listens", || client.stats().wakeups_by_message > 0);
-            let others = [(); 3].map(|()| scope.spawn(|| steps.wait()));
-            stay_waiting(&others);
-            server.pause();
-            // The subscriber notices that the server is silent, and wakes the first thread. From
-            // then on it takes ten command timeouts.
-            within(SOON.get() * 2, "the other waits", || {
-                for other in others {
-                    assert_error!(other.join().unwrap(), Unavailable, "{kind:?}");
-                }
-            });
-            assert!(!first.is_finished());
-            interrupt.interrupt();
-            assert_error!(first.join().unwrap(), Interrupted, "{kind:?}");
-            server.resume();
-        });
-    });
-}
-
 #[test]
 fn waits_end_with_an_error_when_the_server_dies_and_a_release_is_sent_later() {
     each(|kind, server, client| {

@@ -9,8 +9,6 @@ mod late_copies;
 mod local;
 mod lost_replies;
 
-use std::sync::atomic::AtomicI64;
-
 use leasehold::{CountDownLatch, Result, Semaphore};
 
 use crate::support::prelude::*;
@@ -214,41 +212,6 @@ fn a_wait_ends_in_time_and_by_an_interrupt_and_the_next_thread_goes_on() {
             }
         }
     }
-}
-
-/// Threads that take permits and give them back. Returns how many had one at the same time.
-fn most_at_work(
-    steps: &Steps,
-    clients: &[LockClient],
-    threads: usize,
-    turns: usize,
-    wait: Duration,
-) -> i64 {
-    let (at_work, most) = (AtomicI64::new(0), AtomicI64::new(0));
-    thread::scope(|scope| {
-        for client in clients.iter().cycle().take(threads) {
-            let (steps, at_work, most) = (steps.at(client), &at_work, &most);
-            scope.spawn(move || {
-                for turn in 0..turns {
-                    // Every third call does not wait.
-                    let wait = if turn % 3 == 1 { Duration::ZERO } else { wait };
-                    let Ok(Some(permit)) = steps.wait_for(wait) else {
-                        continue;
-                    };
-                    let now = at_work.fetch_add(1, Ordering::SeqCst) + 1;
-                    let guard = permit.0.as_ref();
-                    if guard.is_none_or(|guard| guard.check().is_ok()) {
-                        most.fetch_max(now, Ordering::SeqCst);
-                    }
-                    thread::yield_now();
-                    at_work.fetch_sub(1, Ordering::SeqCst);
-                    // Whether this failed is unknown to the caller, but not to Redis.
-                    let _ = steps.give_back(permit);
-                }
-            });
-        }
-    });
-    most.into_inner()
 }
 
 #[test]

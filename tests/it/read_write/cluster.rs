@@ -62,29 +62,3 @@ fn a_lock_whose_slot_moves_stays_what_it_is() {
     writing.unlock().unwrap();
     assert_eq!((ours.stats().lost, theirs.stats().lost), (0, 0));
 }
-
-/// While its slot moves, another key of a lock may not be made: the request is repeated.
-#[test]
-fn a_reader_waits_for_the_end_of_a_move_if_it_must() {
-    let cluster = ClusterDeployment::start();
-    let (ours, theirs) = (client(&cluster), client(&cluster));
-    let name = unique("moves");
-    let reading = ours.read_write_lock(&name).read().acquire().unwrap();
-    let slot = cluster.slot_of(&name);
-    let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
-    let read = theirs.read_write_lock(&name).read();
-    thread::scope(|scope| {
-        let second = scope.spawn(|| pair(&read));
-        throughout(SLIP.get(), "it waits", || !second.is_finished());
-        migration.move_keys();
-        within(SOON.get(), "the second reader", || second.join().unwrap());
-    });
-    // It can be released at the source, too.
-    migration.end();
-    let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
-    reading.unlock().unwrap();
-    migration.move_keys();
-    migration.end();
-    pair(&theirs.read_write_lock(&name).write());
-    assert_eq!((ours.stats().lost, theirs.stats().lost), (0, 0));
-}

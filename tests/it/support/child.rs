@@ -35,10 +35,6 @@ const ROLES: &[(&str, Role)] = &[
     ("log_scenario", faults::blocking_log::log_scenario),
     ("fork_a_holder", faults::fork::fork_a_holder),
     ("fork_a_busy_client", faults::fork::fork_a_busy_client),
-    (
-        "fork_with_an_interrupt",
-        faults::fork::interrupt::fork_with_an_interrupt,
-    ),
     #[cfg(target_os = "linux")]
     (
         "fork_into_a_namespace",

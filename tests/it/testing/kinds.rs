@@ -89,31 +89,6 @@ fn a_wait_on_a_condition_is_notified_or_ends() {
 }
 
 #[test]
-fn a_place_in_the_queue_of_a_fair_lock_lasts_while_the_clock_is_advanced() {
-    let redis = start();
-    let clients = [(); 3].map(|()| redis.client().unwrap());
-    let guard = clients[0].fair_lock("job").acquire().unwrap();
-    let (first, second) = (clients[1].clone(), clients[2].clone());
-    let first = waiting(&redis, move || {
-        first.fair_lock("job").acquire().map(LockGuard::unlock)
-    });
-    let wait = move || {
-        second
-            .fair_lock("job")
-            .try_lock(10 * MINUTE, Lease::RENEWED)
-    };
-    let second = thread::spawn(wait);
-    assert!(redis.await_waiting(2));
-    redis.advance(9 * MINUTE);
-    guard.check().unwrap();
-    assert!(!first.is_finished() && !second.is_finished());
-    redis.advance(MINUTE);
-    assert!(!second.join().unwrap().unwrap());
-    guard.unlock().unwrap();
-    first.join().unwrap().unwrap().unwrap();
-}
-
-#[test]
 fn an_unknown_command_is_an_error_that_says_so() {
     let redis = start();
     let client = redis::Client::open(redis.url()).unwrap();

@@ -126,22 +126,3 @@ fn without_confirmations_nothing_is_sent_before_the_renewal() {
     silent.check().unwrap();
     assert!(silent.confirm().is_err());
 }
-
-/// The server writes what it replicates, or appends to its file.
-#[test]
-fn a_confirmation_writes_nothing() {
-    let server = Server::start();
-    let client = confirming(&server, Duration::from_millis(100));
-    let _guard = held(&client, "lock", Lease::RENEWED);
-    let changes = || -> String {
-        let info: String = server.ask(redis::cmd("INFO").arg("persistence"));
-        let line = info
-            .lines()
-            .find(|line| line.starts_with("rdb_changes_since"));
-        line.unwrap().into()
-    };
-    let before = changes();
-    reset(&server);
-    eventually("three confirmations", || scripts(&server) >= 3);
-    assert_eq!(changes(), before);
-}

@@ -121,34 +121,3 @@ fn locks_that_share_a_channel_do_not_lose_messages() {
         }
     });
 }
-
-/// A thread is woken by a message, and its request is refused. Meanwhile the next message announces
-/// the release. Threads that use the processors make the thread wake late.
-#[test]
-fn a_release_soon_after_another_message_is_noticed() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.reentrant_lock("lock");
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                while !is_over.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
-        }
-        let _stop = Stop(&is_over);
-        for round in 0..200 {
-            java_takes(&server, "lock", Some(SOON.get() * 10));
-            let waiter = scope.spawn(|| pair(&lock));
-            // Most often, it waits by now.
-            thread::sleep(Duration::from_millis(2));
-            let mut message = redis::cmd("PUBLISH");
-            server.ask::<()>(message.arg("redisson_lock__channel:{lock}").arg(0));
-            thread::sleep(Duration::from_micros(round % 10 * 20));
-            java_releases(&server, "lock");
-            eventually("the waiter to get it", || waiter.is_finished());
-        }
-    });
-}

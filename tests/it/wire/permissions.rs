@@ -223,14 +223,3 @@ fn a_missing_permission_is_reported_with_the_rule_to_grant() {
         }
     }
 }
-
-#[test]
-fn the_password_and_the_database_of_the_url_are_used() {
-    let server = Server::options().password("s3cret").start();
-    let client = builder(&format!("{}/7", server.url())).build().unwrap();
-    let guard = client.reentrant_lock("lock").acquire().unwrap();
-    assert_eq!(server.size(), 0);
-    // The watchdog's connection uses that database, too.
-    eventually("a renewal", || client.stats().renewals > 1);
-    guard.unlock().unwrap();
-}

@@ -124,29 +124,3 @@ fn a_thread_that_waits_for_a_redlock_is_woken_by_any_of_its_clients() {
     assert_woken(&[&waiters[2]], vec![wait], || true);
     held.unlock().unwrap();
 }
-
-#[test]
-fn a_thread_that_waits_is_woken_although_the_server_hangs() {
-    let server = Server::start();
-    let holder = lasting(&server.url());
-    holder.reentrant_lock("lock").lock().unwrap();
-    let client = lasting(&server.url());
-    let lock = client.reentrant_lock("lock");
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| lock.lock());
-        eventually("the thread to listen", || {
-            in_redis::listeners(&server, "lock") == 1
-        });
-        server.pause();
-        let timeout = millis(300);
-        let ended = within(timeout + SLIP.get(), "shutdown", || {
-            client.shutdown(timeout)
-        });
-        // The subscriber still reads, unless it has just noticed the shutdown.
-        println!("{ended:?}");
-        let result = within(SOON.get() / 5, "the wake-up", || waiting.join().unwrap());
-        assert!(is_shut_down(&result), "{result:?}");
-        server.resume();
-    });
-    client.shutdown(SOON.get()).unwrap();
-}
