@@ -129,19 +129,6 @@ fn an_unlock_releases_nothing_if_a_part_is_held_only_by_a_guard() {
     assert_eq!(server.size(), 0);
 }
 
-/// A level of a part that this thread held before remains.
-#[test]
-fn an_earlier_level_remains() {
-    let server = Server::start();
-    let (ours, theirs) = (client(&server.url()), client(&server.url()));
-    theirs.reentrant_lock("c").lock_with(long()).unwrap();
-    let outer = ours.reentrant_lock("b").acquire().unwrap();
-    let lock = ours.multi_lock(["a", "b", "c"]);
-    assert!(!lock.try_lock(A_WHILE.get(), Lease::RENEWED).unwrap());
-    outer.check().unwrap();
-    assert_eq!(server.keys(), ["b", "c"]);
-}
-
 /// A thread that knows of the loss of one part gets an error before anything is acquired.
 #[test]
 fn nothing_is_acquired_if_a_part_was_lost() {

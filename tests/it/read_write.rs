@@ -1,6 +1,5 @@
 //! The read-write lock.
 
-mod cluster;
 mod dead_readers;
 mod faults;
 mod layout;
@@ -163,26 +162,6 @@ fn a_write_lock_is_not_kept_in_redis_while_its_thread_reads() {
     reading.confirm().unwrap();
     reading.unlock().unwrap();
     assert_eq!(keys(&server), [""; 0]);
-}
-
-/// The order in which this cannot be refused: the last level of the writer is unlocked later.
-#[test]
-fn a_write_lock_that_is_kept_in_redis_does_not_shorten_the_lease_of_its_reader() {
-    let (server, ours, theirs) = two_clients();
-    let outer = ours.write().acquire().unwrap();
-    let inner = ours.write().acquire().unwrap();
-    inner.unlock_after(millis(1)).unwrap();
-    let reading = ours.read().acquire().unwrap();
-    outer.unlock().unwrap();
-    throughout(A_WHILE.get(), "it reads", || {
-        reading.confirm().unwrap();
-        !can_write(&theirs)
-    });
-    reading.unlock().unwrap();
-    within(LEASE.get() + SLIP.get(), "its end", || {
-        pair(&theirs.write());
-    });
-    eventually("no key", || keys(&server).is_empty());
 }
 
 #[test]

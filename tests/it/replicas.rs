@@ -173,25 +173,6 @@ fn a_replica_that_resumes_in_time_is_enough() {
     }
 }
 
-#[test]
-fn of_two_replicas_one_may_hang_if_one_is_required() {
-    let deployment = Replicated::start(2);
-    deployment.pause_replica(1);
-    let one = requiring(1, &deployment.url()).command_timeout(SOON.get());
-    let one = one.build().unwrap().reentrant_lock("lock");
-    pair(&one);
-    // Long enough for the confirmation of the other one on a busy machine.
-    let two = requiring(2, &deployment.url()).min_replicas(2, millis(1_500));
-    let two = two.command_timeout(SOON.get()).build().unwrap();
-    let two = two.reentrant_lock("lock");
-    let result = two.try_lock(Duration::ZERO, Lease::RENEWED);
-    assert_eq!(confirmed(result, 2, deployment.master()), 1);
-    assert!(!has(deployment.master(), "lock"));
-    deployment.resume_replica(1);
-    assert!(two.try_lock(SOON.get(), Lease::RENEWED).unwrap());
-    two.unlock().unwrap();
-}
-
 /// Also if another client holds one of them, and if the replica resumes later.
 #[test]
 fn several_names_are_on_the_replica_after_one_wait() {

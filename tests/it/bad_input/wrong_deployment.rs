@@ -57,7 +57,7 @@ fn is_refused(builder: LockClientBuilder, server: &Server, words: &str) {
 }
 
 fn works(builder: LockClientBuilder) {
-    take_and_release(&quick(builder).reentrant_lock("lock"));
+    pair(&quick(builder).reentrant_lock("lock"));
 }
 
 /// One working sentinel or server is enough, whatever the others are.
@@ -156,5 +156,5 @@ fn a_name_whose_keys_are_in_several_slots_is_refused_in_a_cluster() {
         assert_eq!(setting(result), "name", "{call}");
     }
     // Users put braces around a part of a name on purpose.
-    take_and_release(&client.reentrant_lock("{a}b"));
+    pair(&client.reentrant_lock("{a}b"));
 }

@@ -41,10 +41,3 @@ fn in_a_cluster() {
         notify_waiters(&cluster_builder(&cluster), &name, server);
     }
 }
-
-#[test]
-fn with_replicas_that_confirm_locks() {
-    let shared = Replicated::shared();
-    let builder = builder(&shared.url()).min_replicas(1, SOON.get());
-    notify_waiters(&builder, &unique("condition"), || shared.master());
-}

@@ -175,7 +175,7 @@ fn a_thread_that_cannot_acquire_the_lock_again_gets_an_error() {
         // The notification that it could not take goes to the next thread.
         within(LEASE.get() * 2, "the next one", || next.join().unwrap());
         test.proxied.proxy.clear_rules();
-        take_and_release(&place.lock);
+        pair(&place.lock);
     });
 }
 

@@ -152,25 +152,6 @@ fn only_a_place_whose_client_listened_and_stopped_is_removed_early() {
     }
 }
 
-/// As if it had left the queue: it is behind the clients that waited meanwhile.
-#[test]
-fn a_client_whose_subscription_was_cut_keeps_on_waiting() {
-    let server = Server::start();
-    let clients = [(); 2].map(|()| client(&server.url()));
-    let guard = clients[0].fair_lock("lock").acquire().unwrap();
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| clients[1].fair_lock("lock").lock());
-        await_places(&server, 1);
-        await_listening(&server);
-        server.cut("pubsub");
-        guard.unlock().unwrap();
-        let start = Instant::now();
-        waiting.join().unwrap().unwrap();
-        let waited = start.elapsed();
-        assert!(waited < super::REFRESH + SLIP.get(), "{waited:?}");
-    });
-}
-
 /// Another command counts who listens to a channel of a shard.
 #[test]
 fn in_a_cluster_a_dead_client_delays_the_next_by_nothing() {

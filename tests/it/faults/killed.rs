@@ -34,7 +34,7 @@ pub fn hold_and_queue(arguments: &[&str]) {
         for _ in 0..queue {
             scope.spawn(|| {
                 child::send_line("queues");
-                take_and_release(&*rival);
+                pair(&*rival);
             });
         }
         child::read_line();

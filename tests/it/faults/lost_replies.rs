@@ -72,7 +72,7 @@ fn an_acquire_that_is_never_answered_is_compensated() {
             );
             assert_eq!(lock.hold_count(), 0);
             nothing_is_left(&proxied, kind.name);
-            take_and_release(&*lock);
+            pair(&*lock);
         }
     });
 }
@@ -179,6 +179,6 @@ fn an_acquire_whose_reply_cannot_be_parsed_is_compensated() {
         let soon = LEASE.get() * 5;
         view.await_count(0, lock.name(), soon, "a reply that cannot be read");
         proxied.proxy.clear_rules();
-        take_and_release(lock);
+        pair(lock);
     }
 }

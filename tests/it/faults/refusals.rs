@@ -122,8 +122,8 @@ fn expect_outcome<T: std::fmt::Debug>(
 /// A lock whose lease outlasts the condition.
 fn hold(client: &LockClient, what: &str, lease: Duration) -> LockGuard {
     let lock = client.reentrant_lock(&unique(what));
-    let guard = lock.try_acquire(SOON.get(), Lease::fixed(lease));
-    guard.expect("a reply").expect("it is free")
+    let guard = lock.acquire_with(Lease::fixed(lease));
+    guard.expect("it is free")
 }
 
 /// The ids of all connections but this one.
@@ -149,19 +149,11 @@ fn check_all_calls(condition: &Condition) {
     let [client, renewing] = [(); 2].map(|()| client(&url));
     let events = renewing.events();
     let long = SOON.get() * 6;
-    let freed_lease = LONG.get() * 2;
-    let [outer, forced, late] = ["nested", "forced", "late"].map(|what| hold(&client, what, long));
+    let [outer, forced, freed] =
+        ["nested", "forced", "freed"].map(|what| hold(&client, what, long));
     let nested = client.reentrant_lock(outer.name());
-    let inner = nested.try_acquire(Duration::ZERO, Lease::fixed(long));
-    let inner = inner.expect("a reply").expect("this thread holds it");
-    let freed = hold(&client, "freed", freed_lease);
-    let freed_by = Instant::now() + freed_lease;
-    let is_locked = client.reentrant_lock(freed.name());
-    let is_locked = || is_locked.is_locked().expect("a reply");
     let renewed = renewing.reentrant_lock(&unique("renewed")).acquire();
     let renewed = renewed.expect("it is free");
-    let before = renewing.stats();
-
     let mut admin = server.connection();
     let mut used = connections(&mut admin);
     for command in condition.begin {
@@ -169,12 +161,10 @@ fn check_all_calls(condition: &Condition) {
     }
     let free = client.reentrant_lock(&unique("free"));
     expect_outcome(expected.acquire, "acquire", 1, || {
-        let taken = free.try_acquire(Duration::ZERO, Lease::RENEWED)?;
+        let taken = free.try_acquire_now()?;
         taken.map(LockGuard::unlock).transpose()
     });
-    if !expected.connections_are_kept {
-        used.extend(connections(&mut admin));
-    }
+    used.extend(connections(&mut admin));
     let nest = |lease: Lease| {
         let taken = nested.try_acquire(Duration::ZERO, lease)?;
         taken.map(LockGuard::unlock).transpose()
@@ -183,7 +173,6 @@ fn check_all_calls(condition: &Condition) {
     expect_outcome(expected.renewal, "a longer nested acquire", 1, || {
         nest(Lease::fixed(long * 2))
     });
-    expect_outcome(Works, "an inner unlock", 0, || inner.unlock());
     expect_outcome(expected.unlock, "an unlock", 3, || freed.unlock());
     expect_outcome(expected.inspect, "inspect", 1, || {
         client.inspect(outer.name())
@@ -192,10 +181,10 @@ fn check_all_calls(condition: &Condition) {
         client.force_unlock(forced.name())
     });
     assert_eq!(nested.hold_count(), 1);
-
     // What the watchdog does meanwhile.
+    let before = renewing.stats().renewals;
     match expected.renewal {
-        Works => eventually("a renewal", || renewing.stats().renewals > before.renewals),
+        Works => eventually("a renewal", || renewing.stats().renewals > before),
         Refused(why) | Retried(why) => eventually("the event of the failed renewal", || {
             events.try_iter().any(|event| {
                 matches!(event, LockEvent::RenewalFailed { lock, cause, .. }
@@ -204,48 +193,22 @@ fn check_all_calls(condition: &Condition) {
         }),
     }
     renewed.check().expect("a renewal that fails is no loss");
-    if !expected.connections_are_kept {
-        used.extend(connections(&mut admin));
+    used.extend(connections(&mut admin));
+    run(&mut admin, condition.end);
+    let failed = renewing.stats().renewals;
+    eventually("a renewal", || renewing.stats().renewals > failed);
+    for guard in [renewed, outer] {
+        guard.unlock().expect("it was held all the time");
     }
-
-    let failed = renewing.stats();
-    thread::scope(|scope| {
-        let waiting = matches!(expected.acquire, Retried(_)).then(|| {
-            scope.spawn(|| {
-                let lock = client.reentrant_lock(&unique("late"));
-                lock.lock()?;
-                lock.unlock()
-            })
-        });
-        let admin = &mut admin;
-        scope.spawn(|| {
-            thread::sleep(A_WHILE.get());
-            run(admin, condition.end);
-        });
-        if matches!(expected.unlock, Retried(_)) {
-            late.unlock().expect("the condition is over in time");
-        }
-        if let Some(waiting) = waiting {
-            let waited = waiting.join().expect("no panic");
-            waited.expect("the condition is over in time");
-        }
-    });
-    eventually("a renewal", || renewing.stats().renewals > failed.renewals);
-    renewed.check().expect("it was held all the time");
-    outer.unlock().expect("it was held all the time");
-    renewed.unlock().expect("it was held all the time");
-    eventually("the lock to be free", || !is_locked());
-    assert!(Instant::now() < freed_by, "only its lease has ended");
-    take_and_release(&free);
+    pair(&free);
     if !expected.connections_are_kept {
         let now = connections(&mut server.connection());
         let again: Vec<_> = used.intersection(&now).collect();
         assert!(again.is_empty(), "used again: {again:?}");
     }
-    let stats = client.stats();
     let losses = u64::from(matches!(expected.force_unlock, Works));
-    let lost = (stats.lost, renewing.stats().lost);
-    assert_eq!(lost, (losses, 0), "{stats:?}");
+    let lost = (client.stats().lost, renewing.stats().lost);
+    assert_eq!(lost, (losses, 0));
 }
 
 /// A condition that commands begin and end.

@@ -13,7 +13,7 @@ fn an_uncontended_pair_is_two_commands() {
     assert!(semaphore.try_set_permits(2).unwrap());
     assert!(leased.try_set_permits(2).unwrap());
     let pairs: [&dyn Fn(); 3] = [
-        &|| take_and_release(&lock),
+        &|| pair(&lock),
         &|| {
             semaphore.acquire(2).unwrap();
             semaphore.release(2).unwrap();
@@ -56,30 +56,6 @@ fn a_nested_pair_is_no_command() {
     let sent = monitor.commands();
     assert!((1..=2).contains(&sent.len()), "{sent:?}");
     (0..3).for_each(|_| lock.unlock().unwrap());
-}
-
-#[test]
-fn local_queries_send_no_command() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let mut monitor = Monitor::of(&server);
-    let lock = client.reentrant_lock("lock");
-    assert!(!lock.is_held_by_current_thread());
-    assert_eq!(
-        monitor.commands(),
-        [""; 0],
-        "making a client and a handle is no I/O"
-    );
-    let guard = lock.acquire().unwrap();
-    monitor.commands();
-    guard.check().unwrap();
-    assert!(!guard.is_lost() && guard.lost().is_empty() && !guard.remaining().is_zero());
-    assert!(lock.is_held_by_current_thread() && lock.hold_count() == 1);
-    assert!(client.stats().acquisitions == 1 && client.events().is_empty());
-    let refused = on_another_thread(|| lock.try_lock(millis(20), Lease::RENEWED));
-    assert!(!refused.unwrap());
-    assert_eq!(monitor.commands(), [""; 0]);
-    guard.unlock().unwrap();
 }
 
 /// One of them sends the requests of all.

@@ -41,37 +41,6 @@ fn in_a_namespace_and_with_replicas() {
     two_clients_share_a_number(&builder.min_replicas(1, SOON.get()));
 }
 
-/// The permits move with their slot while clients use and await them.
-#[test]
-fn permits_stay_exact_while_their_slot_moves() {
-    let cluster = ClusterDeployment::start();
-    let client = || LockClient::builder_cluster(cluster.urls()).build().unwrap();
-    let (clients, name) = ([client(), client()], unique("moved"));
-    let slot = cluster.slot_of(&name);
-    clients[0].semaphore(&name).add_permits(2).unwrap();
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for place in [0, 1, 0, 1] {
-            let (semaphore, done) = (clients[place].semaphore(&name), &done);
-            scope.spawn(move || {
-                while !done.load(Ordering::Relaxed) {
-                    semaphore.acquire(1).unwrap();
-                    semaphore.release(1).unwrap();
-                }
-            });
-        }
-        for _ in 0..2 {
-            let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
-            thread::sleep(millis(50));
-            migration.move_keys();
-            thread::sleep(millis(50));
-            migration.end();
-        }
-        done.store(true, Ordering::Relaxed);
-    });
-    assert_eq!(clients[0].semaphore(&name).available().unwrap(), 2);
-}
-
 /// Permits that too few replicas confirm are given back. The first of the waiting threads sends the
 /// requests of all.
 #[test]

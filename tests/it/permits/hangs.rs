@@ -100,27 +100,3 @@ fn calls_end_in_time_and_their_effect_is_certain_afterwards() {
         }
     });
 }
-
-#[test]
-fn waits_end_with_an_error_when_the_server_dies_and_a_release_is_sent_later() {
-    each(|kind, server, client| {
-        let steps = kind.of(client, "steps");
-        steps.close(1);
-        thread::scope(|scope| {
-            let waiter = scope.spawn(|| steps.wait());
-            stay_waiting([&waiter]);
-            server.kill();
-            let result = within(timeout() * 10 + grace(), "the wait", || {
-                waiter.join().unwrap()
-            });
-            assert_error!(result, Unavailable, "{kind:?}");
-        });
-        if kind == Kind::Semaphore {
-            // The server refused every connection, so no copy of the request was sent.
-            let released = steps.open();
-            assert!(is_not_released(&released), "{released:?}");
-            server.start_again();
-            eventually("the release", || steps.left().is_ok_and(|left| left == 1));
-        }
-    });
-}

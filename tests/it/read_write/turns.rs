@@ -5,7 +5,7 @@ use std::thread::Scope;
 
 use leasehold::ReadLock;
 
-use super::{can_read, can_write, two_clients, waiting};
+use super::{can_read, two_clients, waiting};
 use crate::line::{self, RESERVED};
 use crate::support::prelude::*;
 
@@ -69,34 +69,6 @@ fn clients_enter_in_their_order_and_readers_together() {
     let mut got = got.into_inner().unwrap();
     got[..2].sort_unstable();
     assert_eq!(got, [0, 1, 2, 3, 4]);
-}
-
-/// It waited for a writer that holds the lock, or for one that waits.
-#[test]
-fn a_reader_that_gives_up_leaves_no_place() {
-    let (server, ours, theirs) = two_clients();
-    let third = client(&server.url()).read_write_lock("lock");
-    let try_to_read = || {
-        !third
-            .read()
-            .try_lock(A_WHILE.get(), Lease::RENEWED)
-            .unwrap()
-    };
-    for _ in 0..3 {
-        let writing = ours.write().acquire().unwrap();
-        assert!(try_to_read());
-        writing.unlock().unwrap();
-        assert!(can_write(&theirs) && can_write(&ours));
-    }
-    let reading = ours.read().acquire().unwrap();
-    thread::scope(|scope| {
-        let writer = scope.spawn(|| pair(&theirs.write()));
-        eventually("readers to be kept out", || !can_read(&third));
-        assert!(try_to_read());
-        reading.unlock().unwrap();
-        writer.join().unwrap();
-    });
-    assert!(can_write(&ours));
 }
 
 /// A writer that goes on reading lets in the first reader, which lets in the next one. A writer

@@ -40,10 +40,6 @@ const ROLES: &[(&str, Role)] = &[
         "fork_into_a_namespace",
         faults::fork::namespace::fork_into_a_namespace,
     ),
-    (
-        "without_descriptors",
-        faults::failed_connects::without_descriptors,
-    ),
     ("trust_the_system", tls::system::trust_the_system),
     ("hold_permits", leased_semaphore::processes::hold_permits),
     ("many_failovers", deployments::many_failovers),

@@ -31,13 +31,6 @@ pub fn assert_lost<T: Debug>(result: &Result<T>, expected: LostReason) {
     assert!(is_lost, "{result:?} is not {expected:?}");
 }
 
-/// Acquires and releases a lock that is free.
-#[track_caller]
-pub fn take_and_release(lock: &dyn Lock) {
-    let guard = lock.acquire().expect("it is free");
-    guard.unlock().expect("it is held");
-}
-
 /// Fails if one of these threads does not wait any more after a while.
 #[track_caller]
 pub fn stay_waiting<'a, 's: 'a, T: 'a>(

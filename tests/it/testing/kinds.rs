@@ -5,26 +5,6 @@ use super::{LEASE, MINUTE, start, waiting};
 use crate::support::prelude::*;
 
 #[test]
-fn a_semaphore_counts_permits() {
-    let redis = start();
-    let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
-    let semaphore = one.semaphore("permits");
-    assert!(semaphore.try_set_permits(2).unwrap());
-    semaphore.acquire(2).unwrap();
-    let take = other.semaphore("permits");
-    assert!(!take.try_acquire(1, Duration::ZERO).unwrap());
-    let call = waiting(&redis, move || take.acquire(1));
-    semaphore.release(2).unwrap();
-    call.join().unwrap().unwrap();
-    assert_eq!(semaphore.available().unwrap(), 1);
-    let take = other.semaphore("permits");
-    let call = waiting(&redis, move || take.try_acquire(2, MINUTE));
-    redis.advance(MINUTE);
-    assert!(!call.join().unwrap().unwrap());
-    assert_eq!(semaphore.drain().unwrap(), 1);
-}
-
-#[test]
 fn a_leased_permit_is_renewed_or_ends() {
     let redis = start();
     let client = redis.client().unwrap();

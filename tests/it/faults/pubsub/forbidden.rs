@@ -75,7 +75,7 @@ fn take_by_polling(
 fn without_permission_to_publish_an_unlock_succeeds(deployment: &Deployment) {
     let client = client_of_user(deployment, "+", &["resetchannels"]);
     let lock = client.reentrant_lock(&unique("forbidden"));
-    take_and_release(&lock);
+    pair(&lock);
     assert_eq!(client.stats().releases, 1);
     lock.lock().expect("it is free");
     assert!(client.force_unlock(lock.name()).expect("it is held"));
