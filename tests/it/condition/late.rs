@@ -8,13 +8,13 @@ use crate::support::prelude::*;
 fn a_wait_that_finds_its_lock_lost_leaves_no_place() {
     let test = Proxied::with_lease(LEASE.get() * 10);
     let guard = test.place.lock.acquire().unwrap();
-    let (mut copies, mut view) = (0, test.proxied.view());
+    let (mut copies, mut redis) = (0, test.proxied.server.connection());
     let lock = test.name.clone();
     test.proxied.proxy.on_request(move |request| {
         copies += u32::from(request.runs("condition_wait"));
         match (request.runs("condition_wait"), copies) {
             (true, 1) => return Fault::SwallowReply,
-            (true, 2) => redis::cmd("DEL").arg(&lock).exec(&mut view.0).unwrap(),
+            (true, 2) => redis::cmd("DEL").arg(&lock).exec(&mut redis).unwrap(),
             _ => {}
         }
         Fault::Pass

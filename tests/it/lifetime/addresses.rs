@@ -1,6 +1,6 @@
 //! What a client is made from: URLs with all schemes, settings of the `redis` crate.
 
-use redis::io::tcp::{TcpSettings, socket2};
+use redis::io::tcp::TcpSettings;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
 use crate::support::prelude::*;
@@ -49,57 +49,32 @@ fn the_settings_of_a_redis_client_are_reused() {
     assert_same_server(&client, cache.into());
 }
 
-fn info(address: ConnectionAddr) -> ConnectionInfo {
-    let info = "redis://user:hunter2@h".into_connection_info().unwrap();
-    info.set_addr(address)
-}
-
 #[test]
 fn settings_that_cannot_be_reused_are_refused() {
-    let plain = || info(ConnectionAddr::Tcp("h".into(), 1));
-    let tcp = |settings| plain().set_tcp_settings(settings);
-    let redis = |settings: RedisConnectionInfo| {
-        plain().set_redis_settings(settings.set_password("hunter2"))
+    let info = "redis://user:hunter2@h".into_connection_info().unwrap();
+    let insecure = ConnectionAddr::TcpTls {
+        host: "h".into(),
+        port: 1,
+        insecure: true,
+        tls_params: None,
     };
-    let defaults = RedisConnectionInfo::default;
-    let keepalive = socket2::TcpKeepalive::new();
+    let tcp = |settings| info.clone().set_tcp_settings(settings);
+    let redis = |settings| info.clone().set_redis_settings(settings);
+    let (tcp_settings, settings) = (TcpSettings::default, RedisConnectionInfo::default);
+    let linger = tcp_settings().set_linger_time(Duration::ZERO);
+    let library = settings().set_lib_name("shop", "1");
     for (info, expected) in [
-        (
-            info(ConnectionAddr::TcpTls {
-                host: "h".into(),
-                port: 1,
-                insecure: true,
-                tls_params: None,
-            }),
-            "insecure TLS",
-        ),
-        (
-            tcp(TcpSettings::default().set_keepalive(keepalive)),
-            "TCP settings",
-        ),
-        (
-            tcp(TcpSettings::default().set_linger_time(Duration::ZERO)),
-            "TCP settings",
-        ),
-        (
-            redis(defaults().set_lib_name("shop", "1")),
-            "a library name or version",
-        ),
-        (redis(defaults().set_db(-1)), "a negative database"),
+        (info.clone().set_addr(insecure), "insecure TLS"),
+        (tcp(linger), "TCP settings"),
+        (redis(library), "a library name or version"),
+        (redis(settings().set_db(-1)), "a negative database"),
     ] {
         let error = LockClient::builder(info).build().unwrap_err();
+        assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
         let text = error.to_string();
-        assert!(!format!("{error:?}{text}").contains("hunter2"), "{error:?}");
-        match error {
-            Error::Config { field, value, .. } => {
-                assert_eq!((field, &*value), ("connection info", expected));
-            }
-            other => panic!("{other:?}"),
-        }
+        assert!(text.contains(expected), "{text}");
     }
     // This client does the same in any case.
-    let settings = tcp(TcpSettings::default().set_nodelay(true));
-    LockClient::builder(settings).build().unwrap();
-    let settings = redis(defaults().set_skip_set_lib_name());
-    LockClient::builder(settings).build().unwrap();
+    let nodelay = tcp(tcp_settings().set_nodelay(true));
+    LockClient::builder(nodelay).build().unwrap();
 }

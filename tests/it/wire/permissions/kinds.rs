@@ -40,7 +40,7 @@ fn use_leased_semaphore(ours: &LockClient, theirs: &LockClient) -> Result<()> {
 }
 
 /// Calls `then` when another thread has waited for a moment, or has failed.
-fn while_another_waits(
+pub fn while_another_waits(
     waits: impl FnOnce() -> Result<()> + Send,
     then: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
