@@ -1,6 +1,6 @@
 //! The names of connections in `CLIENT LIST`, and which process holds a lock.
 
-use leasehold::{Hint, Permission, admin};
+use leasehold::admin;
 
 use crate::support::prelude::*;
 
@@ -54,23 +54,6 @@ fn each_connection_of_a_client_tells_its_host_and_process() {
     }
 }
 
-/// The refusal is logged by Redis, so it is not caused again by each connection.
-#[test]
-fn a_user_who_may_name_nothing_has_the_same_locks() {
-    let server = Server::start();
-    let url = server.with_user(&["~*", "&*", "+@all", "-client|setname"]);
-    let client = client(&url);
-    let guard = client.reentrant_lock("k").acquire().unwrap();
-    // On the connection of the watchdog.
-    eventually("a renewal", || client.stats().renewals > 0);
-    guard.unlock().unwrap();
-    assert!(names(&server).iter().all(String::is_empty));
-    let refusals: Vec<HashMap<String, redis::Value>> = server.ask(redis::cmd("ACL").arg("LOG"));
-    let counts: Vec<_> = refusals.iter().map(|refusal| &refusal["count"]).collect();
-    assert_eq!(counts, [&redis::Value::Int(1)], "{refusals:?}");
-    assert_eq!(client.stats().reconnects, 0);
-}
-
 #[test]
 fn the_holder_is_the_process_that_has_the_lock() {
     let server = Server::start();
@@ -99,25 +82,6 @@ fn an_owner_without_a_named_connection_is_unknown() {
     let guard = nameless.reentrant_lock("k").acquire().unwrap();
     assert_eq!(client.holder("k").unwrap(), None);
     guard.unlock().unwrap();
-}
-
-#[test]
-fn a_user_who_may_not_list_the_connections_gets_an_error_with_the_rule() {
-    let server = Server::start();
-    let client = client(&server.with_user(&["~*", "&*", "+@all", "-client|list"]));
-    let guard = client.reentrant_lock("k").acquire().unwrap();
-    let error = client.holder("k").unwrap_err();
-    let Error::Redis {
-        hint: Some(hint), ..
-    } = &error
-    else {
-        panic!("{error:?}");
-    };
-    let missing = Permission::Command(Some("client|list".into()));
-    assert_eq!(**hint, Hint::Grant(missing));
-    // Nothing is looked up for a free lock.
-    guard.unlock().unwrap();
-    assert_eq!(client.holder("k").unwrap(), None);
 }
 
 /// A holder has a connection to the server of its lock, whichever other servers it uses.

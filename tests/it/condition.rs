@@ -275,27 +275,6 @@ fn a_thread_that_does_not_hold_the_lock_can_neither_wait_nor_notify() {
 }
 
 #[test]
-fn keys_of_another_type_are_refused_and_stay_as_they_are() {
-    let stage = Stage::<1>::new();
-    let place = &stage.places[0];
-    let guard = place.lock.acquire().unwrap();
-    for key in &keys(&stage.name)[..2] {
-        stage.server.run(&format!("SET {key} text"));
-        for result in [place.condition.wait(), place.condition.notify_one()] {
-            assert_error!(result, WrongType);
-            let text = result.unwrap_err().to_string();
-            assert!(text.contains(key) && text.contains("sorted set"), "{text}");
-        }
-        guard.check().unwrap();
-        let kept: String = stage.server.ask(redis::cmd("GET").arg(key));
-        assert_eq!(kept, "text");
-        stage.server.run(&format!("DEL {key}"));
-    }
-    assert!(!place.condition.wait_for(Duration::ZERO).unwrap());
-    guard.unlock().unwrap();
-}
-
-#[test]
 fn an_interrupt_ends_a_wait_with_the_lock() {
     let stage = Stage::<1>::new();
     let place = &stage.places[0];

@@ -253,26 +253,6 @@ fn the_first_two_clients_listen_to_a_holder_of_redisson() {
     }
 }
 
-/// Otherwise the threads that wait would take the lock from clients of Redisson.
-#[test]
-fn calls_that_do_not_wait_do_not_shorten_the_turns_of_others() {
-    let server = Server::start();
-    let name = unique("polled");
-    let mut connection = server.connection();
-    let mut listening = connection.as_pubsub();
-    listening
-        .subscribe(format!("redisson_lock__channel:{{{name}}}"))
-        .unwrap();
-    let lock = client(&server.url()).reentrant_lock(&name);
-    for _ in 0..12 {
-        assert!(lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
-        lock.unlock().unwrap();
-    }
-    let released = Instant::now();
-    lock.lock().unwrap();
-    assert!(released.elapsed() >= Duration::from_millis(2));
-}
-
 /// As before there were lines: each release wakes all of them.
 #[test]
 fn without_permission_for_the_line_all_clients_are_woken_and_there_is_one_warning() {

@@ -128,18 +128,3 @@ fn an_unlock_releases_nothing_if_a_part_is_held_only_by_a_guard() {
     guard.unlock().unwrap();
     assert_eq!(server.size(), 0);
 }
-
-/// A thread that knows of the loss of one part gets an error before anything is acquired.
-#[test]
-fn nothing_is_acquired_if_a_part_was_lost() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let outer = client.reentrant_lock("b").acquire().unwrap();
-    server.delete("b");
-    eventually("the loss", || outer.is_lost());
-    for _ in 0..2 {
-        let result = client.multi_lock(["a", "b"]).lock();
-        assert_matches!(result, Err(Error::Lost { lock, .. }) if lock == "b");
-    }
-    assert_eq!(server.size(), 0);
-}

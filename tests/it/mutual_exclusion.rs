@@ -99,9 +99,7 @@ fn lock(kind: &str, clients: &[LockClient], thread: usize) -> Box<dyn Lock> {
 /// The role of each process: increments by GET and SET, so a second holder in between would lose
 /// one.
 pub fn increment(arguments: &[&str]) {
-    let &[kind, urls, counter, process] = arguments else {
-        panic!("{arguments:?}")
-    };
+    let [kind, urls, counter, process] = child::named(arguments);
     let process: usize = process.parse().expect("a number");
     // Long enough that no stall of a busy machine ends it.
     let client = |url| {

@@ -151,46 +151,6 @@ fn clients_that_are_gone_are_passed_at_once_and_those_that_do_not_answer_soon() 
     }
 }
 
-/// It does not call the line. One client listens to it, whichever are called.
-#[test]
-fn releases_by_clients_of_redisson_wake_the_clients_in_their_order() {
-    const CLIENTS: usize = 6;
-    for kind in SEMAPHORES {
-        let line = Line::new();
-        let ours = client(&line.server.url());
-        kind.of(&ours, &line.name).add(0).unwrap();
-        let channel = format!("redisson_sc:{{{}}}", line.name);
-        let listen = || -> u32 {
-            let numsub = redis::cmd("PUBSUB").arg("NUMSUB").arg(&channel).clone();
-            line.server.ask::<(String, u32)>(&numsub).1
-        };
-        let java = |permits: i64| {
-            line.server.run(&format!("INCRBY {} {permits}", line.name));
-            line.server.run(&format!("PUBLISH {channel} {permits}"));
-        };
-        thread::scope(|scope| {
-            for number in 0..CLIENTS {
-                line.wait(scope, kind, number);
-            }
-            eventually("one listens", || listen() == 1);
-            throughout(A_WHILE.get(), "one listens", || listen() == 1);
-            kind.of(&ours, &line.name).add(1).unwrap();
-            assert_eq!(line.next(), 0, "{kind:?}");
-            for number in 1..3 {
-                let released = Instant::now();
-                java(1);
-                assert_eq!(line.next(), number, "{kind:?}");
-                let took = released.elapsed();
-                assert!(took < WAKE_UP.get(), "{kind:?}: {took:?}");
-            }
-            java(3);
-            let mut rest = [line.next(), line.next(), line.next()];
-            rest.sort_unstable();
-            assert_eq!(rest, [3, 4, 5], "{kind:?}");
-        });
-    }
-}
-
 #[test]
 fn a_client_that_gives_up_leaves_the_line_and_the_next_one_is_called() {
     for kind in SEMAPHORES {

@@ -178,31 +178,3 @@ fn a_thread_that_cannot_acquire_the_lock_again_gets_an_error() {
         pair(&place.lock);
     });
 }
-
-/// Places are renewed, and waiters are notified. Only new waiters are refused.
-#[test]
-fn a_server_without_memory_keeps_its_waiters() {
-    let stage = Stage::<2>::new();
-    let [there, here] = &stage.places;
-    // Its place outlasts those of the others, which are renewed beside it.
-    let lasting = builder(&stage.server.url()).watchdog_lease(LEASE.get() * 10);
-    let beside = Place::of(&lasting.build().unwrap(), &stage.name);
-    thread::scope(|scope| {
-        let waiter = scope.spawn(|| there.wait());
-        stage.await_waiting(1);
-        let second = scope.spawn(|| beside.wait());
-        stage.await_waiting(2);
-        let guard = here.lock.acquire().unwrap();
-        stage.server.run("CONFIG SET maxmemory 1");
-        throughout(LEASE.get() * 2, "they wait", || stage.waiters().0 == 2);
-        assert_error!(here.condition.wait(), Redis);
-        guard.check().unwrap();
-        here.condition.notify_one().unwrap();
-        assert_eq!(stage.waiters(), (1, 2));
-        stage.server.run("CONFIG SET maxmemory 0");
-        here.condition.notify_one().unwrap();
-        guard.unlock().unwrap();
-        waiter.join().unwrap();
-        second.join().unwrap();
-    });
-}

@@ -50,43 +50,6 @@ fn threads_that_give_up_together_leave_no_place() {
     eventually("no key", || server.size() == 0);
 }
 
-/// A late request that removes the place would remove that of a later wait.
-#[test]
-fn the_place_of_the_next_wait_is_not_removed() {
-    let proxied = ProxiedServer::new();
-    let client = proxied.builder(SLIP.get()).build().unwrap();
-    let held = proxied.rival().fair_lock("lock").acquire().unwrap();
-    let lock = client.fair_lock("lock");
-    let is_over = Arc::new(AtomicBool::new(false));
-    let passes = Arc::clone(&is_over);
-    let mut is_first = true;
-    proxied.proxy.on_request(move |request| {
-        if !request.runs("fair_leave") || passes.load(Ordering::SeqCst) {
-            return Fault::Pass;
-        }
-        match std::mem::replace(&mut is_first, false) {
-            true => Fault::SwallowRequest,
-            false => Fault::Delay(A_WHILE.get()),
-        }
-    });
-    assert!(!lock.try_lock(A_WHILE.get(), Lease::RENEWED).unwrap());
-    // It is still there, and the next wait uses it.
-    await_places(&proxied.server, 1);
-    let interrupt = Interrupt::new();
-    thread::scope(|scope| {
-        let wait = || lock.try_lock_interruptibly(SOON.get(), Lease::RENEWED, &interrupt);
-        let waiting = scope.spawn(wait);
-        throughout(A_WHILE.get() * 3, "the place", || {
-            !waiting.is_finished() && places(&proxied.server).len() == 1
-        });
-        is_over.store(true, Ordering::SeqCst);
-        interrupt.interrupt();
-        assert!(is_interrupted(&waiting.join().unwrap()));
-    });
-    assert_eq!(places(&proxied.server), [""; 0]);
-    held.unlock().unwrap();
-}
-
 /// Redis refuses the next request of a waiting thread, and still replies.
 #[test]
 fn a_wait_that_is_refused_leaves_the_queue() {

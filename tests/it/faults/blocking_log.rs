@@ -95,9 +95,7 @@ const SCENARIOS: [Scenario; 3] = [
 
 /// The role: one of the scenarios. A process has only one log, so each has its own process.
 pub fn log_scenario(arguments: &[&str]) {
-    let &[url, scenario] = arguments else {
-        panic!("{arguments:?}")
-    };
+    let [url, scenario] = child::named(arguments);
     let mut scenarios = SCENARIOS.into_iter();
     let found = scenarios.find(|(name, ..)| *name == scenario);
     let (_, log, play) = found.expect("the name of a scenario");

@@ -112,19 +112,11 @@ impl Held {
     /// In the child: calls of the parent's client send nothing to Redis.
     fn sends_nothing(&self) {
         for lock in [&self.unguarded, &self.free] {
-            is_refused("lock", || lock.lock());
-            is_refused("acquire", || lock.acquire().map(drop));
-            is_refused("try_lock", || lock.try_lock(Duration::ZERO, Lease::RENEWED));
-            is_refused("a long try_lock", || {
-                lock.try_lock(SOON.get(), Lease::RENEWED)
-            });
-            is_refused("lock_interruptibly", || {
-                lock.lock_interruptibly(Lease::RENEWED, &Interrupt::new())
-            });
+            for (call, result) in every_call(lock) {
+                is_refused(call, || result);
+            }
             is_refused("wait", || lock.condition("c").wait());
             is_refused("notify_one", || lock.condition("c").notify_one());
-            is_refused("is_locked", || lock.is_locked());
-            is_refused("remaining_lease", || lock.remaining_lease());
             is_refused("inspect", || self.client.inspect(lock.name()));
             is_refused("force_unlock", || self.client.force_unlock(lock.name()));
         }
@@ -198,9 +190,7 @@ fn is_woken(client: &LockClient, other: &LockClient, url: &str, name: &str) {
 /// The role: forks while it holds locks. The child tries everything with the parent's guards and
 /// handles.
 pub fn fork_a_holder(arguments: &[&str]) {
-    let &[url, prefix] = arguments else {
-        panic!("{arguments:?}")
-    };
+    let [url, prefix] = child::named(arguments);
     let held = Held::take(url, prefix);
     let other = client(url);
     let awaited = format!("{prefix}:awaited");
@@ -254,9 +244,7 @@ fn a_forked_child_neither_has_nor_affects_its_parents_locks() {
 /// The role: forks repeatedly while other threads make calls of the same client, so that mutexes
 /// may be locked in the child.
 pub fn fork_a_busy_client(arguments: &[&str]) {
-    let &[url, prefix] = arguments else {
-        panic!("{arguments:?}")
-    };
+    let [url, prefix] = child::named(arguments);
     let client = client(url);
     let held = client.reentrant_lock(&format!("{prefix}:held"));
     let guard = held.acquire().expect("it is free");

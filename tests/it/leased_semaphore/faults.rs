@@ -31,21 +31,3 @@ fn after_a_hang_of_a_lease_the_holder_is_notified_before_another_has_the_permit(
     drop(guard);
     assert_eq!(counts(&other), (1, 1));
 }
-
-/// Redis refuses commands that need memory, and a renewal is none.
-#[test]
-fn without_memory_permits_are_renewed_and_released_but_not_acquired() {
-    let server = Server::start();
-    let semaphore = semaphore(&server, LEASE.get(), 3);
-    let [first, second] = [(); 2].map(|()| semaphore.acquire().unwrap());
-    server.run("CONFIG SET maxmemory 1");
-    assert_error!(semaphore.try_acquire_now(), Redis);
-    assert_eq!(counts(&semaphore), (1, 3), "as before");
-    throughout(LEASE.get() * 2, "they are held", || {
-        first.check().and_then(|()| second.check()).is_ok()
-    });
-    first.release().unwrap();
-    server.run("CONFIG SET maxmemory 0");
-    second.confirm().unwrap();
-    assert_eq!(counts(&semaphore), (2, 3));
-}

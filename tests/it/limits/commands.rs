@@ -1,7 +1,5 @@
 //! The number of commands and connections.
 
-use std::sync::Barrier;
-
 use crate::support::prelude::*;
 
 #[test]
@@ -56,44 +54,4 @@ fn a_nested_pair_is_no_command() {
     let sent = monitor.commands();
     assert!((1..=2).contains(&sent.len()), "{sent:?}");
     (0..3).for_each(|_| lock.unlock().unwrap());
-}
-
-/// One of them sends the requests of all.
-#[test]
-fn two_hundred_waiting_threads_send_as_few_commands_as_one() {
-    const WAITING: usize = 200;
-    let server = Server::start();
-    let holder = builder(&server.url()).confirm_every(Duration::ZERO).build();
-    let (holder, waiting) = (holder.unwrap(), client(&server.url()));
-    let held = holder.reentrant_lock("lock");
-    held.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
-    let started = Barrier::new(WAITING + 1);
-    let lock = waiting.reentrant_lock("lock");
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..WAITING)
-            .map(|_| {
-                scope.spawn(|| {
-                    started.wait();
-                    assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
-                    lock.unlock().unwrap();
-                })
-            })
-            .collect();
-        started.wait();
-        eventually("a thread to wait for Redis", || {
-            waiting.stats().wakeups_by_message > 0
-        });
-        thread::sleep(millis(100));
-        let mut monitor = Monitor::of(&server);
-        throughout(millis(2000), "all wait", || {
-            threads.iter().all(|thread| !thread.is_finished())
-        });
-        let sent = monitor.commands();
-        assert!(sent.len() < 10, "in two seconds: {sent:?}");
-        drop(monitor);
-        held.unlock().unwrap();
-    });
-    // From Redis, or from another thread.
-    let stats = waiting.stats();
-    assert_eq!(stats.acquisitions + stats.hand_overs, WAITING as u64);
 }

@@ -1,8 +1,6 @@
 //! Calls on many names: each ends within its documented time, and takes a few round trips, whatever
 //! the number of names.
 
-use leasehold::MultiLock;
-
 use crate::support::prelude::*;
 use crate::support::proxy::Proxy;
 
@@ -30,49 +28,6 @@ fn client_with_timeout(url: &str, timeout: Duration) -> LockClient {
 
 fn is_empty(server: &Server) -> bool {
     server.size() == 0
-}
-
-#[track_caller]
-fn fails_within<T: std::fmt::Debug>(
-    bound: Duration,
-    call: &str,
-    work: impl FnOnce() -> leasehold::Result<T>,
-) {
-    let result = within(bound + slack(), call, work);
-    let is_expected = match call {
-        "unlock" => matches!(result, Err(Error::NotReleased { .. })),
-        _ => matches!(result, Err(Error::Unavailable { .. })),
-    };
-    assert!(is_expected, "{call}: {result:?}");
-}
-
-/// Locks of two clients of two servers, in alternation.
-#[test]
-fn every_call_on_two_servers_ends_in_time_while_both_hang() {
-    let servers = [Server::start(), Server::start()];
-    let timeout = millis(100);
-    let clients = servers
-        .each_ref()
-        .map(|server| client_with_timeout(&server.url(), timeout));
-    let locks: Vec<_> = (0..NAMES)
-        .map(|at| clients[at % 2].reentrant_lock(&names()[at]))
-        .collect();
-    let lock = MultiLock::over(&locks);
-    let guard = lock.acquire().unwrap();
-    let dropped = lock.acquire().unwrap();
-    servers.iter().for_each(Server::pause);
-    fails_within(timeout, "extend", || guard.extend(SOON.get() * 3));
-    fails_within(timeout, "is_locked", || lock.is_locked());
-    guard.unlock().unwrap();
-    within(timeout + slack(), "the drop of a guard", || drop(dropped));
-    fails_within(timeout, "try_lock", || {
-        lock.try_lock(Duration::ZERO, Lease::RENEWED)
-    });
-    servers.iter().for_each(Server::resume);
-    for server in &servers {
-        eventually("everything to be released", || is_empty(server));
-    }
-    pair(&lock);
 }
 
 /// A client whose replies are delayed by `latency`, and its proxy.

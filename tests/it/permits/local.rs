@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 
-use super::{Kind, SEMAPHORES};
+use super::SEMAPHORES;
 use crate::support::prelude::*;
 
 /// Only the first of them sends a request when a message arrives, and they send nothing meanwhile.
@@ -59,26 +59,4 @@ fn waiting_threads_get_permits_in_the_order_in_which_they_came() {
         assert!(sent <= 4 * WAITING + 4, "{kind:?}: {sent} requests");
         assert_eq!(theirs.stats().wakeups_by_timeout, 0, "{kind:?}");
     }
-}
-
-/// The request of such a call may succeed while other threads of its client wait.
-#[test]
-fn a_call_that_does_not_wait_asks_redis_although_other_threads_wait() {
-    let server = Server::start();
-    let client = builder(&server.url()).watchdog_lease(SOON.get() * 6);
-    let client = client.build().unwrap();
-    let steps = Kind::Leased.of(&client, &unique("pass"));
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| steps.wait().unwrap());
-        eventually("it listens", || client.stats().wakeups_by_message > 0);
-        let now = || steps.wait_for(Duration::ZERO).unwrap();
-        let mut monitor = Monitor::of(&server);
-        assert!(now().is_none());
-        assert!(monitor.commands().contains(&"EVALSHA".to_owned()));
-        // A permit without a message: only a request notices it.
-        steps.open_silently(&server);
-        drop(now().expect("it is available"));
-        drop(waiting.join().unwrap());
-    });
-    assert_eq!(steps.left().unwrap(), 1);
 }

@@ -108,29 +108,6 @@ fn a_writer_that_gives_up_lets_readers_in() {
     }
 }
 
-/// Another writer of its client waits, and goes on to keep readers out.
-#[test]
-fn a_writer_that_gives_up_leaves_its_place_to_the_next_writer() {
-    let (server, ours, theirs) = two_clients();
-    let reading = ours.read().acquire_with(long()).unwrap();
-    let third = client(&server.url()).read_write_lock("lock");
-    thread::scope(|scope| {
-        let next = scope.spawn(|| {
-            let first = theirs.write();
-            scope.spawn(move || assert!(!first.try_lock(A_WHILE.get(), Lease::RENEWED).unwrap()));
-            eventually("the first to wait", || !can_read(&third));
-            pair(&theirs.write());
-        });
-        eventually("the first to wait", || !can_read(&third));
-        // The first leaves the line, and the next one enters it.
-        thread::sleep(A_WHILE.get() * 2);
-        throughout(A_WHILE.get(), "no reader", || !can_read(&third));
-        reading.unlock().unwrap();
-        next.join().unwrap();
-    });
-    assert!(can_read(&third));
-}
-
 /// A writer that does not wait keeps no reader out.
 #[test]
 fn an_attempt_to_write_without_a_wait_keeps_no_reader_out() {

@@ -20,10 +20,6 @@ const ROLES: &[(&str, Role)] = &[
     ("without_threads", limits::threads::without_threads),
     ("shut_down", lifetime::shutdown::shut_down),
     ("many_pairs", limits::growth::many_pairs),
-    (
-        "many_abandoned_leases",
-        limits::growth::many_abandoned_leases,
-    ),
     ("wait_together", fair::wait_together),
     (
         "wait_on_a_condition",
@@ -77,6 +73,11 @@ impl Process {
         command.args(&launcher[1..]).arg(myself());
         Self::spawn(command, ENTRY, role, arguments, Vec::new())
     }
+}
+
+/// The arguments of a role, of which it knows the number.
+pub fn named<'a, const N: usize>(arguments: &[&'a str]) -> [&'a str; N] {
+    arguments.try_into().expect("as many as the role has")
 }
 
 /// Runs a role in its own process, where no threads of other tests are counted.

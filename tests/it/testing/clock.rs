@@ -112,24 +112,6 @@ fn a_pause_of_the_process_ends_leases() {
     again.check().unwrap();
 }
 
-#[test]
-fn time_can_be_skipped_while_a_notified_thread_waits_for_its_lock() {
-    let redis = start();
-    let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
-    let call = waiting(&redis, move || {
-        let lock = one.reentrant_lock("shared");
-        let guard = lock.acquire()?;
-        lock.condition("ready").wait()?;
-        guard.check()
-    });
-    let lock = other.reentrant_lock("shared");
-    let guard = lock.acquire().unwrap();
-    lock.condition("ready").notify_one().unwrap();
-    redis.advance(LEASE / 3);
-    guard.unlock().unwrap();
-    call.join().unwrap().unwrap();
-}
-
 /// Beside one thread that skips minutes, and beside two.
 #[test]
 fn threads_that_work_keep_their_renewed_locks_while_time_is_skipped() {

@@ -72,30 +72,6 @@ fn a_waiter_gets_the_lock_soon_after_another_program_has_released_it() {
     }
 }
 
-#[test]
-fn a_hold_of_another_program_is_respected() {
-    let server = Server::start();
-    let name = unique("java");
-    let client = client(&server.url());
-    let lock = client.reentrant_lock(&name);
-    for lease in [Some(SOON.get()), None] {
-        java_takes(&server, &name, lease);
-        assert!(!lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
-        assert!(!lock.try_lock(A_WHILE.get(), Lease::RENEWED).unwrap());
-        assert_matches!(lock.unlock(), Err(Error::NotHeld { .. }));
-        assert!(lock.is_locked().unwrap());
-        let left = lock.remaining_lease().unwrap().expect("it is held");
-        assert_eq!(left == Duration::MAX, lease.is_none(), "{left:?}");
-        let status = client.inspect(&name).unwrap();
-        assert_eq!(status.owner.as_deref(), Some(JAVA));
-        assert_eq!(status.time_to_live.is_none(), lease.is_none());
-        let fields: Vec<(String, u32)> = server.ask(redis::cmd("HGETALL").arg(&name));
-        assert_eq!(fields, [(JAVA.to_owned(), 1)]);
-        java_releases(&server, &name);
-    }
-    pair(&lock);
-}
-
 /// By Redisson's naming rule, `a` and `{a}` are two locks with one channel.
 #[test]
 fn locks_that_share_a_channel_do_not_lose_messages() {
