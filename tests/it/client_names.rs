@@ -1,7 +1,5 @@
 //! The names of connections in `CLIENT LIST`, and which process holds a lock.
 
-use leasehold::admin;
-
 use crate::support::prelude::*;
 
 /// The names of all connections to the server except the test's own, which has none.
@@ -82,24 +80,4 @@ fn an_owner_without_a_named_connection_is_unknown() {
     let guard = nameless.reentrant_lock("k").acquire().unwrap();
     assert_eq!(client.holder("k").unwrap(), None);
     guard.unlock().unwrap();
-}
-
-/// A holder has a connection to the server of its lock, whichever other servers it uses.
-#[test]
-fn the_holder_is_found_in_a_cluster() {
-    let cluster = ClusterDeployment::shared();
-    let client = || {
-        let builder = LockClient::builder_cluster(cluster.urls());
-        builder.watchdog_lease(LEASE.get()).build().unwrap()
-    };
-    let (holder, other) = (client(), client());
-    for _ in 0..6 {
-        let lock = unique("named");
-        let guard = holder.reentrant_lock(&lock).acquire().unwrap();
-        let found = other.holder(&lock).unwrap().expect("a holder");
-        assert_eq!(found.process_id, std::process::id());
-        let mut server = admin::server_of(&other, &lock).unwrap().connect().unwrap();
-        assert_eq!(server.clients().unwrap().holder(&found.owner), Some(found));
-        guard.unlock().unwrap();
-    }
 }

@@ -1,13 +1,10 @@
 //! The condition of a lock: waits and notifications, between threads and between clients.
 
 mod costs;
-mod deployments;
 mod faults;
 mod late;
 mod levels;
 pub mod processes;
-
-use std::thread::ScopedJoinHandle;
 
 use leasehold::Condition;
 
@@ -112,28 +109,6 @@ impl<const N: usize> Stage<N> {
     pub fn await_waiting(&self, count: u32) {
         await_waiting(&self.server, &self.name, count);
     }
-}
-
-/// It keeps its place for as long as another thread holds the lock.
-#[test]
-fn a_notified_thread_keeps_its_notification_until_it_has_the_lock() {
-    let stage = Stage::<2>::new();
-    let [there, here] = &stage.places;
-    thread::scope(|scope| {
-        let waiters = [scope.spawn(|| there.wait()), scope.spawn(|| there.wait())];
-        stage.await_waiting(2);
-        let guard = here.lock.acquire().unwrap();
-        here.condition.notify_one().unwrap();
-        throughout(LEASE.get() * 3, "one is notified, and one waits", || {
-            stage.waiters() == (1, 2)
-        });
-        guard.unlock().unwrap();
-        eventually("one wakes", || {
-            waiters.iter().any(ScopedJoinHandle::is_finished)
-        });
-        assert_eq!(stage.waiters().0, 1);
-        here.notify_one();
-    });
 }
 
 /// Of several clients and of several threads of one client, in the order in which they wait. Several

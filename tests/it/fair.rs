@@ -114,28 +114,6 @@ fn a_place_is_for_the_threads_that_waited_when_it_was_taken() {
     assert_eq!(ours.stats().hand_overs, 2);
 }
 
-/// A thread of Redisson sleeps until the time to live that it has read is over.
-#[test]
-fn a_lock_that_is_kept_in_redis_notifies_the_first_place() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.fair_lock("lock");
-    let mut connection = server.connection();
-    let mut messages = connection.as_pubsub();
-    let channel = "redisson_lock__channel:{lock}:java:1";
-    messages.subscribe(channel).unwrap();
-    messages.set_read_timeout(Some(SOON.get())).unwrap();
-    let guard = lock.acquire().unwrap();
-    queue_up(&server, "java:1", PLACE);
-    guard.unlock_after(LEASE.get()).unwrap();
-    let message = messages.get_message().expect("a message");
-    assert_eq!(message.get_payload::<String>().unwrap(), "0");
-    assert!(lock.is_locked().unwrap() && !lock.is_held_by_current_thread());
-    let left = server.time_to_live("lock");
-    assert!(left > 0 && left <= i64::try_from(LEASE.get().as_millis()).unwrap());
-    assert_eq!(places(&server), ["java:1"]);
-}
-
 /// Longer than a place lasts. A client that waits sends one request in two seconds.
 /// The end of its place counts from that of the place before, which may be given up early.
 #[test]

@@ -112,36 +112,23 @@ fn an_upgrade_is_refused_at_once() {
     pair(&ours.write());
 }
 
-/// Also in a thread that holds the other lock itself.
+/// Also in a thread that holds the other lock itself. `wire::other_kinds` has the other direction.
 #[test]
 fn another_kind_of_lock_with_the_name_is_refused_at_once() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let is_refused = |result: leasehold::Result<()>, found: &str| match result {
-        Err(Error::WrongType { found: text, .. }) => assert!(text.contains(found), "{text}"),
-        other => panic!("{other:?}"),
-    };
-    let (plain, lock) = (
-        client.reentrant_lock("lock"),
-        client.read_write_lock("lock"),
-    );
-    let (read, write) = (lock.read(), lock.write());
-    for is_write in [false, true] {
-        let guard = if is_write {
-            write.acquire()
-        } else {
-            read.acquire()
-        };
-        let guard = guard.unwrap();
-        within(SLIP.get(), "the refusal", || {
-            is_refused(plain.lock(), "a read-write lock");
-        });
-        guard.unlock().unwrap();
-    }
-    let guard = plain.acquire().unwrap();
+    let (server, ours, _) = two_clients();
+    let guard = client(&server.url())
+        .reentrant_lock("lock")
+        .acquire()
+        .unwrap();
+    let (read, write) = (ours.read(), ours.write());
     within(SLIP.get(), "the refusals", || {
         for result in [read.lock(), write.lock(), write.is_locked().map(drop)] {
-            is_refused(result, "a lock that is not a read-write lock");
+            assert_error!(result, WrongType);
+            let text = result.unwrap_err().to_string();
+            assert!(
+                text.contains("a lock that is not a read-write lock"),
+                "{text}"
+            );
         }
     });
     guard.unlock().unwrap();

@@ -167,25 +167,6 @@ fn each_fault_affects_the_request_or_its_reply() {
 }
 
 #[test]
-fn the_given_number_of_bytes_comes_before_a_reset_or_a_cut() {
-    let (_server, proxy) = server_and_proxy();
-    let reply = "$5\r\nhello\r\n";
-    for length in 0..=reply.len() {
-        for fault in [Fault::ResetInReply(length), Fault::CutInReply(length)] {
-            let is_cut = matches!(fault, Fault::CutInReply(_));
-            proxy.on_request(move |_| fault.clone());
-            let mut client = Client::of(&proxy);
-            client.ask(&["ECHO", "hello"], &reply[..length]);
-            if is_cut {
-                client.sees_fin();
-            } else {
-                client.sees_reset();
-            }
-        }
-    }
-}
-
-#[test]
 fn a_reply_is_split_into_pieces_with_pauses_between() {
     let (_server, proxy) = server_and_proxy();
     let pause = millis(20);
@@ -267,29 +248,6 @@ fn messages_are_dropped_by_channel_and_payload_without_confusing_replies() {
     client.receive("*2\r\n$4\r\npong\r\n$0\r\n\r\n");
     publish(&server, "a", "4");
     client.receive("*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n4\r\n");
-}
-
-#[test]
-fn resp3_is_supported() {
-    let (server, proxy) = server_and_proxy();
-    proxy.on_message(|_, payload| payload == b"2");
-    proxy.on_request(|request| match request.command().as_str() {
-        "HELLO" => Fault::ReplaceReply(b"+OK\r\n".into()),
-        _ => Fault::Pass,
-    });
-    let mut client = Client::of(&proxy);
-    // A map with an array in it.
-    client.ask(&["HELLO", "3"], "+OK\r\n");
-    client.ask(&["GET", "none"], "_\r\n");
-    client.ask(
-        &["SUBSCRIBE", "a"],
-        ">3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n",
-    );
-    for payload in ["1", "2"] {
-        publish(&server, "a", payload);
-    }
-    client.receive(">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n2\r\n");
-    client.ask(&["GET", "none"], "_\r\n");
 }
 
 #[test]

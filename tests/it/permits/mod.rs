@@ -1,7 +1,6 @@
 //! What semaphores, semaphores with leased permits, and latches have in common: threads wait for a
 //! number in Redis. Permits or count-downs are *steps* here.
 
-mod deployments;
 mod faults;
 mod hand_over;
 mod hangs;

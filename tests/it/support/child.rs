@@ -6,7 +6,7 @@ pub use super::child_process::{Process, read_line, send_line};
 use super::child_process::{myself, role};
 use crate::{
     condition, deployments, fair, faults, leased_semaphore, lifetime, limits, mutual_exclusion,
-    redlock, tls, wire,
+    tls, wire,
 };
 
 const ENTRY: &str = "support::child::run";
@@ -25,7 +25,6 @@ const ROLES: &[(&str, Role)] = &[
         "wait_on_a_condition",
         condition::processes::wait_on_a_condition,
     ),
-    ("hold_majority", redlock::hold_majority),
     ("hold_and_queue", faults::killed::hold_and_queue),
     ("pause_for_two_leases", faults::paused::pause_for_two_leases),
     ("log_scenario", faults::blocking_log::log_scenario),

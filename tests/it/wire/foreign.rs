@@ -71,29 +71,3 @@ fn a_waiter_gets_the_lock_soon_after_another_program_has_released_it() {
         });
     }
 }
-
-/// By Redisson's naming rule, `a` and `{a}` are two locks with one channel.
-#[test]
-fn locks_that_share_a_channel_do_not_lose_messages() {
-    let server = Server::start();
-    let (ours, theirs) = (client(&server.url()), client(&server.url()));
-    let names = ["a", "{a}"];
-    let held = names.map(|name| theirs.reentrant_lock(name));
-    for lock in &held {
-        lock.lock_with(long()).unwrap();
-    }
-    thread::scope(|scope| {
-        let waiters = names.map(|name| {
-            let lock = ours.reentrant_lock(name);
-            scope.spawn(move || pair(&lock))
-        });
-        throughout(A_WHILE.get(), "both wait", || {
-            waiters.iter().all(|waiter| !waiter.is_finished())
-        });
-        for (lock, waiter) in held.iter().zip(&waiters) {
-            // The waiter of the released lock gets it, whichever that is.
-            theirs.force_unlock(lock.name()).unwrap();
-            eventually("its waiter to get it", || waiter.is_finished());
-        }
-    });
-}

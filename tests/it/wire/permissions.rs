@@ -144,28 +144,3 @@ fn every_rule_of_the_acl_line_is_needed() {
     }
     assert_eq!(others, [""; 0]);
 }
-
-/// The error of a call without permission names what to grant, as far as the server says what is
-/// missing.
-#[test]
-fn a_missing_permission_is_reported_with_the_rule_to_grant() {
-    let server = Server::start();
-    for (rules, database, words) in [
-        (&["-evalsha"][..], "", "ACL SETUSER <user> +evalsha"),
-        (&[], "/3", "ACL SETUSER <user> +select"),
-        (&["resetkeys"], "", "ACL SETUSER <user> ~<key>"),
-        // Redis 7.0 does not say which command of the script it is.
-        (&["-hset"], "", "docs/permissions.md"),
-    ] {
-        let mut all = documented();
-        all.extend(rules.iter().map(|rule| (*rule).to_owned()));
-        let url = server.with_user(all) + database;
-        let lock = builder(&url).build().unwrap().reentrant_lock("lock");
-        let error = lock.lock().unwrap_err();
-        assert_matches!(error, Error::Redis { .. });
-        let text = error.to_string();
-        for words in [words, "docs/permissions.md"] {
-            assert!(text.contains(words), "no {words:?}: {text}");
-        }
-    }
-}

@@ -17,7 +17,7 @@ impl<D> Shared<D> {
     pub fn of(deployment: &'static LazyLock<D>) -> Self {
         Self {
             deployment,
-            _time_limit: TimeLimit::of(None),
+            _time_limit: TimeLimit::start(),
         }
     }
 }

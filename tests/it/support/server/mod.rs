@@ -46,7 +46,7 @@ pub struct Server {
     password: Option<String>,
     directory: TempDir,
     state: Mutex<State>,
-    time_limit: Option<TimeLimit>,
+    _time_limit: Option<TimeLimit>,
 }
 
 impl Server {
@@ -156,7 +156,6 @@ impl Server {
     /// Kills it, without a last write. All its connections are cut, and new ones refused.
     pub fn kill(&self) {
         *self.state.lock() = State::Killed;
-        self.set_limited_process(None);
         self.process.lock().end();
     }
 
@@ -165,7 +164,6 @@ impl Server {
     pub fn start_again(&self) {
         let process = ServerProcess::start(&self.options);
         let process = process.unwrap_or_else(|| panic!("{} does not start again", self.address()));
-        self.set_limited_process(Some(process.pid()));
         *self.state.lock() = State::Up;
         let earlier = std::mem::replace(&mut *self.process.lock(), process);
         self.logged.lock().push_str(&earlier.log());
@@ -188,12 +186,6 @@ impl Server {
         self.start_again();
     }
 
-    fn set_limited_process(&self, pid: Option<u32>) {
-        if let Some(time_limit) = &self.time_limit {
-            time_limit.set_process(pid);
-        }
-    }
-
     fn log(&self) -> String {
         self.logged.lock().clone() + &self.process.lock().log()
     }
@@ -204,7 +196,6 @@ impl Drop for Server {
         if thread::panicking() {
             eprintln!("log of {}:\n{}", self.address(), self.log());
         }
-        self.set_limited_process(None);
         self.process.get_mut().end();
     }
 }

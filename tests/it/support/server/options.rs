@@ -132,7 +132,7 @@ impl Options {
             port = Port::reserve();
         };
         Server {
-            time_limit: (!self.everlasting).then(|| TimeLimit::of(Some(process.pid()))),
+            _time_limit: (!self.everlasting).then(TimeLimit::start),
             options,
             state: Mutex::new(State::Up),
             process: Mutex::new(process),
