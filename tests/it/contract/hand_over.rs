@@ -89,17 +89,10 @@ pub fn the_loss_of_a_handed_over_lock_is_reported(stage: &Stage) {
         let bound = LEASE.get() * 2 / 3 + SLIP.get();
         let loss = within(bound, "the notification", || guard.lost().recv());
         assert_eq!(loss, Ok(LostReason::Deleted));
-        let is_lost = |result| {
-            matches!(
-                result,
-                Err(Error::Lost {
-                    reason: LostReason::Deleted,
-                    ..
-                })
-            )
-        };
-        assert!(is_lost(guard.check()) && lock.hold_count() == 0);
-        assert!(is_lost(guard.unlock()));
+        assert_eq!(lock.hold_count(), 0);
+        for result in [guard.check(), guard.unlock()] {
+            assert_lost(&result, LostReason::Deleted);
+        }
     });
     assert!(lost.recv().is_err(), "it had no lock to lose");
     pair(&*lock);

@@ -61,6 +61,8 @@ macro_rules! group {
         a_panic_unlocks a_guard_of_a_lost_lock_can_be_dropped
         a_guard_in_a_thread_local_unlocks_at_the_threads_end
         a_forgotten_guard_keeps_the_lock [a_lease_can_be_extended]
+        [a_confirmation_detects_the_loss] ([a_lock_can_be_kept_in_redis_after_its_unlock])
+        a_lock_that_cannot_be_kept_is_unlocked_at_once
     } };
     (interrupts $stage:tt) => { tests! { $stage interrupts:
         (a_wait_for_a_local_thread_is_interrupted) (a_wait_for_another_client_is_interrupted)

@@ -206,11 +206,8 @@ fn after_a_hang_of_a_lease_the_holder_is_notified_before_another_client_has_the_
         .collect();
     let all = u64::try_from(names.len()).expect("a few");
     assert_eq!(ours.stats().lost, all);
-    let losses = events.try_iter().filter_map(|event| match event {
-        LockEvent::Lost { lock, .. } => Some(lock.to_string()),
-        _ => None,
-    });
-    let mut lost: Vec<String> = losses.collect();
+    let lost = lost_events(&events).into_iter();
+    let mut lost: Vec<String> = lost.map(|(name, _)| name).collect();
     lost.sort_unstable();
     names.sort_unstable();
     assert_eq!(lost, names, "one event for each loss");

@@ -18,9 +18,9 @@ fn is_shut_down<T>(result: &Result<T>) -> bool {
     matches!(result, Err(Error::ShutDown { .. }))
 }
 
-fn is_lost<T>(result: &Result<T>) -> bool {
-    let reason = LostReason::ShutDown;
-    matches!(result, Err(Error::Lost { reason: found, .. }) if *found == reason)
+#[track_caller]
+fn is_lost<T: std::fmt::Debug>(result: &Result<T>) {
+    assert_lost(result, LostReason::ShutDown);
 }
 
 #[test]
@@ -69,15 +69,14 @@ fn what_the_client_has_is_released_and_its_holders_are_notified() {
     );
 
     assert_eq!(lost.recv_timeout(SOON.get()), Ok(LostReason::ShutDown));
-    let is_loss = |event: &LockEvent| matches!(event, LockEvent::Lost { .. });
-    assert_eq!(events.try_iter().filter(is_loss).count(), 9);
+    assert_eq!(lost_events(&events).len(), 9);
     for guard in guards {
         assert!(guard.is_lost() && guard.remaining().is_zero(), "{guard:?}");
-        assert!(is_lost(&guard.confirm()));
-        assert!(is_lost(&guard.unlock()));
+        is_lost(&guard.confirm());
+        is_lost(&guard.unlock());
     }
-    assert!(is_lost(&permit.release()));
-    assert!(is_lost(&unguarded.unlock()));
+    is_lost(&permit.release());
+    is_lost(&unguarded.unlock());
     assert_matches!(unguarded.unlock(), Err(Error::NotHeld { .. }));
     assert!(fenced.is_lost() && outer.is_lost());
     drop((fenced, outer));
@@ -187,7 +186,7 @@ fn a_lock_that_is_granted_after_the_shutdown_is_released_and_lost() {
         server.resume();
         let (result, count) = waiting.join().unwrap();
         match &result {
-            Ok(Some(check)) => assert!(is_lost(check), "{check:?}"),
+            Ok(Some(check)) => is_lost(check),
             other => assert!(is_shut_down(other), "{other:?}"),
         }
         assert_eq!(count, 0);
@@ -248,7 +247,7 @@ fn a_redlock_loses_the_share_of_a_client_that_is_shut_down() {
         .try_acquire_now()
         .map(drop))));
     clients[0].shutdown(SOON.get()).unwrap();
-    assert!(is_lost(&guard.check()));
+    is_lost(&guard.check());
     drop(guard);
     for server in servers.servers() {
         let key = redis::cmd("EXISTS").arg("lock").clone();

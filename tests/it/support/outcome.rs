@@ -4,7 +4,8 @@ use std::fmt::Debug;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
-use leasehold::{Error, Interrupt, Lease, Lock, LostReason, Result};
+use crossbeam_channel::Receiver;
+use leasehold::{Error, Interrupt, Lease, Lock, LockEvent, LostReason, Result};
 
 use super::timing::{A_WHILE, SOON, throughout};
 
@@ -29,6 +30,15 @@ pub(crate) use assert_error;
 pub fn assert_lost<T: Debug>(result: &Result<T>, expected: LostReason) {
     let is_lost = matches!(result, Err(Error::Lost { reason, .. }) if *reason == expected);
     assert!(is_lost, "{result:?} is not {expected:?}");
+}
+
+/// The losses among the events that have been sent: the name of each lock, and the reason.
+pub fn lost_events(events: &Receiver<LockEvent>) -> Vec<(String, LostReason)> {
+    let lost = events.try_iter().filter_map(|event| match event {
+        LockEvent::Lost { lock, reason } => Some((lock.to_string(), reason)),
+        _ => None,
+    });
+    lost.collect()
 }
 
 /// Fails if one of these threads does not wait any more after a while.

@@ -2,7 +2,7 @@
 
 use leasehold::Result;
 
-use super::{LEASE, MINUTE, assert_lost, assert_unavailable, start};
+use super::{LEASE, MINUTE, assert_unavailable, start};
 use crate::support::prelude::*;
 
 /// The default.
@@ -63,7 +63,7 @@ fn a_lock_is_lost_when_the_server_is_unavailable_for_longer_than_its_lease() {
     let guard = client.reentrant_lock("job").acquire().unwrap();
     redis.set_available(false);
     redis.advance(LEASE);
-    assert_lost(guard.check(), LostReason::Expired);
+    assert_lost(&guard.check(), LostReason::Expired);
     assert!(client.stats().renewals_unknown > 0);
 }
 

@@ -2,7 +2,7 @@
 
 use leasehold::testing::InMemoryRedis;
 
-use super::{LEASE, assert_lost, start, waiting};
+use super::{LEASE, start, waiting};
 use crate::support::prelude::*;
 
 #[test]
@@ -14,8 +14,8 @@ fn a_lost_lock_is_reported_to_its_holder() {
     guard.check().unwrap();
     assert!(redis.lose("job"));
     assert_eq!(guard.lost().try_recv(), Ok(LostReason::Deleted));
-    assert_lost(guard.check(), LostReason::Deleted);
-    assert_lost(guard.unlock(), LostReason::Deleted);
+    assert_lost(&guard.check(), LostReason::Deleted);
+    assert_lost(&guard.unlock(), LostReason::Deleted);
     assert!(!redis.lose("job"));
     let again = client.reentrant_lock("job").acquire().unwrap();
     again.check().unwrap();
@@ -41,7 +41,7 @@ fn holds_of_every_kind_can_be_lost() {
             assert!(take(&redis, name));
         }
         for result in [read.check(), fair.check(), several.check()] {
-            assert_lost(result, reason);
+            assert_lost(&result, reason);
         }
         assert!(permit.is_lost());
     }
@@ -57,7 +57,7 @@ fn a_majority_of_servers_is_needed() {
     assert!(servers[0].lose("job"));
     guard.check().unwrap();
     assert!(servers[1].lose("job"));
-    assert_lost(guard.check(), LostReason::Deleted);
+    assert_lost(&guard.check(), LostReason::Deleted);
 }
 
 #[test]

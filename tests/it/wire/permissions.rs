@@ -53,7 +53,7 @@ fn use_all_calls(clients: &[LockClient; 2]) -> Result<()> {
     guard.extend(SOON.get())?;
     assert!(lock.is_locked()? && lock.remaining_lease()?.is_some());
     ours.inspect("lock")?;
-    lock.condition("ready").wait_for(millis(50))?;
+    lock.condition("ready").wait_for(millis(10))?;
     kinds::while_another_waits(
         || {
             let guard = other.acquire()?;
@@ -68,7 +68,7 @@ fn use_all_calls(clients: &[LockClient; 2]) -> Result<()> {
     )?;
     // Leases and waits have limits, so that no wait lasts after a refusal.
     lock.lock_with(Lease::fixed(LEASE.get()))?;
-    assert!(!other.try_lock(millis(50), Lease::RENEWED)?);
+    assert!(!other.try_lock(millis(15), Lease::RENEWED)?);
     kinds::while_another_waits(
         || other.acquire()?.unlock(),
         || ours.force_unlock("lock").map(drop),

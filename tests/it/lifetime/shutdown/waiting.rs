@@ -95,13 +95,11 @@ fn a_thread_that_waits_on_a_condition_is_woken_without_the_lock() {
     let wait: Wait = Box::new(move || {
         let guard = lock.acquire()?;
         let result = lock.condition("ready").wait();
-        let is_lost = |result: Result<()>| {
-            let reason = LostReason::ShutDown;
-            matches!(result, Err(Error::Lost { reason: found, .. }) if found == reason)
-        };
-        assert!(is_lost(guard.check()) && lock.hold_count() == 0);
+        assert_eq!(lock.hold_count(), 0);
         assert_eq!(guard.lost().recv(), Ok(LostReason::ShutDown));
-        assert!(is_lost(guard.unlock()));
+        for lost in [guard.check(), guard.unlock()] {
+            assert_lost(&lost, LostReason::ShutDown);
+        }
         result
     });
     assert_woken(&[&client], vec![wait], || {
