@@ -18,7 +18,7 @@ fn held(client: &LockClient, name: &str, lease: Lease) -> LockGuard {
 }
 
 /// The scripts that were called by their hashes since the last call.
-fn by_hash(monitor: &mut Monitor<'_>) -> impl Iterator<Item = String> + use<> {
+fn by_hash(monitor: &mut Monitor) -> impl Iterator<Item = String> + use<> {
     let lines = monitor.lines().into_iter();
     lines.filter(|line| line.contains("\"EVALSHA\""))
 }
