@@ -47,59 +47,44 @@ fn a_bad_name_is_refused_by_every_call_and_one_at_its_bounds_is_accepted() {
     }
 }
 
+/// Numbers between these bounds are accepted, others are refused.
+#[track_caller]
+fn check(
+    field: &str,
+    set: fn(LockClientBuilder, u64) -> LockClientBuilder,
+    [least, most]: [u64; 2],
+) {
+    let build = |number| set(LockClient::builder("redis://127.0.0.1:1"), number).build();
+    for number in [least, most] {
+        build(number).unwrap();
+    }
+    for number in [least.checked_sub(1), Some(most + 1)].into_iter().flatten() {
+        assert_eq!(setting(build(number)), field, "{number}");
+    }
+}
+
 #[test]
 fn a_setting_out_of_bounds_is_refused_and_one_at_its_bounds_is_accepted() {
-    const HOUR: u64 = 3_600_000;
-    let ms = Duration::from_millis;
-    let to = || LockClient::builder("redis://127.0.0.1:1");
-    for (field, refused) in [
-        (
-            "pool_timeout",
-            [0, HOUR + 1].map(|time| to().pool_timeout(ms(time))),
-        ),
-        (
-            "connect_timeout",
-            [0, HOUR + 1].map(|time| to().connect_timeout(ms(time))),
-        ),
-        (
-            "command_timeout",
-            [0, HOUR + 1].map(|time| to().command_timeout(ms(time))),
-        ),
-        (
-            "watchdog_lease",
-            [9, (1 << 53) + 1].map(|time| to().watchdog_lease(ms(time))),
-        ),
-        ("pool_size", [0, 1001].map(|size| to().pool_size(size))),
-        (
-            "connections",
-            [0, 1001].map(|count| to().connections(count)),
-        ),
-        (
-            "namespace",
-            [513, 600].map(|length| to().namespace("x".repeat(length))),
-        ),
-        (
-            "min_replicas",
-            [0, 101].map(|count| to().min_replicas(count, ms(1))),
-        ),
-        (
-            "min_replicas' timeout",
-            [0, HOUR + 1].map(|time| to().min_replicas(1, ms(time))),
-        ),
-    ] {
-        for builder in refused {
-            assert_eq!(setting(builder.build()), field);
-        }
+    const fn ms(time: u64) -> Duration {
+        Duration::from_millis(time)
     }
-    for (time, lease, number, length, replicas) in
-        [(1, 10, 1, 0, 1), (HOUR, 1 << 53, 1000, 512, 100)]
-    {
-        let builder = to().pool_timeout(ms(time)).connect_timeout(ms(time));
-        let builder = builder.command_timeout(ms(time)).watchdog_lease(ms(lease));
-        let builder = builder.pool_size(number).connections(number);
-        let builder = builder.namespace("x".repeat(length));
-        builder.min_replicas(replicas, ms(time)).build().unwrap();
-    }
+    let time = [1, 3_600_000];
+    check("pool_timeout", |b, n| b.pool_timeout(ms(n)), time);
+    check("connect_timeout", |b, n| b.connect_timeout(ms(n)), time);
+    check("command_timeout", |b, n| b.command_timeout(ms(n)), time);
+    check(
+        "min_replicas' timeout",
+        |b, n| b.min_replicas(1, ms(n)),
+        time,
+    );
+    let lease = [10, 1 << 53];
+    check("watchdog_lease", |b, n| b.watchdog_lease(ms(n)), lease);
+    check("pool_size", |b, n| b.pool_size(n as u32), [1, 1000]);
+    check("connections", |b, n| b.connections(n as u32), [1, 1000]);
+    let replicas = |b: LockClientBuilder, n| b.min_replicas(n as u32, ms(1));
+    check("min_replicas", replicas, [1, 100]);
+    let name = |b: LockClientBuilder, n| b.namespace("x".repeat(n as usize));
+    check("namespace", name, [0, 512]);
 }
 
 /// Checks the text of the error, its sources and its `Debug` output.

@@ -168,16 +168,7 @@ fn inspect_and_force_unlock_know_read_write_locks() {
     assert!(!status.owner.unwrap().ends_with(":write"));
     assert_eq!((status.hold_count, status.readers), (1, 2));
     assert!(status.time_to_live.unwrap() <= LEASE.get());
-    let write = theirs.write();
-    thread::scope(|scope| {
-        let waiter = scope.spawn(|| pair(&write));
-        throughout(A_WHILE.get(), "it waits", || !waiter.is_finished());
-        within(LEASE.get() + SLIP.get(), "the wake-up", || {
-            assert!(operator.force_unlock("lock").unwrap());
-            // The local threads wait for the loss of their reader.
-            waiter.join().unwrap();
-        });
-    });
+    assert!(operator.force_unlock("lock").unwrap());
     for guard in [reading, too] {
         eventually("the loss", || guard.is_lost());
         assert!(guard.unlock().is_err());

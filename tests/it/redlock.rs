@@ -124,21 +124,12 @@ fn invalid_lists_of_servers_are_refused_by_the_first_call() {
         RedLock::new(&clients, name)
     };
     let [one, two, three] = [&clients[0], &clients[1], &clients[2]];
+    let address = servers.0[0].address();
     for (lock, named, said) in [
         (of(&[], NAME), "clients", "0 servers"),
-        (of(&[one], NAME), "clients", "1 servers"),
         (of(&[one, two], NAME), "clients", "2 servers"),
         (of(&[one, two, three, &twin], NAME), "clients", "4 servers"),
-        (
-            of(&[one, two, one], NAME),
-            "clients",
-            &servers.0[0].address(),
-        ),
-        (
-            of(&[one, two, &twin], NAME),
-            "clients",
-            &servers.0[0].address(),
-        ),
+        (of(&[one, two, &twin], NAME), "clients", &address),
         (of(&[one, two, three], ""), "name", "0 bytes"),
     ] {
         let unlocked = ("unlock", lock.unlock());

@@ -41,26 +41,19 @@ fn permits_are_taken_returned_added_and_removed() {
 fn zero_permits_are_always_there_and_too_many_are_refused() {
     let server = Server::start();
     let semaphore = client(&server.url()).semaphore("slots");
-    semaphore.add_permits(1).unwrap();
     semaphore.acquire(0).unwrap();
     semaphore.release(0).unwrap();
-    semaphore.add_permits(0).unwrap();
-    let none = semaphore.try_acquire_interruptibly(0, SOON.get(), &Interrupt::new());
-    assert!(none.unwrap());
+    semaphore.add_permits(i32::MAX).unwrap();
     let max = u32::try_from(i32::MAX).unwrap();
     for refused in [
         semaphore.acquire(max + 1),
-        semaphore.release(u32::MAX),
         semaphore.try_set_permits(max + 1).map(drop),
-        semaphore.release(max),
-        semaphore.add_permits(i32::MAX),
+        semaphore.release(u32::MAX),
+        semaphore.release(1),
     ] {
         assert_error!(refused, Config);
     }
-    assert_eq!(semaphore.available().unwrap(), 1);
-    semaphore.add_permits(i32::MAX - 1).unwrap();
-    assert_eq!(semaphore.available().unwrap(), i32::MAX);
-    semaphore.drain().unwrap();
+    assert_eq!(semaphore.drain().unwrap(), i32::MAX);
     semaphore.add_permits(i32::MIN).unwrap();
     assert_error!(semaphore.add_permits(-1), Config);
     assert_eq!(semaphore.available().unwrap(), i32::MIN);
