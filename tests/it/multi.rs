@@ -4,7 +4,6 @@ mod cluster;
 mod line;
 mod order;
 mod servers;
-mod time;
 
 use leasehold::Result;
 

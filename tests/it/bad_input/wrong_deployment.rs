@@ -140,21 +140,3 @@ fn a_wrong_login_is_reported_at_once_with_the_setting_to_change() {
         is_refused(builder, at, words);
     }
 }
-
-#[test]
-fn a_name_whose_keys_are_in_several_slots_is_refused_in_a_cluster() {
-    let cluster = ClusterDeployment::shared();
-    let client = quick(LockClient::builder_cluster(cluster.urls()));
-    let name = "a}b";
-    let mut results = every_call(&client.reentrant_lock(name));
-    results.extend([
-        ("fenced", client.fenced_lock(name).acquire().map(drop)),
-        ("inspect", client.inspect(name).map(drop)),
-        ("force_unlock", client.force_unlock(name).map(drop)),
-    ]);
-    for (call, result) in results {
-        assert_eq!(setting(result), "name", "{call}");
-    }
-    // Users put braces around a part of a name on purpose.
-    pair(&client.reentrant_lock("{a}b"));
-}
