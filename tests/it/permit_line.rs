@@ -189,7 +189,7 @@ fn a_client_that_needs_several_permits_is_not_overtaken_by_those_behind_it() {
     assert!(permits.try_acquire(1, Duration::ZERO).unwrap());
     let theirs = client(&line.server.url());
     thread::scope(|scope| {
-        let several = scope.spawn(|| theirs.semaphore(&line.name).acquire(3).unwrap());
+        let several = scope.spawn(|| theirs.semaphore(&line.name).try_acquire(3, SOON.get()));
         eventually("it is in the line", || line.places() == 1);
         line.wait(scope, Kind::Semaphore, 1);
         for _ in 0..2 {
@@ -203,12 +203,18 @@ fn a_client_that_needs_several_permits_is_not_overtaken_by_those_behind_it() {
             permits.try_acquire(1, Duration::ZERO).unwrap(),
             "it does not wait"
         );
+        let called = Instant::now();
         permits.add_permits(2).unwrap();
-        several.join().unwrap();
+        // A client that does not answer for half a second loses its place.
+        eventually("an answer", || {
+            several.is_finished() || called.elapsed() > Duration::from_millis(400)
+        });
         permits.add_permits(1).unwrap();
         line.next();
+        permits.add_permits(3).unwrap();
+        assert!(several.join().unwrap().unwrap());
     });
-    assert_eq!((line.places(), permits.available().unwrap()), (0, 0));
+    assert_eq!((line.places(), permits.available().unwrap()), (0, 3));
 }
 
 /// Otherwise no client of the line would hear of permits that a client of Redisson gives back.

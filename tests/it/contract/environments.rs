@@ -24,7 +24,7 @@ pub fn one_server() -> Site {
 pub fn in_memory() -> Site {
     let redis = InMemoryRedis::start().expect("loopback");
     let builder = redis.builder().watchdog_lease(LEASE.get());
-    Site::new(builder, move |_| vec![redis.url().to_owned()])
+    Site::new(builder, move |_| vec![redis.url()])
 }
 
 /// One server over TCP that no other test uses.

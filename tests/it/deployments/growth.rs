@@ -40,7 +40,7 @@ pub fn many_failovers(arguments: &[&str]) {
         let cluster = ClusterDeployment::start();
         let (nodes, builder) = (cluster.nodes(), of_cluster(&cluster));
         count(nodes, nodes.len() / 2, &builder, || {
-            _ = cluster.fail_over(0)
+            _ = cluster.fail_over(0);
         });
     }
 }

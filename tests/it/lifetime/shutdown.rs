@@ -93,7 +93,7 @@ fn later_calls_fail() {
     semaphore.try_set_permits(1).unwrap();
     semaphore.acquire(1).unwrap();
     latch.try_set_count(1).unwrap();
-    client.clone().shutdown(SOON.get()).unwrap();
+    client.shutdown(SOON.get()).unwrap();
     client.shutdown(Duration::ZERO).unwrap();
     let lock = client.reentrant_lock("lock");
     let leased = client.leased_semaphore("leased");

@@ -49,7 +49,7 @@ fn use_all_calls(clients: &[LockClient; 2]) -> Result<()> {
     let guard = lock.acquire()?;
     ours.fenced_lock("numbered").acquire()?.unlock()?;
     let kept = ours.reentrant_lock("kept").acquire()?;
-    kept.unlock_after(SOON.get())?;
+    kept.unlock_after(millis(20))?;
     guard.extend(SOON.get())?;
     assert!(lock.is_locked()? && lock.remaining_lease()?.is_some());
     ours.inspect("lock")?;
