@@ -25,10 +25,6 @@ fn await_places(server: &Server, count: usize) {
     eventually("the places in the queue", || places(server).len() == count);
 }
 
-fn keys(server: &Server) -> Vec<String> {
-    server.ask(redis::cmd("KEYS").arg("*"))
-}
-
 /// Puts a place at the end of the queue, as Redisson's `RFairLock` does.
 fn queue_up(server: &Server, place: &str, life: Duration) {
     let (seconds, _): (u64, u64) = server.ask(&redis::cmd("TIME"));
@@ -43,31 +39,6 @@ fn place_of(client: &LockClient) -> String {
     let owner = client.inspect("another").unwrap().owner.unwrap();
     guard.unlock().unwrap();
     format!("{}:0", owner.split_once(':').unwrap().0)
-}
-
-#[test]
-fn clients_acquire_the_lock_in_the_order_in_which_they_began_to_wait() {
-    const CLIENTS: usize = 5;
-    let server = Server::start();
-    let clients: Vec<LockClient> = (0..CLIENTS).map(|_| client(&server.url())).collect();
-    let first = client(&server.url());
-    let held = first.fair_lock("lock").acquire().unwrap();
-    let (sender, order) = unbounded();
-    thread::scope(|scope| {
-        for (number, client) in clients.iter().enumerate() {
-            let sender = sender.clone();
-            scope.spawn(move || {
-                let guard = client.fair_lock("lock").acquire().unwrap();
-                sender.send(number).unwrap();
-                guard.unlock().unwrap();
-            });
-            await_places(&server, number + 1);
-        }
-        held.unlock().unwrap();
-    });
-    let order: Vec<usize> = order.try_iter().collect();
-    assert_eq!(order, (0..CLIENTS).collect::<Vec<_>>());
-    assert_eq!(keys(&server), [""; 0]);
 }
 
 /// So threads have equal shares, whichever clients they belong to.
