@@ -8,6 +8,15 @@ use crate::support::prelude::*;
 /// The default.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Raised at the end of a test, also after a panic.
+struct Raised<'a>(&'a Interrupt);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.interrupt();
+    }
+}
+
 #[test]
 fn calls_without_a_limit_wait_for_ten_command_timeouts_or_until_they_are_interrupted() {
     let redis = start();
@@ -27,6 +36,7 @@ fn calls_without_a_limit_wait_for_ten_command_timeouts_or_until_they_are_interru
             let lock = client.reentrant_lock("other");
             lock.lock_interruptibly(Lease::RENEWED, &interrupt)
         });
+        let raised = Raised(&interrupt);
         assert!(redis.await_waiting(5));
         redis.advance(9 * COMMAND_TIMEOUT);
         assert!(calls.iter().all(|call| !call.is_finished()));
@@ -36,7 +46,7 @@ fn calls_without_a_limit_wait_for_ten_command_timeouts_or_until_they_are_interru
         }
         redis.advance(MINUTE);
         assert!(!interrupted.is_finished());
-        interrupt.interrupt();
+        drop(raised);
         let result = interrupted.join().unwrap();
         assert_matches!(result, Err(Error::Interrupted { .. }));
     });
