@@ -1,13 +1,13 @@
 //! Invalid input is reported in time, before anything is sent, and without secrets.
 
-mod causes;
-mod lists;
-mod urls;
 mod wrong_deployment;
 
-use std::error::Error as _;
+use std::error::Error as StdError;
+use std::iter::successors;
 
+use crate::support::certificates::{Authority, TRUSTED};
 use crate::support::prelude::*;
+use crate::support::server::Port;
 
 const SECRET: &str = "hunter2";
 
@@ -43,84 +43,48 @@ fn a_bad_name_is_refused_by_every_call_and_one_at_its_bounds_is_accepted() {
     }
     assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
     for name in ["x".to_owned(), "x".repeat(512), "ß".repeat(256)] {
-        take_and_release(&client.reentrant_lock(&name));
+        pair(&client.reentrant_lock(&name));
     }
 }
 
-/// Sets a number, or a time in milliseconds.
-type Set = fn(LockClientBuilder, u64) -> LockClientBuilder;
-
-const HOUR: u64 = 3_600_000;
-
-/// Settings, and the numbers that are accepted and refused at their bounds.
-const SETTINGS: [(&str, Set, [u64; 2], [u64; 2]); 9] = [
-    (
-        "pool_timeout",
-        |to, time| to.pool_timeout(Duration::from_millis(time)),
-        [1, HOUR],
-        [0, HOUR + 1],
-    ),
-    (
-        "connect_timeout",
-        |to, time| to.connect_timeout(Duration::from_millis(time)),
-        [1, HOUR],
-        [0, HOUR + 1],
-    ),
-    (
-        "command_timeout",
-        |to, time| to.command_timeout(Duration::from_millis(time)),
-        [1, HOUR],
-        [0, HOUR + 1],
-    ),
-    (
-        "watchdog_lease",
-        |to, time| to.watchdog_lease(Duration::from_millis(time)),
-        [10, 1 << 53],
-        [9, (1 << 53) + 1],
-    ),
-    (
-        "pool_size",
-        |to, size| to.pool_size(size as u32),
-        [1, 1000],
-        [0, 1001],
-    ),
-    (
-        "connections",
-        |to, count| to.connections(count as u32),
-        [1, 1000],
-        [0, 1001],
-    ),
-    (
-        "namespace",
-        |to, length| to.namespace("x".repeat(length as usize)),
-        [0, 512],
-        [513, 600],
-    ),
-    (
-        "min_replicas",
-        |to, count| to.min_replicas(count as u32, Duration::from_secs(1)),
-        [1, 100],
-        [0, 101],
-    ),
-    (
-        "min_replicas' timeout",
-        |to, time| to.min_replicas(1, Duration::from_millis(time)),
-        [1, HOUR],
-        [0, HOUR + 1],
-    ),
-];
+/// Numbers between these bounds are accepted, others are refused.
+#[track_caller]
+fn check(
+    field: &str,
+    set: fn(LockClientBuilder, u64) -> LockClientBuilder,
+    [least, most]: [u64; 2],
+) {
+    let build = |number| set(LockClient::builder("redis://127.0.0.1:1"), number).build();
+    for number in [least, most] {
+        build(number).unwrap();
+    }
+    for number in [least.checked_sub(1), Some(most + 1)].into_iter().flatten() {
+        assert_eq!(setting(build(number)), field, "{number}");
+    }
+}
 
 #[test]
 fn a_setting_out_of_bounds_is_refused_and_one_at_its_bounds_is_accepted() {
-    let builder = || LockClient::builder("redis://127.0.0.1:1");
-    for (field, set, accepted, refused) in SETTINGS {
-        for number in refused {
-            assert_eq!(setting(set(builder(), number).build()), field, "{number}");
-        }
-        for number in accepted {
-            set(builder(), number).build().unwrap();
-        }
+    const fn ms(time: u64) -> Duration {
+        Duration::from_millis(time)
     }
+    let time = [1, 3_600_000];
+    check("pool_timeout", |b, n| b.pool_timeout(ms(n)), time);
+    check("connect_timeout", |b, n| b.connect_timeout(ms(n)), time);
+    check("command_timeout", |b, n| b.command_timeout(ms(n)), time);
+    check(
+        "min_replicas' timeout",
+        |b, n| b.min_replicas(1, ms(n)),
+        time,
+    );
+    let lease = [10, 1 << 53];
+    check("watchdog_lease", |b, n| b.watchdog_lease(ms(n)), lease);
+    check("pool_size", |b, n| b.pool_size(n as u32), [1, 1000]);
+    check("connections", |b, n| b.connections(n as u32), [1, 1000]);
+    let replicas = |b: LockClientBuilder, n| b.min_replicas(n as u32, ms(1));
+    check("min_replicas", replicas, [1, 100]);
+    let name = |b: LockClientBuilder, n| b.namespace("x".repeat(n as usize));
+    check("namespace", name, [0, 512]);
 }
 
 /// Checks the text of the error, its sources and its `Debug` output.
@@ -160,5 +124,100 @@ fn a_server_without_auth_repeats_no_password() {
         let error = client.reentrant_lock("lock").lock().expect_err("no log-in");
         assert!(error.to_string().contains("AUTH"), "{error}");
         assert_no_secret(&error);
+    }
+}
+
+/// The error shows neither user nor password, even if another part of the URL repeats them.
+/// `deployment::url` has unit tests for each part.
+#[test]
+fn parts_of_a_url_that_repeat_a_secret_are_not_shown() {
+    for url in [
+        format!("redis://user:{SECRET}@h:{SECRET}"),
+        format!("redis+unix:///s?pass={SECRET}&db={SECRET}"),
+        format!("redis://h?{SECRET}=a&user={SECRET}"),
+    ] {
+        let error = LockClient::connect(&url).expect_err("it is bad");
+        assert_no_secret(&error);
+        assert_eq!(setting::<()>(Err(error)), "url");
+    }
+}
+
+const GOOD: &str = "redis://user:hunter2@127.0.0.1:7001";
+
+/// Clients of this list, as sentinels and as servers of a cluster.
+fn both(urls: &[&str]) -> [(&'static str, LockClientBuilder); 2] {
+    let urls = || urls.iter().copied();
+    let sentinels = LockClient::builder_sentinel(urls(), "mymaster");
+    let nodes = LockClient::builder_cluster(urls());
+    [("sentinels", sentinels), ("nodes", nodes)]
+}
+
+#[test]
+fn a_bad_list_of_servers_is_refused_and_the_error_names_the_entry() {
+    const OTHER: &str = "redis://user:hunter2@127.0.0.1:7002";
+    let differs = "number 2 of 2, 127.0.0.1:7002";
+    for (urls, words) in [
+        (&[][..], "at least one"),
+        (&["redis+unix:///run/redis"], "number 1 of 1"),
+        (&[GOOD, "redis://another:hunter2@127.0.0.1:7002"], differs),
+        (&[GOOD, "redis://user:hunter22@127.0.0.1:7002"], differs),
+        (&[GOOD, "redis://user:hunter2@127.0.0.1:7002/1"], differs),
+        (&[GOOD, "rediss://user:hunter2@127.0.0.1:7002"], differs),
+        (&[GOOD, OTHER, GOOD], "number 3 of 3, 127.0.0.1:7001"),
+        // 6379 is the default port.
+        (&["redis://127.0.0.1", "redis://127.0.0.1:6379"], "once"),
+    ] {
+        for (field, builder) in both(urls) {
+            let error = builder.build().expect_err("no good list");
+            assert_no_secret(&error);
+            assert!(error.to_string().contains(words), "no {words:?}: {error}");
+            assert_eq!(setting::<()>(Err(error)), field);
+        }
+    }
+    // A database is that of the master, and a cluster has only one.
+    let [(_, sentinel), (field, cluster)] = both(&["redis://127.0.0.1:7001/3"]);
+    sentinel.build().unwrap();
+    assert_eq!(setting(cluster.build()), field);
+    let nameless = LockClient::builder_sentinel([GOOD], "").build();
+    assert_eq!(setting(nameless), "master");
+}
+
+/// Runtimes and logs print the error, and programs also the chain of its sources. The text of each
+/// source appears once. Programs can distinguish errors of Redis by type.
+#[test]
+fn the_cause_of_a_failed_call_is_stated_once() {
+    let identity = TRUSTED.issue("127.0.0.1");
+    let server = Server::options().password("right").tls(&identity).start();
+    let [address, closed] = [server.address(), Port::reserve().number().to_string()];
+    let wrong = format!("redis://:{SECRET}@{address}");
+    let closed = format!("redis://:{SECRET}@127.0.0.1:{closed}");
+    let distrusting = builder(&format!("rediss://{}", server.tls_address()));
+    for (builder, code) in [
+        (builder(&closed), None),
+        // A look-up that fails without a request to a name server.
+        (builder("redis://a..b"), None),
+        (LockClient::builder_sentinel([&closed], "mymaster"), None),
+        (builder("redis+unix:///nonexistent/socket"), None),
+        (builder(&wrong), Some("WRONGPASS")),
+        (builder(&format!("redis://{address}")), Some("NOAUTH")),
+        (LockClient::builder_cluster([&server.url()]), None),
+        (distrusting.ca_certificates(Authority::new().pem), None),
+    ] {
+        let client = builder.command_timeout(millis(200)).build().unwrap();
+        let error = client.reentrant_lock("lock").try_acquire_now().unwrap_err();
+        assert_no_secret(&error);
+        let (Error::Redis { cause, .. } | Error::Unavailable { cause, .. }) = &error else {
+            panic!("{error:?}")
+        };
+        let chain: Vec<String> = successors(Some(&error as &dyn StdError), |&error| error.source())
+            .map(ToString::to_string)
+            .collect();
+        let printed = chain.join(": ");
+        let text = cause.to_string();
+        assert_eq!(printed.matches(&text).count(), 1, "{text:?} in {printed:?}");
+        if code.is_some() {
+            let cause = cause.downcast_ref::<redis::RedisError>();
+            assert_eq!(cause.and_then(redis::RedisError::code), code);
+        }
     }
 }

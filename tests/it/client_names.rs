@@ -1,9 +1,5 @@
 //! The names of connections in `CLIENT LIST`, and which process holds a lock.
 
-use std::net::{Shutdown, TcpListener, TcpStream};
-
-use leasehold::{Hint, Permission, admin};
-
 use crate::support::prelude::*;
 
 /// The names of all connections to the server except the test's own, which has none.
@@ -56,65 +52,6 @@ fn each_connection_of_a_client_tells_its_host_and_process() {
     }
 }
 
-/// The refusal is logged by Redis, so it is not caused again by each connection.
-#[test]
-fn a_user_who_may_name_nothing_has_the_same_locks() {
-    let server = Server::start();
-    let url = server.with_user(&["~*", "&*", "+@all", "-client|setname"]);
-    let client = client(&url);
-    let guard = client.reentrant_lock("k").acquire().unwrap();
-    // On the connection of the watchdog.
-    eventually("a renewal", || client.stats().renewals > 0);
-    guard.unlock().unwrap();
-    assert!(names(&server).iter().all(String::is_empty));
-    let refusals: Vec<HashMap<String, redis::Value>> = server.ask(redis::cmd("ACL").arg("LOG"));
-    let counts: Vec<_> = refusals.iter().map(|refusal| &refusal["count"]).collect();
-    assert_eq!(counts, [&redis::Value::Int(1)], "{refusals:?}");
-    assert_eq!(client.stats().reconnects, 0);
-}
-
-/// Closes each connection on which it receives a name, as some proxies do, and passes on the bytes
-/// of others. Returns the number of closed connections.
-fn close_named_connections(listener: TcpListener, server: String) -> Arc<AtomicUsize> {
-    let closed = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&closed);
-    thread::spawn(move || {
-        for client in listener.incoming().map_while(Result::ok) {
-            let mut first = [0; 4096];
-            let Ok(length) = client.peek(&mut first) else {
-                continue;
-            };
-            if String::from_utf8_lossy(&first[..length]).contains("SETNAME") {
-                count.fetch_add(1, Ordering::SeqCst);
-                continue;
-            }
-            let server = TcpStream::connect(&server).unwrap();
-            let ends = (client.try_clone().unwrap(), server.try_clone().unwrap());
-            for (mut from, mut to) in [(client, server), (ends.1, ends.0)] {
-                thread::spawn(move || {
-                    let _ = std::io::copy(&mut from, &mut to);
-                    let _ = to.shutdown(Shutdown::Both);
-                });
-            }
-        }
-    });
-    closed
-}
-
-#[test]
-fn a_proxy_that_closes_named_connections_gets_no_more_names() {
-    let server = Server::start();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = client(&format!("redis://{}", listener.local_addr().unwrap()));
-    let closed = close_named_connections(listener, server.address());
-    let lock = client.reentrant_lock("k");
-    let guard = lock.try_acquire_now().unwrap().expect("it is free");
-    // On the connection of the watchdog.
-    eventually("a renewal", || client.stats().renewals > 0);
-    guard.unlock().unwrap();
-    assert_eq!(closed.load(Ordering::SeqCst), 1);
-}
-
 #[test]
 fn the_holder_is_the_process_that_has_the_lock() {
     let server = Server::start();
@@ -143,43 +80,4 @@ fn an_owner_without_a_named_connection_is_unknown() {
     let guard = nameless.reentrant_lock("k").acquire().unwrap();
     assert_eq!(client.holder("k").unwrap(), None);
     guard.unlock().unwrap();
-}
-
-#[test]
-fn a_user_who_may_not_list_the_connections_gets_an_error_with_the_rule() {
-    let server = Server::start();
-    let client = client(&server.with_user(&["~*", "&*", "+@all", "-client|list"]));
-    let guard = client.reentrant_lock("k").acquire().unwrap();
-    let error = client.holder("k").unwrap_err();
-    let Error::Redis {
-        hint: Some(hint), ..
-    } = &error
-    else {
-        panic!("{error:?}");
-    };
-    let missing = Permission::Command(Some("client|list".into()));
-    assert_eq!(**hint, Hint::Grant(missing));
-    // Nothing is looked up for a free lock.
-    guard.unlock().unwrap();
-    assert_eq!(client.holder("k").unwrap(), None);
-}
-
-/// A holder has a connection to the server of its lock, whichever other servers it uses.
-#[test]
-fn the_holder_is_found_in_a_cluster() {
-    let cluster = ClusterDeployment::shared();
-    let client = || {
-        let builder = LockClient::builder_cluster(cluster.urls());
-        builder.watchdog_lease(LEASE.get()).build().unwrap()
-    };
-    let (holder, other) = (client(), client());
-    for _ in 0..6 {
-        let lock = unique("named");
-        let guard = holder.reentrant_lock(&lock).acquire().unwrap();
-        let found = other.holder(&lock).unwrap().expect("a holder");
-        assert_eq!(found.process_id, std::process::id());
-        let mut server = admin::server_of(&other, &lock).unwrap().connect().unwrap();
-        assert_eq!(server.clients().unwrap().holder(&found.owner), Some(found));
-        guard.unlock().unwrap();
-    }
 }

@@ -1,13 +1,10 @@
 //! The condition of a lock: waits and notifications, between threads and between clients.
 
 mod costs;
-mod deployments;
 mod faults;
 mod late;
 mod levels;
 pub mod processes;
-
-use std::thread::ScopedJoinHandle;
 
 use leasehold::Condition;
 
@@ -112,28 +109,6 @@ impl<const N: usize> Stage<N> {
     pub fn await_waiting(&self, count: u32) {
         await_waiting(&self.server, &self.name, count);
     }
-}
-
-/// It keeps its place for as long as another thread holds the lock.
-#[test]
-fn a_notified_thread_keeps_its_notification_until_it_has_the_lock() {
-    let stage = Stage::<2>::new();
-    let [there, here] = &stage.places;
-    thread::scope(|scope| {
-        let waiters = [scope.spawn(|| there.wait()), scope.spawn(|| there.wait())];
-        stage.await_waiting(2);
-        let guard = here.lock.acquire().unwrap();
-        here.condition.notify_one().unwrap();
-        throughout(LEASE.get() * 3, "one is notified, and one waits", || {
-            stage.waiters() == (1, 2)
-        });
-        guard.unlock().unwrap();
-        eventually("one wakes", || {
-            waiters.iter().any(ScopedJoinHandle::is_finished)
-        });
-        assert_eq!(stage.waiters().0, 1);
-        here.notify_one();
-    });
 }
 
 /// Of several clients and of several threads of one client, in the order in which they wait. Several
@@ -245,54 +220,26 @@ fn a_wait_for_a_time_ends_with_the_lock() {
 #[test]
 fn a_thread_that_does_not_hold_the_lock_can_neither_wait_nor_notify() {
     let stage = Stage::<1>::new();
-    let Place {
-        client,
-        lock,
-        condition,
-    } = &stage.places[0];
+    let place = &stage.places[0];
     let refused = |what: &str| {
         for result in [
-            condition.wait(),
-            condition.wait_for(A_WHILE.get()).map(drop),
-            condition.notify_one(),
-            condition.notify_all(),
+            place.condition.wait(),
+            place.condition.notify_one(),
+            place.condition.notify_all(),
         ] {
             assert_error!(result, NotHeld, "{what}");
         }
     };
     refused("free");
-    let guard = lock.acquire().unwrap();
-    thread::scope(|scope| {
-        scope.spawn(|| refused("held by another thread"));
-    });
-    for name in ["", &"x".repeat(513)] {
-        assert_error!(lock.condition(name).notify_one(), Config);
-    }
-    guard.unlock().unwrap();
-    let guard = client.fenced_lock(lock.name()).acquire().unwrap();
-    assert_error!(condition.notify_one(), Config);
-    guard.unlock().unwrap();
-}
-
-#[test]
-fn keys_of_another_type_are_refused_and_stay_as_they_are() {
-    let stage = Stage::<1>::new();
-    let place = &stage.places[0];
     let guard = place.lock.acquire().unwrap();
-    for key in &keys(&stage.name)[..2] {
-        stage.server.run(&format!("SET {key} text"));
-        for result in [place.condition.wait(), place.condition.notify_one()] {
-            assert_error!(result, WrongType);
-            let text = result.unwrap_err().to_string();
-            assert!(text.contains(key) && text.contains("sorted set"), "{text}");
-        }
-        guard.check().unwrap();
-        let kept: String = stage.server.ask(redis::cmd("GET").arg(key));
-        assert_eq!(kept, "text");
-        stage.server.run(&format!("DEL {key}"));
+    on_another_thread(|| refused("held by another thread"));
+    for name in ["", &"x".repeat(513)] {
+        assert_error!(place.lock.condition(name).notify_one(), Config);
     }
-    assert!(!place.condition.wait_for(Duration::ZERO).unwrap());
     guard.unlock().unwrap();
+    let other = place.client.fenced_lock(place.lock.name());
+    let _guard = other.acquire().unwrap();
+    assert_error!(place.condition.notify_one(), Config);
 }
 
 #[test]

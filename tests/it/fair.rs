@@ -25,10 +25,6 @@ fn await_places(server: &Server, count: usize) {
     eventually("the places in the queue", || places(server).len() == count);
 }
 
-fn keys(server: &Server) -> Vec<String> {
-    server.ask(redis::cmd("KEYS").arg("*"))
-}
-
 /// Puts a place at the end of the queue, as Redisson's `RFairLock` does.
 fn queue_up(server: &Server, place: &str, life: Duration) {
     let (seconds, _): (u64, u64) = server.ask(&redis::cmd("TIME"));
@@ -43,61 +39,6 @@ fn place_of(client: &LockClient) -> String {
     let owner = client.inspect("another").unwrap().owner.unwrap();
     guard.unlock().unwrap();
     format!("{}:0", owner.split_once(':').unwrap().0)
-}
-
-#[test]
-fn clients_acquire_the_lock_in_the_order_in_which_they_began_to_wait() {
-    const CLIENTS: usize = 5;
-    let server = Server::start();
-    let clients: Vec<LockClient> = (0..CLIENTS).map(|_| client(&server.url())).collect();
-    let first = client(&server.url());
-    let held = first.fair_lock("lock").acquire().unwrap();
-    let (sender, order) = unbounded();
-    thread::scope(|scope| {
-        for (number, client) in clients.iter().enumerate() {
-            let sender = sender.clone();
-            scope.spawn(move || {
-                let guard = client.fair_lock("lock").acquire().unwrap();
-                sender.send(number).unwrap();
-                guard.unlock().unwrap();
-            });
-            await_places(&server, number + 1);
-        }
-        held.unlock().unwrap();
-    });
-    let order: Vec<usize> = order.try_iter().collect();
-    assert_eq!(order, (0..CLIENTS).collect::<Vec<_>>());
-    assert_eq!(keys(&server), [""; 0]);
-}
-
-#[test]
-fn a_lock_is_not_handed_over_to_threads_that_came_after_another_client() {
-    let server = Server::start();
-    let (ours, theirs) = (client(&server.url()), client(&server.url()));
-    let (sender, order) = unbounded();
-    let guard = ours.fair_lock("lock").acquire().unwrap();
-    thread::scope(|scope| {
-        let patient = sender.clone();
-        let theirs = &theirs;
-        scope.spawn(move || {
-            let guard = theirs.fair_lock("lock").acquire().unwrap();
-            patient.send("another client").unwrap();
-            guard.unlock().unwrap();
-        });
-        await_places(&server, 1);
-        // It is requested while the other client waits, so the grants of both threads know that.
-        guard.unlock().unwrap();
-        assert_eq!(order.recv_timeout(SOON.get()), Ok("another client"));
-        queue_up(&server, "java:1", SOON.get());
-        assert!(
-            !ours
-                .fair_lock("lock")
-                .try_lock(Duration::ZERO, Lease::RENEWED)
-                .unwrap()
-        );
-        server.ask::<()>(redis::cmd("DEL").arg(QUEUE).arg(ENDS));
-    });
-    assert_eq!(ours.stats().hand_overs, 0);
 }
 
 /// So threads have equal shares, whichever clients they belong to.
@@ -142,28 +83,6 @@ fn a_place_is_for_the_threads_that_waited_when_it_was_taken() {
     let order: Vec<&str> = order.try_iter().collect();
     assert_eq!(order, ["other", "ours", "ours", "ours", "third", "late"]);
     assert_eq!(ours.stats().hand_overs, 2);
-}
-
-/// A thread of Redisson sleeps until the time to live that it has read is over.
-#[test]
-fn a_lock_that_is_kept_in_redis_notifies_the_first_place() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.fair_lock("lock");
-    let mut connection = server.connection();
-    let mut messages = connection.as_pubsub();
-    let channel = "redisson_lock__channel:{lock}:java:1";
-    messages.subscribe(channel).unwrap();
-    messages.set_read_timeout(Some(SOON.get())).unwrap();
-    let guard = lock.acquire().unwrap();
-    queue_up(&server, "java:1", PLACE);
-    guard.unlock_after(LEASE.get()).unwrap();
-    let message = messages.get_message().expect("a message");
-    assert_eq!(message.get_payload::<String>().unwrap(), "0");
-    assert!(lock.is_locked().unwrap() && !lock.is_held_by_current_thread());
-    let left = server.time_to_live("lock");
-    assert!(left > 0 && left <= i64::try_from(LEASE.get().as_millis()).unwrap());
-    assert_eq!(places(&server), ["java:1"]);
 }
 
 /// Longer than a place lasts. A client that waits sends one request in two seconds.

@@ -186,69 +186,42 @@ fn no_file_is_too_long() {
 }
 
 /// Every script and every shared file is used. The header of a script states its purpose, arguments
-/// and reply.
+/// and reply. Of a list of keys or arguments it names `KEYS[i]`, or `KEYS[2i`.
 #[test]
 fn every_script_is_used_and_documented() {
     let scripts = files("lua", "lua");
     let used = scripts.iter().map(read).collect::<String>() + &read("src/script/mod.rs");
     for file in scripts {
         let name = file.to_str().unwrap().split_once("lua/").unwrap().1;
-        let text = read(&file);
-        let (folder, word) = name.rsplit_once('/').unwrap_or(("", name));
-        let use_of_it = match folder {
-            "" => format!(" = {:?}", word.trim_end_matches(".lua")),
-            _ => format!("\n-- require {:?}\n", word.trim_end_matches(".lua")),
+        let word = name.rsplit('/').next().unwrap().trim_end_matches(".lua");
+        let is_shared = name.starts_with("shared/");
+        let use_of_it = match is_shared {
+            true => format!("\n-- require {word:?}\n"),
+            false => format!(" = {word:?}"),
         };
         assert!(used.contains(&use_of_it), "{name} is used nowhere");
-        let header: Vec<&str> = text
-            .lines()
-            .take_while(|line| line.starts_with("--"))
-            .collect();
-        let purpose: Vec<&str> = header
-            .iter()
-            .copied()
-            .take_while(|line| *line != "--")
-            .collect();
-        if name.starts_with("shared/") {
-            // Functions, which have no keys and arguments of their own.
-            assert!(!header.is_empty(), "{name}: no header");
+        let text = read(&file);
+        let (header, code): (Vec<&str>, Vec<&str>) =
+            text.lines().partition(|line| line.starts_with("--"));
+        let purpose = header.iter().take_while(|line| **line != "--");
+        let purpose: Vec<&&str> = purpose.collect();
+        assert!(!purpose.is_empty(), "{name}: no header");
+        // Shared functions have no keys and arguments of their own.
+        if is_shared {
             continue;
         }
-        let end = purpose.last().expect("a header");
-        assert!(
-            end.ends_with('.') && purpose.len() <= 2,
-            "{name}: {purpose:?}"
-        );
-        assert!(
-            purpose.len() < header.len(),
-            "{name}: no blank line after its purpose"
-        );
-        for part in ["-- KEYS[", "-- reply"] {
-            assert!(
-                header.iter().any(|line| line.starts_with(part)),
-                "{name}: no {part}"
-            );
-        }
-        // The header lists the keys and arguments that the script uses. Of a list it names KEYS[i].
-        for number in 1..=4 {
-            for kind in ["KEYS", "ARGV"] {
-                let lists = [format!("-- {kind}[i]"), format!("-- {kind}[2i")];
-                if header
-                    .iter()
-                    .any(|line| lists.iter().any(|list| line.starts_with(list)))
-                {
-                    continue;
-                }
+        let is_sentence = purpose.last().is_some_and(|line| line.ends_with('.'));
+        assert!(is_sentence && purpose.len() <= 2, "{name}: {purpose:?}");
+        let documents = |part: &str| header.iter().any(|line| line.contains(part));
+        assert!(documents("-- KEYS[") && documents("-- reply"), "{name}");
+        let code = code.join("\n");
+        for kind in ["KEYS", "ARGV"] {
+            if documents(&format!("-- {kind}[i]")) || documents(&format!("-- {kind}[2i")) {
+                continue;
+            }
+            for number in 1..=4 {
                 let part = format!("{kind}[{number}]");
-                let code: String = text
-                    .lines()
-                    .filter(|line| !line.starts_with("--"))
-                    .collect();
-                assert_eq!(
-                    code.contains(&part),
-                    header.iter().any(|line| line.contains(&part)),
-                    "{name}: {part}"
-                );
+                assert_eq!(code.contains(&part), documents(&part), "{name}: {part}");
             }
         }
     }

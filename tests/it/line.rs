@@ -1,6 +1,5 @@
 //! The line of a lock: a release calls one of the waiting clients.
 
-use parking_lot::Mutex;
 use redis::Commands;
 
 use crate::support::prelude::*;
@@ -33,39 +32,23 @@ pub fn add_place(server: &Server, name: &str, place: &str) {
     let _: u32 = server.connection().zadd(line(name), place, 1).unwrap();
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Plain,
-    Write,
-    Read,
-}
+type Make = fn(&LockClient, &str) -> Box<dyn Lock>;
 
-/// The kind of a lock that is held, and that of a client that waits for it.
-const KINDS: [(Kind, Kind); 4] = [
-    (Kind::Plain, Kind::Plain),
-    (Kind::Write, Kind::Write),
-    (Kind::Write, Kind::Read),
-    (Kind::Read, Kind::Write),
-];
+const PLAIN: Make = |client, name| Box::new(client.reentrant_lock(name));
+const WRITE: Make = |client, name| Box::new(client.read_write_lock(name).write());
+const READ: Make = |client, name| Box::new(client.read_write_lock(name).read());
 
-impl Kind {
-    fn lock(self, client: &LockClient, name: &str) -> Box<dyn Lock> {
-        match self {
-            Self::Plain => Box::new(client.reentrant_lock(name)),
-            Self::Write => Box::new(client.read_write_lock(name).write()),
-            Self::Read => Box::new(client.read_write_lock(name).read()),
-        }
-    }
+/// A lock that is held, and that of a client that waits for it.
+const KINDS: [(Make, Make); 4] = [(PLAIN, PLAIN), (WRITE, WRITE), (WRITE, READ), (READ, WRITE)];
 
-    fn hold(self, client: &LockClient, name: &str) -> Box<dyn Lock> {
-        let lock = self.lock(client, name);
-        lock.lock_with(long()).unwrap();
-        lock
-    }
+fn hold_by(make: Make, client: &LockClient, name: &str) -> Box<dyn Lock> {
+    let lock = make(client, name);
+    lock.lock_with(long()).unwrap();
+    lock
 }
 
 pub fn hold(client: &LockClient, name: &str) -> Box<dyn Lock> {
-    Kind::Plain.hold(client, name)
+    hold_by(PLAIN, client, name)
 }
 
 #[test]
@@ -101,8 +84,8 @@ fn places_of_dead_clients_delay_no_other_client() {
     for (holder, waiter) in KINDS {
         let server = Server::start();
         let name = unique("dead");
-        let held = holder.hold(&client(&server.url()), &name);
-        let lock = waiter.lock(&client(&server.url()), &name);
+        let held = hold_by(holder, &client(&server.url()), &name);
+        let lock = waiter(&client(&server.url()), &name);
         thread::scope(|scope| {
             let waiting = scope.spawn(|| lock.lock());
             eventually("it to wait", || is_waiting(&server, &name, 1));
@@ -128,8 +111,8 @@ fn a_client_that_does_not_answer_loses_its_place() {
     for (holder, waiter) in [KINDS[0], KINDS[2]] {
         let server = Server::start();
         let name = unique("mute");
-        let held = holder.hold(&client(&server.url()), &name);
-        let lock = waiter.lock(&client(&server.url()), &name);
+        let held = hold_by(holder, &client(&server.url()), &name);
+        let lock = waiter(&client(&server.url()), &name);
         let mut mute = server.connection();
         let mut mute = mute.as_pubsub();
         mute.subscribe("redisson_lock__channel:mute").unwrap();
@@ -139,7 +122,7 @@ fn a_client_that_does_not_answer_loses_its_place() {
             eventually("it to wait", || is_waiting(&server, &name, 2));
             held.unlock().unwrap();
             let start = Instant::now();
-            let third = waiter.lock(&client(&server.url()), &name);
+            let third = waiter(&client(&server.url()), &name);
             assert!(
                 !third.try_lock(millis(50), Lease::RENEWED).unwrap(),
                 "it is reserved"
@@ -158,13 +141,13 @@ fn a_call_that_does_not_wait_may_take_a_lock_that_is_reserved() {
     for (holder, waiter) in KINDS {
         let server = Server::start();
         let name = unique("reserved");
-        let held = holder.hold(&client(&server.url()), &name);
+        let held = hold_by(holder, &client(&server.url()), &name);
         let mut mute = server.connection();
         let mut mute = mute.as_pubsub();
         mute.subscribe("redisson_lock__channel:mute").unwrap();
         add_place(&server, &name, "redisson_lock__channel:mute");
         held.unlock().unwrap();
-        let other = waiter.lock(&client(&server.url()), &name);
+        let other = waiter(&client(&server.url()), &name);
         assert!(other.try_lock(millis(0), Lease::RENEWED).unwrap());
         assert_eq!(places(&server, &name).len(), 1, "the other keeps its place");
     }
@@ -178,10 +161,9 @@ fn a_client_that_is_called_although_no_thread_waits_leaves_the_line() {
         let name = unique("left");
         let called = client(&server.url());
         let busy = client(&server.url());
-        let held = holder.hold(&busy, &name);
+        let held = hold_by(holder, &busy, &name);
         assert!(
-            !waiter
-                .lock(&called, &name)
+            !waiter(&called, &name)
                 .try_lock(A_WHILE.get(), Lease::RENEWED)
                 .unwrap()
         );
@@ -202,9 +184,9 @@ fn a_line_that_is_deleted_costs_at_most_the_rest_of_the_lease() {
     for (holder, waiter) in KINDS {
         let server = Server::start();
         let name = unique("deleted");
-        let holder = holder.lock(&client(&server.url()), &name);
+        let holder = holder(&client(&server.url()), &name);
         holder.lock_with(Lease::fixed(LEASE.get())).unwrap();
-        let lock = waiter.lock(&client(&server.url()), &name);
+        let lock = waiter(&client(&server.url()), &name);
         thread::scope(|scope| {
             let waiting = scope.spawn(|| lock.lock());
             eventually("it to wait", || is_waiting(&server, &name, 1));
@@ -225,9 +207,9 @@ fn the_first_two_clients_listen_to_a_holder_of_redisson() {
     let plain = vec![(JAVA.to_owned(), "1")];
     let writer = vec![("mode".to_owned(), "write"), (format!("{JAVA}:write"), "1")];
     for (waiter, fields, channel) in [
-        (Kind::Plain, plain, "redisson_lock__channel"),
-        (Kind::Write, writer.clone(), "redisson_rwlock"),
-        (Kind::Read, writer, "redisson_rwlock"),
+        (PLAIN, plain, "redisson_lock__channel"),
+        (WRITE, writer.clone(), "redisson_rwlock"),
+        (READ, writer, "redisson_rwlock"),
     ] {
         let name = unique("java");
         let channel = format!("{channel}:{{{name}}}");
@@ -235,7 +217,7 @@ fn the_first_two_clients_listen_to_a_holder_of_redisson() {
         let _: bool = server.connection().pexpire(&name, 600_000).unwrap();
         thread::scope(|scope| {
             for number in 0..4 {
-                let lock = waiter.lock(&client(&server.url()), &name);
+                let lock = waiter(&client(&server.url()), &name);
                 scope.spawn(move || {
                     lock.lock().unwrap();
                     lock.unlock().unwrap();
@@ -254,62 +236,6 @@ fn the_first_two_clients_listen_to_a_holder_of_redisson() {
     }
 }
 
-/// A client of Redisson listens, but knows nothing of the line. A client that is called lets it go
-/// first, in one of two turns. No thread of it wants the lock here, so these pauses become longer.
-#[test]
-fn a_client_that_is_called_lets_those_go_first_that_only_listen() {
-    let server = Server::start();
-    let name = unique("listening");
-    let mut connection = server.connection();
-    let mut listening = connection.as_pubsub();
-    listening
-        .subscribe(format!("redisson_lock__channel:{{{name}}}"))
-        .unwrap();
-    let (turns, released) = (AtomicU32::new(0), Mutex::new(Instant::now()));
-    let take_turns = || {
-        let mut longest = Duration::ZERO;
-        let lock = client(&server.url()).reentrant_lock(&name);
-        loop {
-            lock.lock().unwrap();
-            longest = longest.max(released.lock().elapsed());
-            let is_over = turns.fetch_add(1, Ordering::Relaxed) >= 40;
-            if !is_over {
-                eventually("the other to wait", || places(&server, &name).len() == 1);
-            }
-            *released.lock() = Instant::now();
-            lock.unlock().unwrap();
-            if is_over {
-                return longest;
-            }
-        }
-    };
-    let longest = thread::scope(|scope| {
-        let other = scope.spawn(take_turns);
-        take_turns().max(other.join().unwrap())
-    });
-    assert!(longest >= Duration::from_millis(5), "{longest:?}");
-}
-
-/// Otherwise the threads that wait would take the lock from clients of Redisson.
-#[test]
-fn calls_that_do_not_wait_do_not_shorten_the_turns_of_others() {
-    let server = Server::start();
-    let name = unique("polled");
-    let mut connection = server.connection();
-    let mut listening = connection.as_pubsub();
-    listening
-        .subscribe(format!("redisson_lock__channel:{{{name}}}"))
-        .unwrap();
-    let lock = client(&server.url()).reentrant_lock(&name);
-    for _ in 0..12 {
-        assert!(lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
-        lock.unlock().unwrap();
-    }
-    let released = Instant::now();
-    lock.lock().unwrap();
-    assert!(released.elapsed() >= Duration::from_millis(2));
-}
-
 /// As before there were lines: each release wakes all of them.
 #[test]
 fn without_permission_for_the_line_all_clients_are_woken_and_there_is_one_warning() {
@@ -321,11 +247,11 @@ fn without_permission_for_the_line_all_clients_are_woken_and_there_is_one_warnin
         let rules = [&["+@all".to_owned(), "&*".to_owned()], &keys[..]].concat();
         let url = server.with_user(rules);
         let worker = || client(&url);
-        let held = holder.hold(&worker(), &name);
+        let held = hold_by(holder, &worker(), &name);
         let waiters = [worker(), worker()];
         thread::scope(|scope| {
             let waiting = waiters.each_ref().map(|client| {
-                let lock = waiter.lock(client, &name);
+                let lock = waiter(client, &name);
                 scope.spawn(move || {
                     lock.lock().unwrap();
                     lock.unlock().unwrap();

@@ -13,7 +13,6 @@ mod documents;
 mod fair;
 mod faults;
 mod fencing;
-mod guard;
 mod hand_over;
 mod latch;
 mod layers;

@@ -1,7 +1,7 @@
 //! Only one thread at a time is in the critical section, whichever processes the threads are in.
 
-use crate::support::connect;
 use crate::support::prelude::*;
+use crate::support::{connect, run};
 
 const PROCESSES: usize = 4;
 const THREADS: usize = 4;
@@ -59,6 +59,12 @@ fn threads_and_processes_take_several_names_in_any_order() {
     count_under("several", &[Server::start()], TIMES / 100, || {});
 }
 
+/// Meanwhile readers see the number unchanged.
+#[test]
+fn writers_of_several_processes_exclude_each_other_and_readers() {
+    count_under("write", &[Server::start()], TIMES / 10, || {});
+}
+
 /// Each server is one of two that hang for a while, in turn.
 #[test]
 fn processes_lose_no_increment_under_a_majority_while_servers_hang_in_turn() {
@@ -77,6 +83,7 @@ fn processes_lose_no_increment_under_a_majority_while_servers_hang_in_turn() {
 fn lock(kind: &str, clients: &[LockClient], thread: usize) -> Box<dyn Lock> {
     match kind {
         "plain" => Box::new(clients[0].reentrant_lock("lock")),
+        "write" => Box::new(clients[0].read_write_lock("lock").write()),
         "several" => {
             let mut names = ["a", "b", "c"];
             names.rotate_left(thread % 3);
@@ -92,9 +99,7 @@ fn lock(kind: &str, clients: &[LockClient], thread: usize) -> Box<dyn Lock> {
 /// The role of each process: increments by GET and SET, so a second holder in between would lose
 /// one.
 pub fn increment(arguments: &[&str]) {
-    let &[kind, urls, counter, process] = arguments else {
-        panic!("{arguments:?}")
-    };
+    let [kind, urls, counter, process] = child::named(arguments);
     let process: usize = process.parse().expect("a number");
     // Long enough that no stall of a busy machine ends it.
     let client = |url| {
@@ -105,23 +110,27 @@ pub fn increment(arguments: &[&str]) {
     thread::scope(|scope| {
         for thread in 0..THREADS {
             let lock = lock(kind, &clients, process * THREADS + thread);
+            let reads = (kind == "write").then(|| clients[0].read_write_lock("lock").read());
             scope.spawn(move || {
                 let mut redis = connect(counter);
-                let (mut made, mut is_enough) = (0, false);
-                while !is_enough {
+                let get = |redis: &mut Connection, key: &str| -> Option<usize> {
+                    redis::cmd("GET").arg(key).query(redis).unwrap()
+                };
+                let mut made = 0;
+                while get(&mut redis, IS_ENOUGH).is_none() {
+                    if let Some(reads) = &reads {
+                        let guard = reads.acquire().unwrap();
+                        let before = get(&mut redis, COUNTER);
+                        assert_eq!(get(&mut redis, COUNTER), before, "beside a writer");
+                        guard.unlock().unwrap();
+                    }
                     let guard = lock.acquire().unwrap();
-                    let count: Option<usize> =
-                        redis::cmd("GET").arg(COUNTER).query(&mut redis).unwrap();
-                    let mut set = redis::cmd("SET");
-                    let set = set.arg(COUNTER).arg(count.unwrap_or(0) + 1);
-                    set.exec(&mut redis).unwrap();
+                    let count = get(&mut redis, COUNTER).unwrap_or(0) + 1;
+                    run(&mut redis, &format!("SET {COUNTER} {count}"));
                     guard.unlock().unwrap();
                     made += 1;
-                    let exists = redis::cmd("EXISTS").arg(IS_ENOUGH).query(&mut redis);
-                    is_enough = exists.unwrap();
                 }
-                let mut add = redis::cmd("INCRBY");
-                add.arg(MADE).arg(made).exec(&mut redis).unwrap();
+                run(&mut redis, &format!("INCRBY {MADE} {made}"));
             });
         }
     });

@@ -1,11 +1,8 @@
 //! Semaphores: permits without an owner. `permits` has what they share with other kinds.
 
-use leasehold::{Result, Semaphore};
+use leasehold::Semaphore;
 
 use crate::support::prelude::*;
-
-/// The longest time from a release until a waiting thread has the permit.
-const WAKE_UP: Millis = Millis(500);
 
 fn now(semaphore: &Semaphore, permits: u32) -> bool {
     semaphore.try_acquire(permits, Duration::ZERO).unwrap()
@@ -44,62 +41,20 @@ fn permits_are_taken_returned_added_and_removed() {
 fn zero_permits_are_always_there_and_too_many_are_refused() {
     let server = Server::start();
     let semaphore = client(&server.url()).semaphore("slots");
-    semaphore.add_permits(1).unwrap();
     semaphore.acquire(0).unwrap();
     semaphore.release(0).unwrap();
-    semaphore.add_permits(0).unwrap();
-    let none = semaphore.try_acquire_interruptibly(0, SOON.get(), &Interrupt::new());
-    assert!(none.unwrap());
+    semaphore.add_permits(i32::MAX).unwrap();
     let max = u32::try_from(i32::MAX).unwrap();
     for refused in [
         semaphore.acquire(max + 1),
-        semaphore.release(u32::MAX),
         semaphore.try_set_permits(max + 1).map(drop),
-        semaphore.release(max),
-        semaphore.add_permits(i32::MAX),
+        semaphore.release(u32::MAX),
+        semaphore.release(1),
     ] {
         assert_error!(refused, Config);
     }
-    assert_eq!(semaphore.available().unwrap(), 1);
-    semaphore.add_permits(i32::MAX - 1).unwrap();
-    assert_eq!(semaphore.available().unwrap(), i32::MAX);
-    semaphore.drain().unwrap();
+    assert_eq!(semaphore.drain().unwrap(), i32::MAX);
     semaphore.add_permits(i32::MIN).unwrap();
     assert_error!(semaphore.add_permits(-1), Config);
     assert_eq!(semaphore.available().unwrap(), i32::MIN);
-}
-
-/// A release, an addition and the first permits.
-#[test]
-fn every_change_that_frees_permits_wakes_waiting_threads_at_once() {
-    let server = Server::start();
-    let (ours, theirs) = (client(&server.url()), client(&server.url()));
-    type Change = fn(&Semaphore) -> Result<()>;
-    let changes: [(u32, Change); 4] = [
-        (1, |semaphore| semaphore.release(1)),
-        (1, |semaphore| semaphore.add_permits(1)),
-        (3, |semaphore| semaphore.release(1)),
-        (2, |semaphore| semaphore.try_set_permits(2).map(drop)),
-    ];
-    for (wanted, change) in changes {
-        let semaphore = ours.semaphore(&unique("permits"));
-        let waiting = theirs.semaphore(semaphore.name());
-        let woken = theirs.stats().wakeups_by_message;
-        thread::scope(|scope| {
-            let waiter = scope.spawn(|| {
-                waiting.acquire(wanted).unwrap();
-                Instant::now()
-            });
-            eventually("it listens", || theirs.stats().wakeups_by_message > woken);
-            if wanted == 3 {
-                semaphore.release(2).unwrap();
-            }
-            stay_waiting([&waiter]);
-            let changed = Instant::now();
-            change(&semaphore).unwrap();
-            let took = waiter.join().unwrap().duration_since(changed);
-            assert!(took < WAKE_UP.get(), "{took:?}");
-        });
-        assert_eq!(semaphore.available().unwrap(), 0);
-    }
 }

@@ -187,47 +187,6 @@ fn a_failed_handshake_ends_in_time() {
 }
 
 #[test]
-fn a_call_to_a_server_that_hangs_ends_in_time() {
-    let server = server();
-    let client = trusting(&server.tls_address()).build().unwrap();
-    let lock = client.reentrant_lock(&unique("tls"));
-    // With an open connection, and with one that must be opened.
-    pair(&lock);
-    server.pause();
-    for _ in 0..2 {
-        let bound = millis(TIMEOUT) + SLIP.get() * 2;
-        let error = within(bound, "try_lock", || {
-            lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap_err()
-        });
-        assert_matches!(error, Error::Unavailable { .. });
-    }
-    server.resume();
-    eventually("the lock", || {
-        matches!(lock.try_lock(Duration::ZERO, Lease::RENEWED), Ok(true))
-    });
-    lock.unlock().unwrap();
-}
-
-/// One request for hundreds of locks is longer than the buffer of TLS.
-#[test]
-fn many_locks_are_renewed_together() {
-    let server = server();
-    let client = trusting(&server.tls_address())
-        .command_timeout(millis(2000))
-        .watchdog_lease(millis(4000))
-        .build()
-        .unwrap();
-    let guards: Vec<_> = (0..300)
-        .map(|number| {
-            let name = format!("{:x<500}", unique(&number.to_string()));
-            client.reentrant_lock(&name).acquire().unwrap()
-        })
-        .collect();
-    eventually("all renewals", || client.stats().renewals >= 300);
-    assert!(guards.iter().all(|guard| guard.check().is_ok()));
-}
-
-#[test]
 fn no_output_shows_the_key() {
     let server = server();
     let Identity { chain, key } = TRUSTED.issue("client");

@@ -2,11 +2,9 @@
 
 use std::fmt::Debug;
 
-use leasehold::{Lease, LockClient};
+use leasehold::LockClient;
 
-use crate::support::client;
 use crate::support::server::Server;
-use crate::support::timing::{A_WHILE, eventually};
 
 /// In bytes.
 const LONGEST: usize = 250;
@@ -22,17 +20,6 @@ fn shown(value: &dyn Debug) -> String {
         shown.len()
     );
     shown
-}
-
-#[test]
-fn a_lost_lock_is_shown_as_lost() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.reentrant_lock("lost");
-    let guard = lock.acquire_with(Lease::fixed(A_WHILE.get())).unwrap();
-    let expected = r#"LockGuard { name: "lost", state: Lost(Expired), remaining: 0.0ns }"#;
-    eventually("the end of the lease", || shown(&guard) == expected);
-    assert!(shown(&lock).contains("hold_count: 0"));
 }
 
 #[test]

@@ -3,10 +3,7 @@
 
 use std::time::Duration;
 
-use leasehold::crossbeam_channel::{Receiver, TryRecvError};
-use leasehold::{
-    Error, FencedGuard, Interrupt, Lease, LockGuard, LostReason, RedLock, ReentrantLock, Result,
-};
+use leasehold::{Error, FencedGuard, Interrupt, Lease, LockGuard, RedLock, ReentrantLock, Result};
 
 use crate::support::server::Server;
 use crate::support::{assert_matches, client, on_another_thread};
@@ -77,22 +74,4 @@ fn no_method_of_a_lock_needs_the_trait() {
     of_a_fenced_lock(&client.fenced_lock("fenced"), "fenced");
     of_a_multi_lock(&client.multi_lock(["b", "a"]), "a, b");
     of_a_red_lock(&RedLock::new(&clients, "red"), "red");
-}
-
-#[test]
-fn the_guard_of_a_fenced_lock_is_the_guard_of_any_lock_with_its_token() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.fenced_lock("fenced");
-    let guard = lock.acquire().unwrap();
-    let token = guard.fencing_token();
-    let guard = LockGuard::from(guard);
-    assert_eq!(guard.fencing_token(), Some(token));
-    let plain = client.reentrant_lock("plain").acquire().unwrap();
-    assert_eq!(plain.fencing_token(), None);
-    assert_eq!((guard.name(), lock.hold_count()), ("fenced", 1));
-    let lost: &Receiver<LostReason> = guard.lost();
-    assert_eq!(lost.try_recv(), Err(TryRecvError::Empty));
-    guard.unlock().unwrap();
-    assert_eq!(lock.hold_count(), 0);
 }

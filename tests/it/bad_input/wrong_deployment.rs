@@ -36,12 +36,7 @@ fn sentinel_of(master: &Server, password: Option<&str>) -> Server {
 
 /// The error of a call that must fail at once, without retries.
 #[track_caller]
-fn error_at_once(builder: LockClientBuilder) -> Error {
-    error_at_once_for(builder, "lock")
-}
-
-#[track_caller]
-fn error_at_once_for(builder: LockClientBuilder, name: &str) -> Error {
+fn error_at_once(builder: LockClientBuilder, name: &str) -> Error {
     let lock = quick(builder).reentrant_lock(name);
     let error = within(millis(TIMEOUT) * 2, "the refusal", || {
         lock.lock().expect_err("it is refused")
@@ -50,180 +45,98 @@ fn error_at_once_for(builder: LockClientBuilder, name: &str) -> Error {
     error
 }
 
-/// The error of a call that must fail at once and name this server.
+/// A call must fail at once, and its error names this server and contains these words.
 #[track_caller]
-fn refusal(builder: LockClientBuilder, server: &Server) -> String {
-    said_by(&error_at_once(builder), server)
-}
-
-#[track_caller]
-fn said_by(error: &Error, server: &Server) -> String {
-    let Error::Redis { node, .. } = error else {
+fn is_refused(builder: LockClientBuilder, server: &Server, words: &str) {
+    let error = error_at_once(builder, "lock");
+    let Error::Redis { node, .. } = &error else {
         panic!("{error:?}")
     };
     assert_eq!(*node, server.address());
-    error.to_string()
+    assert!(error.to_string().contains(words), "no {words:?}: {error}");
 }
 
 fn works(builder: LockClientBuilder) {
-    take_and_release(&quick(builder).reentrant_lock("lock"));
-}
-
-/// A URL at which no server listens.
-fn url_without_server(port: &Port) -> String {
-    format!("redis://:{SECRET}@127.0.0.1:{}", port.number())
-}
-
-/// A listener that accepts connections and never replies.
-fn listener_without_reply() -> (TcpListener, String) {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    (listener, format!("redis://:{SECRET}@{address}"))
+    pair(&quick(builder).reentrant_lock("lock"));
 }
 
 /// One working sentinel or server is enough, whatever the others are.
 #[test]
 fn one_working_server_of_a_list_is_enough() {
-    let (closed, (_listener, unanswering)) = (Port::reserve(), listener_without_reply());
-    let plain = Server::start();
-    let master = Server::start();
+    let unanswering = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let (closed, plain, master) = (Port::reserve(), Server::start(), Server::start());
     let sentinel = sentinel_of(&master, None);
     let cluster = ClusterDeployment::shared();
-    let without_login = |url: String| url.replace(&format!(":{SECRET}@"), "");
-    let bad = [
-        without_login(url_without_server(&closed)),
-        without_login(unanswering),
+    for bad in [
+        format!("redis://127.0.0.1:{}", closed.number()),
+        format!("redis://{}", unanswering.local_addr().unwrap()),
         plain.url(),
-    ];
-    for bad in bad {
+    ] {
         works(by_sentinels(&[bad.clone(), sentinel.url()]));
-        works(LockClient::builder_cluster([
-            bad,
-            cluster.urls()[0].clone(),
-        ]));
+        let node = cluster.urls()[0].clone();
+        works(LockClient::builder_cluster([bad, node]));
     }
 }
 
+/// `transport::hint` has the advice for each refusal.
 #[test]
 fn a_server_of_another_kind_is_reported_at_once() {
     let server = Server::start();
     let sentinel = sentinel_of(&server, None);
-    let says = |builder, at, words: &[&str]| {
-        let text = refusal(builder, at);
-        let all = words.iter().all(|word| text.contains(word));
-        assert!(all, "not {words:?}: {text}");
-    };
-    let [by_name, by_cluster] = [&sentinel, &server].map(Server::url);
-    let no_sentinel = &["is not a sentinel", "26379"];
-    says(by_sentinels(&[server.url()]), &server, no_sentinel);
-    let wants_sentinels = &["builder_sentinel"];
-    says(LockClient::builder(&by_name), &sentinel, wants_sentinels);
-    let no_node = &["does not belong to a cluster"];
-    says(LockClient::builder_cluster([by_name]), &sentinel, no_node);
-    let no_cluster = &["cluster support disabled", "LockClient::builder "];
-    says(
-        LockClient::builder_cluster([by_cluster]),
-        &server,
-        no_cluster,
-    );
-    let shared = SentinelDeployment::shared();
-    let urls: Vec<String> = shared.servers().iter().map(Server::url).collect();
-    let error = error_at_once(by_sentinels(&urls));
-    assert!(error.to_string().contains("is not a sentinel"), "{error}");
-    let unknown = LockClient::builder_sentinel(shared.sentinel_urls(), "hismaster");
-    let error = error_at_once(unknown);
+    let [of_server, of_sentinel] = [&server, &sentinel].map(Server::url);
+    let by_server = by_sentinels(std::slice::from_ref(&of_server));
+    is_refused(by_server, &server, "is not a sentinel");
+    let one = LockClient::builder(&of_sentinel);
+    is_refused(one, &sentinel, "builder_sentinel");
+    let nodes = LockClient::builder_cluster([of_server.clone()]);
+    is_refused(nodes, &server, "LockClient::builder ");
+    let unknown = LockClient::builder_sentinel([of_sentinel], "hismaster");
+    let error = error_at_once(unknown, "lock");
     assert!(error.to_string().contains("hismaster"), "{error}");
     assert_eq!(setting::<()>(Err(error)), "master");
     let (cluster, name) = (ClusterDeployment::shared(), "elsewhere");
     let other = cluster.another_primary(cluster.slot_of(name));
-    let error = error_at_once_for(LockClient::builder(&other.url()), name);
-    assert!(said_by(&error, other).contains("builder_cluster"));
+    let error = error_at_once(LockClient::builder(&other.url()), name);
+    assert!(error.to_string().contains("builder_cluster"), "{error}");
     // The other sentinel may be back later, so the call retries until its deadline.
     let closed = format!("redis://127.0.0.1:{}", Port::reserve().number());
-    let client = by_sentinels(&[server.url(), closed]).build().unwrap();
-    let lock = client.reentrant_lock("mixed up");
-    let error = lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap_err();
+    let client = by_sentinels(&[of_server, closed]).build().unwrap();
+    let error = client
+        .reentrant_lock("mixed up")
+        .try_acquire_now()
+        .unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
     assert!(error.to_string().contains("is not a sentinel"), "{error}");
 }
 
-/// The message names the settings of the library, not those of the command.
-#[track_caller]
-fn assert_names_the_login(text: &str) {
-    for word in ["URL", "LockClientBuilder::credentials"] {
-        assert!(text.contains(word), "no {word}: {text}");
-    }
-    assert!(!text.contains("LEASEHOLD"), "{text}");
-}
-
 #[test]
-fn a_wrong_login_at_one_server_is_reported_with_the_setting_to_change() {
-    let server = Server::options().password("right").start();
-    for login in ["", ":hunter2@", "unknown:hunter2@"] {
-        let url = format!("redis://{login}{}", server.address());
-        assert_names_the_login(&refusal(LockClient::builder(&url), &server));
-    }
-    let url = format!("redis://{}", server.address());
-    let builder = LockClient::builder(&url).credentials(None, SECRET);
-    assert_names_the_login(&refusal(builder, &server));
-    // The server has no password, and the client has one.
-    let open = Server::start();
-    let url = format!("redis://:{SECRET}@{}", open.address());
-    let error = refusal(LockClient::builder(&url), &open);
-    assert!(
-        error.contains("the server has no password; leave"),
-        "{error}"
-    );
-}
-
-#[test]
-fn a_wrong_login_at_the_master_or_the_sentinels_is_reported_at_once() {
+fn a_wrong_login_is_reported_at_once_with_the_setting_to_change() {
     let master = Server::options().password("right").start();
     let open = sentinel_of(&master, None);
     let closed = sentinel_of(&master, Some("theirs"));
-    let by = |sentinel: &Server, login: &str| {
-        by_sentinels(&[format!("redis://{login}{}", sentinel.address())])
-    };
+    let url = |server: &Server, login: &str| format!("redis://{login}{}", server.address());
+    let by = |sentinel: &Server, login: &str| by_sentinels(&[url(sentinel, login)]);
     works(by(&open, "").credentials(None, "right"));
-    works(by(&open, "").credentials(Some("default"), "right"));
-    works(by(&closed, ":theirs@").credentials(None, "right"));
-    for builder in [
-        by(&open, ""),
-        by(&open, "").credentials(None, SECRET),
-        by(&open, "").credentials(Some("unknown"), "right"),
+    works(by(&closed, ":theirs@").credentials(Some("default"), "right"));
+    // The URLs of sentinels carry the password of the sentinels.
+    let credentials = "LockClientBuilder::credentials";
+    let in_urls = "of the sentinels in their URLs";
+    for (builder, at, words) in [
+        (
+            LockClient::builder(&url(&master, ":hunter2@")),
+            &master,
+            credentials,
+        ),
+        (
+            by(&open, "").credentials(None, SECRET),
+            &master,
+            credentials,
+        ),
+        (by(&open, ""), &master, credentials),
+        (by(&closed, ":hunter2@"), &closed, in_urls),
+        (by(&closed, ""), &closed, in_urls),
+        (by(&open, ":hunter2@"), &open, in_urls),
     ] {
-        let text = refusal(builder, &master);
-        assert!(text.contains("LockClientBuilder::credentials"), "{text}");
+        is_refused(builder, at, words);
     }
-    // The URLs of sentinels carry the password of the master.
-    for (sentinel, login) in [
-        (&open, ":hunter2@"),
-        (&closed, ""),
-        (&closed, ":hunter2@"),
-        (&closed, "unknown:theirs@"),
-    ] {
-        let text = refusal(by(sentinel, login), sentinel);
-        assert!(text.contains("of the sentinels in their URLs"), "{text}");
-    }
-}
-
-#[test]
-fn a_name_whose_keys_are_in_several_slots_is_refused_in_a_cluster() {
-    let cluster = ClusterDeployment::shared();
-    let client = quick(LockClient::builder_cluster(cluster.urls()));
-    for name in ["a}b", "a{b", "{}x", "{a", "}{"] {
-        let lock = client.reentrant_lock(name);
-        let mut results = every_call(&lock);
-        results.extend([
-            ("fenced", client.fenced_lock(name).acquire().map(drop)),
-            ("inspect", client.inspect(name).map(drop)),
-            ("force_unlock", client.force_unlock(name).map(drop)),
-        ]);
-        for (call, result) in results {
-            assert_eq!(setting(result), "name", "{call} of {name}");
-        }
-        assert_error!(lock.unlock(), NotHeld);
-    }
-    // Users put braces around a part of a name on purpose.
-    take_and_release(&client.reentrant_lock("{a}b"));
 }

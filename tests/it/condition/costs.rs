@@ -44,11 +44,4 @@ fn a_wait_costs_two_requests_and_a_notification_one() {
         (9..=11).contains(&(scripts - asked)),
         "{asked}: {commands:?}"
     );
-    // A client publishes a message to itself, to end the read of its subscriber.
-    let expected = ["EVALSHA", "ZCARD", "SUBSCRIBE", "PUBLISH"];
-    let others: Vec<_> = commands
-        .iter()
-        .filter(|name| !expected.contains(&name.as_str()))
-        .collect();
-    assert!(others.is_empty(), "{others:?}");
 }

@@ -1,6 +1,6 @@
 //! Lost requests, lost messages, servers that restart, and servers that do not reply.
 
-use super::{Place, Stage, await_waiting, keys, places, waiting};
+use super::{Place, Stage, await_waiting, places, waiting};
 use crate::support::prelude::*;
 
 const FAULTS: [Fault; 3] = [
@@ -149,28 +149,6 @@ fn waiters_wake_up_when_redis_has_lost_the_keys() {
     }
 }
 
-/// The places of all waiting threads of a client are renewed together.
-#[test]
-fn a_key_of_another_type_ends_no_wait_of_another_condition() {
-    let stage = Stage::<1>::new();
-    let (server, broken) = (&stage.server, &stage.places[0]);
-    let name = unique("condition");
-    let whole = Place::of(&broken.client, &name);
-    thread::scope(|scope| {
-        let ended = scope.spawn(|| broken.wait());
-        let waiter = scope.spawn(|| whole.wait());
-        stage.await_waiting(1);
-        await_waiting(server, &name, 1);
-        let key = &keys(&stage.name)[1];
-        server.run(&format!("SET {key} text"));
-        ended.join().unwrap();
-        throughout(LEASE.get() * 2, "the other waits", || !waiter.is_finished());
-        whole.notify_one();
-        waiter.join().unwrap();
-        assert_eq!(server.ask::<String>(redis::cmd("GET").arg(key)), "text");
-    });
-}
-
 /// Its guards are not held any more, and another wait is refused.
 #[test]
 fn a_thread_that_cannot_acquire_the_lock_again_gets_an_error() {
@@ -197,34 +175,6 @@ fn a_thread_that_cannot_acquire_the_lock_again_gets_an_error() {
         // The notification that it could not take goes to the next thread.
         within(LEASE.get() * 2, "the next one", || next.join().unwrap());
         test.proxied.proxy.clear_rules();
-        take_and_release(&place.lock);
-    });
-}
-
-/// Places are renewed, and waiters are notified. Only new waiters are refused.
-#[test]
-fn a_server_without_memory_keeps_its_waiters() {
-    let stage = Stage::<2>::new();
-    let [there, here] = &stage.places;
-    // Its place outlasts those of the others, which are renewed beside it.
-    let lasting = builder(&stage.server.url()).watchdog_lease(LEASE.get() * 10);
-    let beside = Place::of(&lasting.build().unwrap(), &stage.name);
-    thread::scope(|scope| {
-        let waiter = scope.spawn(|| there.wait());
-        stage.await_waiting(1);
-        let second = scope.spawn(|| beside.wait());
-        stage.await_waiting(2);
-        let guard = here.lock.acquire().unwrap();
-        stage.server.run("CONFIG SET maxmemory 1");
-        throughout(LEASE.get() * 2, "they wait", || stage.waiters().0 == 2);
-        assert_error!(here.condition.wait(), Redis);
-        guard.check().unwrap();
-        here.condition.notify_one().unwrap();
-        assert_eq!(stage.waiters(), (1, 2));
-        stage.server.run("CONFIG SET maxmemory 0");
-        here.condition.notify_one().unwrap();
-        guard.unlock().unwrap();
-        waiter.join().unwrap();
-        second.join().unwrap();
+        pair(&place.lock);
     });
 }

@@ -1,85 +1,20 @@
 //! Requests that Redis executes late, and places that are left behind.
 
-use super::Place;
 use super::faults::Proxied;
 use crate::support::prelude::*;
-
-/// A client that keeps its place for ten leases, and lingers.
-fn lingering(linger: Duration) -> Proxied {
-    let mut test = Proxied::new();
-    let builder = test.proxied.builder(SLIP.get());
-    let builder = builder.watchdog_lease(LEASE.get() * 10).linger(linger);
-    test.place = Place::of(&builder.build().unwrap(), &test.name);
-    test
-}
-
-/// The late copy makes a place after the wait. A notification of the place is passed on.
-#[test]
-fn a_late_copy_of_a_notified_wait_takes_no_notification() {
-    assert!((0..100).any(|_| late_copy_of_a_notified_wait()));
-}
-
-/// Returns false if the lock had another owner id after the wait, with which the late copy makes no
-/// place: the thread was slow to take the idle grant.
-fn late_copy_of_a_notified_wait() -> bool {
-    let test = lingering(LEASE.get() * 3);
-    let place = &test.place;
-    let [copy, end] = [Gate::new(), Gate::new()];
-    let gates = [copy.clone(), end.clone()];
-    let mut connection = None;
-    test.proxied.proxy.on_request(move |request| {
-        if request.runs("condition_wait") && connection.is_none() {
-            connection = Some(request.connection);
-            Fault::HoldBack(gates[0].clone())
-        } else if connection == Some(request.connection) {
-            Fault::HoldBack(gates[1].clone())
-        } else {
-            Fault::Pass
-        }
-    });
-    thread::scope(|scope| {
-        let waiter = scope.spawn(|| {
-            let mut view = test.proxied.view();
-            let guard = place.lock.acquire().unwrap();
-            let owner = view.holder(&test.name);
-            assert!(place.condition.wait_for(SOON.get()).unwrap());
-            assert_eq!((copy.held(), test.places()), (1, 0));
-            let is_same = view.holder(&test.name) == owner;
-            copy.open();
-            if is_same {
-                eventually("the late copy", || test.waiting() == 1);
-            }
-            guard.unlock().unwrap();
-            is_same
-        });
-        test.await_waiting(1);
-        place.notify_one();
-        if !waiter.join().unwrap() {
-            end.open();
-            return false;
-        }
-        let next = scope.spawn(|| place.wait());
-        test.await_waiting(2);
-        place.notify_one();
-        assert_eq!(test.waiting(), 1);
-        end.open();
-        within(LEASE.get(), "the notification", || next.join().unwrap());
-        true
-    })
-}
 
 /// The first copy makes a place. The second finds that the lock is gone.
 #[test]
 fn a_wait_that_finds_its_lock_lost_leaves_no_place() {
     let test = Proxied::with_lease(LEASE.get() * 10);
     let guard = test.place.lock.acquire().unwrap();
-    let (mut copies, mut view) = (0, test.proxied.view());
+    let (mut copies, mut redis) = (0, test.proxied.server.connection());
     let lock = test.name.clone();
     test.proxied.proxy.on_request(move |request| {
         copies += u32::from(request.runs("condition_wait"));
         match (request.runs("condition_wait"), copies) {
             (true, 1) => return Fault::SwallowReply,
-            (true, 2) => redis::cmd("DEL").arg(&lock).exec(&mut view.0).unwrap(),
+            (true, 2) => redis::cmd("DEL").arg(&lock).exec(&mut redis).unwrap(),
             _ => {}
         }
         Fault::Pass

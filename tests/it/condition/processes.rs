@@ -5,9 +5,7 @@ use crate::support::prelude::*;
 
 /// The role: waits once, and tells when it has the lock again.
 pub fn wait_on_a_condition(arguments: &[&str]) {
-    let &[url, name] = arguments else {
-        panic!("{arguments:?}")
-    };
+    let [url, name] = child::named(arguments);
     let client = client(url);
     Place::of(&client, name).wait();
     child::send_line("woken");

@@ -3,16 +3,6 @@
 use super::Stage;
 use crate::support::prelude::*;
 
-fn is_expired(result: leasehold::Result<()>) -> bool {
-    matches!(
-        result,
-        Err(Error::Lost {
-            reason: LostReason::Expired,
-            ..
-        })
-    )
-}
-
 pub fn the_time_to_live_is_the_lease(stage: &Stage) {
     let lock = stage.lock();
     let odd = Duration::from_millis(54_321);
@@ -91,8 +81,8 @@ pub fn the_holder_detects_the_end_of_its_lease(stage: &Stage) {
     assert!(taken.elapsed() <= lease + SLIP.get(), "noticed too late");
     assert_eq!(guard.remaining(), Duration::ZERO);
     assert_eq!(guard.lost().recv(), Ok(LostReason::Expired));
-    assert!(is_expired(guard.check()));
-    assert!(is_expired(guard.unlock()));
+    assert_lost(&guard.check(), LostReason::Expired);
+    assert_lost(&guard.unlock(), LostReason::Expired);
 }
 
 /// The unlock of a lost hold must not release the hold of another client.
@@ -102,8 +92,8 @@ pub fn an_expired_holder_does_not_release_the_hold_of_another_client(stage: &Sta
     stale.lock_with(Lease::fixed(A_WHILE.get())).unwrap();
     next.lock().unwrap();
     let held = stage.holders();
-    assert!(is_expired(stale.unlock()), "inner level");
-    assert!(is_expired(stale.unlock()), "outer level");
+    assert_lost(&stale.unlock(), LostReason::Expired);
+    assert_lost(&stale.unlock(), LostReason::Expired);
     assert_matches!(stale.unlock(), Err(Error::NotHeld { .. }));
     assert_eq!(stage.holders(), held);
     assert_eq!(next.hold_count(), 1);

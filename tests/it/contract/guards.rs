@@ -124,3 +124,56 @@ pub fn a_lease_can_be_extended(stage: &Stage) {
     guard.unlock().unwrap();
     assert_eq!(stage.count(), 0);
 }
+
+/// A client for which the watchdog sends nothing during the test.
+fn quiet(stage: &Stage) -> Arc<dyn Lock> {
+    let quiet = |builder: LockClientBuilder| {
+        let builder = builder.watchdog_lease(SOON.get() * 6);
+        builder.confirm_every(Duration::ZERO)
+    };
+    stage.lock_of(&stage.client_with(quiet))
+}
+
+pub fn a_confirmation_detects_the_loss(stage: &Stage) {
+    let lock = quiet(stage);
+    let guard = lock.acquire().unwrap();
+    let left = guard.remaining();
+    guard.confirm().unwrap();
+    assert!(guard.remaining() <= left, "the lease does not change");
+    stage.delete();
+    guard.check().unwrap();
+    for _ in 0..2 {
+        assert_lost(&guard.confirm(), LostReason::Deleted);
+    }
+    assert_eq!(guard.lost().try_recv(), Ok(LostReason::Deleted));
+    assert_lost(&guard.unlock_after(SOON.get()), LostReason::Deleted);
+    assert_eq!(stage.count(), 0);
+}
+
+/// The time begins when the last level is unlocked.
+pub fn a_lock_can_be_kept_in_redis_after_its_unlock(stage: &Stage) {
+    let (lock, other) = (quiet(stage), stage.lock());
+    let time = A_WHILE.get() * 6;
+    let [outer, inner] = [(); 2].map(|()| lock.acquire().unwrap());
+    inner.unlock_after(time).unwrap();
+    outer.confirm().unwrap();
+    let start = Instant::now();
+    outer.unlock().unwrap();
+    // The thread no longer owns it.
+    assert!(lock.hold_count() == 0 && lock.try_acquire_now().unwrap().is_none());
+    assert!(other.remaining_lease().unwrap().unwrap() <= time);
+    other.acquire().unwrap().unlock().unwrap();
+    assert!(start.elapsed() >= time - millis(20));
+}
+
+pub fn a_lock_that_cannot_be_kept_is_unlocked_at_once(stage: &Stage) {
+    let lock = stage.lock();
+    for time in [Duration::from_micros(999), Duration::MAX, Duration::ZERO] {
+        let result = lock.acquire().unwrap().unlock_after(time);
+        match time.is_zero() {
+            true => result.unwrap(),
+            false => assert_matches!(result, Err(Error::Config { field: "time", .. })),
+        }
+        assert_eq!((lock.hold_count(), stage.count()), (0, 0));
+    }
+}

@@ -89,86 +89,11 @@ pub fn the_loss_of_a_handed_over_lock_is_reported(stage: &Stage) {
         let bound = LEASE.get() * 2 / 3 + SLIP.get();
         let loss = within(bound, "the notification", || guard.lost().recv());
         assert_eq!(loss, Ok(LostReason::Deleted));
-        let is_lost = |result| {
-            matches!(
-                result,
-                Err(Error::Lost {
-                    reason: LostReason::Deleted,
-                    ..
-                })
-            )
-        };
-        assert!(is_lost(guard.check()) && lock.hold_count() == 0);
-        assert!(is_lost(guard.unlock()));
+        assert_eq!(lock.hold_count(), 0);
+        for result in [guard.check(), guard.unlock()] {
+            assert_lost(&result, LostReason::Deleted);
+        }
     });
     assert!(lost.recv().is_err(), "it had no lock to lose");
     pair(&*lock);
-}
-
-const ROUNDS: u32 = 150;
-
-/// A deadline or an interrupt may come at the moment at which the thread gets the lock.
-pub fn waits_that_end_during_hand_overs_leave_nothing(stage: &Stage) {
-    // So long that a lock that stays behind does not end by itself.
-    let clients =
-        [(); 2].map(|()| stage.client_with(|builder| builder.watchdog_lease(SOON.get() * 6)));
-    let locks = clients.each_ref().map(|client| stage.lock_of(client));
-    let inside = AtomicU32::new(0);
-    let [held, timed_out, interrupted] = [(); 3].map(|()| AtomicU64::new(0));
-    let hold = |lock: &dyn Lock| {
-        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two hold it");
-        assert_eq!(lock.hold_count(), 1);
-        inside.fetch_sub(1, Ordering::SeqCst);
-        lock.unlock().unwrap();
-        held.fetch_add(1, Ordering::Relaxed);
-    };
-    let briefly = || Duration::from_micros(fastrand::u64(..3_000));
-    let wait = |lock: &dyn Lock| match lock.try_lock(briefly(), Lease::RENEWED).unwrap() {
-        true => hold(lock),
-        false => drop(timed_out.fetch_add(1, Ordering::Relaxed)),
-    };
-    let wait_interruptibly = |lock: &dyn Lock| {
-        let interrupt = Interrupt::new();
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                thread::sleep(briefly());
-                interrupt.interrupt();
-            });
-            match lock.lock_interruptibly(Lease::RENEWED, &interrupt) {
-                Ok(()) => hold(lock),
-                Err(Error::Interrupted { .. }) => drop(interrupted.fetch_add(1, Ordering::Relaxed)),
-                Err(error) => panic!("{error}"),
-            }
-        });
-    };
-    thread::scope(|scope| {
-        for thread in 0..10 {
-            // One thread of the other client.
-            let lock = &*locks[usize::from(thread == 0)];
-            scope.spawn(move || {
-                for _ in 0..ROUNDS {
-                    match thread % 3 {
-                        0 => wait(lock),
-                        1 => wait_interruptibly(lock),
-                        _ => {
-                            let taken = lock.try_lock(SOON.get(), Lease::RENEWED);
-                            assert!(taken.unwrap(), "stuck");
-                            hold(lock);
-                        }
-                    }
-                    assert_eq!(lock.hold_count(), 0);
-                }
-            });
-        }
-    });
-    for lock in locks {
-        assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap(), "stuck");
-        lock.unlock().unwrap();
-    }
-    assert_eq!(stage.count(), 0);
-    let handed_over = clients[0].counted(|stats| stats.hand_overs);
-    println!(
-        "{held:?} held, {handed_over} handed over, {timed_out:?} timed out, {interrupted:?} interrupted"
-    );
-    assert!(handed_over > 0 && timed_out.into_inner() > 0 && interrupted.into_inner() > 0);
 }

@@ -5,10 +5,6 @@ use crate::support::prelude::*;
 
 const OTHER_OWNER: &str = "b4a9e8a4-0000-4000-8000-000000000000:7";
 
-fn is_lost(result: leasehold::Result<()>, expected: LostReason) -> bool {
-    matches!(result, Err(Error::Lost { reason, .. }) if reason == expected)
-}
-
 /// Asserts that the holder is notified in both ways, in time, after `loss` happened to the lock.
 fn is_notified(stage: &Stage, loss: impl FnOnce(), expected: LostReason) {
     let lock = stage.lock();
@@ -24,14 +20,15 @@ fn is_notified(stage: &Stage, loss: impl FnOnce(), expected: LostReason) {
         took <= LEASE.get() * 2 / 3 + SLIP.get(),
         "notified after {took:?}"
     );
-    assert!(is_lost(guard.check(), expected) && guard.is_lost());
+    assert_lost(&guard.check(), expected);
+    assert!(guard.is_lost());
     assert_eq!((lock.hold_count(), guard.remaining()), (0, Duration::ZERO));
     assert!(!lock.is_held_by_current_thread());
     assert!(
         guard.lost().recv().is_err(),
         "one message, then disconnected"
     );
-    assert!(is_lost(guard.unlock(), expected));
+    assert_lost(&guard.unlock(), expected);
 }
 
 pub fn the_loss_of_a_deleted_lock_is_reported(stage: &Stage) {
@@ -67,13 +64,11 @@ pub fn a_lost_lock_must_be_unlocked_before_it_is_acquired_again(stage: &Stage) {
     stage.delete();
     eventually("the loss to be known", || lock.hold_count() == 0);
     for _ in 0..2 {
-        assert!(is_lost(lock.lock(), LostReason::Deleted));
+        assert_lost(&lock.lock(), LostReason::Deleted);
         let attempt = lock.try_lock(Duration::ZERO, Lease::RENEWED);
-        assert!(is_lost(attempt.map(drop), LostReason::Deleted));
-        assert!(
-            is_lost(lock.unlock(), LostReason::Deleted),
-            "once for each level"
-        );
+        assert_lost(&attempt.map(drop), LostReason::Deleted);
+        // Once for each level.
+        assert_lost(&lock.unlock(), LostReason::Deleted);
     }
     assert_matches!(lock.unlock(), Err(Error::NotHeld { .. }));
 
@@ -87,10 +82,10 @@ pub fn an_unlock_detects_the_loss(stage: &Stage) {
     let lock = stage.lock_of(&client);
     lock.lock().unwrap();
     stage.delete();
-    assert!(is_lost(lock.unlock(), LostReason::Deleted));
+    assert_lost(&lock.unlock(), LostReason::Deleted);
     lock.lock().unwrap();
     stage.take_over(OTHER_OWNER, SOON.get());
-    assert!(is_lost(lock.unlock(), LostReason::Taken));
+    assert_lost(&lock.unlock(), LostReason::Taken);
     assert_eq!(stage.holders(), [(OTHER_OWNER.to_owned(), 1)]);
     assert_eq!(client.counted(|stats| stats.lost), 2 * stage.parts());
 }
@@ -113,7 +108,7 @@ pub fn the_next_local_thread_gets_a_lost_lock(stage: &Stage) {
         eventually("the next thread to have it", || next.is_finished());
         next.join().unwrap();
     });
-    assert!(is_lost(lock.unlock(), LostReason::Deleted));
+    assert_lost(&lock.unlock(), LostReason::Deleted);
     on_another_thread(|| lock.acquire().unwrap().unlock()).unwrap();
 }
 
@@ -127,10 +122,7 @@ pub fn a_lost_hold_does_not_affect_the_next(stage: &Stage) {
     other.lock().unwrap();
     eventually("the loss to be known", || guard.is_lost());
     let held = stage.holders();
-    assert!(is_lost(
-        guard.extend(SOON.get()),
-        guard.lost().recv().unwrap()
-    ));
+    assert_lost(&guard.extend(SOON.get()), guard.lost().recv().unwrap());
     drop(guard);
     throughout(LEASE.get(), "the next hold", || stage.holders() == held);
     other.unlock().unwrap();

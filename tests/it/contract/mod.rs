@@ -29,26 +29,36 @@ use redis::Cmd;
 
 pub use environments::*;
 pub use kinds::*;
-use redis_key::{Form, KeyView};
+use redis_key::KeyView;
 
+use crate::support::connect;
 use crate::support::prelude::*;
+
+/// Returns the URLs of the servers that have a key.
+type Homes = Box<dyn Fn(&str) -> Vec<String> + Sync>;
 
 /// A running environment.
 pub struct Site {
-    deployment: Box<dyn Deployment>,
+    homes: Homes,
     /// The builders of the clients of one process.
     builders: Vec<LockClientBuilder>,
     namespace: &'static str,
 }
 
 impl Site {
-    fn new(builder: LockClientBuilder, deployment: impl Deployment + 'static) -> Self {
-        Self::of_many(vec![builder], deployment)
+    fn new(
+        builder: LockClientBuilder,
+        homes: impl Fn(&str) -> Vec<String> + Sync + 'static,
+    ) -> Self {
+        Self::of_many(vec![builder], homes)
     }
 
-    fn of_many(builders: Vec<LockClientBuilder>, deployment: impl Deployment + 'static) -> Self {
+    fn of_many(
+        builders: Vec<LockClientBuilder>,
+        homes: impl Fn(&str) -> Vec<String> + Sync + 'static,
+    ) -> Self {
         Self {
-            deployment: Box::new(deployment),
+            homes: Box::new(homes),
             builders,
             namespace: "",
         }
@@ -83,19 +93,12 @@ impl Clients {
     }
 }
 
-/// A key of Redis, and the indexes of the servers that have it.
-struct Key {
-    name: String,
-    indexes: Vec<usize>,
-}
-
 /// One lock in one environment, and its users.
 pub struct Stage {
     site: Site,
     name: String,
     names: Vec<String>,
-    keys: Vec<Key>,
-    form: Form,
+    keys: Vec<KeyView>,
     make: fn(&Clients, &str) -> Arc<dyn Lock>,
 }
 
@@ -104,16 +107,19 @@ impl Stage {
         let (site, name) = (start(), unique(scenario));
         let names: Vec<String> = kind.ends.iter().map(|end| format!("{name}{end}")).collect();
         let key = |name| {
-            let name = format!("{}{name}", site.namespace);
-            let indexes = site.deployment.indexes_of(&name);
-            Key { name, indexes }
+            let key = format!("{}{name}", site.namespace);
+            KeyView {
+                homes: (site.homes)(&key),
+                key,
+                form: kind.form,
+                needed: site.builders.len() / 2 + 1,
+            }
         };
         Self {
             keys: names.iter().map(key).collect(),
             site,
             names,
             name,
-            form: kind.form,
             make: kind.make,
         }
     }
@@ -161,55 +167,35 @@ impl Stage {
 
 /// The view of another program on Redis.
 impl Stage {
-    fn view_of<'a>(&'a self, key: &'a Key) -> KeyView<'a> {
-        let deployment = &*self.site.deployment;
-        KeyView {
-            key: &key.name,
-            form: self.form,
-            deployment,
-            servers: &key.indexes,
-            needed: deployment.needed(),
-        }
-    }
-
-    fn key_views(&self) -> impl Iterator<Item = KeyView<'_>> {
-        self.keys.iter().map(|key| self.view_of(key))
-    }
-
-    /// The first lock that it consists of.
-    fn first(&self) -> KeyView<'_> {
-        self.view_of(&self.keys[0])
-    }
-
     /// The server that has the lock, or the first lock that it consists of.
-    pub fn server(&self) -> &Server {
-        &self.site.deployment.servers()[self.keys[0].indexes[0]]
+    pub fn server(&self) -> &str {
+        &self.keys[0].homes[0]
     }
 
     pub fn redis(&self) -> Connection {
-        self.site.deployment.connection(self.keys[0].indexes[0])
+        connect(self.server())
     }
 
     /// Runs a command on every server that has the lock, or the first lock that it consists of.
     pub fn run_command(&self, command: &Cmd) {
-        self.first().run_command(command);
+        self.keys[0].run_command(command);
     }
 
     /// The key of the lock, or of the first lock that it consists of.
     pub fn key(&self) -> &str {
-        &self.keys[0].name
+        &self.keys[0].key
     }
 
     /// The holders of the lock and their counts.
     pub fn holders(&self) -> Vec<(String, u32)> {
-        self.first().holders()
+        self.keys[0].holders()
     }
 
     /// The hold count in Redis; 0 if no client holds the lock, `u32::MAX` if its parts have
     /// different counts. A nested level changes it only after a while.
     pub fn count(&self) -> u32 {
         let agree = |one: u32, other: u32| if one == other { one } else { u32::MAX };
-        let counts = self.key_views().map(|view| view.count());
+        let counts = self.keys.iter().map(KeyView::count);
         counts.reduce(agree).expect("it has a part")
     }
 
@@ -221,18 +207,17 @@ impl Stage {
 
     /// What is left of the lease in Redis; `None` without a key.
     pub fn time_to_live(&self) -> Option<Duration> {
-        let lefts = self.key_views().map(|view| view.time_to_live());
+        let lefts = self.keys.iter().map(KeyView::time_to_live);
         lefts.min().expect("it has a part")
     }
 
     /// Deletes the lock without notice to its holder.
     pub fn delete(&self) {
-        self.key_views().for_each(|view| view.delete());
+        self.keys.iter().for_each(KeyView::delete);
     }
 
     /// Another owner takes the lock over, without notice to its holder.
     pub fn take_over(&self, owner: &str, lease: Duration) {
-        self.key_views()
-            .for_each(|view| view.take_over(owner, lease));
+        self.keys.iter().for_each(|key| key.take_over(owner, lease));
     }
 }

@@ -20,21 +20,6 @@ pub fn a_nested_lease_never_shortens(stage: &Stage) {
     guard.unlock().unwrap();
 }
 
-pub fn the_longest_lease_counts(stage: &Stage) {
-    let lock = stage.lock();
-    let long = LEASE.get() * 20;
-    lock.lock_with(Lease::fixed(A_WHILE.get())).unwrap();
-    lock.lock_with(Lease::fixed(long)).unwrap();
-    assert!(stage.time_to_live().unwrap() > long - millis(1000));
-    lock.unlock().unwrap();
-    throughout(
-        A_WHILE.get() * 2,
-        "the outer hold keeps the longest lease",
-        || lock.hold_count() == 1,
-    );
-    lock.unlock().unwrap();
-}
-
 /// A fixed hold is renewed while an inner level asks for it, and no longer.
 pub fn an_inner_renewal_lasts_as_long_as_its_level(stage: &Stage) {
     let lock = stage.lock();
@@ -48,23 +33,4 @@ pub fn an_inner_renewal_lasts_as_long_as_its_level(stage: &Stage) {
     eventually("the end of the outer lease", || lock.hold_count() == 0);
     let lost = lock.unlock();
     assert_lost(&lost, LostReason::Expired);
-}
-
-/// The remaining level keeps its lease, whichever guard is dropped first.
-pub fn guards_can_be_dropped_in_any_order(stage: &Stage) {
-    let lock = stage.lock();
-    let renewed = lock.acquire().unwrap();
-    let fixed = lock
-        .try_acquire(Duration::ZERO, Lease::fixed(LEASE.get()))
-        .unwrap();
-    let another = lock.acquire().unwrap();
-    drop(renewed);
-    assert_eq!(lock.hold_count(), 2);
-    drop(fixed);
-    assert_eq!(lock.hold_count(), 1);
-    throughout(LEASE.get() + SLIP.get(), "the last level, renewed", || {
-        another.check().is_ok() && stage.time_to_live().is_some()
-    });
-    another.unlock().unwrap();
-    assert_eq!((lock.hold_count(), stage.count()), (0, 0));
 }

@@ -85,14 +85,6 @@ pub fn stats_count_all_operations(stage: &Stage) {
     assert_eq!(stage.client().stats().acquisitions, 0, "clients do not");
 }
 
-fn lost_events(events: &Receiver<LockEvent>) -> Vec<(String, LostReason)> {
-    let lost = events.try_iter().filter_map(|event| match event {
-        LockEvent::Lost { lock, reason } => Some((lock.to_string(), reason)),
-        _ => None,
-    });
-    lost.collect()
-}
-
 pub fn a_loss_is_an_event(stage: &Stage) {
     let client = stage.client();
     let events = [client.events(), client.events()];

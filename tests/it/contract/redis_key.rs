@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::{Cmd, FromRedisValue};
 
-use super::environments::Deployment;
+use crate::support::connect;
 
 /// What a key of a lock looks like.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -16,33 +16,28 @@ pub enum Form {
     ReadWrite,
 }
 
-/// The servers that have a key, and the number of them that must agree. For most locks that is one
-/// of one, for independent servers a majority.
-pub struct KeyView<'a> {
-    pub key: &'a str,
+/// A key, the servers that have it, and the number of them that must agree. For most locks that is
+/// one of one, for independent servers a majority.
+pub struct KeyView {
+    pub key: String,
     pub form: Form,
-    pub deployment: &'a dyn Deployment,
-    /// The indexes of these servers.
-    pub servers: &'a [usize],
+    /// The URLs of these servers.
+    pub homes: Vec<String>,
     pub needed: usize,
 }
 
-impl KeyView<'_> {
+impl KeyView {
     pub fn run_command(&self, command: &Cmd) {
         self.ask::<()>(command);
     }
 
     fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Vec<T> {
-        let servers = self.servers.iter();
-        let ask = |&index: &usize| {
-            let reply = command.query(&mut self.deployment.connection(index));
-            reply.expect("the server replies")
-        };
-        servers.map(ask).collect()
+        let ask = |url: &String| command.query(&mut connect(url)).expect("a reply");
+        self.homes.iter().map(ask).collect()
     }
 
     fn holders_by_server(&self) -> Vec<Vec<(String, u32)>> {
-        let fields: Vec<Vec<(String, String)>> = self.ask(redis::cmd("HGETALL").arg(self.key));
+        let fields: Vec<Vec<(String, String)>> = self.ask(redis::cmd("HGETALL").arg(&self.key));
         let holder = |(field, count): (String, String)| {
             let owner = match self.form {
                 Form::Owner => field,
@@ -85,22 +80,22 @@ impl KeyView<'_> {
 
     /// `None` without a key.
     pub fn time_to_live(&self) -> Option<Duration> {
-        let millis: Vec<i64> = self.ask(redis::cmd("PTTL").arg(self.key));
+        let millis: Vec<i64> = self.ask(redis::cmd("PTTL").arg(&self.key));
         assert!(!millis.contains(&-1), "a lock without a time to live");
         let left = |millis| u64::try_from(millis).ok().map(Duration::from_millis);
         self.reached_by_majority(millis.into_iter().map(left).collect())
     }
 
     pub fn delete(&self) {
-        self.run_command(redis::cmd("DEL").arg(self.key));
+        self.run_command(redis::cmd("DEL").arg(&self.key));
     }
 
     /// In one step, so that no client sees the key missing.
     pub fn take_over(&self, owner: &str, lease: Duration) {
         let lease = u64::try_from(lease.as_millis()).expect("a lease");
         let mut pipe = redis::pipe();
-        pipe.atomic().cmd("DEL").arg(self.key);
-        pipe.cmd("HSET").arg(self.key);
+        pipe.atomic().cmd("DEL").arg(&self.key);
+        pipe.cmd("HSET").arg(&self.key);
         match self.form {
             Form::Owner => pipe.arg(owner).arg(1),
             Form::ReadWrite => {
@@ -108,10 +103,9 @@ impl KeyView<'_> {
                 pipe.arg("mode").arg("write").arg(writer).arg(1)
             }
         };
-        pipe.cmd("PEXPIRE").arg(self.key).arg(lease);
-        for &server in self.servers {
-            pipe.exec(&mut self.deployment.connection(server))
-                .expect("the server replies");
+        pipe.cmd("PEXPIRE").arg(&self.key).arg(lease);
+        for url in &self.homes {
+            pipe.exec(&mut connect(url)).expect("the server replies");
         }
     }
 }

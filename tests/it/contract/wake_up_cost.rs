@@ -8,7 +8,7 @@ pub fn an_uncontended_pair_is_two_commands(stage: &Stage) {
     let lock = stage.lock();
     // Loads the scripts.
     pair(&*lock);
-    let mut monitor = Monitor::of(stage.server());
+    let mut monitor = Monitor::at(stage.server());
     (0..10).for_each(|_| pair(&*lock));
     assert_eq!(monitor.commands(), ["EVALSHA"; 20]);
 }
@@ -18,7 +18,7 @@ pub fn a_wake_up_is_fast_and_needs_few_commands(stage: &Stage) {
     let (ours, theirs) = (stage.lock(), stage.lock());
     // From now on connections, scripts and the subscription exist.
     is_handed_over(stage, &*ours, &*theirs, |lock| lock.lock().unwrap());
-    let mut monitor = Monitor::of(stage.server());
+    let mut monitor = Monitor::at(stage.server());
 
     ours.lock_with(long()).unwrap();
     thread::scope(|scope| {

@@ -1,7 +1,6 @@
 //! The number of threads and connections does not grow with the number of failovers.
 
-use super::workload::client_for_failovers;
-use super::{connections, of_cluster, of_sentinel};
+use super::{client_for_failovers, connections, of_cluster, of_sentinel};
 use crate::support::prelude::*;
 use crate::support::process;
 
@@ -35,36 +34,20 @@ fn failovers_of_a_cluster_leave_nothing_behind() {
 pub fn many_failovers(arguments: &[&str]) {
     if arguments == ["sentinel"] {
         let deployment = SentinelDeployment::start();
-        let fail_over = || {
-            deployment.fail_over();
-        };
-        count(
-            deployment.servers(),
-            1,
-            || client_for_failovers(of_sentinel(&deployment).connections(1)),
-            fail_over,
-        );
+        let (servers, builder) = (deployment.servers(), of_sentinel(&deployment));
+        count(servers, 1, &builder, || _ = deployment.fail_over());
     } else {
         let cluster = ClusterDeployment::start();
-        let fail_over = || {
-            cluster.fail_over(0);
-        };
-        count(
-            cluster.nodes(),
-            cluster.nodes().len() / 2,
-            || client_for_failovers(of_cluster(&cluster).connections(1)),
-            fail_over,
-        );
+        let (nodes, builder) = (cluster.nodes(), of_cluster(&cluster));
+        count(nodes, nodes.len() / 2, &builder, || {
+            _ = cluster.fail_over(0);
+        });
     }
 }
 
 /// One client holds locks of all shards, and another waits for them repeatedly.
-fn count(
-    servers: &[Server],
-    masters: usize,
-    client: impl Fn() -> LockClient,
-    fail_over: impl Fn(),
-) {
+fn count(servers: &[Server], masters: usize, builder: &LockClientBuilder, fail_over: impl Fn()) {
+    let client = || client_for_failovers(builder.clone().connections(1));
     let (holder, waiter) = (client(), client());
     let names: Vec<String> = (0..8).map(|_| unique("held")).collect();
     for name in &names {
@@ -77,9 +60,7 @@ fn count(
         for name in &names {
             let waits = waiter.reentrant_lock(name);
             assert!(!waits.try_lock(A_WHILE.get(), Lease::RENEWED).unwrap());
-            let lock = holder.reentrant_lock(name);
-            lock.lock().unwrap();
-            lock.unlock().unwrap();
+            pair(&holder.reentrant_lock(name));
         }
         let before = holder.stats().renewals;
         eventually("a renewal", || {

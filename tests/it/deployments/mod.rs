@@ -1,17 +1,23 @@
-//! Deployments of several servers: the test support itself, and locks while servers die, hang and
-//! fail over.
+//! Deployments of several servers: locks while servers die, hang and fail over.
 
 use crate::support::prelude::*;
 
-mod cluster_killed;
+mod cluster_moved;
 mod cluster_paused;
 mod cluster_traffic;
 mod growth;
 mod sentinel_demoted;
 mod sentinel_killed;
-mod workload;
 
 pub use growth::many_failovers;
+
+/// Settings for servers that are replaced within two or three seconds.
+fn client_for_failovers(builder: LockClientBuilder) -> LockClient {
+    // Longer than a failover, so that a hold that survives it is renewed or released in time.
+    let builder = builder.watchdog_lease(millis(4_000));
+    let builder = builder.command_timeout(millis(400));
+    builder.build().expect("the settings are valid")
+}
 
 fn of_sentinel(deployment: &SentinelDeployment) -> LockClientBuilder {
     LockClient::builder_sentinel(deployment.sentinel_urls(), deployment.master_name())

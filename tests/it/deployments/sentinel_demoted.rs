@@ -1,19 +1,14 @@
 //! The master becomes a replica while clients hold its locks and wait for them.
 
-use super::workload::LEASE;
 use super::{connections, of_sentinel};
 use crate::support::prelude::*;
 
-fn time_to_live(server: &Server, name: &str) -> i64 {
-    server.ask(redis::cmd("PTTL").arg(name))
-}
-
 /// Waits until the time to live rises, which shows a renewal.
 fn await_renewal(server: &Server, name: &str) {
-    let mut last = time_to_live(server, name);
+    let mut last = server.time_to_live(name);
     assert!(last > 0, "the hold was lost in the failover");
     eventually("a renewal at the new master", || {
-        let now = time_to_live(server, name);
+        let now = server.time_to_live(name);
         now > std::mem::replace(&mut last, now)
     });
 }
@@ -22,9 +17,8 @@ fn await_renewal(server: &Server, name: &str) {
 fn demote(deployment: &SentinelDeployment, demotion: impl FnOnce()) {
     let client = || {
         // The lease of the hold outlasts the failover.
-        let builder = of_sentinel(deployment).watchdog_lease(LEASE.get() * 3);
-        let builder = builder.command_timeout(LEASE.get() / 10);
-        builder.build().unwrap()
+        let builder = of_sentinel(deployment).watchdog_lease(millis(12_000));
+        builder.command_timeout(millis(400)).build().unwrap()
     };
     let (holder, waiter) = (client(), client());
     let (renewed, waited) = (unique("renewed"), unique("waited"));

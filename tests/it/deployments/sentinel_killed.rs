@@ -1,32 +1,9 @@
-//! The master is killed while threads work.
+//! The master is killed, and its replicas lack a lock.
 
 use leasehold::FencedLock;
 
-use super::of_sentinel;
-use super::workload::{Workload, client_for_failovers, run_for};
+use super::{client_for_failovers, of_sentinel};
 use crate::support::prelude::*;
-
-/// Eight threads of four clients use one lock.
-#[test]
-#[ignore = "soak"]
-fn work_under_one_lock_goes_on_at_the_new_master() {
-    let deployment = SentinelDeployment::start();
-    let clients: [LockClient; 4] =
-        std::array::from_fn(|_| client_for_failovers(of_sentinel(&deployment)));
-    let work = Workload::over([unique("job")]);
-    work.run(&clients, || {
-        work.await_progress();
-        run_for(500);
-        let old = deployment.kill_master();
-        deployment.await_new_master(old);
-        within(SOON.get(), "work after the election", || {
-            work.await_progress();
-        });
-        deployment.start_killed_again();
-        run_for(1_000);
-        work.await_progress();
-    });
-}
 
 /// Acquires the lock and kills the master before a replica has the lock, so that another client
 /// gets it from the new master.
@@ -54,17 +31,6 @@ fn lose_a_lock(deployment: &SentinelDeployment, lock: &FencedLock) {
 
 fn last_token(server: &Server, name: &str) -> u64 {
     server.ask(redis::cmd("GET").arg(format!("redisson_lock_token:{{{name}}}")))
-}
-
-#[test]
-#[ignore = "soak"]
-fn a_holder_is_notified_if_a_failover_loses_the_lock() {
-    let deployment = SentinelDeployment::start();
-    let holder = client_for_failovers(of_sentinel(&deployment));
-    let lock = holder.fenced_lock(&unique("lost"));
-    lose_a_lock(&deployment, &lock);
-    eventually("the loss to be reported", || holder.stats().lost == 1);
-    assert_matches!(lock.unlock(), Err(Error::Lost { .. }));
 }
 
 /// Also if the holder unlocks before the first renewal, on a connection that broke with the master.

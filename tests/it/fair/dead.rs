@@ -98,34 +98,6 @@ fn dead_clients_do_not_delay_the_first_live_client() {
     }
 }
 
-/// A thread of Redisson sleeps until it is notified.
-#[test]
-fn a_script_that_removes_the_first_place_notifies_the_next() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let lock = client.fair_lock("lock");
-    let mut connection = server.connection();
-    let mut messages = connection.as_pubsub();
-    messages.subscribe(channel_of("java:1")).unwrap();
-    messages.set_read_timeout(Some(SOON.get())).unwrap();
-    for is_released in [true, false] {
-        let guard = is_released.then(|| lock.acquire().unwrap());
-        queue_up_listening(&server, "dead:0", PLACE);
-        queue_up(&server, "ended:0", Duration::ZERO);
-        queue_up(&server, "java:7", Duration::ZERO);
-        queue_up_listening(&server, "too:0", PLACE);
-        queue_up(&server, "java:1", SOON.get());
-        match guard {
-            Some(guard) => guard.unlock().unwrap(),
-            None => assert!(lock.try_acquire_now().unwrap().is_none()),
-        }
-        let message = messages.get_message().expect("a message");
-        assert_eq!(message.get_payload::<String>().unwrap(), "0");
-        assert_eq!(places(&server), ["java:1"]);
-        server.ask::<()>(redis::cmd("DEL").arg(QUEUE).arg(ENDS));
-    }
-}
-
 /// A thread of Redisson enters the queue before it listens, and so does a client of this library.
 #[test]
 fn only_a_place_whose_client_listened_and_stopped_is_removed_early() {
@@ -150,25 +122,6 @@ fn only_a_place_whose_client_listened_and_stopped_is_removed_early() {
         drop(granted);
         server.ask::<()>(redis::cmd("DEL").arg(QUEUE).arg(ENDS));
     }
-}
-
-/// As if it had left the queue: it is behind the clients that waited meanwhile.
-#[test]
-fn a_client_whose_subscription_was_cut_keeps_on_waiting() {
-    let server = Server::start();
-    let clients = [(); 2].map(|()| client(&server.url()));
-    let guard = clients[0].fair_lock("lock").acquire().unwrap();
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| clients[1].fair_lock("lock").lock());
-        await_places(&server, 1);
-        await_listening(&server);
-        server.cut("pubsub");
-        guard.unlock().unwrap();
-        let start = Instant::now();
-        waiting.join().unwrap().unwrap();
-        let waited = start.elapsed();
-        assert!(waited < super::REFRESH + SLIP.get(), "{waited:?}");
-    });
 }
 
 /// Another command counts who listens to a channel of a shard.

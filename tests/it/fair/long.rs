@@ -1,12 +1,9 @@
 //! Queues in which many clients wait.
 
-use super::{ENDS, PLACE, QUEUE, REFRESH, await_places, place_of, places};
+use super::{ENDS, QUEUE, await_places, place_of, places};
 use crate::support::prelude::*;
 
 const MANY: usize = 2_000;
-
-/// How long a place lasts behind [`MANY`] others.
-const LONG_PLACE: Duration = Duration::from_secs(180);
 
 /// Adds places of this library at the end of the queue.
 fn fill(server: &Server, count: usize) {
@@ -58,38 +55,6 @@ fn a_request_costs_the_same_in_a_long_queue() {
     };
     few(&calls(2));
     few(&calls(MANY));
-}
-
-#[test]
-fn clients_in_a_long_queue_ask_rarely() {
-    let server = Server::start();
-    let (holder, other) = (unconfirmed(&server), client(&server.url()));
-    let place = place_of(&other);
-    let guard = hold(&holder);
-    fill(&server, MANY);
-    let interrupt = Interrupt::new();
-    let lock = other.fair_lock("lock");
-    thread::scope(|scope| {
-        let wait = || lock.lock_interruptibly(Lease::RENEWED, &interrupt);
-        let waiting = scope.spawn(wait);
-        await_places(&server, MANY + 1);
-        let end = || server.ask::<f64>(redis::cmd("ZSCORE").arg(ENDS).arg(&place));
-        eventually("the subscription", || end() % 1.0 == 0.5);
-        let (seconds, _): (f64, f64) = server.ask(&redis::cmd("TIME"));
-        let left = Duration::from_secs_f64(end() / 1000.0 - seconds);
-        assert!(
-            left > LONG_PLACE - PLACE && left < LONG_PLACE + PLACE,
-            "{left:?}"
-        );
-        traffic::reset(&server);
-        throughout(REFRESH * 3 / 2, "it sleeps", || {
-            traffic::scripts(&server) == 0
-        });
-        interrupt.interrupt();
-        let result = waiting.join().unwrap();
-        assert_matches!(result, Err(Error::Interrupted { .. }));
-    });
-    guard.unlock().unwrap();
 }
 
 /// The list was deleted or evicted, and other clients have entered it again.

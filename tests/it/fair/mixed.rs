@@ -2,7 +2,6 @@
 
 use leasehold::Result;
 
-use super::queue_up;
 use crate::support::prelude::*;
 
 fn make(client: &LockClient, kind: &str) -> Arc<dyn Lock> {
@@ -60,17 +59,4 @@ fn a_held_name_is_refused_to_another_kind_at_once() {
     }
     assert!(attempt(&ours, "reentrant").unwrap());
     assert!(!attempt(&theirs, "fenced").unwrap());
-}
-
-/// Java's holder of a fair lock looks like that of a plain one, but threads wait for it.
-#[test]
-fn a_name_for_which_threads_of_java_wait_in_order_is_refused() {
-    let server = Server::start();
-    let client = client(&server.url());
-    server.ask::<()>(redis::cmd("HSET").arg("lock").arg("java:1").arg(1));
-    assert!(!attempt(&client, "reentrant").unwrap());
-    queue_up(&server, "java:2", SOON.get());
-    for requested in ["reentrant", "fenced"] {
-        assert_refused(attempt(&client, requested), ["fair", requested]);
-    }
 }

@@ -41,42 +41,6 @@ fn a_lock_whose_last_handle_is_dropped_ends_with_its_lease_and_a_guard_is_a_hand
     });
 }
 
-/// Its owner has ended, and no other thread is the owner.
-#[test]
-fn a_lock_whose_thread_ended_is_renewed_until_a_force_unlock() {
-    let server = Server::start();
-    let (client, others) = (client(&server.url()), client(&server.url()));
-    let name = unique("abandoned");
-    let lock = client.reentrant_lock(&name);
-    on_another_thread(|| lock.lock().expect("it is free"));
-    let owner = in_redis::holders(&server, &name);
-    throughout(LEASE.get() * 3 / 2, "held, and renewed", || {
-        in_redis::holders(&server, &name) == owner
-    });
-    assert_eq!(lock.hold_count(), 0);
-    assert_error!(lock.unlock(), NotHeld);
-    on_another_thread(|| assert_error!(lock.unlock(), NotHeld));
-    assert_eq!(in_redis::holders(&server, &name), owner);
-    assert_eq!(client.stats().lost, 0);
-    thread::scope(|scope| {
-        // One thread of this process, and one of another process.
-        let takes = |client: &LockClient| {
-            let lock = client.reentrant_lock(&name);
-            scope.spawn(move || lock.acquire()?.unlock())
-        };
-        let waiters = [takes(&client), takes(&others)];
-        stay_waiting(&waiters);
-        within(SLIP.get() * 2, "from the forced unlock to both", || {
-            assert!(client.force_unlock(&name).expect("Redis replies"));
-            for waiter in waiters {
-                waiter.join().expect("no panic").expect("it has the lock");
-            }
-        });
-    });
-    assert!(in_redis::is_free(&server, &name));
-    assert_eq!(client.stats().lost, 1);
-}
-
 /// The watchdog has taken the grant out of its targets, and its release has no reply yet. The lease
 /// is much longer than the test.
 #[test]

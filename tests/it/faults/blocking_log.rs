@@ -1,19 +1,18 @@
-//! A log that blocks, one that panics, and one that drops the last client. All are code of the
-//! application that the client's own threads cause to be called.
+//! A log that blocks, and one that panics. Both are code of the application that the client's own
+//! threads cause to be called.
 
 use parking_lot::{Condvar, Mutex};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use crate::support::prelude::*;
-use crate::support::{connect, process, run};
+use crate::support::{connect, run};
 
 /// What the log does on a thread of a client.
 #[derive(Clone, Copy)]
 enum Log {
     Block,
     Panic,
-    Drop,
 }
 
 /// How often the log was called on a thread of a client.
@@ -21,9 +20,6 @@ static CALLS: AtomicU64 = AtomicU64::new(0);
 
 static BLOCKED: Mutex<bool> = Mutex::new(true);
 static RELEASED: Condvar = Condvar::new();
-
-/// The last client, which the log drops.
-static LAST: Mutex<Option<LockClient>> = Mutex::new(None);
 
 impl Subscriber for Log {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
@@ -62,10 +58,6 @@ impl Log {
         match self {
             Self::Block => RELEASED.wait_while(&mut BLOCKED.lock(), |blocked| *blocked),
             Self::Panic => panic!("on purpose"),
-            Self::Drop => {
-                let last = LAST.lock().take();
-                drop(last);
-            }
         }
     }
 
@@ -87,18 +79,14 @@ fn release_the_log() {
 
 type Scenario = (&'static str, Log, fn(Log, &str, &mut Connection));
 
-const SCENARIOS: [Scenario; 4] = [
+const SCENARIOS: [Scenario; 2] = [
     ("block, loss", Log::Block, other_locks_are_renewed),
     ("panic, loss", Log::Panic, other_locks_are_renewed),
-    ("block, end", Log::Block, the_client_ends),
-    ("drop, loss", Log::Drop, a_loss_drops_the_last_client),
 ];
 
 /// The role: one of the scenarios. A process has only one log, so each has its own process.
 pub fn log_scenario(arguments: &[&str]) {
-    let &[url, scenario] = arguments else {
-        panic!("{arguments:?}")
-    };
+    let [url, scenario] = child::named(arguments);
     let mut scenarios = SCENARIOS.into_iter();
     let found = scenarios.find(|(name, ..)| *name == scenario);
     let (_, log, play) = found.expect("the name of a scenario");
@@ -116,7 +104,7 @@ pub fn log_scenario(arguments: &[&str]) {
 }
 
 #[test]
-fn a_log_that_blocks_panics_or_drops_the_last_client_affects_no_lock() {
+fn a_log_that_blocks_or_panics_affects_no_lock() {
     thread::scope(|scope| {
         for some in SCENARIOS.chunks(2) {
             scope.spawn(move || {
@@ -176,43 +164,4 @@ fn other_locks_are_renewed(log: Log, url: &str, redis: &mut Connection) {
     for guard in guards {
         guard.unlock().expect("it is held");
     }
-}
-
-fn the_client_ends(log: Log, url: &str, redis: &mut Connection) {
-    let threads = process::threads();
-    let client = client(url);
-    let guard = client.reentrant_lock(&unique("held")).acquire();
-    let guard = guard.expect("it is free");
-    lose(redis, &guard);
-    log.await_call();
-    assert_error!(guard.unlock(), Lost);
-    let (done, end) = bounded(1);
-    thread::spawn(move || {
-        drop(client);
-        done.send(())
-    });
-    assert!(end.recv_timeout(SOON.get()).is_ok(), "the drop waits");
-    release_the_log();
-    eventually("its threads to end", || process::threads() == threads);
-}
-
-fn a_loss_drops_the_last_client(_: Log, url: &str, redis: &mut Connection) {
-    let connections = |redis: &mut Connection| {
-        let list = redis::cmd("CLIENT").arg("LIST").query::<String>(redis);
-        list.expect("a reply").lines().count()
-    };
-    let (threads, before) = (process::threads(), connections(redis));
-    let (client, name) = (client(url), unique("held"));
-    // Without a guard, which would keep the client alive.
-    client.reentrant_lock(&name).lock().expect("it is free");
-    *LAST.lock() = Some(client);
-    run(redis, &format!("DEL {name}"));
-    eventually("the log to drop it", || {
-        calls() > 0 && LAST.lock().is_none()
-    });
-    eventually("its threads to end", || process::threads() == threads);
-    // The server may have listed a connection of its start at first.
-    eventually("its connections to be closed", || {
-        connections(redis) <= before
-    });
 }

@@ -98,7 +98,6 @@ fn client_with_long_timeout(proxied: &ProxiedServer) -> LockClient {
 fn a_request_that_breaks_at_any_byte_is_retried_on_another_connection() {
     let proxied = ProxiedServer::new();
     let client = client_with_long_timeout(&proxied);
-    let mut view = proxied.view();
     let longest = STEPS.iter().map(|step| step.reply.len()).max();
     for at in 0..longest.expect("there are steps") {
         for fault in [Fault::ResetInReply, Fault::CutInReply, |_| {
@@ -112,7 +111,11 @@ fn a_request_that_breaks_at_any_byte_is_retried_on_another_connection() {
                 let broken = Broken::by(&proxied.proxy, step.script, fault(at), 1);
                 let result = within(LEASE.get(), &what, || (step.call)(&client, &lock));
                 result.unwrap_or_else(|error| panic!("{what}: {error}"));
-                assert_eq!(view.count(lock.name()), step.count, "{what}");
+                assert_eq!(
+                    in_redis::count(&proxied.server, lock.name()),
+                    step.count,
+                    "{what}"
+                );
                 assert_eq!(lock.hold_count(), step.count, "{what}");
                 // The next call also uses another connection.
                 client.inspect(lock.name()).unwrap();
@@ -136,43 +139,9 @@ fn a_force_unlock_whose_reply_breaks_reports_an_unknown_result() {
             client.force_unlock(lock.name())
         });
         assert!(is_unavailable(&result), "{result:?}");
-        assert_eq!(proxied.view().count(lock.name()), 0);
+        assert_eq!(in_redis::count(&proxied.server, lock.name()), 0);
         client.inspect(lock.name()).unwrap();
         assert_eq!(broken.count(), 1);
         assert_error!(lock.unlock(), Lost);
     }
-}
-
-/// Each byte arrives within a command timeout of the one before.
-#[test]
-#[ignore = "soak"]
-fn a_reply_that_arrives_byte_by_byte_does_not_prolong_a_call() {
-    let proxied = ProxiedServer::alone();
-    let timeout = millis(100);
-    let builder = proxied.builder(timeout).watchdog_lease(SOON.get());
-    let client = builder.build().expect("the settings are valid");
-    let lock = client.reentrant_lock(&unique("broken"));
-    let slow = Fault::SplitReply {
-        every: 1,
-        pause: timeout.mul_f64(0.8),
-    };
-    proxied.fault_always("acquire", &slow);
-    let result = within(timeout + SLIP.get(), "try_lock", || {
-        lock.try_lock(Duration::ZERO, Lease::RENEWED)
-    });
-    assert!(is_unavailable(&result), "{result:?}");
-    proxied.proxy.clear_rules();
-    let guard = lock.acquire().expect("the orphan is released");
-    proxied.fault_always("renew", &slow);
-    let result = within(timeout + SLIP.get(), "extend", || {
-        guard.extend(SOON.get() * 4)
-    });
-    assert!(is_unavailable(&result), "{result:?}");
-    guard.check().expect("its lease still runs");
-    proxied.fault_always("release", &slow);
-    let result = within(timeout * 3 + SLIP.get(), "unlock", || guard.unlock());
-    assert!(is_not_released(&result), "{result:?}");
-    // The release goes on in the background.
-    let mut view = proxied.view();
-    view.await_count(0, lock.name(), LEASE.get(), "a release that failed");
 }

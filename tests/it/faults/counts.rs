@@ -21,12 +21,11 @@ fn open(gate: &Gate) {
 fn a_late_count_does_not_touch_the_next_hold_of_its_thread() {
     for [refuse, permit] in REFUSALS {
         let proxied = ProxiedServer::new();
-        let mut view = proxied.view();
         let builder = proxied.builder(LEASE.get() / 4);
         let client = builder.watchdog_lease(LEASE.get() * 60).build().unwrap();
         let lock = client.reentrant_lock(&unique("counts"));
         let [outer, inner] = [0, 1].map(|_| lock.acquire().expect("no other client uses it"));
-        view.await_count(2, lock.name(), SOON.get(), "nested");
+        in_redis::await_count(&proxied.server, lock.name(), 2);
         let gate = Gate::new();
         proxied.fault_always("renew", &Fault::HoldBack(gate.clone()));
         proxied.server.run(refuse);
@@ -35,12 +34,22 @@ fn a_late_count_does_not_touch_the_next_hold_of_its_thread() {
         proxied.server.run(permit);
         outer.unlock().expect("it is held");
         let next = lock.acquire().expect("it is free");
-        let holder = view.holder(lock.name());
+        let holder = in_redis::holders(&proxied.server, lock.name());
         open(&gate);
-        assert_eq!(view.holder(lock.name()), holder, "{refuse}");
+        assert_eq!(
+            in_redis::holders(&proxied.server, lock.name()),
+            holder,
+            "{refuse}"
+        );
         next.confirm().expect("it is held");
         next.unlock().expect("it is held");
-        assert_eq!((view.count(lock.name()), client.stats().lost), (0, 0));
+        assert_eq!(
+            (
+                in_redis::count(&proxied.server, lock.name()),
+                client.stats().lost
+            ),
+            (0, 0)
+        );
     }
 }
 
@@ -50,7 +59,6 @@ fn a_late_count_does_not_touch_the_next_hold_of_its_thread() {
 fn no_lock_is_lost_if_redis_refuses_to_write_a_count_and_it_is_written_later() {
     for [refuse, permit] in REFUSALS {
         let proxied = ProxiedServer::new();
-        let mut view = proxied.view();
         let lease = LEASE.get() * 2;
         let client = builder(&proxied.server.url()).watchdog_lease(lease);
         let client = client.build().unwrap();
@@ -65,12 +73,18 @@ fn no_lock_is_lost_if_redis_refuses_to_write_a_count_and_it_is_written_later() {
             nested.check().and_then(|()| other.check()).is_ok()
         });
         proxied.server.run(permit);
-        view.await_count(2, lock.name(), lease, "it can be written");
+        in_redis::await_count(&proxied.server, lock.name(), 2);
         // No renewal is due for long.
         nested.extend(LEASE.get() * 120).expect("it is held");
         lock.unlock().expect("it is held");
-        view.await_count(1, lock.name(), SOON.get(), "the inner unlock");
+        in_redis::await_count(&proxied.server, lock.name(), 1);
         nested.unlock().expect("it is held");
-        assert_eq!((view.count(lock.name()), client.stats().lost), (0, 0));
+        assert_eq!(
+            (
+                in_redis::count(&proxied.server, lock.name()),
+                client.stats().lost
+            ),
+            (0, 0)
+        );
     }
 }

@@ -1,6 +1,5 @@
 //! A process that holds locks forks: the child has none of them and does not affect them.
 
-pub mod interrupt;
 #[cfg(target_os = "linux")]
 pub mod namespace;
 
@@ -113,19 +112,11 @@ impl Held {
     /// In the child: calls of the parent's client send nothing to Redis.
     fn sends_nothing(&self) {
         for lock in [&self.unguarded, &self.free] {
-            is_refused("lock", || lock.lock());
-            is_refused("acquire", || lock.acquire().map(drop));
-            is_refused("try_lock", || lock.try_lock(Duration::ZERO, Lease::RENEWED));
-            is_refused("a long try_lock", || {
-                lock.try_lock(SOON.get(), Lease::RENEWED)
-            });
-            is_refused("lock_interruptibly", || {
-                lock.lock_interruptibly(Lease::RENEWED, &Interrupt::new())
-            });
+            for (call, result) in every_call(lock) {
+                is_refused(call, || result);
+            }
             is_refused("wait", || lock.condition("c").wait());
             is_refused("notify_one", || lock.condition("c").notify_one());
-            is_refused("is_locked", || lock.is_locked());
-            is_refused("remaining_lease", || lock.remaining_lease());
             is_refused("inspect", || self.client.inspect(lock.name()));
             is_refused("force_unlock", || self.client.force_unlock(lock.name()));
         }
@@ -199,9 +190,7 @@ fn is_woken(client: &LockClient, other: &LockClient, url: &str, name: &str) {
 /// The role: forks while it holds locks. The child tries everything with the parent's guards and
 /// handles.
 pub fn fork_a_holder(arguments: &[&str]) {
-    let &[url, prefix] = arguments else {
-        panic!("{arguments:?}")
-    };
+    let [url, prefix] = child::named(arguments);
     let held = Held::take(url, prefix);
     let other = client(url);
     let awaited = format!("{prefix}:awaited");
@@ -218,7 +207,7 @@ pub fn fork_a_holder(arguments: &[&str]) {
     );
     assert!(after.renewals > before.renewals);
     is_woken(&held.client, &other, url, &awaited);
-    take_and_release(&held.free);
+    pair(&held.free);
     held.end();
 }
 
@@ -255,27 +244,11 @@ fn a_forked_child_neither_has_nor_affects_its_parents_locks() {
 /// The role: forks repeatedly while other threads make calls of the same client, so that mutexes
 /// may be locked in the child.
 pub fn fork_a_busy_client(arguments: &[&str]) {
-    let &[url, prefix] = arguments else {
-        panic!("{arguments:?}")
-    };
+    let [url, prefix] = child::named(arguments);
     let client = client(url);
     let held = client.reentrant_lock(&format!("{prefix}:held"));
     let guard = held.acquire().expect("it is free");
     let end = Arc::new(AtomicBool::new(false));
-    let interrupt = Interrupt::new();
-    let waiting = (0..2).map(|_| {
-        let (lock, interrupt) = (held.clone(), interrupt.clone());
-        let (lost, end) = (guard.lost().clone(), Arc::clone(&end));
-        thread::spawn(move || {
-            while !end.load(Ordering::Relaxed) {
-                let wait = Duration::from_micros(50);
-                let got = lock.try_lock_interruptibly(wait, Lease::RENEWED, &interrupt);
-                assert!(matches!(got, Ok(false)), "{got:?}");
-                assert!(lost.recv_timeout(wait).is_err());
-            }
-        })
-    });
-    let waiting: Vec<_> = waiting.collect();
     let busy: Vec<_> = (0..4)
         .map(|at| {
             // Two threads share a name, and so a queue.
@@ -301,8 +274,6 @@ pub fn fork_a_busy_client(arguments: &[&str]) {
                 let busy = client.reentrant_lock(&format!("{prefix}:0"));
                 is_refused("acquire", || busy.acquire().map(drop));
                 drop((client.stats(), client.events()));
-                within(SLIP.get(), "an interrupt", || interrupt.interrupt());
-                assert!(interrupt.is_interrupted());
                 assert!(guard.lost().recv_timeout(millis(1)).is_err());
                 drop((guard, held, busy, client));
             }),
@@ -311,7 +282,7 @@ pub fn fork_a_busy_client(arguments: &[&str]) {
         guard.check().expect("the parent's hold is valid");
     }
     end.store(true, Ordering::Relaxed);
-    for thread in busy.into_iter().chain(waiting) {
+    for thread in busy {
         thread.join().expect("the thread panicked, see above");
     }
     let stats = client.stats();

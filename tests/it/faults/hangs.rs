@@ -73,41 +73,6 @@ fn await_renewals(client: &LockClient) {
     eventually("the renewals", || client.stats().renewals >= wanted);
 }
 
-/// Other local threads try to acquire the lock while the client does not know whether another
-/// client holds it.
-#[test]
-#[ignore = "soak"]
-fn a_try_lock_is_not_refused_before_redis_has_replied() {
-    let server = Server::start();
-    let client = builder(&server.url())
-        .command_timeout(millis(300))
-        .build()
-        .unwrap();
-    let lock = client.reentrant_lock("lock");
-    lock.acquire().unwrap().unlock().unwrap();
-    server.pause();
-    let ask = |wait: Duration| {
-        let time = wait.max(millis(300)) + GRACE;
-        let result = within(time + SLIP.get(), "the reply", || {
-            lock.try_lock(wait, Lease::RENEWED)
-        });
-        assert_error!(result, Unavailable);
-    };
-    for first in [Duration::ZERO, millis(1_000)] {
-        thread::scope(|scope| {
-            scope.spawn(|| ask(first));
-            for _ in 0..3 {
-                scope.spawn(|| (0..3).for_each(|_| ask(Duration::ZERO)));
-            }
-        });
-    }
-    server.resume();
-    eventually("the lock", || {
-        lock.try_acquire(Duration::ZERO, Lease::RENEWED)
-            .is_ok_and(|guard| guard.is_some())
-    });
-}
-
 /// A call, the number of levels that its thread holds before, and its budget in command timeouts.
 type Call = (
     &'static str,
@@ -241,11 +206,8 @@ fn after_a_hang_of_a_lease_the_holder_is_notified_before_another_client_has_the_
         .collect();
     let all = u64::try_from(names.len()).expect("a few");
     assert_eq!(ours.stats().lost, all);
-    let losses = events.try_iter().filter_map(|event| match event {
-        LockEvent::Lost { lock, .. } => Some(lock.to_string()),
-        _ => None,
-    });
-    let mut lost: Vec<String> = losses.collect();
+    let lost = lost_events(&events).into_iter();
+    let mut lost: Vec<String> = lost.map(|(name, _)| name).collect();
     lost.sort_unstable();
     names.sort_unstable();
     assert_eq!(lost, names, "one event for each loss");

@@ -26,6 +26,16 @@ pub fn holder_with_count(server: &Server, name: &str, count: u32) -> Vec<(String
     })
 }
 
+/// The hold count; zero without a holder.
+pub fn count(server: &Server, name: &str) -> u32 {
+    holders(server, name).iter().map(|(_, count)| count).sum()
+}
+
+#[track_caller]
+pub fn await_count(server: &Server, name: &str, expected: u32) {
+    eventually("the count in Redis", || count(server, name) == expected);
+}
+
 pub fn is_free(server: &Server, name: &str) -> bool {
     holders(server, name).is_empty()
 }

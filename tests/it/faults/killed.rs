@@ -15,9 +15,7 @@ everywhere! {
 /// The role: a thread that acquires the lock `levels` times, and threads that wait for it in the
 /// queue.
 pub fn hold_and_queue(arguments: &[&str]) {
-    let &[target, kind, name, levels, queue] = arguments else {
-        panic!("{arguments:?}")
-    };
+    let [target, kind, name, levels, queue] = child::named(arguments);
     let kind = kinds::named(kind);
     let levels: u32 = levels.parse().expect("a number of levels");
     let queue: usize = queue.parse().expect("a number of threads");
@@ -34,7 +32,7 @@ pub fn hold_and_queue(arguments: &[&str]) {
         for _ in 0..queue {
             scope.spawn(|| {
                 child::send_line("queues");
-                take_and_release(&*rival);
+                pair(&*rival);
             });
         }
         child::read_line();

@@ -1,6 +1,5 @@
 //! Requests that arrive late: after their caller has given up, or has continued.
 
-use super::proxied_server::RedisView;
 use crate::support::prelude::*;
 
 /// Long enough to retry a renewal on a busy machine.
@@ -44,36 +43,28 @@ fn release_delayed(gate: &Gate) {
 }
 
 /// A hold of this thread that is valid in the client and in Redis, and is renewed.
-struct RenewedHold {
-    lock: ReentrantLock,
-    holder: (String, u32),
-    view: RedisView,
+struct RenewedHold<'a> {
+    server: &'a Server,
+    lock: &'a ReentrantLock,
+    holders: Vec<(String, u32)>,
 }
 
-impl RenewedHold {
-    fn of(proxied: &ProxiedServer, lock: &ReentrantLock) -> Self {
-        let mut view = proxied.view();
-        view.await_count(lock.hold_count(), lock.name(), SOON.get(), "its levels");
-        let holder = view.holder(lock.name()).expect("it is held");
-        let lock = lock.clone();
-        Self { lock, holder, view }
+impl<'a> RenewedHold<'a> {
+    fn of(server: &'a Server, lock: &'a ReentrantLock) -> Self {
+        in_redis::await_count(server, lock.name(), lock.hold_count());
+        let holders = in_redis::holders(server, lock.name());
+        Self {
+            server,
+            lock,
+            holders,
+        }
     }
 
     #[track_caller]
-    fn assert_valid(&mut self) {
-        let name = self.lock.name();
-        let found = (self.view.holder(name), self.lock.hold_count());
-        let expected = (Some(self.holder.clone()), self.holder.1);
-        assert_eq!(found, expected, "in Redis, and in the client");
-        assert!(self.view.time_to_live(name) > Duration::ZERO);
-    }
-
-    #[track_caller]
-    fn assert_stays_valid(&mut self) {
-        throughout(lease() * 2, "the hold, in Redis and in the client", || {
-            self.assert_valid();
-            true
-        });
+    fn assert_valid(&self) {
+        let found = in_redis::holders(self.server, self.lock.name());
+        assert_eq!(found, self.holders);
+        assert_eq!(self.lock.hold_count(), self.holders[0].1);
     }
 }
 
@@ -95,16 +86,19 @@ fn arrives_after(
     proxied.proxy.clear_rules();
     let guard = within(lease(), "the next lock", || lock.acquire().unwrap());
     lock.lock().unwrap();
-    let mut hold = RenewedHold::of(&proxied, &lock);
+    let hold = RenewedHold::of(&proxied.server, &lock);
     release_delayed(&gate);
     hold.assert_valid();
-    hold.assert_stays_valid();
+    throughout(lease() * 2, "the hold, in Redis and in the client", || {
+        hold.assert_valid();
+        true
+    });
     lock.unlock().unwrap();
     guard.check().unwrap();
     let stats = client.stats();
     assert!(stats.lost == 0 && stats.renewals > 0, "{stats:?}");
     guard.unlock().unwrap();
-    assert_eq!(proxied.view().count(lock.name()), 0);
+    assert_eq!(in_redis::count(&proxied.server, lock.name()), 0);
 }
 
 fn acquire(lock: &ReentrantLock) {
@@ -125,35 +119,6 @@ fn an_acquire_that_arrives_late_does_not_affect_the_next_hold() {
     });
 }
 
-#[test]
-#[ignore = "soak"]
-fn an_acquire_that_arrives_after_its_call_gave_up_is_compensated_at_once() {
-    let proxied = ProxiedServer::new();
-    let client = client(&proxied);
-    let lock = client.reentrant_lock(&unique("late"));
-    let gate = Gate::new();
-    let (held, mut connections) = (gate.clone(), Vec::new());
-    proxied.proxy.on_request(move |request| {
-        if request.runs("acquire") {
-            connections.push(request.connection);
-            return Fault::HoldBack(held.clone());
-        }
-        // The additional release of the background may arrive before the acquire that it
-        // compensates.
-        if request.runs("release") && !connections.contains(&request.connection) {
-            return Fault::SwallowRequest;
-        }
-        Fault::Pass
-    });
-    let result = lock.try_lock(Duration::ZERO, Lease::fixed(LEASE.get() * 60));
-    assert!(is_unavailable(&result), "{result:?}");
-    assert_eq!(lock.hold_count(), 0);
-    release_delayed(&gate);
-    // Long before the end of the lease.
-    let mut view = proxied.view();
-    view.await_count(0, lock.name(), lease(), "a late acquire");
-}
-
 /// A renewal of the watchdog arrives when the next hold has a short lease.
 #[test]
 fn a_renewal_that_arrives_late_does_not_extend_the_lease_of_the_next_hold() {
@@ -170,13 +135,13 @@ fn a_renewal_that_arrives_late_does_not_extend_the_lease_of_the_next_hold() {
         };
         let short = Lease::fixed(LEASE.get());
         assert!(next.try_lock(Duration::ZERO, short).unwrap());
-        let mut hold = RenewedHold::of(&proxied, &next);
+        let hold = RenewedHold::of(&proxied.server, &next);
         release_delayed(&gate);
         hold.assert_valid();
-        let left = proxied.view().time_to_live(next.name());
+        let left = in_redis::time_to_live(&proxied.server, next.name());
         assert!(left <= LEASE.get(), "{left:?}");
         next.unlock().unwrap();
-        assert_eq!(proxied.view().count(next.name()), 0);
+        assert_eq!(in_redis::count(&proxied.server, next.name()), 0);
     }
 }
 

@@ -56,23 +56,15 @@ const CALLS: &[(&str, bool, Work)] = &[
     ("hold_count", true, |lock, _| {
         Outcome::held(lock.hold_count() > 0 && lock.is_held_by_current_thread())
     }),
-    ("remaining", true, |_, guard| {
-        Outcome::held(!guard.remaining().is_zero())
-    }),
-    ("is_lost", true, |_, guard| Outcome::held(!guard.is_lost())),
     ("extend", true, |_, guard| {
         Outcome::by(guard.extend(lease()))
     }),
     ("nested", true, |lock, _| Outcome::by(nest(lock))),
-    ("nested, unguarded", true, |lock, _| {
-        Outcome::by(lock.lock().and_then(|()| lock.unlock()))
-    }),
     ("first unlock", false, |lock, _| Outcome::by(lock.unlock())),
     ("first nested", false, |lock, _| Outcome::by(lock.lock())),
     ("first extend", false, |_, guard| {
         Outcome::by(guard.extend(lease()))
     }),
-    ("first check", false, |_, guard| Outcome::by(guard.check())),
 ];
 
 /// The locks of the calls.
@@ -99,9 +91,7 @@ fn call_after_pause(goes_on: bool, work: impl Fn() -> Outcome) -> Outcome {
 
 /// The role: every thread holds a lock when the process is stopped.
 pub fn pause_for_two_leases(arguments: &[&str]) {
-    let &[target, prefix] = arguments else {
-        panic!("{arguments:?}")
-    };
+    let [target, prefix] = child::named(arguments);
     let client = builder_of(target).watchdog_lease(lease());
     let client = client.build().expect("the settings are valid");
     thread::scope(|scope| {

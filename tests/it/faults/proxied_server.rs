@@ -10,15 +10,7 @@ pub struct ProxiedServer {
 
 impl ProxiedServer {
     pub fn new() -> Self {
-        Self::with(Server::start())
-    }
-
-    /// For a test that measures times: no other test's server runs at the same time.
-    pub fn alone() -> Self {
-        Self::with(Server::options().alone().start())
-    }
-
-    fn with(server: Server) -> Self {
+        let server = Server::start();
         load_scripts(&server);
         let proxy = proxy::before(&server.address());
         Self { server, proxy }
@@ -64,60 +56,12 @@ impl ProxiedServer {
         self.fault_once(script, &Fault::HoldBack(gate.clone()));
         gate
     }
-
-    pub fn view(&self) -> RedisView {
-        RedisView(self.server.connection())
-    }
 }
 
 /// Loads all scripts, so that the first call by hash is executed even if its reply is lost.
 pub fn load_scripts(server: &Server) {
     for (_, text) in library_scripts(repository()) {
         server.ask::<()>(redis::cmd("SCRIPT").arg("LOAD").arg(text));
-    }
-}
-
-/// What Redis has, read without the proxy.
-pub struct RedisView(pub Connection);
-
-impl RedisView {
-    /// The holder of a lock, and its count.
-    pub fn holder(&mut self, name: &str) -> Option<(String, u32)> {
-        let hgetall = redis::cmd("HGETALL").arg(name).clone();
-        let counts: HashMap<String, u32> = hgetall.query(&mut self.0).expect("a lock, or none");
-        assert!(counts.len() <= 1, "two holders of {name}: {counts:?}");
-        counts.into_iter().next()
-    }
-
-    pub fn count(&mut self, name: &str) -> u32 {
-        self.holder(name).map_or(0, |(_, count)| count)
-    }
-
-    /// Zero if there is no lock.
-    pub fn time_to_live(&mut self, name: &str) -> Duration {
-        let pttl: i64 = redis::cmd("PTTL")
-            .arg(name)
-            .query(&mut self.0)
-            .expect("a number");
-        assert_ne!(pttl, -1, "{name} never expires");
-        Duration::from_millis(pttl.max(0).unsigned_abs())
-    }
-
-    /// Waits until Redis has the holder's count, for at most `bound`.
-    #[track_caller]
-    pub fn await_count(&mut self, count: u32, name: &str, bound: Duration, what: &str) {
-        let start = Instant::now();
-        loop {
-            let found = self.count(name);
-            if found == count {
-                return;
-            }
-            assert!(
-                start.elapsed() < bound,
-                "{what}: the holder of {name} has {count}, Redis still has {found}",
-            );
-            thread::sleep(millis(1));
-        }
     }
 }
 

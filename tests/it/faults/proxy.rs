@@ -1,13 +1,12 @@
 //! The proxy itself: each fault, seen from both sides. Tests with faults prove nothing if the proxy
 //! does not cause them.
 
-mod connections;
-
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use crate::support::prelude::*;
 use crate::support::proxy::{Proxy, Request};
+use crate::support::server::Port;
 
 /// A connection for raw bytes.
 struct Client(TcpStream);
@@ -168,25 +167,6 @@ fn each_fault_affects_the_request_or_its_reply() {
 }
 
 #[test]
-fn the_given_number_of_bytes_comes_before_a_reset_or_a_cut() {
-    let (_server, proxy) = server_and_proxy();
-    let reply = "$5\r\nhello\r\n";
-    for length in 0..=reply.len() {
-        for fault in [Fault::ResetInReply(length), Fault::CutInReply(length)] {
-            let is_cut = matches!(fault, Fault::CutInReply(_));
-            proxy.on_request(move |_| fault.clone());
-            let mut client = Client::of(&proxy);
-            client.ask(&["ECHO", "hello"], &reply[..length]);
-            if is_cut {
-                client.sees_fin();
-            } else {
-                client.sees_reset();
-            }
-        }
-    }
-}
-
-#[test]
 fn a_reply_is_split_into_pieces_with_pauses_between() {
     let (_server, proxy) = server_and_proxy();
     let pause = millis(20);
@@ -208,7 +188,7 @@ fn a_reply_is_split_into_pieces_with_pauses_between() {
 
 #[test]
 fn a_request_at_the_gate_is_executed_when_it_opens_even_if_the_client_is_gone() {
-    for leave in ["stay", "close", "reset", "cut by the proxy"] {
+    for leave in ["stay", "close"] {
         let (server, proxy) = server_and_proxy();
         let gate = Gate::new();
         on_incr(&proxy, Fault::HoldBack(gate.clone()));
@@ -218,23 +198,12 @@ fn a_request_at_the_gate_is_executed_when_it_opens_even_if_the_client_is_gone() 
         client.send(&["SET", "behind", "1"]);
         eventually("it to be held", || proxy.requests() == 3);
         assert_eq!((gate.held(), gate.passed()), (1, 0), "{leave}");
-        match leave {
-            "close" => drop(client),
-            "reset" => {
-                let socket = socket2::SockRef::from(&client.0);
-                let none = Duration::ZERO;
-                socket.set_linger(Some(none)).expect("a socket");
-                drop(client);
-            }
-            "cut by the proxy" => {
-                proxy.reset_all();
-                client.sees_reset();
-            }
-            _ => {
-                client.receive_nothing();
-                gate.open();
-                client.receive(":1\r\n+OK\r\n");
-            }
+        if leave == "stay" {
+            client.receive_nothing();
+            gate.open();
+            client.receive(":1\r\n+OK\r\n");
+        } else {
+            drop(client);
         }
         // Another connection is not delayed.
         let mut other = Client::of(&proxy);
@@ -248,41 +217,6 @@ fn a_request_at_the_gate_is_executed_when_it_opens_even_if_the_client_is_gone() 
             server.ask::<bool>(redis::cmd("EXISTS").arg("behind"))
         });
     }
-}
-
-#[test]
-fn a_request_that_is_dropped_no_longer_waits_at_its_gate() {
-    let (_server, proxy) = server_and_proxy();
-    let (first, last) = (Gate::new(), Gate::new());
-    let gates = (first.clone(), last.clone());
-    proxy.on_request(move |request| match request.command().as_str() {
-        "GET" => Fault::HoldBack(gates.0.clone()),
-        "INCR" => Fault::HalfRequest,
-        _ => Fault::HoldBack(gates.1.clone()),
-    });
-    let mut client = Client::of(&proxy);
-    for request in [&["GET", "n"], &["INCR", "n"], &["DEL", "n"]] {
-        client.send(request);
-    }
-    eventually("both to be held", || (first.held(), last.held()) == (1, 1));
-    first.open();
-    // The first reply may arrive before the end.
-    client.0.read_to_end(&mut Vec::new()).expect("no reset");
-    eventually("the end of the delivery", || last.held() == 0);
-    assert_eq!(last.passed(), 0);
-}
-
-#[test]
-fn only_the_commands_that_describe_a_connection_have_no_rule() {
-    let (_server, proxy) = server_and_proxy();
-    proxy.on_request(|_| Fault::ReplaceReply(b"+rule\r\n".into()));
-    let mut client = Client::of(&proxy);
-    client.ask(&["client", "setname", "me"], "+OK\r\n");
-    assert_eq!(proxy.requests(), 0);
-    client.ask(&["CLIENT", "GETNAME"], "+rule\r\n");
-    assert_eq!(proxy.requests(), 1);
-    proxy.clear_rules();
-    client.ask(&["CLIENT", "GETNAME"], "$2\r\nme\r\n");
 }
 
 /// Publishes to one subscriber.
@@ -317,24 +251,40 @@ fn messages_are_dropped_by_channel_and_payload_without_confusing_replies() {
 }
 
 #[test]
-fn resp3_is_supported() {
-    let (server, proxy) = server_and_proxy();
-    proxy.on_message(|_, payload| payload == b"2");
-    proxy.on_request(|request| match request.command().as_str() {
-        "HELLO" => Fault::ReplaceReply(b"+OK\r\n".into()),
-        _ => Fault::Pass,
-    });
-    let mut client = Client::of(&proxy);
-    // A map with an array in it.
-    client.ask(&["HELLO", "3"], "+OK\r\n");
-    client.ask(&["GET", "none"], "_\r\n");
-    client.ask(
-        &["SUBSCRIBE", "a"],
-        ">3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n",
-    );
-    for payload in ["1", "2"] {
-        publish(&server, "a", payload);
+fn open_connections_are_cut_or_reset_at_once_and_new_ones_refused() {
+    let (_server, proxy) = server_and_proxy();
+    let mut clients = [(); 3].map(|()| Client::of(&proxy));
+    for client in &mut clients {
+        client.ask(&["PING"], "+PONG\r\n");
     }
-    client.receive(">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n2\r\n");
-    client.ask(&["GET", "none"], "_\r\n");
+    let [first, second, third] = &mut clients;
+    proxy.cut_all();
+    first.sees_fin();
+    second.sees_fin();
+    third.sees_fin();
+    let mut client = Client::of(&proxy);
+    client.ask(&["PING"], "+PONG\r\n");
+    proxy.reset_all();
+    client.sees_reset();
+    proxy.refuse(true);
+    Client::of(&proxy).sees_fin();
+    proxy.refuse(false);
+    Client::of(&proxy).ask(&["PING"], "+PONG\r\n");
+    assert_eq!(proxy.connections(), 6);
+}
+
+#[test]
+fn retarget_sends_new_connections_to_another_server() {
+    let (_server, proxy) = server_and_proxy();
+    let another = Server::start();
+    another.ask::<()>(redis::cmd("SET").arg("n").arg(7));
+    let mut old = Client::of(&proxy);
+    old.ask(&["GET", "n"], "$-1\r\n");
+    proxy.retarget(another.address());
+    Client::of(&proxy).ask(&["GET", "n"], "$1\r\n7\r\n");
+    old.ask(&["GET", "n"], "$-1\r\n");
+    // No server listens there.
+    let closed = Port::reserve();
+    proxy.retarget(format!("127.0.0.1:{}", closed.number()));
+    Client::of(&proxy).sees_fin();
 }

@@ -1,6 +1,5 @@
 //! Without messages, waiting takes longer, but not indefinitely.
 
-mod batches;
 mod forbidden;
 mod killed;
 mod lost;

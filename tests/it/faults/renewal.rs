@@ -139,30 +139,3 @@ fn an_exhausted_pool_loses_no_lock() {
         guard.unlock().expect("it is held");
     }
 }
-
-/// Short leases that are released before they are due do not delay the renewal of a long one on a
-/// slow server.
-#[test]
-fn short_leases_do_not_delay_the_renewal_of_a_long_one() {
-    let proxied = ProxiedServer::new();
-    let builder = proxied.builder(LEASE.get()).watchdog_lease(LEASE.get() * 3);
-    let client = builder.build().expect("the settings are valid");
-    proxied.fault_always("renew", &Fault::Delay(LEASE.get() / 4));
-    let long = client.reentrant_lock(&unique("long"));
-    let long = long.acquire().expect("it is free");
-    let next = || {
-        let short = client.reentrant_lock(&unique("short"));
-        let lease = Lease::RENEWED.lasting(LEASE.get());
-        let short = short.try_acquire(SOON.get(), lease);
-        short.expect("a reply").expect("it is free")
-    };
-    let mut short = next();
-    eventually("the long one to be renewed", || {
-        thread::sleep(millis(20));
-        // The last short lock is released only now, so there is always one.
-        short = next();
-        client.stats().renewals > 0
-    });
-    long.unlock().expect("it was held all the time");
-    short.unlock().expect("it is held");
-}

@@ -1,7 +1,5 @@
 //! The server restarts or loses keys while locks are held.
 
-mod script_flushes;
-
 use super::deployment::Deployment;
 use super::kinds::{KINDS, Kind};
 use crate::support::outcome::assert_lost;
@@ -54,11 +52,9 @@ impl Holder {
         let names = self.held.iter().map(|(_, guard)| guard.name().to_owned());
         let mut names: Vec<String> = names.collect();
         eventually("the events of the losses", || {
-            for event in self.events.try_iter() {
-                if let LockEvent::Lost { lock, reason } = event {
-                    assert_eq!(reason, LostReason::Deleted);
-                    names.retain(|name| **name != *lock);
-                }
+            for (lost, reason) in lost_events(&self.events) {
+                assert_eq!(reason, LostReason::Deleted);
+                names.retain(|name| *name != lost);
             }
             names.is_empty()
         });

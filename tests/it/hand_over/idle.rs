@@ -1,6 +1,5 @@
 //! Grants that no thread uses: taken again, of no use for the next call, or lost.
 
-use crate::support::client as client_of;
 use crate::support::prelude::*;
 
 /// A client whose idle grants stay longer than a test waits for them.
@@ -56,29 +55,6 @@ fn a_grant_that_is_taken_again_is_renewed() {
     guard.unlock().unwrap();
 }
 
-/// Long before the end of its lease, although the call cannot release it.
-#[test]
-fn a_grant_that_does_not_suit_is_released_in_the_background() {
-    let proxied = ProxiedServer::new();
-    let timeout = millis(200);
-    let client = lingering_for_long(&proxied.proxy.url(), timeout);
-    let lock = client.reentrant_lock("lock");
-    pair(&lock);
-    proxied.proxy.on_request(|request| {
-        if request.runs("release") {
-            return Fault::SwallowRequest;
-        }
-        Fault::Pass
-    });
-    let fixed = Lease::fixed(LEASE.get());
-    let took = within(timeout * 2 + SLIP.get() * 4, "the call", || {
-        lock.try_lock(Duration::ZERO, fixed)
-    });
-    assert!(!matches!(took, Ok(true)), "{took:?}");
-    proxied.proxy.clear_rules();
-    eventually("the release", || !is_there(&proxied.server));
-}
-
 /// Taking it sends no request, so the thread is notified as every other holder is. A grant that is
 /// known to be lost is not taken again.
 #[test]
@@ -107,24 +83,4 @@ fn the_loss_of_a_grant_that_is_taken_again_is_reported() {
         guard.unlock().unwrap();
         server.delete("lock");
     }
-}
-
-#[test]
-fn a_lost_grant_that_is_idle_until_its_deadline_is_acquired_again() {
-    let server = Server::start();
-    let client = builder(&server.url())
-        .linger(LEASE.get() / 4)
-        .build()
-        .unwrap();
-    let (lock, other) = (client.reentrant_lock("lock"), client_of(&server.url()));
-    pair(&lock);
-    assert!(other.force_unlock("lock").unwrap());
-    let other = other.reentrant_lock("lock");
-    other.lock().unwrap();
-    eventually("the deadline", || client.stats().releases == 1);
-    assert!(!lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
-    assert!(is_there(&server), "only the other client releases its lock");
-    other.unlock().unwrap();
-    lock.acquire().unwrap().confirm().unwrap();
-    assert_eq!(client.stats().acquisitions, 2);
 }

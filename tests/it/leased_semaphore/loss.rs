@@ -1,7 +1,7 @@
 //! The holder of a permit that is lost is notified.
 
 use super::view::View;
-use super::{counts, now, semaphore};
+use super::{counts, semaphore};
 use crate::support::prelude::*;
 
 /// How another program takes a permit away.
@@ -48,34 +48,6 @@ fn a_lost_permit_is_notified_within_a_lease() {
         let released = guard.release();
         assert_error!(released, Lost, "{how}");
     }
-}
-
-/// The release of a permit that is gone adds none. The loss of one permit is not that of another
-/// permit of the same thread or semaphore.
-#[test]
-fn a_lost_permit_is_not_released_and_other_permits_are_not_affected() {
-    let server = Server::start();
-    let name = unique("one");
-    let semaphore = semaphore(&server, &name, 3);
-    let [first, second, third] = [(); 3].map(|()| now(&semaphore).unwrap());
-    let mut view = View::of(&server, &name);
-    view.release_as_java(first.id());
-    assert_error!(first.release(), Lost);
-    assert_eq!(counts(&semaphore), (1, 3));
-    view.release_as_java(second.id());
-    second.check().unwrap();
-    // A request to Redis finds the loss at once.
-    assert_error!(second.confirm(), Lost);
-    assert_eq!(second.lost().try_recv(), Ok(LostReason::Deleted));
-    assert_error!(second.extend(LEASE.get()), Lost);
-    third.confirm().unwrap();
-    assert!(third.lost().is_empty());
-    // The thread that lost a permit can acquire another before it drops the guard.
-    let another = now(&semaphore).unwrap();
-    assert_eq!(counts(&semaphore), (1, 3));
-    drop((second, third));
-    assert_eq!(counts(&semaphore), (2, 3));
-    another.release().unwrap();
 }
 
 /// Redis does not know how many permits there were, so their number has to be set again.

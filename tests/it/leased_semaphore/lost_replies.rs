@@ -1,7 +1,5 @@
 //! Requests whose replies are lost, and requests that arrive late. Counts stay exact.
 
-use leasehold::Result;
-
 use super::counts;
 use super::view::View;
 use crate::support::prelude::*;
@@ -54,38 +52,6 @@ fn an_acquire_that_arrives_after_the_loss_does_not_hide_it() {
     assert_eq!(lost, Ok(LostReason::Deleted));
     drop(guard);
     eventually("all to be available", || state(&mut view) == (1, vec![]));
-}
-
-/// Renewals and releases of a permit that has been released.
-#[test]
-fn late_requests_do_not_change_other_permits() {
-    let server = ProxiedServer::new();
-    let (semaphore, mut view) = proxied(&server, SOON.get() * 60, 2);
-    type Step = fn(PermitGuard) -> Result<()>;
-    let steps: [(_, Step); 2] = [
-        ("permit_release", PermitGuard::release),
-        ("permit_renew", |guard| {
-            // Has no reply in its time.
-            guard.extend(SOON.get() * 90).unwrap_err();
-            guard.release()
-        }),
-    ];
-    for (script, step) in steps {
-        let guard = semaphore.acquire().unwrap();
-        let gate = server.hold_back_once(script);
-        if script == "permit_renew" {
-            server.fault_always(script, &Fault::HoldBack(gate.clone()));
-        }
-        step(guard).unwrap();
-        let next = semaphore.acquire().unwrap();
-        let held = (1, vec![next.id().to_owned()]);
-        assert_eq!(state(&mut view), held, "{script}");
-        deliver(&gate);
-        throughout(SLIP.get(), script, || state(&mut view) == held);
-        next.release().unwrap();
-        assert_eq!(state(&mut view), (2, vec![]), "{script}");
-        server.proxy.clear_rules();
-    }
 }
 
 /// A number is never changed twice, and an error says that it is unknown whether it was changed.

@@ -42,9 +42,7 @@ fn a_killed_process_frees_its_permits_within_a_lease() {
 
 /// The role: holds two permits.
 pub fn hold_permits(arguments: &[&str]) {
-    let &[url, name] = arguments else {
-        panic!("{arguments:?}")
-    };
+    let [url, name] = child::named(arguments);
     let semaphore = client(url).leased_semaphore(name);
     let guards = [(); 2].map(|()| semaphore.acquire().unwrap());
     child::send_line("held");

@@ -44,33 +44,6 @@ fn keys_and_messages_are_those_of_redisson() {
     assert_eq!((view.available(), message()), (Some(7), "7".into()));
 }
 
-/// A Java program releases the permit by the id that it reads from its holder, and this crate
-/// accepts the permits of Java programs.
-#[test]
-fn permits_of_java_programs_count() {
-    let server = Server::start();
-    let name = unique("java");
-    let semaphore = semaphore(&server, &name, 2);
-    let mut view = View::of(&server, &name);
-    // As without a lease: it does not end.
-    view.lease_until([7; 16], 922_337_203_685_477.0);
-    let guard = now(&semaphore).unwrap();
-    assert!(now(&semaphore).is_none());
-    assert_eq!(counts(&semaphore), (0, 2));
-    view.release_as_java(guard.id());
-    assert_error!(guard.confirm(), Lost);
-    drop(guard);
-    assert_eq!(counts(&semaphore), (1, 2), "only once");
-    let lease = view.leases();
-    assert_eq!(lease.len(), 1);
-    assert_eq!(lease[0].1, 922_337_203_685_477.0);
-    // The lease without an end is none to wait for.
-    let guard = now(&semaphore).unwrap();
-    let none = semaphore.try_acquire(millis(30), Lease::RENEWED);
-    assert!(none.unwrap().is_none());
-    guard.release().unwrap();
-}
-
 /// The permits of a program that died. Those of another client wait for the end of the lease.
 #[test]
 fn permits_whose_leases_have_ended_are_available_again() {
@@ -126,44 +99,4 @@ fn any_number_of_expired_permits_becomes_available() {
     assert_eq!(counts(&semaphore), (many - 30, many));
     assert_eq!(View::of(&server, &name).available(), Some(many - 30));
     drop(guards);
-}
-
-/// With fewer permits than are leased, expired permits come back without being available.
-#[test]
-fn expired_permits_make_up_for_removed_ones() {
-    let server = Server::start();
-    let name = unique("removed");
-    let semaphore = semaphore(&server, &name, 3);
-    let mut view = View::of(&server, &name);
-    for id in 1..=3 {
-        view.lease_as_java([id; 16], -1.0);
-    }
-    semaphore.set_permits(1).unwrap();
-    assert_eq!((view.available(), counts(&semaphore)), (Some(-2), (1, 1)));
-    let guard = now(&semaphore).unwrap();
-    assert!(now(&semaphore).is_none());
-    assert_eq!((view.available(), view.leases().len()), (Some(0), 1));
-    guard.release().unwrap();
-}
-
-#[test]
-fn a_semaphore_that_ends_takes_its_leases_along() {
-    let server = Server::start();
-    let name = unique("ends");
-    let semaphore = semaphore(&server, &name, 2);
-    let mut view = View::of(&server, &name);
-    let lease = LEASE.get() * 60;
-    let expire = redis::cmd("PEXPIRE")
-        .arg(&name)
-        .arg(lease.as_millis() as u64)
-        .clone();
-    view.ask::<()>(&expire);
-    let guard = semaphore.acquire().unwrap();
-    let key = view.leases_key();
-    let left: i64 = view.ask(redis::cmd("PTTL").arg(key));
-    assert!(left > 0 && left <= lease.as_millis() as i64, "{left}");
-    semaphore.set_permits(5).unwrap();
-    guard.release().unwrap();
-    let left: i64 = view.ask(redis::cmd("PTTL").arg(name));
-    assert!(left > 0, "{left}");
 }

@@ -1,7 +1,5 @@
 //! The number of commands and connections.
 
-use std::sync::Barrier;
-
 use crate::support::prelude::*;
 
 #[test]
@@ -13,7 +11,7 @@ fn an_uncontended_pair_is_two_commands() {
     assert!(semaphore.try_set_permits(2).unwrap());
     assert!(leased.try_set_permits(2).unwrap());
     let pairs: [&dyn Fn(); 3] = [
-        &|| take_and_release(&lock),
+        &|| pair(&lock),
         &|| {
             semaphore.acquire(2).unwrap();
             semaphore.release(2).unwrap();
@@ -56,68 +54,4 @@ fn a_nested_pair_is_no_command() {
     let sent = monitor.commands();
     assert!((1..=2).contains(&sent.len()), "{sent:?}");
     (0..3).for_each(|_| lock.unlock().unwrap());
-}
-
-#[test]
-fn local_queries_send_no_command() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let mut monitor = Monitor::of(&server);
-    let lock = client.reentrant_lock("lock");
-    assert!(!lock.is_held_by_current_thread());
-    assert_eq!(
-        monitor.commands(),
-        [""; 0],
-        "making a client and a handle is no I/O"
-    );
-    let guard = lock.acquire().unwrap();
-    monitor.commands();
-    guard.check().unwrap();
-    assert!(!guard.is_lost() && guard.lost().is_empty() && !guard.remaining().is_zero());
-    assert!(lock.is_held_by_current_thread() && lock.hold_count() == 1);
-    assert!(client.stats().acquisitions == 1 && client.events().is_empty());
-    let refused = on_another_thread(|| lock.try_lock(millis(20), Lease::RENEWED));
-    assert!(!refused.unwrap());
-    assert_eq!(monitor.commands(), [""; 0]);
-    guard.unlock().unwrap();
-}
-
-/// One of them sends the requests of all.
-#[test]
-fn two_hundred_waiting_threads_send_as_few_commands_as_one() {
-    const WAITING: usize = 200;
-    let server = Server::start();
-    let holder = builder(&server.url()).confirm_every(Duration::ZERO).build();
-    let (holder, waiting) = (holder.unwrap(), client(&server.url()));
-    let held = holder.reentrant_lock("lock");
-    held.lock_with(Lease::fixed(SOON.get() * 6)).unwrap();
-    let started = Barrier::new(WAITING + 1);
-    let lock = waiting.reentrant_lock("lock");
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..WAITING)
-            .map(|_| {
-                scope.spawn(|| {
-                    started.wait();
-                    assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
-                    lock.unlock().unwrap();
-                })
-            })
-            .collect();
-        started.wait();
-        eventually("a thread to wait for Redis", || {
-            waiting.stats().wakeups_by_message > 0
-        });
-        thread::sleep(millis(100));
-        let mut monitor = Monitor::of(&server);
-        throughout(millis(2000), "all wait", || {
-            threads.iter().all(|thread| !thread.is_finished())
-        });
-        let sent = monitor.commands();
-        assert!(sent.len() < 10, "in two seconds: {sent:?}");
-        drop(monitor);
-        held.unlock().unwrap();
-    });
-    // From Redis, or from another thread.
-    let stats = waiting.stats();
-    assert_eq!(stats.acquisitions + stats.hand_overs, WAITING as u64);
 }

@@ -4,8 +4,6 @@ use crate::support::prelude::*;
 use crate::support::process;
 
 const PAIRS: usize = 20_000;
-const ABANDONED: u64 = 2_000;
-const ROUND: u64 = 200;
 
 #[test]
 fn twenty_thousand_pairs_leave_nothing_behind() {
@@ -47,32 +45,4 @@ pub fn many_pairs(arguments: &[&str]) {
     assert!(process::threads() <= threads);
     let grown = process::resident_kilobytes().saturating_sub(memory);
     assert!(grown < 2048, "{grown} kB more after {PAIRS} pairs");
-}
-
-#[test]
-fn two_thousand_abandoned_leases_leave_nothing_behind() {
-    let server = Server::start();
-    child::run_role("many_abandoned_leases", &[&server.url()]);
-}
-
-/// The role: threads that acquire a lock with a fixed lease, and end before the lease.
-pub fn many_abandoned_leases(arguments: &[&str]) {
-    let client = client(arguments[0]);
-    let round = || {
-        let lost = client.stats().lost + ROUND;
-        for at in lost - ROUND..lost {
-            let lock = client.reentrant_lock(&format!("once:{at}"));
-            let take = move || lock.lock_with(Lease::fixed(millis(300)));
-            thread::spawn(take).join().unwrap().unwrap();
-        }
-        eventually("all leases to end", || client.stats().lost == lost);
-    };
-    // In rounds, because the allocator keeps the memory of the largest number of holds at one
-    // time, which otherwise depends on the speed of the machine.
-    let all_rounds = || (0..ABANDONED / ROUND).for_each(|_| round());
-    all_rounds();
-    let memory = process::resident_kilobytes();
-    all_rounds();
-    let grown = process::resident_kilobytes().saturating_sub(memory);
-    assert!(grown < 1024, "{grown} kB more after {ABANDONED} leases");
 }

@@ -44,8 +44,8 @@ fn guards_and_interrupts_end_in_time() {
     eventually("nothing to be left", || {
         server.ask::<u32>(&redis::cmd("DBSIZE")) == 0
     });
-    take_and_release(&lock);
-    take_and_release(&held);
+    pair(&lock);
+    pair(&held);
 }
 
 /// The head of the queue retries until it is interrupted. The others do not wait one after another

@@ -4,7 +4,7 @@ use std::thread::Scope;
 
 use crossbeam_channel::Sender;
 
-use crate::line::{add_place, hold, is_waiting, places};
+use crate::line::{hold, is_waiting, places};
 use crate::support::prelude::*;
 
 /// Starts a thread that acquires the lock, says so and releases it.
@@ -171,32 +171,4 @@ fn without_permission_it_waits_outside_of_the_lines() {
             });
         });
     }
-}
-
-/// The client waits for a lock that is reserved for one that does not answer. What is reserved for
-/// itself meanwhile is free for others after as long as it had waited before.
-#[test]
-fn a_reservation_ends_although_another_name_is_reserved_for_another_client() {
-    let server = Server::start();
-    let mut mute = server.connection();
-    let mut mute = mute.as_pubsub();
-    mute.subscribe("redisson_lock__channel:mute").unwrap();
-    let [a, b] = ["a", "b"].map(|name| hold(&client(&server.url()), name));
-    add_place(&server, "a", "redisson_lock__channel:mute");
-    let both = client(&server.url()).multi_lock(["a", "b"]);
-    let one = client(&server.url()).reentrant_lock("b");
-    thread::scope(|scope| {
-        let waiting_for_both = scope.spawn(|| both.acquire().unwrap().unlock().unwrap());
-        eventually("it to wait", || is_waiting(&server, "b", 1));
-        let waiting_for_one = scope.spawn(|| one.acquire().unwrap().unlock().unwrap());
-        eventually("both to wait", || is_waiting(&server, "b", 2));
-        a.unlock().unwrap();
-        mute.get_message().unwrap();
-        b.unlock().unwrap();
-        // The lock is reserved for the client that does not answer for longer.
-        within(MS * 400, "the end of the reservation", || {
-            waiting_for_one.join().unwrap();
-        });
-        waiting_for_both.join().unwrap();
-    });
 }

@@ -4,13 +4,6 @@ use leasehold::MultiLock;
 
 use crate::support::prelude::*;
 
-const COMMAND: u64 = 200;
-
-fn client_with_short_timeout(server: &Server) -> LockClient {
-    let builder = builder(&server.url());
-    builder.command_timeout(millis(COMMAND)).build().unwrap()
-}
-
 #[test]
 fn each_server_has_its_part() {
     let servers = [Server::start(), Server::start()];
@@ -27,40 +20,6 @@ fn each_server_has_its_part() {
         Ok(LostReason::Deleted)
     );
     assert_matches!(guard.unlock(), Err(Error::Lost { .. }));
-    assert!(!servers.iter().any(|server| server.has("x")));
-}
-
-/// Two programs see the order of the locks differently, and each has what the other waits for.
-#[test]
-fn clients_that_wait_for_each_other_do_not_deadlock() {
-    let servers = [Server::start(), Server::start()];
-    let programs = opposite_programs(&servers);
-    let obstacles = servers
-        .each_ref()
-        .map(|server| client(&server.url()).reentrant_lock("x"));
-    for obstacle in &obstacles {
-        obstacle.lock_with(long()).unwrap();
-    }
-    thread::scope(|scope| {
-        let waiting = programs.each_ref().map(|program| {
-            scope.spawn(move || {
-                let lock = MultiLock::over(program.each_ref().map(|at| at.reentrant_lock("x")));
-                let guard = lock.try_acquire(SOON.get() * 2, Lease::RENEWED).unwrap();
-                guard
-                    .expect("the other one releases its lock")
-                    .unlock()
-                    .unwrap();
-            })
-        });
-        // Each of them waits for its own first lock.
-        thread::sleep(A_WHILE.get());
-        for obstacle in &obstacles {
-            obstacle.unlock().unwrap();
-        }
-        for program in waiting {
-            program.join().unwrap();
-        }
-    });
     assert!(!servers.iter().any(|server| server.has("x")));
 }
 
@@ -89,69 +48,4 @@ fn a_part_is_not_kept_while_the_call_waits_for_the_other() {
         waiter.join().unwrap().unwrap();
     });
     assert!(!servers.iter().any(|server| server.has("x")));
-}
-
-/// While the call waits for the reply of one server, other clients get the lock of the other one.
-#[test]
-fn a_silent_server_does_not_keep_the_locks_of_the_others() {
-    let (healthy, silent) = (Server::start(), ProxiedServer::new());
-    let timeout = millis(COMMAND);
-    let ours = MultiLock::over([
-        client_with_short_timeout(&healthy).reentrant_lock("x"),
-        silent.builder(timeout).build().unwrap().reentrant_lock("x"),
-    ]);
-    let theirs = client(&healthy.url()).reentrant_lock("x");
-    let requests = Arc::new(AtomicU32::new(0));
-    let counted = Arc::clone(&requests);
-    silent.proxy.on_request(move |request| {
-        if request.runs("acquire") {
-            counted.fetch_add(1, Ordering::SeqCst);
-            return Fault::SwallowRequest;
-        }
-        Fault::Pass
-    });
-    let asked_again = |times| {
-        let before = requests.load(Ordering::SeqCst);
-        eventually("further requests", || {
-            requests.load(Ordering::SeqCst) >= before + times
-        });
-    };
-    thread::scope(|scope| {
-        let waiter = scope.spawn(|| ours.acquire().unwrap().unlock());
-        asked_again(1);
-        assert!(theirs.try_lock(SOON.get(), Lease::RENEWED).unwrap());
-        theirs.unlock().unwrap();
-        traffic::reset(&healthy);
-        asked_again(2);
-        assert_eq!(
-            traffic::scripts(&healthy),
-            0,
-            "only the silent one is asked"
-        );
-        assert!(!healthy.has("x") && !waiter.is_finished());
-        silent.proxy.clear_rules();
-        waiter.join().unwrap().unwrap();
-    });
-    assert!(!healthy.has("x") && !silent.server.has("x"));
-}
-
-/// For equal keys, the order is that of the client ids, which a hold shows.
-fn opposite_programs(servers: &[Server; 2]) -> [[LockClient; 2]; 2] {
-    let program = || servers.each_ref().map(|server| client(&server.url()));
-    let is_first_less = |program: &[LockClient; 2]| {
-        let [one, other] = program.each_ref().map(|client| {
-            let guard = client.reentrant_lock("id").acquire().unwrap();
-            let owner = client.inspect("id").unwrap().owner.unwrap();
-            guard.unlock().unwrap();
-            owner
-        });
-        one < other
-    };
-    let first = program();
-    loop {
-        let second = program();
-        if is_first_less(&first) != is_first_less(&second) {
-            return [first, second];
-        }
-    }
 }

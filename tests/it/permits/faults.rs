@@ -26,28 +26,6 @@ fn a_killed_subscription_delays_waiting_threads_only_briefly() {
     }
 }
 
-/// A waiting thread polls while it may not subscribe.
-#[test]
-fn without_permission_to_subscribe_waiting_still_works() {
-    let server = Server::start();
-    server.run("ACL SETUSER worker on >secret ~* +@all -subscribe -publish &*");
-    let url = server.url().replace("://", "://worker:secret@");
-    for kind in KINDS {
-        let theirs = builder(&url).build().unwrap();
-        let steps = kind.of(&client(&server.url()), &unique("deaf"));
-        let waiting = steps.at(&theirs);
-        steps.close(1);
-        thread::scope(|scope| {
-            let waiter = scope.spawn(|| waiting.wait());
-            eventually("it polls", || theirs.stats().wakeups_by_timeout > 1);
-            steps.open().unwrap();
-            within(SOON.get() / 4, "the next poll", || {
-                waiter.join().unwrap().unwrap().keep();
-            });
-        });
-    }
-}
-
 /// The new server knows no scripts and no numbers. A latch without a count is open, and a semaphore
 /// has no permits until some are added.
 #[test]

@@ -177,31 +177,3 @@ fn a_repeated_request_writes_so_that_replicas_can_confirm_it() {
     // A busy machine repeats it more often.
     assert!(calls["incrby"] == 1 && calls["pexpire"] >= 2, "{calls:?}");
 }
-
-/// The reply of the third copy is the refusal of the second one, from before the release.
-#[test]
-fn a_release_after_a_lost_refusal_wakes_the_waiting_thread() {
-    let test = Proxied::of(Permits, 0);
-    test.view.add(0).unwrap();
-    let keys = || test.proxied.server.ask::<u32>(&redis::cmd("DBSIZE"));
-    // From now on its channel is subscribed.
-    assert!(test.steps.wait_for(A_WHILE.get()).unwrap().is_none());
-    let before = keys();
-    let copies = AtomicU32::new(0);
-    test.proxied.proxy.on_request(move |request| {
-        match request.runs("take_permits") && copies.fetch_add(1, Ordering::SeqCst) < 2 {
-            true => Fault::SwallowReply,
-            false => Fault::Pass,
-        }
-    });
-    thread::scope(|scope| {
-        let waiter = scope.spawn(|| test.steps.wait_for(SOON.get()));
-        // The record of the second copy.
-        eventually("a recorded refusal", || keys() == before + 1);
-        test.view.open().unwrap();
-        within(SOON.get() / 10, "a permit", || {
-            assert!(waiter.join().unwrap().unwrap().is_some());
-        });
-    });
-    assert_eq!(test.left(), 0);
-}

@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 
-use super::{Kind, SEMAPHORES, Steps};
+use super::SEMAPHORES;
 use crate::support::prelude::*;
 
 /// Only the first of them sends a request when a message arrives, and they send nothing meanwhile.
@@ -59,69 +59,4 @@ fn waiting_threads_get_permits_in_the_order_in_which_they_came() {
         assert!(sent <= 4 * WAITING + 4, "{kind:?}: {sent} requests");
         assert_eq!(theirs.stats().wakeups_by_timeout, 0, "{kind:?}");
     }
-}
-
-/// The request of such a call may succeed while other threads of its client wait.
-#[test]
-fn a_call_that_does_not_wait_asks_redis_although_other_threads_wait() {
-    let server = Server::start();
-    let client = builder(&server.url()).watchdog_lease(SOON.get() * 6);
-    let client = client.build().unwrap();
-    let steps = Kind::Leased.of(&client, &unique("pass"));
-    thread::scope(|scope| {
-        let waiting = scope.spawn(|| steps.wait().unwrap());
-        eventually("it listens", || client.stats().wakeups_by_message > 0);
-        let now = || steps.wait_for(Duration::ZERO).unwrap();
-        let mut monitor = Monitor::of(&server);
-        assert!(now().is_none());
-        assert!(monitor.commands().contains(&"EVALSHA".to_owned()));
-        // A permit without a message: only a request notices it.
-        steps.open_silently(&server);
-        drop(now().expect("it is available"));
-        drop(waiting.join().unwrap());
-    });
-    assert_eq!(steps.left().unwrap(), 1);
-}
-
-fn semaphore(server: &Server, permits: i32) -> Steps {
-    let steps = Kind::Semaphore.of(&client(&server.url()), &unique("local"));
-    steps.add(permits).unwrap();
-    steps
-}
-
-/// A thread that wants many permits is not passed by threads that want fewer. When it gives up, the
-/// next one tries.
-#[test]
-fn a_thread_that_wants_many_permits_is_not_passed_by_others() {
-    let server = Server::start();
-    let steps = semaphore(&server, 3);
-    let listens = || steps.client.stats().wakeups_by_message > 0;
-    let semaphore = steps.semaphore();
-    let now = |permits| semaphore.try_acquire(permits, Duration::ZERO);
-    thread::scope(|scope| {
-        let many = scope.spawn(|| semaphore.acquire(5));
-        eventually("it waits", listens);
-        // A wait of zero takes permits only if enough are left for it.
-        assert!(!now(1).unwrap());
-        assert!(!semaphore.try_acquire(1, A_WHILE.get()).unwrap());
-        let few = scope.spawn(|| semaphore.acquire(1));
-        throughout(A_WHILE.get(), "both wait", || {
-            !many.is_finished() && !few.is_finished()
-        });
-        semaphore.release(2).unwrap();
-        many.join().unwrap().unwrap();
-        throughout(A_WHILE.get(), "the other waits", || !few.is_finished());
-        semaphore.release(5).unwrap();
-        few.join().unwrap().unwrap();
-    });
-    assert!(now(3).unwrap() && semaphore.available().unwrap() == 1);
-    let steps = self::semaphore(&server, 1);
-    let semaphore = steps.semaphore();
-    thread::scope(|scope| {
-        let many = scope.spawn(|| semaphore.try_acquire(2, A_WHILE.get() * 3));
-        eventually("it waits", || steps.client.stats().wakeups_by_message > 0);
-        let few = scope.spawn(|| semaphore.try_acquire(1, SOON.get()));
-        assert!(!many.join().unwrap().unwrap());
-        assert!(few.join().unwrap().unwrap());
-    });
 }

@@ -46,18 +46,6 @@ fn a_writer_gets_the_lock_after_the_last_reader_that_lives() {
     }
 }
 
-/// A writer that does not wait gets the lock by one of its next attempts.
-#[test]
-fn attempts_to_write_end_the_search_too() {
-    let (server, ours, theirs) = two_clients();
-    let reading = ours.read().acquire().unwrap();
-    die(&server, 3_500, 1);
-    reading.unlock().unwrap();
-    let attempts = (1..).find(|_| can_write(&theirs)).unwrap();
-    assert_eq!(attempts, 3, "each script looks at a thousand readers");
-    assert_eq!(keys(&server), [""; 0]);
-}
-
 /// A Java reader lives as long as one of its holds.
 #[test]
 fn a_java_reader_among_dead_ones_keeps_writers_out() {

@@ -1,7 +1,5 @@
 //! Lost replies, late requests, and refusals of Redis.
 
-use leasehold::Result;
-
 use super::{can_write, keys};
 use crate::support::prelude::*;
 use crate::support::proxy::library_script;
@@ -23,39 +21,6 @@ fn state(server: &Server) -> (Option<String>, u32) {
 
 fn mode_is(server: &Server, mode: &str, owners: u32) {
     assert_eq!(state(server), (Some(mode.to_owned()), owners));
-}
-
-/// A write lock, a downgrade, and what follows.
-#[test]
-fn one_lost_reply_of_each_step_only_delays_it() {
-    let proxied = ProxiedServer::new();
-    for fault in FAULTS {
-        let client = client_of(&proxied);
-        let lock = client.read_write_lock("lock");
-        let (read, write) = (lock.read(), lock.write());
-        let longer = Lease::fixed(SOON.get() * 60);
-        let step = |script, call: &dyn Fn() -> Result<()>| {
-            let lost = proxied.fault_once(script, &fault);
-            call().unwrap_or_else(|error| panic!("{fault:?} of {script}: {error}"));
-            assert!(lost.load(Ordering::SeqCst), "{script}: no request was sent");
-        };
-        step("write_acquire", &|| write.lock());
-        mode_is(&proxied.server, "write", 1);
-        step("renew", &|| write.lock_with(longer));
-        write.unlock().unwrap();
-        step("read_acquire", &|| read.lock());
-        mode_is(&proxied.server, "write", 2);
-        step("read_write_release", &|| write.unlock());
-        mode_is(&proxied.server, "read", 1);
-        step("read_renew", &|| read.lock_with(longer));
-        read.unlock().unwrap();
-        step("read_write_release", &|| read.unlock());
-        step("read_acquire", &|| read.lock());
-        mode_is(&proxied.server, "read", 1);
-        read.unlock().unwrap();
-        assert_eq!(keys(&proxied.server), [""; 0]);
-        assert_eq!(client.stats().lost, 0);
-    }
 }
 
 /// The write lock stays what it was.
@@ -128,47 +93,4 @@ fn a_late_reader_without_a_holder_does_not_outlive_its_lease() {
     guard.unlock().unwrap();
     assert_eq!(keys(&proxied.server), [""; 0]);
     assert!(can_write(&proxied.rival().read_write_lock("lock")));
-}
-
-fn limit_memory(server: &Server, limit: &str) {
-    server.ask::<()>(redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg(limit));
-}
-
-#[test]
-fn a_server_without_memory_refuses_an_acquire_and_keeps_nothing_of_it() {
-    let server = Server::start();
-    let lock = client(&server.url()).read_write_lock("lock");
-    limit_memory(&server, "1");
-    for result in [lock.read().lock(), lock.write().lock()] {
-        assert_matches!(result, Err(Error::Redis { .. }));
-    }
-    assert_eq!(keys(&server), [""; 0]);
-    limit_memory(&server, "0");
-    let writing = lock.write().acquire().unwrap();
-    let reading = lock.read().acquire().unwrap();
-    limit_memory(&server, "1");
-    // Renewals need no memory.
-    throughout(LEASE.get() * 2, "both", || {
-        writing.check().is_ok() && reading.check().is_ok()
-    });
-    // A release needs none, either: the lock becomes a read lock.
-    writing.unlock().unwrap();
-    assert!(!lock.write().is_locked().unwrap());
-    limit_memory(&server, "0");
-    reading.check().unwrap();
-    reading.unlock().unwrap();
-    assert_eq!(keys(&server), [""; 0]);
-}
-
-/// The user may not use the keys of the leases.
-#[test]
-fn a_user_without_permission_for_the_other_keys_acquires_nothing() {
-    let server = Server::start();
-    let url = server.with_user(&["~lock", "~leasehold_line:*", "&*", "+@all"]);
-    let lock = client(&url).read_write_lock("lock");
-    let result = lock.read().lock();
-    assert_matches!(result, Err(Error::Redis { .. }));
-    assert_eq!(keys(&server), [""; 0]);
-    pair(&lock.write());
-    assert_eq!(keys(&server), [""; 0]);
 }

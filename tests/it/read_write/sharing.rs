@@ -108,16 +108,3 @@ fn waits_that_end_when_the_writer_unlocks_leave_nothing() {
     }
     assert_eq!(keys(&server), [""; 0]);
 }
-
-/// They share one grant, which is released once.
-#[test]
-fn of_readers_that_keep_the_lock_in_redis_the_longest_time_counts() {
-    let (server, ours, theirs) = two_clients();
-    let lock = ours.read();
-    let first = lock.acquire().unwrap();
-    on_another_thread(|| lock.acquire().unwrap().unlock_after(SOON.get()).unwrap());
-    first.unlock_after(Duration::from_millis(1)).unwrap();
-    throughout(A_WHILE.get(), "kept", || !can_write(&theirs));
-    let left = u128::try_from(server.time_to_live("lock")).unwrap();
-    assert!(left > SOON.get().as_millis() / 2);
-}

@@ -75,86 +75,37 @@ fn a_reader_is_not_starved_by_writers() {
     assert!(longest < HOLD + SLIP.get(), "{longest:?}");
 }
 
-/// How a writer gives up.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum End {
-    Time,
-    Interrupt,
-    /// Its client has released the lock while clients of Redisson listened, so it waits without a
-    /// prepared request.
-    SoonAfterItsRelease,
-}
-
-/// The readers that wait behind it go on at once.
+/// By its time, or by an interrupt. The readers that wait behind it go on at once.
 #[test]
 fn a_writer_that_gives_up_lets_readers_in() {
-    for end in [End::Time, End::Interrupt, End::SoonAfterItsRelease] {
+    for is_interrupted in [false, true] {
         let (server, ours, theirs) = two_clients();
-        let mut redis = [(); 2].map(|()| server.connection());
-        let _listening = redis.each_mut().map(|connection| {
-            let mut listening = connection.as_pubsub();
-            if end == End::SoonAfterItsRelease {
-                listening.subscribe("redisson_rwlock:{lock}").unwrap();
-            }
-            listening
-        });
-        pair(&theirs.write());
         let reading = ours.read().acquire_with(long()).unwrap();
         let readers = [(); 2].map(|()| client(&server.url()).read_write_lock("lock").read());
         let (write, interrupt) = (&theirs.write(), &Interrupt::new());
         thread::scope(|scope| {
-            let wait = if end == End::Interrupt {
-                SOON.get() * 6
-            } else {
-                A_WHILE.get() * 2
+            let wait = match is_interrupted {
+                true => SOON.get() * 6,
+                false => A_WHILE.get() * 2,
             };
             let writer =
                 scope.spawn(move || write.try_lock_interruptibly(wait, Lease::RENEWED, interrupt));
             eventually("the writer to wait", || waiting(&server) >= 1);
             let behind = readers.each_ref().map(|read| scope.spawn(|| pair(read)));
             eventually("readers to wait", || waiting(&server) > 1);
-            if end == End::Interrupt {
+            if is_interrupted {
                 interrupt.interrupt();
             }
             let result = writer.join().unwrap();
-            assert_eq!(
-                result.is_err(),
-                end == End::Interrupt,
-                "{end:?}: {result:?}"
-            );
-            within(SLIP.get(), &format!("{end:?}: the readers"), || {
-                for reader in behind {
-                    reader.join().unwrap();
-                }
+            assert_eq!(result.is_err(), is_interrupted, "{result:?}");
+            within(SLIP.get(), "the readers", || {
+                behind.into_iter().for_each(|reader| reader.join().unwrap());
             });
         });
-        assert_eq!(waiting(&server), 0, "{end:?}");
+        assert_eq!(waiting(&server), 0);
         reading.unlock().unwrap();
-        assert!(can_write(&ours), "{end:?}");
+        assert!(can_write(&ours));
     }
-}
-
-/// Another writer of its client waits, and goes on to keep readers out.
-#[test]
-fn a_writer_that_gives_up_leaves_its_place_to_the_next_writer() {
-    let (server, ours, theirs) = two_clients();
-    let reading = ours.read().acquire_with(long()).unwrap();
-    let third = client(&server.url()).read_write_lock("lock");
-    thread::scope(|scope| {
-        let next = scope.spawn(|| {
-            let first = theirs.write();
-            scope.spawn(move || assert!(!first.try_lock(A_WHILE.get(), Lease::RENEWED).unwrap()));
-            eventually("the first to wait", || !can_read(&third));
-            pair(&theirs.write());
-        });
-        eventually("the first to wait", || !can_read(&third));
-        // The first leaves the line, and the next one enters it.
-        thread::sleep(A_WHILE.get() * 2);
-        throughout(A_WHILE.get(), "no reader", || !can_read(&third));
-        reading.unlock().unwrap();
-        next.join().unwrap();
-    });
-    assert!(can_read(&third));
 }
 
 /// A writer that does not wait keeps no reader out.

@@ -5,7 +5,7 @@ use std::thread::Scope;
 
 use leasehold::ReadLock;
 
-use super::{can_read, can_write, two_clients, waiting};
+use super::{can_read, two_clients, waiting};
 use crate::line::{self, RESERVED};
 use crate::support::prelude::*;
 
@@ -71,34 +71,6 @@ fn clients_enter_in_their_order_and_readers_together() {
     assert_eq!(got, [0, 1, 2, 3, 4]);
 }
 
-/// It waited for a writer that holds the lock, or for one that waits.
-#[test]
-fn a_reader_that_gives_up_leaves_no_place() {
-    let (server, ours, theirs) = two_clients();
-    let third = client(&server.url()).read_write_lock("lock");
-    let try_to_read = || {
-        !third
-            .read()
-            .try_lock(A_WHILE.get(), Lease::RENEWED)
-            .unwrap()
-    };
-    for _ in 0..3 {
-        let writing = ours.write().acquire().unwrap();
-        assert!(try_to_read());
-        writing.unlock().unwrap();
-        assert!(can_write(&theirs) && can_write(&ours));
-    }
-    let reading = ours.read().acquire().unwrap();
-    thread::scope(|scope| {
-        let writer = scope.spawn(|| pair(&theirs.write()));
-        eventually("readers to be kept out", || !can_read(&third));
-        assert!(try_to_read());
-        reading.unlock().unwrap();
-        writer.join().unwrap();
-    });
-    assert!(can_write(&ours));
-}
-
 /// A writer that goes on reading lets in the first reader, which lets in the next one. A writer
 /// stays where it is.
 #[test]
@@ -149,33 +121,6 @@ fn a_writer_that_does_not_answer_keeps_readers_out_for_a_moment() {
     reading.unlock().unwrap();
 }
 
-/// A reader of the client has given up without a reply.
-#[test]
-fn a_place_that_an_earlier_wait_has_left_gets_the_role_of_the_next_wait() {
-    let (server, ours, theirs) = two_clients();
-    let long = long();
-    let reading = ours.read().acquire_with(long).unwrap();
-    let attempt = theirs.write().try_lock(A_WHILE.get(), Lease::RENEWED);
-    assert!(!attempt.unwrap());
-    let control: Vec<String> = server.ask(redis::cmd("PUBSUB").arg("CHANNELS"));
-    let line = "leasehold_line:{lock}";
-    let mut left = redis::cmd("ZADD");
-    server.ask::<u32>(left.arg(line).arg(1.5).arg(&control[0]));
-    thread::scope(|scope| {
-        let writer = scope.spawn(|| pair(&theirs.write()));
-        eventually("the place of a writer", || {
-            let mut score = redis::cmd("ZSCORE");
-            server
-                .ask::<f64>(score.arg(line).arg(&control[0]))
-                .to_bits()
-                == 1_f64.to_bits()
-        });
-        assert!(!can_read(&client(&server.url()).read_write_lock("lock")));
-        reading.unlock().unwrap();
-        writer.join().unwrap();
-    });
-}
-
 /// A client of Redisson listens, which may want to write. The readers that are left keep it out, so
 /// there is no message.
 #[test]
@@ -193,33 +138,4 @@ fn a_reader_lets_those_pass_that_listen_although_other_readers_are_left() {
     // Each of the last three begins at least 2.5 ms after the release before it.
     assert!(took >= Duration::from_millis(7), "{took:?}");
     reading.unlock().unwrap();
-}
-
-/// The lock is left in Redis under a name of this library, which no release follows.
-#[test]
-fn the_first_writer_listens_to_a_reader_of_redisson_beside_one_that_has_left() {
-    let (server, ours, theirs) = two_clients();
-    let long = long();
-    let (write, hold) = (
-        theirs.write(),
-        format!("{{lock}}:{}:rwlock_timeout:1", line::JAVA),
-    );
-    let mut java = redis::pipe();
-    java.hset_multiple("lock", &[("mode", "read"), (line::JAVA, "1")]);
-    java.pset_ex(&hold, 1, 60_000).pexpire("lock", 60_000);
-    java.exec(&mut server.connection()).unwrap();
-    let reading = ours.read().acquire_with(long).unwrap();
-    thread::scope(|scope| {
-        let writer = scope.spawn(move || write.acquire().unwrap().unlock().unwrap());
-        eventually("it to wait", || waiting(&server) == 1);
-        let soon = millis(100);
-        reading.unlock_after(soon).unwrap();
-        let channel = "redisson_rwlock:{lock}";
-        eventually("it to listen", || server.subscribers(channel) == 1);
-        thread::sleep(soon);
-        let mut unlock = redis::pipe();
-        unlock.del("lock").del(&hold).publish(channel, "0");
-        unlock.exec(&mut server.connection()).unwrap();
-        within(SLIP.get(), "the lock", || writer.join().unwrap());
-    });
 }

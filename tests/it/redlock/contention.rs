@@ -29,26 +29,6 @@ fn threads_of_one_process_get_the_lock_whichever_server_is_dead() {
     }
 }
 
-/// Threads that wait for a connection to one server do not block threads that have one.
-#[test]
-fn a_pool_may_be_smaller_than_the_number_of_threads() {
-    let servers = Servers::start(5);
-    let small = |server: &Server| builder(&server.url()).connections(2).build().unwrap();
-    let clients: Vec<_> = servers.0.iter().map(small).collect();
-    within(SOON.get(), "400 pairs", || {
-        thread::scope(|scope| {
-            for thread in 0..8 {
-                let lock = RedLock::new(&clients, &format!("{NAME}:{thread}"));
-                scope.spawn(move || {
-                    for _ in 0..50 {
-                        pair(&lock);
-                    }
-                });
-            }
-        });
-    });
-}
-
 /// At first each has a part of the servers. All but one release them.
 #[test]
 fn of_many_clients_that_do_not_wait_one_gets_the_lock() {

@@ -31,26 +31,8 @@ fn a_minority_that_is_dead_or_hangs_delays_no_call() {
                 median < millis(COMMAND) / 2,
                 "{median:?} with {gone} of {count} gone"
             );
-            // The servers that hang were skipped. They did not get a new connection in each pair.
-            for server in servers.0[..gone].iter().filter(|_| hangs) {
-                server.resume();
-                let connections = connections(server);
-                assert!(connections < PAIRS, "{connections} in {PAIRS} pairs");
-            }
         }
     }
-}
-
-/// The number of connections that the server has accepted.
-fn connections(server: &Server) -> usize {
-    let info: String = server.ask(redis::cmd("INFO").arg("stats"));
-    let line = |line: &str| {
-        line.strip_prefix("total_connections_received:")?
-            .trim()
-            .parse()
-            .ok()
-    };
-    info.lines().find_map(line).expect("it counts them")
 }
 
 #[test]

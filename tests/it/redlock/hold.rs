@@ -45,25 +45,3 @@ fn a_waiting_thread_gets_the_lock_within_a_second_whichever_majority_lost_it() {
         });
     }
 }
-
-/// A server that lost the lock has no level with a guard, but it has the level that is unlocked.
-#[test]
-fn an_unlock_under_a_guard_leaves_nothing_at_a_server_that_lost_the_lock() {
-    let servers = Servers::start(3);
-    let clients = servers.clients();
-    let lock = RedLock::new(&clients, NAME);
-    let outer = take_all(&clients, Lease::RENEWED);
-    lock.lock().unwrap();
-    outer.unlock().unwrap();
-    let at_first = clients[0].reentrant_lock(NAME);
-    servers.delete(0..1);
-    eventually("the loss of a part", || {
-        !at_first.is_held_by_current_thread()
-    });
-    let guard = lock.acquire().unwrap();
-    lock.unlock().unwrap();
-    guard.check().unwrap();
-    assert_matches!(lock.unlock(), Err(Error::NotHeld { .. }));
-    guard.unlock().unwrap();
-    pair(&lock);
-}

@@ -41,30 +41,3 @@ fn an_unconfirmed_lock_is_released() {
         assert!(!has(deployment.master(), "lock"), "{fault:?}");
     }
 }
-
-/// The master dies with the lock before it replies about the replicas.
-#[test]
-fn a_master_that_dies_before_its_confirmation_is_waited_for() {
-    let deployment = Arc::new(Replicated::start(1));
-    let proxy = proxy::before(&deployment.master().address());
-    let client = requiring(1, &proxy.url()).command_timeout(SOON.get());
-    let client = client.build().unwrap();
-    let lock = client.reentrant_lock("lock");
-    let (died, dying) = (Arc::new(AtomicBool::new(false)), Arc::clone(&deployment));
-    let once = Arc::clone(&died);
-    proxy.on_request(move |request| {
-        if request.command() == "WAIT" && !once.swap(true, Ordering::SeqCst) {
-            dying.master().kill();
-        }
-        Fault::Pass
-    });
-    thread::scope(|scope| {
-        let locker = scope.spawn(|| lock.acquire()?.unlock());
-        eventually("its death", || {
-            died.load(Ordering::SeqCst) && !deployment.master().is_up()
-        });
-        deployment.master().start_again();
-        locker.join().unwrap().unwrap();
-    });
-    assert!(!has(deployment.master(), "lock"));
-}

@@ -6,7 +6,7 @@ pub use super::child_process::{Process, read_line, send_line};
 use super::child_process::{myself, role};
 use crate::{
     condition, deployments, fair, faults, leased_semaphore, lifetime, limits, mutual_exclusion,
-    redlock, tls, wire,
+    tls, wire,
 };
 
 const ENTRY: &str = "support::child::run";
@@ -20,33 +20,20 @@ const ROLES: &[(&str, Role)] = &[
     ("without_threads", limits::threads::without_threads),
     ("shut_down", lifetime::shutdown::shut_down),
     ("many_pairs", limits::growth::many_pairs),
-    (
-        "many_abandoned_leases",
-        limits::growth::many_abandoned_leases,
-    ),
     ("wait_together", fair::wait_together),
     (
         "wait_on_a_condition",
         condition::processes::wait_on_a_condition,
     ),
-    ("hold_majority", redlock::hold_majority),
     ("hold_and_queue", faults::killed::hold_and_queue),
     ("pause_for_two_leases", faults::paused::pause_for_two_leases),
     ("log_scenario", faults::blocking_log::log_scenario),
     ("fork_a_holder", faults::fork::fork_a_holder),
     ("fork_a_busy_client", faults::fork::fork_a_busy_client),
-    (
-        "fork_with_an_interrupt",
-        faults::fork::interrupt::fork_with_an_interrupt,
-    ),
     #[cfg(target_os = "linux")]
     (
         "fork_into_a_namespace",
         faults::fork::namespace::fork_into_a_namespace,
-    ),
-    (
-        "without_descriptors",
-        faults::failed_connects::without_descriptors,
     ),
     ("trust_the_system", tls::system::trust_the_system),
     ("hold_permits", leased_semaphore::processes::hold_permits),
@@ -85,6 +72,11 @@ impl Process {
         command.args(&launcher[1..]).arg(myself());
         Self::spawn(command, ENTRY, role, arguments, Vec::new())
     }
+}
+
+/// The arguments of a role, of which it knows the number.
+pub fn named<'a, const N: usize>(arguments: &[&'a str]) -> [&'a str; N] {
+    arguments.try_into().expect("as many as the role has")
 }
 
 /// Runs a role in its own process, where no threads of other tests are counted.

@@ -4,7 +4,8 @@ use std::fmt::Debug;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
-use leasehold::{Error, Interrupt, Lease, Lock, LostReason, Result};
+use crossbeam_channel::Receiver;
+use leasehold::{Error, Interrupt, Lease, Lock, LockEvent, LostReason, Result};
 
 use super::timing::{A_WHILE, SOON, throughout};
 
@@ -31,11 +32,13 @@ pub fn assert_lost<T: Debug>(result: &Result<T>, expected: LostReason) {
     assert!(is_lost, "{result:?} is not {expected:?}");
 }
 
-/// Acquires and releases a lock that is free.
-#[track_caller]
-pub fn take_and_release(lock: &dyn Lock) {
-    let guard = lock.acquire().expect("it is free");
-    guard.unlock().expect("it is held");
+/// The losses among the events that have been sent: the name of each lock, and the reason.
+pub fn lost_events(events: &Receiver<LockEvent>) -> Vec<(String, LostReason)> {
+    let lost = events.try_iter().filter_map(|event| match event {
+        LockEvent::Lost { lock, reason } => Some((lock.to_string(), reason)),
+        _ => None,
+    });
+    lost.collect()
 }
 
 /// Fails if one of these threads does not wait any more after a while.

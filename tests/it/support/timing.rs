@@ -13,7 +13,7 @@ pub const LEASE: Millis = Millis(1_000);
 pub const SOON: Millis = Millis(10_000);
 
 /// The longest time of a test.
-pub const LONGEST_TEST: Millis = Millis(180_000);
+pub const LONGEST_TEST: Millis = Millis(300_000);
 
 /// Long enough to show that something does not happen.
 pub const A_WHILE: Millis = Millis(150);

@@ -6,17 +6,23 @@ use std::net::TcpStream;
 
 use super::server::Server;
 use super::timing::SOON;
-use super::unique;
+use super::{connect, unique};
 
 /// Records every command that clients send. Calls inside scripts are left out.
-pub struct Monitor<'a> {
-    server: &'a Server,
+pub struct Monitor {
+    url: String,
     lines: BufReader<TcpStream>,
 }
 
-impl<'a> Monitor<'a> {
-    pub fn of(server: &'a Server) -> Self {
-        let mut stream = TcpStream::connect(server.address()).expect("the server replies");
+impl Monitor {
+    pub fn of(server: &Server) -> Self {
+        Self::at(&server.url())
+    }
+
+    /// Of the server at this URL, which has no password.
+    pub fn at(url: &str) -> Self {
+        let address = url.trim_start_matches("redis://");
+        let mut stream = TcpStream::connect(address).expect("the server replies");
         stream
             .set_read_timeout(Some(SOON.get()))
             .expect("a timeout");
@@ -25,7 +31,10 @@ impl<'a> Monitor<'a> {
         let mut ok = String::new();
         lines.read_line(&mut ok).expect("the server replies");
         assert_eq!(ok, "+OK\r\n");
-        Self { server, lines }
+        Self {
+            url: url.to_owned(),
+            lines,
+        }
     }
 
     /// The names of the commands since the last call, in order, in capitals.
@@ -48,8 +57,9 @@ impl<'a> Monitor<'a> {
         // Redis executes one command after the other, so everything before the mark was sent before
         // it.
         let mark = unique("mark");
-        self.server
-            .ask::<String>(redis::cmd("ECHO").arg(mark.as_str()));
+        let mut echo = redis::cmd("ECHO");
+        let echoed = echo.arg(&mark).exec(&mut connect(&self.url));
+        echoed.expect("the server replies");
         let mut lines = Vec::new();
         loop {
             let mut line = String::new();

@@ -5,26 +5,6 @@ use super::{LEASE, MINUTE, start, waiting};
 use crate::support::prelude::*;
 
 #[test]
-fn a_semaphore_counts_permits() {
-    let redis = start();
-    let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
-    let semaphore = one.semaphore("permits");
-    assert!(semaphore.try_set_permits(2).unwrap());
-    semaphore.acquire(2).unwrap();
-    let take = other.semaphore("permits");
-    assert!(!take.try_acquire(1, Duration::ZERO).unwrap());
-    let call = waiting(&redis, move || take.acquire(1));
-    semaphore.release(2).unwrap();
-    call.join().unwrap().unwrap();
-    assert_eq!(semaphore.available().unwrap(), 1);
-    let take = other.semaphore("permits");
-    let call = waiting(&redis, move || take.try_acquire(2, MINUTE));
-    redis.advance(MINUTE);
-    assert!(!call.join().unwrap().unwrap());
-    assert_eq!(semaphore.drain().unwrap(), 1);
-}
-
-#[test]
 fn a_leased_permit_is_renewed_or_ends() {
     let redis = start();
     let client = redis.client().unwrap();
@@ -86,31 +66,6 @@ fn a_wait_on_a_condition_is_notified_or_ends() {
     lock.condition("filled").notify_one().unwrap();
     guard.unlock().unwrap();
     assert!(call.join().unwrap().unwrap());
-}
-
-#[test]
-fn a_place_in_the_queue_of_a_fair_lock_lasts_while_the_clock_is_advanced() {
-    let redis = start();
-    let clients = [(); 3].map(|()| redis.client().unwrap());
-    let guard = clients[0].fair_lock("job").acquire().unwrap();
-    let (first, second) = (clients[1].clone(), clients[2].clone());
-    let first = waiting(&redis, move || {
-        first.fair_lock("job").acquire().map(LockGuard::unlock)
-    });
-    let wait = move || {
-        second
-            .fair_lock("job")
-            .try_lock(10 * MINUTE, Lease::RENEWED)
-    };
-    let second = thread::spawn(wait);
-    assert!(redis.await_waiting(2));
-    redis.advance(9 * MINUTE);
-    guard.check().unwrap();
-    assert!(!first.is_finished() && !second.is_finished());
-    redis.advance(MINUTE);
-    assert!(!second.join().unwrap().unwrap());
-    guard.unlock().unwrap();
-    first.join().unwrap().unwrap().unwrap();
 }
 
 #[test]

@@ -33,14 +33,6 @@ fn waiting<T: Send + 'static>(
 }
 
 #[track_caller]
-fn assert_lost<T: std::fmt::Debug>(result: Result<T>, expected: LostReason) {
-    match result {
-        Err(Error::Lost { reason, .. }) if reason == expected => {}
-        other => panic!("{other:?} is not a loss by {expected:?}"),
-    }
-}
-
-#[track_caller]
 fn assert_unavailable<T: std::fmt::Debug>(result: Result<T>) {
     assert_matches!(result, Err(Error::Unavailable { .. }));
 }

@@ -18,7 +18,7 @@ fn held(client: &LockClient, name: &str, lease: Lease) -> LockGuard {
 }
 
 /// The scripts that were called by their hashes since the last call.
-fn by_hash(monitor: &mut Monitor<'_>) -> impl Iterator<Item = String> + use<> {
+fn by_hash(monitor: &mut Monitor) -> impl Iterator<Item = String> + use<> {
     let lines = monitor.lines().into_iter();
     lines.filter(|line| line.contains("\"EVALSHA\""))
 }
@@ -59,7 +59,7 @@ fn a_holder_learns_within_about_a_second_that_its_lock_is_gone() {
 /// Each call has 250 locks, and each lock is in every fourth one.
 #[test]
 fn the_cost_of_a_thousand_locks_is_a_call_in_each_interval() {
-    let server = Server::options().alone().start();
+    let server = Server::start();
     let every = millis(100);
     let client = confirming(&server, every);
     let names: Vec<String> = (0..1000).map(|at| format!("lock:{at}")).collect();
@@ -125,23 +125,4 @@ fn without_confirmations_nothing_is_sent_before_the_renewal() {
     server.delete("silent");
     silent.check().unwrap();
     assert!(silent.confirm().is_err());
-}
-
-/// The server writes what it replicates, or appends to its file.
-#[test]
-fn a_confirmation_writes_nothing() {
-    let server = Server::start();
-    let client = confirming(&server, Duration::from_millis(100));
-    let _guard = held(&client, "lock", Lease::RENEWED);
-    let changes = || -> String {
-        let info: String = server.ask(redis::cmd("INFO").arg("persistence"));
-        let line = info
-            .lines()
-            .find(|line| line.starts_with("rdb_changes_since"));
-        line.unwrap().into()
-    };
-    let before = changes();
-    reset(&server);
-    eventually("three confirmations", || scripts(&server) >= 3);
-    assert_eq!(changes(), before);
 }

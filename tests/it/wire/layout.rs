@@ -65,28 +65,6 @@ fn a_lock_is_a_hash_of_owner_to_count() {
     assert_eq!(server.size(), 0);
 }
 
-#[test]
-fn each_grant_has_an_owner_of_its_own() {
-    let server = Server::start();
-    let clients = [client(&server.url()), client(&server.url())];
-    let owner = |client: &LockClient| {
-        let lock = client.reentrant_lock("who");
-        lock.lock().unwrap();
-        let owner = client.inspect("who").unwrap().owner.unwrap();
-        lock.unlock().unwrap();
-        owner
-    };
-    let first = owner(&clients[0]);
-    let uuid = first.split(':').next();
-    let of_another_thread = on_another_thread(|| owner(&clients[0]));
-    let second = owner(&clients[0]);
-    assert!(first != second && first != of_another_thread && second != of_another_thread);
-    for other in [second, of_another_thread] {
-        assert_eq!(other.split(':').next(), uuid, "one client, one UUID");
-    }
-    assert_ne!(owner(&clients[1]).split(':').next(), uuid);
-}
-
 /// A release publishes `0`, once, on the lock's channel, and so does a forced one. Nothing else is
 /// published.
 #[test]

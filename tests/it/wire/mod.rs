@@ -11,9 +11,7 @@ mod scripts;
 
 /// The role: acquires a lock and lives until it gets a line or is killed.
 pub fn hold(arguments: &[&str]) {
-    let &[url, name] = arguments else {
-        panic!("{arguments:?}")
-    };
+    let [url, name] = child::named(arguments);
     let client = client(url);
     let lock = client.reentrant_lock(name);
     assert!(

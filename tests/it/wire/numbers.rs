@@ -142,33 +142,3 @@ fn records_are_in_the_slot_of_the_number_and_expire() {
     client.count_down_latch("loaded").count_down().unwrap();
     assert_eq!(server.size(), 0);
 }
-
-/// Without memory, nothing changes. Redis refuses the first write of each script.
-#[test]
-fn without_memory_nothing_changes() {
-    let server = Server::start();
-    let client = client(&server.url());
-    let (semaphore, latch) = (client.semaphore("slots"), client.count_down_latch("loaded"));
-    semaphore.try_set_permits(5).unwrap();
-    latch.try_set_count(5).unwrap();
-    server.limit_memory(1);
-    for result in [
-        semaphore.acquire(1),
-        semaphore.release(1),
-        semaphore.drain().map(drop),
-        latch.count_down().map(drop),
-    ] {
-        assert_matches!(result, Err(Error::Redis { .. }));
-    }
-    assert_eq!(
-        (semaphore.available().unwrap(), latch.count().unwrap()),
-        (5, 5)
-    );
-    server.limit_memory(0);
-    semaphore.acquire(1).unwrap();
-    latch.count_down().unwrap();
-    assert_eq!(
-        (semaphore.available().unwrap(), latch.count().unwrap()),
-        (4, 4)
-    );
-}

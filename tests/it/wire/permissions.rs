@@ -4,6 +4,8 @@
 mod kinds;
 mod many_servers;
 
+use leasehold::Result;
+
 use crate::support::prelude::*;
 use crate::support::proxy::repository;
 use crate::support::refused;
@@ -23,88 +25,70 @@ fn all_but(spared: &str) -> Vec<String> {
     rules.filter(|rule| rule != spared).collect()
 }
 
-/// Uses every feature that the rules are for.
-fn uses_everything(builder: &LockClientBuilder) -> leasehold::Result<()> {
+/// Uses every feature that the rules are for, and waits until a lock was renewed.
+fn uses_everything(builder: &LockClientBuilder) -> Result<()> {
     let clients = [builder.clone().build()?, builder.clone().build()?];
-    let [lock, other] = [&clients[0], &clients[1]].map(|client| client.reentrant_lock("lock"));
-    let guard = lock.acquire()?;
-    lock.lock()?;
-    lock.unlock()?;
-    guard.extend(LEASE.get())?;
-    clients[0].fenced_lock("numbered").acquire()?.unlock()?;
-    lock.is_locked()?;
-    lock.remaining_lease()?;
-    clients[0].inspect("lock")?;
-    use_numbers(&clients)?;
-    kinds::use_other_kinds(&clients)?;
-    // Long enough for a renewal.
-    assert!(!on_another_thread(
-        || other.try_lock(LEASE.get() * 2, Lease::RENEWED)
-    )?);
-    guard.check()?;
+    let guard = clients[0].reentrant_lock("renewed").acquire()?;
+    let waits = clients[1].reentrant_lock("renewed");
+    assert!(!waits.try_lock(LEASE.get() * 2, Lease::RENEWED)?);
+    guard.unlock()?;
+    let renewals = clients[0].stats().renewals;
+    assert!(renewals > 0);
+    use_all_calls(&clients)?;
     let woken = clients[1].stats().wakeups_by_message;
-    thread::scope(|scope| {
-        let waiter = scope.spawn(|| other.acquire()?.unlock());
-        throughout(A_WHILE.get(), "the waiter waits", || !waiter.is_finished());
-        clients[0].force_unlock("lock")?;
-        waiter.join().expect("no panic")
-    })?;
-    assert!(clients[1].stats().wakeups_by_message > woken);
-    assert_matches!(guard.unlock(), Err(Error::Lost { .. }));
-    use_a_condition(&clients)?;
-    assert!(clients[0].stats().renewals > 0);
-    assert_eq!(
-        clients
-            .iter()
-            .map(|client| client.stats().reconnects)
-            .sum::<u64>(),
-        0
-    );
+    assert!(woken > 0, "it was called");
+    let reconnects = clients.iter().map(|client| client.stats().reconnects);
+    assert_eq!(reconnects.sum::<u64>(), 0);
     Ok(())
 }
 
-/// A thread waits, renews its place, and is notified by another client.
-fn use_a_condition(clients: &[LockClient; 2]) -> leasehold::Result<()> {
-    let [there, here] = clients
-        .each_ref()
-        .map(|client| client.reentrant_lock("lock"));
-    thread::scope(|scope| {
-        let waiter = scope.spawn(|| {
-            let guard = there.acquire()?;
-            there.condition("ready").wait()?;
+/// Calls everything that needs a permission.
+fn use_all_calls(clients: &[LockClient; 2]) -> Result<()> {
+    let [ours, theirs] = clients;
+    let [lock, other] = [ours, theirs].map(|client| client.reentrant_lock("lock"));
+    let guard = lock.acquire()?;
+    ours.fenced_lock("numbered").acquire()?.unlock()?;
+    let kept = ours.reentrant_lock("kept").acquire()?;
+    kept.unlock_after(millis(20))?;
+    guard.extend(SOON.get())?;
+    assert!(lock.is_locked()? && lock.remaining_lease()?.is_some());
+    ours.inspect("lock")?;
+    lock.condition("ready").wait_for(millis(10))?;
+    kinds::while_another_waits(
+        || {
+            let guard = other.acquire()?;
+            other.condition("ready").wait_for(LEASE.get())?;
             guard.unlock()
-        });
-        throughout(LEASE.get() * 2, "the waiter waits", || {
-            !waiter.is_finished()
-        });
-        let guard = here.acquire()?;
-        here.condition("ready").notify_one()?;
-        guard.unlock()?;
-        waiter.join().expect("no panic")
-    })
-}
-
-/// Uses every feature of semaphores and latches that the rules are for.
-fn use_numbers(clients: &[LockClient; 2]) -> leasehold::Result<()> {
-    let [slots, other] = [&clients[0], &clients[1]].map(|client| client.semaphore("slots"));
-    let latches = [&clients[0], &clients[1]].map(|client| client.count_down_latch("loaded"));
+        },
+        || {
+            lock.condition("ready").wait_for(millis(20))?;
+            lock.condition("ready").notify_one()?;
+            guard.unlock()
+        },
+    )?;
+    // Leases and waits have limits, so that no wait lasts after a refusal.
+    lock.lock_with(Lease::fixed(LEASE.get()))?;
+    assert!(!other.try_lock(millis(15), Lease::RENEWED)?);
+    kinds::while_another_waits(
+        || other.acquire()?.unlock(),
+        || ours.force_unlock("lock").map(drop),
+    )?;
+    let [slots, wanted] = [ours, theirs].map(|client| client.semaphore("slots"));
+    let [latch, awaited] = [ours, theirs].map(|client| client.count_down_latch("loaded"));
     slots.drain()?;
     slots.try_set_permits(1)?;
-    latches[0].try_set_count(2)?;
-    latches[0].count_down()?;
-    assert_eq!(latches[0].count()?, 1);
-    let woken = clients[1].stats().wakeups_by_message;
-    thread::scope(|scope| {
-        let taken = scope.spawn(|| other.acquire(2));
-        let opened = scope.spawn(|| latches[1].wait());
-        let listen = || clients[1].stats().wakeups_by_message > woken + 1;
-        eventually("both listen", listen);
-        slots.release(1)?;
-        slots.add_permits(1)?;
-        latches[0].count_down()?;
-        taken.join().expect("no panic")?;
-        opened.join().expect("no panic")
-    })
+    slots.add_permits(-1)?;
+    kinds::while_another_waits(
+        || wanted.try_acquire(1, LEASE.get()).map(drop),
+        || slots.release(1),
+    )?;
+    latch.try_set_count(1)?;
+    assert_eq!(latch.count()?, 1);
+    kinds::while_another_waits(
+        || awaited.wait_for(LEASE.get()).map(drop),
+        || latch.count_down().map(drop),
+    )?;
+    kinds::use_other_kinds(clients)
 }
 
 #[test]
@@ -115,24 +99,6 @@ fn the_acl_line_is_enough() {
     assert_eq!(refused(&server), [""; 0]);
     let database = format!("{url}/0");
     uses_everything(&builder(&database)).unwrap();
-}
-
-/// Waits for a short time, and notifies.
-fn use_a_condition_alone(client: &LockClient) -> leasehold::Result<()> {
-    let lock = client.reentrant_lock("with condition");
-    let guard = lock.acquire()?;
-    lock.condition("ready").wait_for(millis(50))?;
-    thread::scope(|scope| {
-        let waiter = scope.spawn(|| {
-            let guard = lock.acquire()?;
-            lock.condition("ready").wait_for(millis(50))?;
-            guard.unlock()
-        });
-        lock.condition("ready").wait_for(millis(20))?;
-        lock.condition("ready").notify_one()?;
-        guard.unlock()?;
-        waiter.join().expect("no panic")
-    })
 }
 
 /// Without them, clients poll or are all woken together, and a place in a queue that is given up, or
@@ -167,28 +133,8 @@ fn every_rule_of_the_acl_line_is_needed() {
             server.query::<redis::Value>(reset);
         }
         let url = server.with_user(all_but(&spared));
-        let quick = builder(&url).build().unwrap();
-        let lock = quick.reentrant_lock("lock");
-        let use_it = || -> leasehold::Result<()> {
-            let guard = lock.acquire()?;
-            quick.fenced_lock("numbered").acquire()?.unlock()?;
-            let kept = quick.reentrant_lock("kept").acquire()?;
-            kept.unlock_after(SOON.get())?;
-            guard.extend(SOON.get())?;
-            quick.inspect("lock")?;
-            use_a_condition_alone(&quick)?;
-            quick.semaphore("slots").release(1)?;
-            let other = builder(&url).build()?;
-            let waits = on_another_thread(|| {
-                other
-                    .reentrant_lock("lock")
-                    .try_lock(millis(50), Lease::RENEWED)
-            });
-            assert!(!waits?);
-            quick.force_unlock("lock")?;
-            kinds::use_other_kinds(&[quick.clone(), other])
-        };
-        let used = use_it();
+        let clients = [(); 2].map(|()| builder(&url).build().unwrap());
+        let used = use_all_calls(&clients);
         let refused = refused(&server);
         assert!(!refused.is_empty(), "{spared} is not needed: {used:?}");
         // The call fails with an error and does not hang.
@@ -197,40 +143,4 @@ fn every_rule_of_the_acl_line_is_needed() {
         }
     }
     assert_eq!(others, [""; 0]);
-}
-
-/// The error of a call without permission names what to grant, as far as the server says what is
-/// missing.
-#[test]
-fn a_missing_permission_is_reported_with_the_rule_to_grant() {
-    let server = Server::start();
-    for (rules, database, words) in [
-        (&["-evalsha"][..], "", "ACL SETUSER <user> +evalsha"),
-        (&[], "/3", "ACL SETUSER <user> +select"),
-        (&["resetkeys"], "", "ACL SETUSER <user> ~<key>"),
-        // Redis 7.0 does not say which command of the script it is.
-        (&["-hset"], "", "docs/permissions.md"),
-    ] {
-        let mut all = documented();
-        all.extend(rules.iter().map(|rule| (*rule).to_owned()));
-        let url = server.with_user(all) + database;
-        let lock = builder(&url).build().unwrap().reentrant_lock("lock");
-        let error = lock.lock().unwrap_err();
-        assert_matches!(error, Error::Redis { .. });
-        let text = error.to_string();
-        for words in [words, "docs/permissions.md"] {
-            assert!(text.contains(words), "no {words:?}: {text}");
-        }
-    }
-}
-
-#[test]
-fn the_password_and_the_database_of_the_url_are_used() {
-    let server = Server::options().password("s3cret").start();
-    let client = builder(&format!("{}/7", server.url())).build().unwrap();
-    let guard = client.reentrant_lock("lock").acquire().unwrap();
-    assert_eq!(server.size(), 0);
-    // The watchdog's connection uses that database, too.
-    eventually("a renewal", || client.stats().renewals > 1);
-    guard.unlock().unwrap();
 }

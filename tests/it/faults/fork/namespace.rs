@@ -29,9 +29,7 @@ fn with_own_pids() -> Option<&'static [&'static str]> {
 
 /// The role: process 1 of a PID namespace forks a child that is process 1 of another one.
 pub fn fork_into_a_namespace(arguments: &[&str]) {
-    let &[url, prefix] = arguments else {
-        panic!("{arguments:?}")
-    };
+    let [url, prefix] = child::named(arguments);
     assert_eq!(std::process::id(), 1);
     let held = Held::take(url, prefix);
     unshare(CloneFlags::CLONE_NEWPID).expect("the parent was permitted the same");

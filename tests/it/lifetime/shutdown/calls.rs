@@ -2,8 +2,6 @@
 //! connection breaks before the reply.
 
 use leasehold::Result;
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
 
 use super::is_shut_down;
 use crate::support::prelude::*;
@@ -74,55 +72,4 @@ fn the_place_of_a_thread_that_begins_to_wait_on_a_condition_is_ended() {
     let keys: Vec<String> = proxied.server.ask(redis::cmd("KEYS").arg("*"));
     let is_of_condition = |key: &&String| key.contains("ready");
     assert_eq!(keys.iter().find(is_of_condition), None);
-}
-
-/// Blocks in each line until the receiver is disconnected.
-struct Blocking(Receiver<()>);
-
-impl Subscriber for Blocking {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && metadata.target().starts_with("leasehold")
-    }
-    fn event(&self, _: &Event<'_>) {
-        let _ = self.0.recv();
-    }
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
-
-/// The log of the first shutdown blocks while it reports the first loss.
-#[test]
-fn a_shutdown_waits_for_another_one_but_not_for_its_log() {
-    let server = Server::start();
-    let client = builder(&server.url())
-        .watchdog_lease(SOON.get() * 6)
-        .build()
-        .unwrap();
-    let names: Vec<String> = (0..100).map(|number| format!("lock {number}")).collect();
-    let guards = names
-        .iter()
-        .map(|name| client.reentrant_lock(name).acquire());
-    let guards: Vec<_> = guards.map(Result::unwrap).collect();
-    let lost: Vec<_> = guards.iter().map(|guard| guard.lost().clone()).collect();
-    let (release_log, log) = bounded(0);
-    thread::scope(|scope| {
-        let first = scope.spawn(|| {
-            tracing::subscriber::with_default(Blocking(log), || client.shutdown(SOON.get()))
-        });
-        for lost in &lost {
-            assert_eq!(lost.recv_timeout(SOON.get()), Ok(LostReason::ShutDown));
-        }
-        within(SOON.get() / 2, "shutdown", || client.shutdown(SOON.get())).unwrap();
-        let keys = server.keys();
-        assert_eq!(keys, Vec::<String>::new());
-        assert!(guards.iter().all(LockGuard::is_lost));
-        assert!(!first.is_finished());
-        drop(release_log);
-        first.join().unwrap().unwrap();
-    });
 }

@@ -20,7 +20,7 @@ pub use {
 };
 
 use super::server::program::is_redis_7;
-use super::server::{Machine, Options, Port, Server, TimeLimit};
+use super::server::{Options, Port, Server, TimeLimit};
 use super::timing::{SOON, eventually, eventually_some, millis};
 
 /// With these settings a replica gets a file and is then online. A replica that gets the data

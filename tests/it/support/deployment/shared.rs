@@ -3,25 +3,21 @@
 use std::ops::Deref;
 use std::sync::LazyLock;
 
-use super::{Machine, TimeLimit};
+use super::TimeLimit;
 
 /// The use of a deployment that all tests of this process share, by one test. Such a test harms no
 /// server: it does not kill or pause one, and starts no failover.
 pub struct Shared<D: 'static> {
     deployment: &'static D,
-    /// No test that measures times runs meanwhile.
-    _machine: Machine,
     /// Ends this process if the test takes too long. The servers must not be killed for one test.
     _time_limit: TimeLimit,
 }
 
 impl<D> Shared<D> {
     pub fn of(deployment: &'static LazyLock<D>) -> Self {
-        let machine = Machine::enter(false);
         Self {
             deployment,
-            _machine: machine,
-            _time_limit: TimeLimit::of(None),
+            _time_limit: TimeLimit::start(),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! A private Redis for one test. It can hang, die and restart at the same address. It ends with its
 //! value, and prints its log if the test failed.
 
-mod machine;
 mod options;
 mod port;
 pub mod program;
@@ -12,7 +11,6 @@ mod time_limit;
 mod tls_port;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 
 use parking_lot::Mutex;
@@ -22,7 +20,6 @@ use tempfile::TempDir;
 use super::certificates::{Identity, TRUSTED};
 use super::timing::{SOON, eventually, eventually_some, millis};
 use super::{process, timing};
-pub use machine::Machine;
 pub use options::Options;
 pub use port::Port;
 use server_process::{ServerProcess, StartOptions};
@@ -49,8 +46,7 @@ pub struct Server {
     password: Option<String>,
     directory: TempDir,
     state: Mutex<State>,
-    time_limit: Option<TimeLimit>,
-    _machine: Option<Arc<Machine>>,
+    _time_limit: Option<TimeLimit>,
 }
 
 impl Server {
@@ -74,12 +70,8 @@ impl Server {
 
     /// Starts several servers concurrently.
     pub fn start_all(options: Vec<Options>) -> Vec<Self> {
-        let machine = Options::enter(&options);
         thread::scope(|scope| {
-            let start = |one: Options| {
-                let machine = machine.clone();
-                scope.spawn(|| one.start_in(machine))
-            };
+            let start = |one: Options| scope.spawn(|| one.start());
             let starting: Vec<_> = options.into_iter().map(start).collect();
             let joined = starting.into_iter().map(ScopedJoinHandle::join);
             let started: Result<_, _> = joined.collect();
@@ -164,22 +156,14 @@ impl Server {
     /// Kills it, without a last write. All its connections are cut, and new ones refused.
     pub fn kill(&self) {
         *self.state.lock() = State::Killed;
-        self.set_limited_process(None);
         self.process.lock().end();
     }
 
     /// Starts it again after a [`kill`](Self::kill), with the data on its disk: all of it if it
     /// [keeps its data](Options::keeps_data), otherwise none.
     pub fn start_again(&self) {
-        self.start_again_with(&[]);
-    }
-
-    /// Starts it [again](Self::start_again) with more arguments. It replies when this returns, but
-    /// may still be loading.
-    pub fn start_again_with(&self, more: &[&str]) {
-        let process = ServerProcess::start(&self.options, more);
+        let process = ServerProcess::start(&self.options);
         let process = process.unwrap_or_else(|| panic!("{} does not start again", self.address()));
-        self.set_limited_process(Some(process.pid()));
         *self.state.lock() = State::Up;
         let earlier = std::mem::replace(&mut *self.process.lock(), process);
         self.logged.lock().push_str(&earlier.log());
@@ -191,11 +175,7 @@ impl Server {
         for entry in std::fs::read_dir(self.directory()).expect("our own directory") {
             let path = entry.expect("our own directory").path();
             // The server replaces its socket itself.
-            let _ = if path.is_dir() {
-                std::fs::remove_dir_all(path)
-            } else {
-                std::fs::remove_file(path)
-            };
+            let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
         }
         self.start_again();
     }
@@ -204,12 +184,6 @@ impl Server {
     pub fn restart(&self) {
         self.kill();
         self.start_again();
-    }
-
-    fn set_limited_process(&self, pid: Option<u32>) {
-        if let Some(time_limit) = &self.time_limit {
-            time_limit.set_process(pid);
-        }
     }
 
     fn log(&self) -> String {
@@ -222,8 +196,6 @@ impl Drop for Server {
         if thread::panicking() {
             eprintln!("log of {}:\n{}", self.address(), self.log());
         }
-        // Killed here, before another test gets exclusive access to the machine.
-        self.set_limited_process(None);
         self.process.get_mut().end();
     }
 }

@@ -1,11 +1,9 @@
 //! The options of a server.
 
 use std::ffi::OsString;
-use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::machine::Machine;
 use super::port::Port;
 use super::server_process::{Environment, ServerProcess, StartOptions};
 use super::time_limit::TimeLimit;
@@ -18,7 +16,6 @@ const CONFIGURATION: &str = "sentinel.conf";
 #[derive(Default)]
 pub struct Options {
     password: Option<String>,
-    alone: bool,
     everlasting: bool,
     keeps_data: bool,
     environment: Environment,
@@ -32,12 +29,6 @@ pub struct Options {
 impl Options {
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.into());
-        self
-    }
-
-    /// No other test's server runs at the same time, so that times can be measured.
-    pub fn alone(mut self) -> Self {
-        self.alone = true;
         self
     }
 
@@ -98,18 +89,6 @@ impl Options {
     }
 
     pub fn start(self) -> Server {
-        let machine = Self::enter(std::slice::from_ref(&self));
-        self.start_in(machine)
-    }
-
-    /// The access to the machine for servers that are started together.
-    pub(super) fn enter(options: &[Self]) -> Option<Arc<Machine>> {
-        let alone = options.iter().any(|one| one.alone);
-        let everlasting = options.iter().all(|one| one.everlasting);
-        (!everlasting).then(|| Arc::new(Machine::enter(alone)))
-    }
-
-    pub(super) fn start_in(self, machine: Option<Arc<Machine>>) -> Server {
         let directory = tempfile::tempdir().expect("a directory");
         let mut arguments: Vec<OsString> = vec![
             "--dir".into(),
@@ -146,14 +125,14 @@ impl Options {
                 environment: self.environment.clone(),
                 directory: directory.path().to_owned(),
             };
-            if let Some(process) = ServerProcess::start(&options, &[]) {
+            if let Some(process) = ServerProcess::start(&options) {
                 break (options, process);
             }
             assert!(!known, "another process is at {}", options.port);
             port = Port::reserve();
         };
         Server {
-            time_limit: (!self.everlasting).then(|| TimeLimit::of(Some(process.pid()))),
+            _time_limit: (!self.everlasting).then(TimeLimit::start),
             options,
             state: Mutex::new(State::Up),
             process: Mutex::new(process),
@@ -162,7 +141,6 @@ impl Options {
             tls_port: self.tls_port,
             password: self.password,
             directory,
-            _machine: machine,
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct ServerProcess {
 
 impl ServerProcess {
     /// Starts a server, which replies when this returns. `None` if another process took the port.
-    pub fn start(options: &StartOptions, more: &[&str]) -> Option<Self> {
+    pub fn start(options: &StartOptions) -> Option<Self> {
         let redis = RedisServer::new_with_addr_tls_modules_and_spawner(
             ConnectionAddr::Tcp(HOST.into(), options.port),
             options.configuration.as_deref(),
@@ -41,7 +41,7 @@ impl ServerProcess {
             |command| {
                 let environment = options.environment.iter();
                 let environment = environment.map(|(name, value)| (name, value));
-                let command = command.args(&options.arguments).args(more);
+                let command = command.args(&options.arguments);
                 let spawned = command.envs(environment).spawn();
                 spawned.expect("redis-server is installed")
             },
@@ -52,11 +52,9 @@ impl ServerProcess {
             redis,
             ended: false,
         };
-        // A test that delays the loading needs a server that loads.
-        let loads = more.contains(&"--key-load-delay");
         let start = Instant::now();
         loop {
-            let pid = connect(&options.url).and_then(|mut redis| process_id(&mut redis, loads));
+            let pid = connect(&options.url).and_then(|mut redis| process_id(&mut redis));
             if let Some(pid) = pid {
                 return (pid == process.pid()).then_some(process);
             }
@@ -103,11 +101,10 @@ impl Drop for ServerProcess {
     }
 }
 
-/// The id of the server's process. `None` while it loads its data and so refuses other commands,
-/// unless it may load.
-fn process_id(redis: &mut Connection, may_load: bool) -> Option<u32> {
+/// The id of the server's process. `None` while it loads its data and so refuses other commands.
+fn process_id(redis: &mut Connection) -> Option<u32> {
     let info: String = redis::cmd("INFO").query(redis).ok()?;
-    if info.contains("loading:1") && !may_load {
+    if info.contains("loading:1") {
         return None;
     }
     let pid = info

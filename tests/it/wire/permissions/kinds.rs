@@ -17,7 +17,7 @@ fn use_fair_lock(ours: &LockClient, theirs: &LockClient) -> Result<()> {
     let [ours, theirs] = [ours, theirs].map(|client| client.fair_lock("queued"));
     let guard = ours.acquire()?;
     assert!(!on_another_thread(
-        || theirs.try_lock(millis(50), Lease::RENEWED)
+        || theirs.try_lock(millis(15), Lease::RENEWED)
     )?);
     while_another_waits(|| theirs.acquire()?.unlock(), || guard.unlock())
 }
@@ -40,14 +40,14 @@ fn use_leased_semaphore(ours: &LockClient, theirs: &LockClient) -> Result<()> {
 }
 
 /// Calls `then` when another thread has waited for a moment, or has failed.
-fn while_another_waits(
+pub fn while_another_waits(
     waits: impl FnOnce() -> Result<()> + Send,
     then: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     thread::scope(|scope| {
         let waiter = scope.spawn(waits);
         let start = Instant::now();
-        while !waiter.is_finished() && start.elapsed() < millis(50) {
+        while !waiter.is_finished() && start.elapsed() < millis(15) {
             thread::sleep(millis(5));
         }
         let done = then();

@@ -103,12 +103,6 @@ fn the_rules_for_sentinels_are_enough() {
     };
     let mut sentinels = deployment.sentinels().iter();
     assert!(sentinels.any(|sentinel| sentinel.address() == *node));
-
-    // If the role of a master cannot be read, it is assumed.
-    let builder = behind_sentinels(&deployment, &OF_SENTINELS, &documented());
-    let lock = builder.build().unwrap().reentrant_lock("lock");
-    pair(&lock);
-    assert!(!refused(deployment.master()).is_empty());
 }
 
 #[test]

@@ -1,43 +1,7 @@
-//! A primary is killed, and a slot moves, while threads work with many locks.
+//! A slot moves to another primary.
 
-use super::of_cluster;
-use super::workload::{Workload, client_for_failovers, run_for};
+use super::{client_for_failovers, of_cluster};
 use crate::support::prelude::*;
-
-const NAMES: usize = 64;
-
-/// Eight threads of four clients use 64 locks.
-#[test]
-#[ignore = "soak"]
-fn work_under_many_locks_goes_on() {
-    let cluster = ClusterDeployment::start();
-    let names: Vec<String> = (0..NAMES).map(|_| unique("job")).collect();
-    let slots: Vec<u16> = names.iter().map(|name| cluster.slot_of(name)).collect();
-    let clients: [LockClient; 4] =
-        std::array::from_fn(|_| client_for_failovers(of_cluster(&cluster)));
-    let work = Workload::over(names);
-    work.run(&clients, || {
-        work.await_progress();
-        run_for(500);
-        let dying = slots[0];
-        let dead = cluster.kill_primary(dying).port();
-        // Meanwhile the slot of another lock moves, while its lock is acquired and released.
-        let lives = |slot: &&u16| cluster.primary_of(**slot).port() != dead;
-        let moving = *slots.iter().find(lives).expect("in 64 names");
-        let migration = cluster.begin_migration(moving, cluster.another_primary(moving));
-        run_for(200);
-        migration.move_keys();
-        run_for(200);
-        migration.end();
-        cluster.await_failover(dying);
-        within(SOON.get(), "work after the election", || {
-            work.await_progress();
-        });
-        cluster.start_killed_again();
-        run_for(1_000);
-        work.await_progress();
-    });
-}
 
 /// A held lock moves with its slot, and the waiting client gets it after the release.
 #[test]
