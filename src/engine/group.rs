@@ -22,6 +22,15 @@ pub(super) struct GrantRequest<'a> {
     pub(super) call: Call,
 }
 
+impl GrantRequest<'_> {
+    /// Makes the watchdog repeat the call until there is a reply, or until this moment. False if
+    /// the watchdog has ended.
+    pub(super) fn later(self, until: Moment) -> bool {
+        let watchdog = &self.core.watchdog;
+        watchdog.release_orphan(self.key.clone(), self.call, until)
+    }
+}
+
 /// The reply to a call about one grant.
 pub(super) struct GrantReply {
     pub(super) verdict: Verdict,
@@ -77,19 +86,6 @@ pub(super) fn request_each(
     needed: Needed,
     budget: &CallBudget,
 ) -> List<Result<GrantReply>> {
-    if let (
-        Needed::All,
-        &[
-            GrantRequest {
-                core,
-                key,
-                ref call,
-            },
-        ],
-    ) = (needed, requests)
-    {
-        return List::from_buf([request_grant(core, key, call.clone(), budget)]);
-    }
     let places = requests.iter().map(|request| (request.core, request.key));
     let is_like = |one: usize, other: usize| requests[one].call.is_like(&requests[other].call);
     let groups = group(places, is_like);
@@ -110,6 +106,22 @@ pub(super) fn request_each(
     }
     results.sort_unstable_by_key(|(at, _)| *at);
     results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Sends these releases of grants that no thread uses, and whose leases end at `ends` at the
+/// latest. What gets no reply in time is released in the background.
+pub(super) fn release_unused(
+    releases: List<GrantRequest<'_>>,
+    ends: Moment,
+    needed: Needed,
+    budget: &CallBudget,
+) {
+    if !releases.is_empty() {
+        let replies = request_each(&releases, needed, budget);
+        let releases = releases.into_iter().zip(replies);
+        let unclear = releases.filter(|(_, reply)| reply.is_err());
+        unclear.for_each(|(release, _)| _ = release.later(ends));
+    }
 }
 
 /// Sends this call until there is a clear reply.

@@ -6,8 +6,9 @@
 
 use std::time::Duration;
 
-use super::acquisition::{Acquisition, HeldByOther, Replies};
-use super::first::First;
+use super::acquisition::Acquisition;
+use super::round::{HeldByOther, Replies};
+use super::unit::First;
 use crate::base::backoff::jitter;
 use crate::base::clock::Moment;
 use crate::base::list::List;

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::unit::Unit;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::core::Core;
-use crate::engine::group::GrantRequest;
+use crate::engine::group::{GrantRequest, release_unused};
 use crate::engine::held::{HeldPart, Needed, note_count, reschedule_if_earlier};
 use crate::engine::parts::{LockCall, Missing, Part, Parts};
-use crate::engine::undo::release_unused;
 use crate::error::LostReason;
 use crate::lease::Terms;
-use crate::local::{CameWith, Claim, Grant, Granted, Hold, Quorum};
+use crate::local::{CameWith, Claim, Grant, Hold, Quorum};
 
 /// The tickets are gone, because a grant that came with them was lost.
 pub(super) struct TicketsLost;
@@ -94,23 +94,25 @@ fn release_idle(grants: &[(&Arc<Core>, Arc<Grant>)], budget: &CallBudget) {
         let (key, call) = (grant.key(), grant.release_call());
         releases.push(GrantRequest { core, key, call });
     }
-    release_unused(&releases, ends, Needed::All, &budget.remaining(timeout));
+    release_unused(releases, ends, Needed::All, &budget.remaining(timeout));
 }
 
 /// Begins the holds of what is granted.
-pub(super) fn keep<'a>(
-    call: LockCall<'a>,
-    claim: Claim,
-    granted: impl IntoIterator<Item = (&'a Part, Granted)>,
-) -> List<HeldPart> {
+pub(super) fn keep(call: LockCall<'_>, claim: Claim, units: List<Unit<'_>>) -> List<HeldPart> {
     let LockCall { parts, budget, .. } = call;
     let mut held = List::new();
-    for (part, granted) in granted {
-        let core = &part.core;
-        let place = (part.id.clone(), part.key.clone(), part.kind);
-        let hold = core.queue.begin_hold(place, granted, &core.observer);
-        core.observer.counters.acquisitions.add(1);
-        held.push(first_level(core, hold, budget));
+    for unit in units {
+        let Some(granted) = unit.granted else {
+            continue;
+        };
+        for part in unit.parts {
+            let Part { core, key, id, .. } = part;
+            let place = (id.clone(), key.clone(), part.kind);
+            let queue = &core.queue;
+            let hold = queue.begin_hold(place, granted.clone(), &core.observer);
+            core.observer.counters.acquisitions.add(1);
+            held.push(first_level(core, hold, budget));
+        }
     }
     // A hold that is not exclusive leaves the ticket to the next thread.
     let exclusive = if parts.is_exclusive() { &held[..] } else { &[] };
@@ -159,7 +161,7 @@ mod tests {
     use crate::engine::acquire::acquisition::Acquisition;
     use crate::error::Error;
     use crate::lease::Lease;
-    use crate::local::{Unlocks, Waiter, Wanted};
+    use crate::local::{Granted, Unlocks, Waiter, Wanted};
     use crate::protocol::{PLAIN, READ};
 
     /// The watchdog may have read the schedule before the thread had the hold.
@@ -230,7 +232,12 @@ mod tests {
 
         let missing = [(&parts.list[0], terms)];
         let call = parts.call(&core, &budget);
-        let mut request = Acquisition::new(call, &missing, entered.claim.unwrap(), None);
+        let mut request = Acquisition::new(
+            call,
+            Unit::of_parts(call, &missing),
+            entered.claim.unwrap(),
+            None,
+        );
         let now = Moment::now();
         request.units[0].granted = Some(Granted {
             owner: parts.list[0].new_owner(),

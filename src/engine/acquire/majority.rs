@@ -11,7 +11,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::acquisition::{Acquisition, HeldByOther, Replies};
+use super::acquisition::Acquisition;
+use super::round::{HeldByOther, Replies};
 use crate::base::backoff::{Backoff, jitter};
 use crate::base::clock::Moment;
 use crate::engine::held::joined;

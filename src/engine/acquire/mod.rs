@@ -6,28 +6,26 @@
 //! | `mod` | the calls, with their spans; which requests follow |
 //! | `own` | further levels of what this thread holds already |
 //! | `begin` | begins holds: handed over, idle, or granted by Redis |
-//! | `first` | the first request for a lock of one part |
-//! | `acquisition` | what is requested and granted; keeps it, or undoes it and gives up |
-//! | `round` | one round of requests; leaves the lock to other clients after a release |
-//! | `replies` | evaluates the replies of one round |
+//! | `acquisition` | what is requested and granted; undoes it and gives up; leaves it to others |
+//! | `unit` | the parts that share one request; the first request; what undoes a request |
+//! | `round` | one round of requests, and the replies |
 //! | `line` | how a client that stands in a line waits |
 //! | `all`, `majority` | what follows a round, if all parts or a majority are needed |
 
 mod acquisition;
 mod all;
 mod begin;
-mod first;
 pub(in crate::engine) mod line;
 mod majority;
 mod own;
-mod replies;
 mod round;
+mod unit;
 
 use std::time::Duration;
 
-use super::held::HeldPart;
+use super::held::{HeldPart, Needed};
 use super::local_wait::{give_up, wait_for_claim};
-use super::parts::{LockCall, Missing, Parts};
+use super::parts::{LockCall, Missing, Part, Parts};
 use crate::base::interrupt::Interrupt;
 use crate::base::list::List;
 use crate::core::Core;
@@ -37,8 +35,8 @@ use crate::local::{Claim, Hold};
 use crate::observe::{Outcome, WaitSpan, are_spans_enabled};
 use acquisition::Acquisition;
 use begin::{TicketsLost, keep, take_without_request};
-use first::First;
 use own::{Own, acquire_levels, check_other};
+use unit::Unit;
 
 impl Parts {
     /// Acquires the lock, or a further level of it. Fails if the interrupt is raised.
@@ -172,11 +170,23 @@ pub(super) fn acquire_missing(
         }
         let _calls = parts.begin_calls();
         budget.check_interrupt(parts.name())?;
-        let first = First::request(call, missing, &claim);
-        if let Some(granted) = first.as_ref().and_then(|first| first.granted(&missing[0])) {
-            return Ok(Some(keep(call, claim, [(missing[0].0, granted)])));
+        let mut units = Unit::of_parts(call, missing);
+        let mut first = None;
+        // Before the first request, the thread may have to leave the lock to others, or to listen.
+        let &Part {
+            ref core,
+            ref key,
+            kind,
+            ..
+        } = missing[0].0;
+        let is_single = missing.len() == 1 && parts.needed == Needed::All;
+        if is_single && claim.is_alone && (kind.has_line || !core.subscriber.is_live(key)) {
+            first = units[0].request_first(budget);
+            if first.is_none() {
+                return Ok(Some(keep(call, claim, units)));
+            }
         }
-        return Acquisition::new(call, missing, claim, within).run(first);
+        return Acquisition::new(call, units, claim, within).run(first);
     }
 }
 
@@ -200,7 +210,7 @@ fn acquire_permit(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPa
         let _calls = parts.begin_calls();
         budget.check_interrupt(parts.name())?;
         let call = parts.call(core, &at_once);
-        let mut acquisition = Acquisition::new(call, &missing, claim, None);
+        let mut acquisition = Acquisition::new(call, Unit::of_parts(call, &missing), claim, None);
         acquisition.place = None;
         acquisition.leaves_reserved = !may_pass;
         let is_granted = acquisition.acquire_all(None);
