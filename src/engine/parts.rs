@@ -7,7 +7,6 @@ use std::sync::Arc;
 use super::held::{Needed, are_of_this_process, begin_calls, distinct, slowest};
 use super::wait::Channel;
 use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::base::owner::{OwnerId, ThreadId};
@@ -64,20 +63,6 @@ impl Part {
     /// The channel that announces releases of the lock.
     pub(super) fn channel(&self) -> Channel<'_> {
         Channel::of(&self.core, &self.key)
-    }
-
-    /// The same, for a client in the line of the lock: the others call it.
-    pub(super) fn releases_of_others(&self) -> Channel<'_> {
-        self.channel().of_others()
-    }
-
-    /// Where this client is called, if it is in the line of the lock: since a request that was sent
-    /// after this moment.
-    pub(super) fn line(&self, since: Moment) -> Channel<'_> {
-        Channel {
-            in_line_since: Some(since),
-            ..self.channel()
-        }
     }
 
     /// The server that has the lock, if the client knows it, or else the deployment. No I/O.

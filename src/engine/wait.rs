@@ -182,6 +182,14 @@ impl<'a> Channel<'a> {
         }
     }
 
+    /// Calls of this client wake the thread, since a request that was sent after this moment.
+    pub(super) fn called(self, asked: Moment) -> Self {
+        Self {
+            in_line_since: Some(asked),
+            ..self
+        }
+    }
+
     fn name(self) -> Arc<str> {
         match self.in_line_since.is_some() {
             true => self

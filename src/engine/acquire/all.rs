@@ -30,7 +30,7 @@ impl<'a> Acquisition<'a> {
         if first.is_none() {
             let first = self.units[0].parts[0];
             self.wait.listen_if_live(match self.place {
-                Some(_) => first.releases_of_others(),
+                Some(_) => first.channel().of_others(),
                 None => first.channel(),
             });
             self.leave_to_others();
@@ -147,12 +147,12 @@ impl<'a> Acquisition<'a> {
             // In a cluster, the place is a channel of the first of several locks.
             let is_place = |part: &&&Part| self.place == Some(part.core.place(&part.key));
             let called = self.units[held.unit].parts.iter().filter(is_place);
-            channels.extend(called.map(|part| part.line(held.asked)));
+            channels.extend(called.map(|part| part.channel().called(held.asked)));
         }
         if held.rank.is_none() {
             channels.push(part.channel());
         } else if held.listens {
-            channels.push(part.releases_of_others());
+            channels.push(part.channel().of_others());
         }
         let is_live = self.wait.listen(&channels) == channels.len();
         self.prepare(part, &channels);

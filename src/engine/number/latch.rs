@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use super::waiting::{Refusal, Step};
-use super::{IfUnclear, Number, Ready, refused};
+use super::{IfUnclear, Number, refused};
 use crate::base::call_budget::CallBudget;
 use crate::base::interrupt::Interrupt;
 use crate::error::Result;
 use crate::observe::{self, Outcome};
-use crate::protocol::{Ask, RequestCopy, number};
+use crate::protocol::{RequestCopy, number};
 
 /// The largest number that a script of Redis can count with.
 const LARGEST_COUNT: u64 = (1 << 53) - 1;
@@ -26,7 +25,7 @@ impl Number {
     pub(crate) fn count_down(&self) -> Result<u64> {
         let budget = self.check_process()?.budget_to_unlock();
         let call = |copy: RequestCopy<'_>| self.key().count_down(copy);
-        let left = self.request_once(call, number, IfUnclear::Repeat, &budget)?;
+        let left = self.request_once(None, call, number, IfUnclear::Repeat, &budget)?;
         Ok(left.value)
     }
 
@@ -36,7 +35,7 @@ impl Number {
     }
 
     /// A negative number, which another program has written, is an open latch.
-    fn count_within(&self, budget: &CallBudget) -> Result<u64> {
+    pub(super) fn count_within(&self, budget: &CallBudget) -> Result<u64> {
         let count: i64 = self.read(budget)?;
         Ok(u64::try_from(count).unwrap_or_default())
     }
@@ -49,13 +48,7 @@ impl Number {
         interrupt: Option<&Interrupt>,
     ) -> Result<bool> {
         let budget = &self.budget_to_wait(time, interrupt)?;
-        let request = |_: Ask<'_>, _: Option<Ready<'_>>| {
-            Ok(match self.count_within(budget)? {
-                0 => Step::DoneForAll,
-                _ => Step::Wait(Refusal::default()),
-            })
-        };
-        let call = || self.request_until_done(0, budget, request);
+        let call = || self.wait_for(0, budget);
         observe::wait(self.name(), "latch", call, Outcome::of_wait)
     }
 }

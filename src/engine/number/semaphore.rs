@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::waiting::{Rank, Refusal, Step};
-use super::{IfUnclear, Number, Ready, refused};
+use super::waiting::Refusal;
+use super::{Clear, IfUnclear, Number, Ready, refused};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
@@ -11,7 +11,7 @@ use crate::base::lanes::RequestId;
 use crate::engine::wait::{FIRST_POLL, polls, wait_until};
 use crate::error::{Error, Result};
 use crate::observe::{self, Outcome};
-use crate::protocol::{Ask, RequestCopy, Taken, number, taken};
+use crate::protocol::{Ask, NumberKey, RequestCopy, Taken, number, taken};
 
 impl Number {
     pub(crate) fn try_set_permits(&self, permits: u32) -> Result<bool> {
@@ -33,10 +33,7 @@ impl Number {
             budget.check_interrupt(self.name())?;
             return Ok(true);
         }
-        let call = || {
-            let take = |ask: Ask<'_>, ready| self.take(permits, ask, ready, budget);
-            self.request_until_done(permits, budget, take)
-        };
+        let call = || self.wait_for(permits, budget);
         let waited = observe::wait(self.name(), "semaphore", call, Outcome::of_wait);
         let outcome = Outcome::of(&waited, Outcome::of_wait);
         self.core.observer.count_failure(outcome);
@@ -44,13 +41,14 @@ impl Number {
     }
 
     /// One request for permits, which may be ready. Repeated while too few replicas confirm it.
-    fn take<'a>(
+    /// `None` if it has taken them.
+    pub(super) fn take<'a>(
         &'a self,
         permits: u32,
         ask: Ask<'_>,
         mut ready: Option<Ready<'a>>,
         budget: &CallBudget,
-    ) -> Result<Step> {
+    ) -> Result<Option<Refusal>> {
         let redis = &self.core.redis;
         // Until permits that do not count are given back.
         let _call = self.core.watchdog.begin_call();
@@ -59,29 +57,28 @@ impl Number {
         wait_until(budget, self.name(), || {
             let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, ask);
             let asked = Moment::now();
-            let clear = self.request_ready(ready.take(), call, taken, IfUnclear::Undo, budget);
-            let clear = clear.map_err(|error| match (&error, unreplicated) {
-                (Error::Unavailable { .. }, Some(confirmed)) => {
-                    redis.too_few_replicas(&self.key, confirmed)
-                }
-                _ => error,
-            })?;
-            let Some(confirmed) = clear.unreplicated else {
-                return Ok(Some(match clear.value {
-                    Taken::Done => Step::Done,
-                    Taken::Refused { rank, listens } => Step::Wait(Refusal {
+            let clear = self.request_once(ready.take(), call, taken, IfUnclear::Undo, budget);
+            let Clear { id, value, reply } =
+                clear.map_err(|error| match (&error, unreplicated) {
+                    (Error::Unavailable { .. }, Some(confirmed)) => {
+                        redis.too_few_replicas(&self.key, confirmed)
+                    }
+                    _ => error,
+                })?;
+            let Some(confirmed) = reply.unreplicated else {
+                return Ok(Some(match value {
+                    Taken::Done => None,
+                    Taken::Refused { rank, listens } => Some(Refusal {
                         // The refusal may be that of a lost copy, from before a release whose
                         // message ended a pause of the request.
-                        again: clear.is_repeated.then_some(FIRST_POLL),
-                        in_line: rank.map(|rank| Rank {
-                            rank,
-                            asked,
-                            listens,
-                        }),
+                        again: reply.lost_copies.is_ambiguous().then_some(FIRST_POLL),
+                        rank,
+                        asked,
+                        listens,
                     }),
                 }));
             };
-            self.give_back(clear.id, budget);
+            self.give_back(id, budget);
             if budget.is_wait_over() || budget.reply_deadline().is_past() {
                 return Err(redis.too_few_replicas(&self.key, confirmed));
             }
@@ -96,10 +93,9 @@ impl Number {
     fn give_back(&self, id: RequestId<'_>, budget: &CallBudget) {
         let budget = budget.for_cleanup(self.core.command_timeout);
         let call = self.key().give_back(&id);
-        let undone = self.core.redis.request(&self.key, call.clone(), &budget);
+        let undone = self.core.redis.request(&self.key, call, &budget);
         if let Err(no_reply) = undone {
-            let limit = Moment::NEVER;
-            self.clean_up(id, call, no_reply.lost_copies, IfUnclear::Undo, limit);
+            self.undo_later(id, NumberKey::give_back, no_reply.lost_copies);
         }
     }
 
@@ -128,7 +124,7 @@ impl Number {
     fn add(&self, permits: i32) -> Result<()> {
         let budget = self.check_process()?.budget_to_unlock();
         let call = |copy: RequestCopy<'_>| self.key().add(copy, permits);
-        let sum = self.request_once(call, number::<i64>, IfUnclear::Repeat, &budget)?;
+        let sum = self.request_once(None, call, number::<i64>, IfUnclear::Repeat, &budget)?;
         i32::try_from(sum.value).map(drop).map_err(|_| {
             let rule = "the free permits must stay between -2147483648 and 2147483647";
             refused("permits", permits, rule)
@@ -139,7 +135,7 @@ impl Number {
     pub(crate) fn drain(&self) -> Result<i32> {
         let budget = self.check_open()?.budget_to_unlock();
         let call = |copy: RequestCopy<'_>| self.key().drain(copy);
-        let drained = self.request_once(call, number, IfUnclear::Undo, &budget)?;
+        let drained = self.request_once(None, call, number, IfUnclear::Undo, &budget)?;
         Ok(drained.value)
     }
 
