@@ -11,7 +11,7 @@
 //! | `group` | which parts share one request: those of one client, in a cluster of one slot |
 //! | `local_wait` | waits in the local queue for the tickets |
 //! | `acquire/` | levels without a request, the request for a lock, the waits between requests |
-//! | `condition/` | waits on a condition of a lock, and notifications |
+//! | `condition` | waits on a condition of a lock, and notifications |
 //! | `release` | unlocks one level of each part |
 //! | `renew` | extends and confirms the leases of several parts |
 //! | `inspect` | reads and changes the state of a lock in Redis, whichever owner holds it |
