@@ -170,32 +170,8 @@ pub(crate) fn slowest<'a>(cores: impl Iterator<Item = &'a Arc<Core>>) -> Option<
     cores.max_by_key(|core| core.command_timeout)
 }
 
-/// One error for all `failures`: the first refusal, or else an error that names all servers without
-/// a reply.
-pub(super) fn joined(
-    (name, parts): (&str, usize),
-    mut failures: Vec<Error>,
-    budget: &CallBudget,
-) -> Error {
-    if failures.len() == 1 && parts == 1 {
-        return failures.remove(0);
-    }
-    let (mut nodes, mut last) = (Vec::new(), None);
-    for failure in failures {
-        match failure {
-            Error::Unavailable { node, cause, .. } => {
-                if !nodes.contains(&node) {
-                    nodes.push(node);
-                }
-                last = Some(cause);
-            }
-            refusal => return refusal,
-        }
-    }
-    Error::Unavailable {
-        lock: name.into(),
-        node: nodes.join(", "),
-        waited: budget.elapsed(),
-        cause: last.unwrap_or_else(|| "no majority of the servers replied".into()),
-    }
+/// The largest value that `needed` of these reach.
+pub(super) fn reached<T: Ord>(mut values: Vec<T>, needed: usize) -> Option<T> {
+    values.sort_unstable_by(|one, other| other.cmp(one));
+    values.into_iter().nth(needed.checked_sub(1)?)
 }

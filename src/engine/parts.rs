@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use super::held::{Needed, are_of_this_process, begin_calls, distinct, slowest};
+use super::held::{Needed, are_of_this_process, begin_calls, distinct, reached, slowest};
 use super::wait::Channel;
 use crate::base::call_budget::CallBudget;
 use crate::base::key::LockKey;
@@ -142,11 +142,6 @@ impl Parts {
         Arc::clone(&self.name)
     }
 
-    /// Its name and the number of its parts, for messages.
-    pub(super) fn label(&self) -> (&str, usize) {
-        (&self.name, self.list.len())
-    }
-
     pub(crate) fn list(&self) -> &[Part] {
         &self.list
     }
@@ -207,15 +202,15 @@ impl Parts {
         })
     }
 
+    /// The parts are sorted by their names.
     fn check_names(&self) -> Result<()> {
-        let mut seen = HashSet::new();
-        for part in self.list.iter() {
-            if !seen.insert(&part.id) {
-                let value = format!("{:?}, more than once", part.key.name());
-                return Err(refused("names", value, "each name may occur only once"));
+        match self.list.windows(2).find(|two| two[0].id == two[1].id) {
+            Some(two) => {
+                let value = format!("{:?}, more than once", two[0].key.name());
+                Err(refused("names", value, "each name may occur only once"))
             }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn check_servers(&self) -> Result<()> {
@@ -224,16 +219,15 @@ impl Parts {
             let rule = "a majority needs an odd number of servers, at least three";
             return Err(refused("clients", format!("{servers} servers"), rule));
         }
-        let names = self
-            .list
-            .iter()
-            .map(|part| part.core.redis.topology.name(&part.key));
-        let names: Vec<Arc<str>> = names.collect();
-        let duplicate = (1..servers).find(|&at| names[..at].contains(&names[at]));
-        duplicate.map_or(Ok(()), |at| {
-            let value = format!("{}, more than once", names[at]);
-            Err(refused("clients", value, "each server may occur only once"))
-        })
+        let mut seen = HashSet::new();
+        for part in &*self.list {
+            let name = part.core.redis.topology.name(&part.key);
+            if !seen.insert(Arc::clone(&name)) {
+                let value = format!("{name}, more than once");
+                return Err(refused("clients", value, "each server may occur only once"));
+            }
+        }
+        Ok(())
     }
 
     /// The clients of the parts.
@@ -254,14 +248,6 @@ impl Parts {
             .reporting(self.name(), long_wait)
     }
 
-    pub(super) fn call<'a>(&'a self, core: &'a Core, budget: &'a CallBudget<'a>) -> LockCall<'a> {
-        LockCall {
-            parts: self,
-            core,
-            budget,
-        }
-    }
-
     /// Makes shutdowns of the clients wait for this call.
     pub(super) fn begin_calls(&self) -> List<ActiveCall<'_>> {
         begin_calls(self.cores())
@@ -272,15 +258,9 @@ impl Parts {
         if !are_of_this_process(self.cores()) {
             return 0;
         }
-        let holds = self.list.iter().map(Part::hold);
-        let mut counts: Vec<u32> = holds
-            .map(|hold| hold.map_or(0, |hold| count(&hold)))
-            .collect();
-        counts.sort_unstable_by(|one, other| other.cmp(one));
-        let last_needed = self.needed.of(counts.len()).checked_sub(1);
-        last_needed
-            .and_then(|at| counts.get(at).copied())
-            .unwrap_or(0)
+        let count = |part: &Part| part.hold().map_or(0, |hold| count(&hold));
+        let counts: Vec<u32> = self.list.iter().map(count).collect();
+        reached(counts, self.needed.of(self.list.len())).unwrap_or(0)
     }
 
     /// The error of a thread that has no hold, or has one only by guards. The caller has checked
@@ -290,6 +270,32 @@ impl Parts {
         Error::NotHeld {
             lock: self.name().into(),
             by_guard: holds >= self.needed.of(self.list.len()),
+        }
+    }
+
+    /// One error for all `failures`: the first refusal, or else an error that names all servers
+    /// without a reply.
+    pub(super) fn joined(&self, mut failures: Vec<Error>, budget: &CallBudget) -> Error {
+        if failures.len() == 1 && self.list.len() == 1 {
+            return failures.remove(0);
+        }
+        let (mut nodes, mut last) = (Vec::new(), None);
+        for failure in failures {
+            match failure {
+                Error::Unavailable { node, cause, .. } => {
+                    if !nodes.contains(&node) {
+                        nodes.push(node);
+                    }
+                    last = Some(cause);
+                }
+                refusal => return refusal,
+            }
+        }
+        Error::Unavailable {
+            lock: self.name().into(),
+            node: nodes.join(", "),
+            waited: budget.elapsed(),
+            cause: last.unwrap_or_else(|| "no majority of the servers replied".into()),
         }
     }
 

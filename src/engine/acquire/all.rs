@@ -12,7 +12,6 @@ use super::unit::First;
 use crate::base::backoff::jitter;
 use crate::base::clock::Moment;
 use crate::base::list::List;
-use crate::engine::held::joined;
 use crate::engine::parts::{LockCall, Part};
 use crate::engine::wait::{Channel, wait_until};
 use crate::error::{Error, LostReason, Result};
@@ -77,7 +76,7 @@ impl<'a> Acquisition<'a> {
         let is_final = |error: &Error| !matches!(error, Error::Unavailable { .. });
         let is_over = budget.reply_deadline().is_past() || budget.is_interrupted();
         if self.units.len() == 1 || is_over || failures.iter().any(is_final) {
-            return Err(joined(self.call.parts.label(), failures, budget));
+            return Err(self.call.parts.joined(failures, budget));
         }
         // One server does not reply. Meanwhile the locks of the others are free.
         self.undo();

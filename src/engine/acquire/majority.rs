@@ -15,7 +15,6 @@ use super::acquisition::Acquisition;
 use super::round::{HeldByOther, Replies};
 use crate::base::backoff::{Backoff, jitter};
 use crate::base::clock::Moment;
-use crate::engine::held::joined;
 use crate::engine::parts::Part;
 use crate::engine::wait::{Channel, Wait, wait_until};
 use crate::error::{Error, Result};
@@ -88,8 +87,7 @@ impl<'a> Rounds<'_, 'a> {
         let (needed, servers) = (acquisition.needed(), acquisition.units.len());
         let is_refusal = |error: &&Error| !matches!(error, Error::Unavailable { .. });
         if replies.failures.iter().filter(is_refusal).count() + needed > servers {
-            let label = acquisition.call.parts.label();
-            return Err(joined(label, replies.failures, budget));
+            return Err(acquisition.call.parts.joined(replies.failures, budget));
         }
         let granted: Vec<usize> = acquisition.granted().collect();
         if granted.len() < needed {
@@ -124,7 +122,7 @@ impl<'a> Rounds<'_, 'a> {
         Err(if replies.is_too_late {
             acquisition.too_late_error()
         } else {
-            joined(acquisition.call.parts.label(), replies.failures, budget)
+            acquisition.call.parts.joined(replies.failures, budget)
         })
     }
 

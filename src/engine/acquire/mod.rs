@@ -73,7 +73,13 @@ impl Parts {
         let core = self.check_process()?;
         let budget = &self.to_acquire(core.budget_to_wait(wait, interrupt));
         let span = self.begin_wait();
-        let result = acquire(self.call(core, budget), lease);
+        let parts = self;
+        let call = LockCall {
+            parts,
+            core,
+            budget,
+        };
+        let result = acquire(call, lease);
         self.end_wait(span, core, result)
     }
 
@@ -209,7 +215,10 @@ fn acquire_permit(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPa
         let at_once = budget.without_wait();
         let _calls = parts.begin_calls();
         budget.check_interrupt(parts.name())?;
-        let call = parts.call(core, &at_once);
+        let call = LockCall {
+            budget: &at_once,
+            ..call
+        };
         let mut acquisition = Acquisition::new(call, Unit::of_parts(call, &missing), claim, None);
         acquisition.place = None;
         acquisition.leaves_reserved = !may_pass;
