@@ -43,20 +43,12 @@ pub(super) fn wait_for_claim(call: LockCall<'_>, missing: &[Missing<'_>]) -> Res
         call,
         begun,
         locks,
-        waiter,
+        waiter: &waiter,
         reply_deadline: None,
     };
-    let result = wait_until(budget, parts.name(), || {
-        if let Some(end) = wait.claim_or_end() {
-            return Ok(Some(end));
-        }
-        wait.check()?;
-        wait.sleep();
-        queue.look_again(&wait.waiter);
-        Ok(None)
-    });
+    let result = wait_until(budget, parts.name(), || wait.round());
     if result.is_err()
-        && let Some(claim) = queue.leave(&wait.waiter)
+        && let Some(claim) = queue.leave(&waiter)
     {
         give_up(claim, missing);
     }
@@ -68,62 +60,60 @@ struct LocalWait<'a> {
     call: LockCall<'a>,
     begun: Moment,
     locks: List<LockId>,
-    waiter: Arc<Waiter>,
+    waiter: &'a Arc<Waiter>,
     /// Set when the wait for the lock is over while the reply is outstanding.
     reply_deadline: Option<Moment>,
 }
 
 impl LocalWait<'_> {
-    /// The tickets, or `Some(None)` if the wait is over; `None` if it goes on.
-    fn claim_or_end(&mut self) -> Option<Option<Claim>> {
-        let LockCall { core, budget, .. } = self.call;
+    /// The tickets, or `Some(None)` if the wait is over. Otherwise sleeps: then `None`. Fails if
+    /// the call is interrupted, or if the threads with the tickets have had no reply for too long.
+    fn round(&mut self) -> Result<Option<Option<Claim>>> {
+        let (call, locks) = (self.call, &self.locks);
+        let LockCall { core, budget, .. } = call;
         let queue = &core.queue;
         if budget.is_wait_over() && self.reply_deadline.is_none() {
             // Before the checks below, so that a reply after them wakes this thread.
-            queue.await_reply(&self.waiter);
+            queue.await_reply(self.waiter);
             let time = Moment::now().after(core.command_timeout);
             self.reply_deadline = Some(budget.call_deadline().min(time));
         }
         // Tickets or a reply that arrived while this thread could not run count, even after the
         // deadline.
-        if let Some(claim) = queue.claim_of(&self.waiter) {
+        if let Some(claim) = queue.claim_of(self.waiter) {
             // Its wake-up may still be pending, and would end a later sleep.
             budget.take_wake_up();
-            return Some(Some(claim));
+            return Ok(Some(Some(claim)));
         }
         // A ticket that no thread has, and that this one does not get, is no outstanding reply.
-        let is_outstanding = || queue.outstanding_replies(&self.locks, self.begun) > Some(0);
-        (budget.is_wait_over() && !is_outstanding()).then(|| queue.leave(&self.waiter))
-    }
-
-    /// Fails if the call is interrupted, or if the threads with the tickets have had no reply for
-    /// too long.
-    fn check(&self) -> Result<()> {
-        let (call, locks) = (self.call, &self.locks);
-        let queue = &call.core.queue;
-        let unanswered = queue.unanswered_since(locks);
-        call.budget.set_unanswered_since(unanswered);
-        call.budget.check_interrupt(call.parts.name())?;
-        let is_over = match self.reply_deadline {
-            // A grant that too few replicas confirmed is a reply.
-            Some(end) => end.is_past() || queue.confirmed_replicas(locks).is_some(),
-            None => unanswered.is_some() && call.budget.reply_deadline().is_past(),
-        };
-        match is_over {
-            true => Err(no_reply(call, locks)),
-            false => Ok(()),
+        let is_outstanding = || queue.outstanding_replies(locks, self.begun) > Some(0);
+        if budget.is_wait_over() && !is_outstanding() {
+            return Ok(Some(queue.leave(self.waiter)));
         }
-    }
-
-    fn sleep(&self) {
-        let longest = self.waiter.longest_sleep(Moment::now());
-        match self.reply_deadline {
-            Some(end) => self.call.budget.park(longest.min(end.left())),
+        let unanswered = queue.unanswered_since(locks);
+        budget.set_unanswered_since(unanswered);
+        budget.check_interrupt(call.parts.name())?;
+        let (is_over, end) = match self.reply_deadline {
+            // A grant that too few replicas confirmed is a reply.
+            Some(end) => (
+                end.is_past() || queue.confirmed_replicas(locks).is_some(),
+                end,
+            ),
             None => {
-                let left = self.call.budget.reply_deadline().left();
-                self.call.budget.wait(longest.min(left))
+                let end = budget.reply_deadline();
+                (unanswered.is_some() && end.is_past(), end)
             }
         };
+        if is_over {
+            return Err(no_reply(call, locks));
+        }
+        let longest = self.waiter.longest_sleep(Moment::now()).min(end.left());
+        match self.reply_deadline {
+            Some(_) => budget.park(longest),
+            None => budget.wait(longest),
+        };
+        queue.look_again(self.waiter);
+        Ok(None)
     }
 }
 

@@ -109,13 +109,6 @@ impl<'a> Wait<'a> {
         self.listeners.clear();
     }
 
-    /// Lets the subscriber thread send this request when a message arrives on the channel.
-    pub(super) fn prepare(&self, channel: Channel<'_>, request: &Arc<Prepared>) {
-        if let Some(listener) = self.listener(channel) {
-            listener.prepare(Arc::clone(request));
-        }
-    }
-
     fn listener(&self, channel: Channel<'_>) -> Option<&Listener> {
         let mut listeners = self.listeners.iter();
         let found = listeners.find(|(listened, _)| listened.is(channel));
@@ -134,6 +127,24 @@ impl<'a> Wait<'a> {
             false => self.polls.next(),
         };
         self.budget.wait(longest.min(poll))
+    }
+
+    /// Sleeps until a message arrives on one of these channels, at most for `longest`. Lets the
+    /// subscriber thread send this request then. True if the thread was woken.
+    pub(super) fn sleep_listening(
+        &mut self,
+        channels: &[Channel<'a>],
+        request: Option<&Arc<Prepared>>,
+        longest: Duration,
+    ) -> bool {
+        let is_live = self.listen(channels) == channels.len();
+        if let Some(request) = request {
+            let listeners = channels
+                .iter()
+                .filter_map(|&channel| self.listener(channel));
+            listeners.for_each(|listener| listener.prepare(Arc::clone(request)));
+        }
+        self.sleep_counted(channels[0].core, is_live, longest)
     }
 
     /// As [`sleep`](Self::sleep), and counts the end of the sleep.

@@ -187,10 +187,7 @@ impl<'a> Acquisition<'a> {
     /// Releases what is granted. What gets no reply is released in the background.
     pub(super) fn undo(&mut self) {
         let LockCall { core, budget, .. } = self.call;
-        match self.call.parts.needed {
-            Needed::All => self.undo_within(&budget.remaining(core.command_timeout)),
-            Needed::Majority(_) => self.undo_within(budget),
-        }
+        self.undo_within(&budget.remaining(core.command_timeout));
     }
 
     /// As [`undo`](Self::undo), within this time.

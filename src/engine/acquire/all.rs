@@ -4,6 +4,7 @@
 //! granted ones for a short random time while another one is held. Then it releases them, and waits
 //! without them. So calls cannot deadlock.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquisition::Acquisition;
@@ -12,6 +13,7 @@ use super::unit::First;
 use crate::base::backoff::jitter;
 use crate::base::clock::Moment;
 use crate::base::list::List;
+use crate::base::owner::OwnerId;
 use crate::engine::parts::{LockCall, Part};
 use crate::engine::wait::{Channel, wait_until};
 use crate::error::{Error, LostReason, Result};
@@ -153,9 +155,9 @@ impl<'a> Acquisition<'a> {
         } else if held.listens {
             channels.push(part.channel().of_others());
         }
-        let is_live = self.wait.listen(&channels) == channels.len();
-        self.prepare(part, &channels);
-        let is_woken = self.wait.sleep_counted(&part.core, is_live, left);
+        self.prepared = self.prepare(part);
+        let request = self.prepared.as_ref().map(|(_, request)| request);
+        let is_woken = self.wait.sleep_listening(&channels, request, left);
         // What is kept is not kept for longer.
         if let Some(pause) = self.pause.filter(|_| is_woken && self.kept_until.is_none()) {
             self.let_others_pass(Moment::now().after(pause.length));
@@ -164,24 +166,19 @@ impl<'a> Acquisition<'a> {
     }
 
     /// Prepares the next request, which the subscriber thread sends when a message arrives.
-    fn prepare(&mut self, part: &'a Part, channels: &[Channel<'a>]) {
+    fn prepare(&mut self, part: &Part) -> Option<(OwnerId, Arc<Prepared>)> {
         // With several requests, while it lets others pass, or with replicas that have to confirm
         // the lock, this thread sends them itself.
-        let confirms = part.core.redis.min_replicas.is_some();
+        let redis = &part.core.redis;
         let pauses = self.pause.is_some_and(|pause| pause.holds > 0);
-        if self.units.len() > 1 || pauses || confirms {
-            return;
+        if self.units.len() > 1 || pauses || redis.min_replicas.is_some() {
+            return None;
         }
-        let (core, unit) = (&part.core, &self.units[0]);
         let owner = part.new_owner();
         // Other threads may begin to wait behind this one.
         self.expected_holds = self.expected_holds.max(2);
-        let call = unit.call(&owner, &self.wish(true));
+        let call = self.units[0].call(&owner, &self.wish(true));
         self.is_known_to_wait = true;
-        let request = Prepared::new(&core.redis, &part.key, call);
-        for &channel in channels {
-            self.wait.prepare(channel, &request);
-        }
-        self.prepared = Some((owner, request));
+        Some((owner, Prepared::new(redis, &part.key, call)))
     }
 }

@@ -22,6 +22,15 @@ use crate::request::{NoReply, Reply, Request, request_batch};
 /// What is left of the lease of a lock without an expiry: it can be deleted without a message.
 const UNKNOWN_LEASE: Duration = Duration::from_secs(1);
 
+/// Logged once for each client.
+const NO_LINE: &str = "Redis refuses the line of a lock, so each release wakes all waiting clients; if the user lacks \
+     permissions, allow the keys leasehold_line:* and the commands ZADD, ZCOUNT, ZRANGE, \
+     ZRANGEBYSCORE, ZRANK, ZREM and ZSCORE";
+
+/// Logged once for each wait.
+const NO_PERMITS: &str = "a thread waits for a permit, but the semaphore has no permits, available or leased; set their \
+     number (set_permits): it was never set, or the key of the leases was lost";
+
 /// The replies of all servers to one round of requests.
 #[derive(Default)]
 pub(super) struct Replies<'a> {
@@ -227,12 +236,13 @@ impl<'a> Acquisition<'a> {
         let waits = !self.call.budget.is_wait_over();
         if self.place.is_some() {
             self.is_known_to_wait = rank.is_some();
-            if rank.is_none() && waits {
-                log_that_there_is_no_line(part);
+            let logged = &part.core.logged_no_line;
+            if rank.is_none() && waits && !logged.swap(true, Ordering::Relaxed) {
+                log(part, NO_LINE);
             }
         }
         if waits && has_no_owner && !std::mem::replace(&mut self.is_logged, true) {
-            log_that_there_are_none(part);
+            log(part, NO_PERMITS);
         }
     }
 
@@ -266,32 +276,8 @@ fn may_arrive_later(none: &NoReply) -> bool {
         )
 }
 
-/// Logs that a thread waits although no release can end its wait.
-fn log_that_there_are_none(semaphore: &Part) {
-    let (name, node) = (semaphore.key.shared_name(), semaphore.node());
-    tell(move || {
-        tracing::warn!(
-            semaphore = &*name,
-            node = &*node,
-            "a thread waits for a permit, but the semaphore has no permits, available or leased; \
-             set their number (set_permits): it was never set, or the key of the leases was lost"
-        );
-    });
-}
-
-/// Logs, once for each client, that Redis refuses the line of a lock for which a thread waits.
-fn log_that_there_is_no_line(lock: &Part) {
-    if lock.core.logged_no_line.swap(true, Ordering::Relaxed) {
-        return;
-    }
+/// Logs why no release may end the wait of a thread.
+fn log(lock: &Part, reason: &'static str) {
     let (name, node) = (lock.key.shared_name(), lock.node());
-    tell(move || {
-        tracing::warn!(
-            lock = &*name,
-            node = &*node,
-            "Redis refuses the line of a lock, so each release wakes all waiting clients; if the \
-             user lacks permissions, allow the keys leasehold_line:* and the commands ZADD, \
-             ZCOUNT, ZRANGE, ZRANGEBYSCORE, ZRANK, ZREM and ZSCORE"
-        );
-    });
+    tell(move || tracing::warn!(lock = &*name, node = &*node, "{reason}"));
 }

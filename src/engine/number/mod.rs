@@ -4,8 +4,7 @@
 //! | file | duty |
 //! |---|---|
 //! | `mod` | the number; requests that Redis executes at most once |
-//! | `semaphore` | takes and adds permits |
-//! | `latch` | counts down, and waits for zero |
+//! | `calls` | takes and adds permits; counts down |
 //! | `waiting` | waits until the number allows what a thread wants |
 //!
 //! A script records the number and the reply of a request on its lane (`lua/shared/once.lua`), and
@@ -14,8 +13,7 @@
 //! further request, which the watchdog repeats for a minute, too. Then the lane stays unused for
 //! two minutes, because a newer record would hide that of the request.
 
-mod latch;
-mod semaphore;
+mod calls;
 mod waiting;
 
 use std::fmt::Display;

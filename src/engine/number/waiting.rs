@@ -255,16 +255,12 @@ impl<'a> NumberWait<'a> {
                 (&channels[..1 + usize::from(refusal.listens)], longest)
             }
         };
-        let is_live = self.wait.listen(channels) == channels.len();
         if refusal.rank.is_some() {
             self.ready = self.number.prepare(self.wanted, place);
         }
-        if let Some(ready) = &self.ready {
-            let prepare = |&channel: &Channel<'_>| self.wait.prepare(channel, &ready.request);
-            channels.iter().for_each(prepare);
-        }
+        let request = self.ready.as_ref().map(|ready| &ready.request);
         let again = refusal.again.unwrap_or(Duration::MAX).min(longest);
-        if !self.wait.sleep_counted(&self.number.core, is_live, again) {
+        if !self.wait.sleep_listening(channels, request, again) {
             self.polls.elapsed(longest);
         }
     }

@@ -1,4 +1,5 @@
-//! Takes permits of a semaphore, waits for them, and adds permits.
+//! Takes permits of a semaphore, waits for them, and adds permits. Counts a latch down, and waits
+//! until its count is zero.
 
 use std::time::Duration;
 
@@ -13,6 +14,10 @@ use crate::error::{Error, Result};
 use crate::observe::{self, Outcome};
 use crate::protocol::{Ask, NumberKey, RequestCopy, Taken, number, taken};
 
+/// The largest number that a script of Redis can count with.
+const LARGEST_COUNT: u64 = (1 << 53) - 1;
+
+/// Of semaphores.
 impl Number {
     pub(crate) fn try_set_permits(&self, permits: u32) -> Result<bool> {
         check(permits)?;
@@ -143,6 +148,48 @@ impl Number {
     pub(crate) fn available(&self) -> Result<i32> {
         let budget = self.check_open()?.budget_for_a_reply();
         self.read(&budget)
+    }
+}
+
+/// Of latches.
+impl Number {
+    pub(crate) fn try_set_count(&self, count: u64) -> Result<bool> {
+        if count == 0 || count > LARGEST_COUNT {
+            let rule = "the count of a latch must be between 1 and 9007199254740991";
+            return Err(refused("count", count, rule));
+        }
+        self.set(|copy| self.key().set_count(copy, count))
+    }
+
+    /// Decreases the count. Returns what is left.
+    pub(crate) fn count_down(&self) -> Result<u64> {
+        let budget = self.check_process()?.budget_to_unlock();
+        let call = |copy: RequestCopy<'_>| self.key().count_down(copy);
+        let left = self.request_once(None, call, number, IfUnclear::Repeat, &budget)?;
+        Ok(left.value)
+    }
+
+    pub(crate) fn count(&self) -> Result<u64> {
+        let budget = self.check_open()?.budget_for_a_reply();
+        self.count_within(&budget)
+    }
+
+    /// A negative number, which another program has written, is an open latch.
+    pub(super) fn count_within(&self, budget: &CallBudget) -> Result<u64> {
+        let count: i64 = self.read(budget)?;
+        Ok(u64::try_from(count).unwrap_or_default())
+    }
+
+    /// Waits until the count is zero, at most for `time`, if that is set. Returns whether it is
+    /// zero. Fails if the interrupt is raised.
+    pub(crate) fn wait(
+        &self,
+        time: Option<Duration>,
+        interrupt: Option<&Interrupt>,
+    ) -> Result<bool> {
+        let budget = &self.budget_to_wait(time, interrupt)?;
+        let call = || self.wait_for(0, budget);
+        observe::wait(self.name(), "latch", call, Outcome::of_wait)
     }
 }
 
