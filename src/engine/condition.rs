@@ -41,6 +41,8 @@ impl Parts {
     ) -> Result<bool> {
         let (part, hold) = self.own_hold()?;
         let span = WaitSpan::enter(self.name(), "condition");
+        // Until the place has ended.
+        let _calls = self.begin_calls();
         let budget = part.core.budget_to_wait(Some(wait), interrupt);
         let result = self.wait_with(part, &hold, condition, &self.until_shutdown(budget));
         span.end(Outcome::of(&result, Outcome::of_wait).label());
@@ -56,8 +58,6 @@ impl Parts {
     ) -> Result<bool> {
         let core = &part.core;
         let keys = ConditionKeys::new(&part.key, condition)?;
-        // Until the place has ended.
-        let _calls = self.begin_calls();
         budget.check_interrupt(self.name())?;
         let waiter = Waiter::new(core, keys, budget);
         let (place, lost_copies) = waiter.enter(part, hold)?;
@@ -79,12 +79,10 @@ impl Parts {
             let is_shut_down = matches!(error, Error::ShutDown { .. });
             hold.abandon(is_shut_down.then_some(LostReason::ShutDown));
         }
-        let intent = match resumed.is_ok() && hold.check().is_ok() {
-            true => Intent::Take,
-            false => Intent::Pass,
-        };
+        let held = resumed.and_then(|()| hold.check());
+        let intent = held.as_ref().map_or(Intent::Pass, |()| Intent::Take);
         let ended = waiter.end(&place, (intent, woken == Woken::Notified), lost_copies);
-        resumed?;
+        held?;
         hold.check()?;
         match (woken, ended) {
             (Woken::TimedOut, Some(Ended::NotNotified)) => Ok(false),

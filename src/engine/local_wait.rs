@@ -70,12 +70,11 @@ impl LocalWait<'_> {
     /// the call is interrupted, or if the threads with the tickets have had no reply for too long.
     fn round(&mut self) -> Result<Option<Option<Claim>>> {
         let (call, locks) = (self.call, &self.locks);
-        let LockCall { core, budget, .. } = call;
-        let queue = &core.queue;
+        let (budget, queue) = (call.budget, &call.core.queue);
         if budget.is_wait_over() && self.reply_deadline.is_none() {
             // Before the checks below, so that a reply after them wakes this thread.
             queue.await_reply(self.waiter);
-            let time = Moment::now().after(core.command_timeout);
+            let time = Moment::now().after(call.core.command_timeout);
             self.reply_deadline = Some(budget.call_deadline().min(time));
         }
         // Tickets or a reply that arrived while this thread could not run count, even after the
@@ -93,24 +92,19 @@ impl LocalWait<'_> {
         let unanswered = queue.unanswered_since(locks);
         budget.set_unanswered_since(unanswered);
         budget.check_interrupt(call.parts.name())?;
-        let (is_over, end) = match self.reply_deadline {
+        let end = self.reply_deadline;
+        let is_over = match end {
             // A grant that too few replicas confirmed is a reply.
-            Some(end) => (
-                end.is_past() || queue.confirmed_replicas(locks).is_some(),
-                end,
-            ),
-            None => {
-                let end = budget.reply_deadline();
-                (unanswered.is_some() && end.is_past(), end)
-            }
+            Some(end) => end.is_past() || queue.confirmed_replicas(locks).is_some(),
+            None => unanswered.is_some() && budget.reply_deadline().is_past(),
         };
         if is_over {
             return Err(no_reply(call, locks));
         }
-        let longest = self.waiter.longest_sleep(Moment::now()).min(end.left());
-        match self.reply_deadline {
-            Some(_) => budget.park(longest),
-            None => budget.wait(longest),
+        let longest = self.waiter.longest_sleep(Moment::now());
+        match end {
+            Some(end) => budget.park(longest.min(end.left())),
+            None => budget.wait(longest.min(budget.reply_deadline().left())),
         };
         queue.look_again(self.waiter);
         Ok(None)

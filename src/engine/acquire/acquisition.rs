@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::begin::keep;
 use super::line::Polls;
-use super::round::Replies;
 use super::unit::{First, Unit};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
@@ -170,18 +169,6 @@ impl<'a> Acquisition<'a> {
             pause.pass();
             until = Moment::now().after(pause.length);
         }
-    }
-
-    /// After a round: counts a hold of another client for the pause.
-    pub(super) fn count_hold(&mut self, replies: &Replies<'_>) {
-        let (Some(mut pause), Some(held)) = (self.pause, replies.held.last()) else {
-            return;
-        };
-        if held.is_foreign || !pause.is_in_line {
-            pause.pass();
-        }
-        let rank = held.rank.unwrap_or_default();
-        self.pause = pause.enter_line(rank, fastrand::f32());
     }
 
     /// Releases what is granted. What gets no reply is released in the background.

@@ -154,17 +154,9 @@ pub(super) fn acquire_missing(
 ) -> Result<Option<List<HeldPart>>> {
     let LockCall { parts, budget, .. } = call;
     loop {
-        let mut claim = match claim.take() {
-            Some(claim) => claim,
-            None => match wait_for_claim(call, missing)? {
-                Some(claim) => claim,
-                None => return Ok(None),
-            },
+        let Some(mut claim) = claim_for(call, missing, claim.take())? else {
+            return Ok(None);
         };
-        if let Err(error) = budget.check_interrupt(parts.name()) {
-            give_up(claim, missing);
-            return Err(error);
-        }
         // The watchdog has the grants that are taken, so a shutdown ends them. Only idle grants
         // that this thread ends, and has to release in Redis, need a call.
         let _ending = claim.may_end_grants().then(|| parts.begin_calls());
@@ -193,6 +185,25 @@ pub(super) fn acquire_missing(
             }
         }
         return Acquisition::new(call, units, claim, within).run(first);
+    }
+}
+
+/// This claim, or the tickets for which the thread waits; `None` if the budget ends first. If this
+/// fails, they are given back.
+fn claim_for(
+    call: LockCall<'_>,
+    missing: &[Missing<'_>],
+    mut claim: Option<Claim>,
+) -> Result<Option<Claim>> {
+    if claim.is_none() {
+        claim = wait_for_claim(call, missing)?;
+    }
+    match (call.budget.check_interrupt(call.parts.name()), claim) {
+        (Err(error), Some(claim)) => {
+            give_up(claim, missing);
+            Err(error)
+        }
+        (_, claim) => Ok(claim),
     }
 }
 

@@ -5,6 +5,8 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use redis::Value;
+
 use super::acquisition::Acquisition;
 use super::line::{LONGEST, Polls};
 use super::unit::{First, Unit, owner_of_next_copy};
@@ -120,6 +122,18 @@ impl<'a> Acquisition<'a> {
         replies
     }
 
+    /// After a round: counts a hold of another client for the pause.
+    fn count_hold(&mut self, replies: &Replies<'_>) {
+        let (Some(mut pause), Some(held)) = (self.pause, replies.held.last()) else {
+            return;
+        };
+        if held.is_foreign || !pause.is_in_line {
+            pause.pass();
+        }
+        let rank = held.rank.unwrap_or_default();
+        self.pause = pause.enter_line(rank, fastrand::f32());
+    }
+
     /// Evaluates the first request for a lock of one part.
     pub(super) fn replies_to(&mut self, first: First) -> Replies<'a> {
         self.is_known_to_wait |= first.waits;
@@ -171,7 +185,11 @@ impl<'a> Acquisition<'a> {
                 }
                 replies.is_too_late |= !self.granted_to(at, owner, tokens, reply);
             }
-            Ok(held) => replies.held.extend(self.refused(at, held, owner, reply)),
+            Ok(held) => {
+                unit.undo_lost_copies(owner, reply.lost_copies);
+                let reply = (&reply.reply, reply.asked);
+                replies.held.extend(self.refused(at, held, reply));
+            }
             Err(error) => {
                 unit.undo(owner, reply.lost_copies);
                 replies.failures.push(core.redis.refusal(key, error));
@@ -184,8 +202,7 @@ impl<'a> Acquisition<'a> {
         &mut self,
         unit: usize,
         held: AcquireReply,
-        owner: &OwnerId,
-        reply: Reply,
+        (reply, asked): (&Value, Moment),
     ) -> Option<HeldByOther<'a>> {
         let AcquireReply::Held {
             at,
@@ -197,7 +214,6 @@ impl<'a> Acquisition<'a> {
             return None;
         };
         let parts = &self.units[unit].parts;
-        self.units[unit].undo_lost_copies(owner, reply.lost_copies);
         let part = parts[at.min(parts.len() - 1)];
         let is_reserved = part.kind.is_exclusive && holder.is_empty() && rank > Some(0);
         // Of several locks, another one may be reserved for this client for that time.
@@ -210,25 +226,33 @@ impl<'a> Acquisition<'a> {
             // The client that was called may not answer.
             self.polls = Polls::default();
         }
-        self.note_line(part, rank, (part.kind.has_no_owner)(&reply.reply));
+        self.note_line(part, rank, (part.kind.has_no_owner)(reply));
+        let (is_foreign, is_own) = self.note_holder(part, holder);
         // A client of Redisson does not call the line. So the first two clients listen to its
         // release.
-        let is_foreign = !holder.is_empty() && !OwnerId::is_of_this_library(&holder);
-        if is_foreign {
-            self.claim.refused_by(&part.id, holder.clone());
-        }
-        let is_own = self.late.as_ref().map(OwnerId::as_str) == Some(&holder);
-        self.call.budget.note_holder(holder);
+        let is_near = is_foreign && matches!(rank, Some(0 | 1));
         Some(HeldByOther {
             unit,
             part,
             left,
             rank,
             is_foreign,
-            listens: is_foreign && matches!(rank, Some(0 | 1)) || (part.kind.listens)(&reply.reply),
-            asked: reply.asked,
+            listens: is_near || (part.kind.listens)(reply),
+            asked,
             is_own,
         })
+    }
+
+    /// Notes the owner that has a lock. Returns whether it is a client of Redisson, and whether it
+    /// is that of a grant to this call which was too late.
+    fn note_holder(&self, part: &Part, holder: String) -> (bool, bool) {
+        let is_foreign = !holder.is_empty() && !OwnerId::is_of_this_library(&holder);
+        let is_own = self.late.as_ref().map(OwnerId::as_str) == Some(&holder);
+        if is_foreign {
+            self.claim.refused_by(&part.id, holder.clone());
+        }
+        self.call.budget.note_holder(holder);
+        (is_foreign, is_own)
     }
 
     /// Notes whether the client is in the line now, and logs why no release may end the wait.

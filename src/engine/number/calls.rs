@@ -13,6 +13,7 @@ use crate::engine::wait::{FIRST_POLL, polls, wait_until};
 use crate::error::{Error, Result};
 use crate::observe::{self, Outcome};
 use crate::protocol::{Ask, NumberKey, RequestCopy, Taken, number, taken};
+use crate::request::Reply;
 
 /// The largest number that a script of Redis can count with.
 const LARGEST_COUNT: u64 = (1 << 53) - 1;
@@ -71,17 +72,7 @@ impl Number {
                     _ => error,
                 })?;
             let Some(confirmed) = reply.unreplicated else {
-                return Ok(Some(match value {
-                    Taken::Done => None,
-                    Taken::Refused { rank, listens } => Some(Refusal {
-                        // The refusal may be that of a lost copy, from before a release whose
-                        // message ended a pause of the request.
-                        again: reply.lost_copies.is_ambiguous().then_some(FIRST_POLL),
-                        rank,
-                        asked,
-                        listens,
-                    }),
-                }));
+                return Ok(Some(refusal(value, &reply, asked)));
             };
             self.give_back(id, budget);
             if budget.is_wait_over() || budget.reply_deadline().is_past() {
@@ -191,6 +182,21 @@ impl Number {
         let call = || self.wait_for(0, budget);
         observe::wait(self.name(), "latch", call, Outcome::of_wait)
     }
+}
+
+/// What a thread waits for after this reply; `None` if it has taken its permits.
+fn refusal(taken: Taken, reply: &Reply, asked: Moment) -> Option<Refusal> {
+    let Taken::Refused { rank, listens } = taken else {
+        return None;
+    };
+    Some(Refusal {
+        // The refusal may be that of a lost copy, from before a release whose message ended a pause
+        // of the request.
+        again: reply.lost_copies.is_ambiguous().then_some(FIRST_POLL),
+        rank,
+        asked,
+        listens,
+    })
 }
 
 /// The bound of Java's `int`.

@@ -165,75 +165,86 @@ impl Number {
             self.core.check_not_shut_down(self.name())?;
         }
         loop {
-            let limit = Moment::now().after(REPEATED);
-            let (id, prepared) = match ready.take() {
-                Some(ready) => (ready.id, Some(ready.request)),
-                None => (self.core.lanes.next(), None),
-            };
-            let id_of = &id;
-            let copy = |is_repeated| {
-                call(RequestCopy {
-                    id: id_of,
-                    is_repeated,
-                })
-            };
-            let deadline = budget.reply_deadline();
-            let (error, lost_copies, is_unclear) =
-                match self.send(copy, prepared.as_deref(), deadline.min(limit), budget) {
-                    Ok(reply) => match decode(&reply.reply) {
-                        Ok(value) => return Ok(Clear { id, value, reply }),
-                        Err(error) => {
-                            let error = self.core.redis.refusal(&self.key, error);
-                            (error, reply.lost_copies, true)
-                        }
-                    },
-                    Err(NoReply { error, lost_copies }) => {
-                        let is_unclear = lost_copies.is_ambiguous();
-                        (error, lost_copies, is_unclear)
-                    }
-                };
-            let is_late = matches!(error, Error::Unavailable { .. });
-            match if_unclear {
-                // What was never sent is repeated, too: the caller need not know the difference.
-                IfUnclear::Repeat if is_unclear || is_late => {
-                    let repeated = copy(true);
-                    let is_repeated = self.later(id, repeated, limit);
-                    return Err(self.unclear(error, budget).of_release(is_repeated));
-                }
-                IfUnclear::Cancel if is_unclear => {
-                    self.undo_later(id, NumberKey::cancel, lost_copies);
-                    return Err(self.unclear(error, budget));
-                }
-                IfUnclear::Undo if is_unclear => {
-                    self.undo_later(id, NumberKey::give_back, lost_copies);
-                }
-                _ => {}
-            }
-            // The caller may have more time than one request may take.
-            if !is_late || deadline <= limit {
-                return Err(error);
+            let request = (ready.take(), &call);
+            if let Some(clear) = self.try_request_once(request, decode, if_unclear, budget)? {
+                return Ok(clear);
             }
         }
     }
 
-    /// Sends one request and its copies, until there is a reply or this moment.
-    fn send(
+    /// As [`request_once`](Self::request_once); `None` if that may take longer than one request may
+    /// take.
+    fn try_request_once<'a, T>(
+        &'a self,
+        (ready, call): (Option<Ready<'a>>, &impl Fn(RequestCopy<'_>) -> Call),
+        decode: fn(&Value) -> RedisResult<T>,
+        if_unclear: IfUnclear,
+        budget: &CallBudget,
+    ) -> Result<Option<Clear<'a, T>>> {
+        let (deadline, limit) = (budget.reply_deadline(), Moment::now().after(REPEATED));
+        let (of_ready, prepared) = ready.map(|ready| (ready.id, ready.request)).unzip();
+        let request_id = of_ready.unwrap_or_else(|| self.core.lanes.next());
+        let id = &request_id;
+        let copy = |is_repeated| call(RequestCopy { id, is_repeated });
+        let until = deadline.min(limit);
+        let sent = self.send(copy, prepared.as_deref(), decode, until, budget);
+        let (error, lost_copies, is_unclear) = match sent {
+            Ok((value, reply)) => {
+                let id = request_id;
+                return Ok(Some(Clear { id, value, reply }));
+            }
+            Err(none) => none,
+        };
+        let is_late = matches!(error, Error::Unavailable { .. });
+        match if_unclear {
+            // What was never sent is repeated, too: the caller need not know the difference.
+            IfUnclear::Repeat if is_unclear || is_late => {
+                let repeated = copy(true);
+                let is_repeated = self.later(request_id, repeated, limit);
+                return Err(self.unclear(error, budget).of_release(is_repeated));
+            }
+            IfUnclear::Cancel if is_unclear => {
+                self.undo_later(request_id, NumberKey::cancel, lost_copies);
+                return Err(self.unclear(error, budget));
+            }
+            IfUnclear::Undo if is_unclear => {
+                self.undo_later(request_id, NumberKey::give_back, lost_copies);
+            }
+            _ => {}
+        }
+        // The caller may have more time than one request may take.
+        let has_time = is_late && deadline > limit;
+        if has_time { Ok(None) } else { Err(error) }
+    }
+
+    /// Sends one request and its copies, until there is a reply or this moment. Returns the error
+    /// otherwise, and whether Redis may have executed it.
+    fn send<T>(
         &self,
         copy: impl Fn(bool) -> Call,
         prepared: Option<&Prepared>,
+        decode: fn(&Value) -> RedisResult<T>,
         until: Moment,
         budget: &CallBudget,
-    ) -> Result<Reply, NoReply> {
+    ) -> Result<(T, Reply), (Error, LostCopies, bool)> {
+        let redis = &self.core.redis;
         let request = Request {
             prepared,
-            ..Request::new(&self.core.redis, &self.key, copy(false))
+            ..Request::new(redis, &self.key, copy(false))
         };
         let result = request_one(&request, |_| Some(copy(true)), until, budget);
         if prepared.is_some_and(Prepared::is_outdated) {
             // The wake-up of a later message has been taken.
             budget.unparker().unpark();
         }
-        result
+        let reply = result.map_err(|NoReply { error, lost_copies }| {
+            let is_unclear = lost_copies.is_ambiguous();
+            (error, lost_copies, is_unclear)
+        })?;
+        match decode(&reply.reply) {
+            Ok(value) => Ok((value, reply)),
+            Err(error) => Err((redis.refusal(&self.key, error), reply.lost_copies, true)),
+        }
     }
 
     /// The error of a request that Redis may have executed, although it refused the last copy.

@@ -128,7 +128,7 @@ impl Number {
 impl<'a> NumberWait<'a> {
     /// Waits until only this thread may send requests: then `None`. Until then it may send requests
     /// without a place, as other threads do. Returns whether the thread has what it wants.
-    fn await_turn(&mut self) -> Result<Option<bool>> {
+    fn await_turn(&self) -> Result<Option<bool>> {
         let (number, wanted, budget) = (self.number, self.wanted, self.budget);
         let queued = &self.queued;
         let mut is_ready_to_sleep = false;
@@ -143,17 +143,7 @@ impl<'a> NumberWait<'a> {
                 }
                 Position::AmongFirst => {
                     is_ready_to_sleep = false;
-                    let ask = Ask {
-                        waits: true,
-                        ..Ask::default()
-                    };
-                    let is_done = number.ask(wanted, ask, None, now, budget)?.is_none();
-                    queued.replied(is_done);
-                    if !is_done {
-                        queued.refused();
-                    }
-                    let is_over = is_done || budget.is_wait_over();
-                    return Ok(is_over.then_some(Some(is_done)));
+                    return Ok(self.ask_among_first(now)?.map(Some));
                 }
                 Position::Behind {
                     ahead,
@@ -179,6 +169,21 @@ impl<'a> NumberWait<'a> {
             budget.wait(budget.reply_deadline().left());
             Ok(None)
         })
+    }
+
+    /// A request without a place, as other threads send one. `None` if the thread waits further.
+    fn ask_among_first(&self, now: Moment) -> Result<Option<bool>> {
+        let ask = Ask {
+            waits: true,
+            ..Ask::default()
+        };
+        let asked = self.number.ask(self.wanted, ask, None, now, self.budget);
+        let is_done = asked?.is_none();
+        self.queued.replied(is_done);
+        if !is_done {
+            self.queued.refused();
+        }
+        Ok((is_done || self.budget.is_wait_over()).then_some(is_done))
     }
 
     /// Repeats the request of the first thread in the queue.
