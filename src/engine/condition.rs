@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::acquire::acquire_missing;
 use super::group::request_grant;
-use super::held::note_count;
+use super::held::{misused, note_count};
 use super::parts::{LockCall, Missing, Part, Parts};
 use super::release::release_level;
 use super::wait::{Channel, Wait, polls, wait_until};
@@ -137,12 +137,9 @@ impl Parts {
         hold.check()?;
         let is_other_kind = hold.grant().kind().name != part.kind.name;
         if is_other_kind || hold.is_of_majority() {
-            return Err(Error::Config {
-                field: "name",
-                value: format!("{:?}", self.name()),
-                rule: "this thread holds it as another kind of lock; use one kind of lock per name"
-                    .into(),
-            });
+            let rule = "this thread holds it as another kind of lock; use one kind of lock per \
+                        name";
+            return Err(misused(self.name(), rule));
         }
         Ok((part, hold))
     }

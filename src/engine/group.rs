@@ -12,7 +12,7 @@ use crate::base::list::List;
 use crate::core::Core;
 use crate::error::Result;
 use crate::protocol::{Verdict, verdict, verdicts};
-use crate::request::{NoReply, Reply, Request, request_one};
+use crate::request::{NoReply, Reply, Request};
 use crate::script::Call;
 
 /// A call about one grant.
@@ -131,10 +131,10 @@ pub(super) fn request_grant(
     call: Call,
     budget: &CallBudget,
 ) -> Result<GrantReply> {
-    let request = Request::new(&core.redis, key, call);
-    let reply = request_one(&request, |_| None, budget.reply_deadline(), budget);
+    let reply = core.redis.request(key, call, budget);
     let reply = reply.map_err(|no_reply| no_reply.error)?;
-    let verdicts = verdicts(&reply.reply, 1).map_err(|error| request.refusal(error))?;
+    let verdicts = verdicts(&reply.reply, 1);
+    let verdicts = verdicts.map_err(|error| core.redis.refusal(key, error))?;
     Ok(GrantReply::new(verdicts[0], &reply))
 }
 

@@ -32,8 +32,8 @@ pub(super) fn wait_for_claim(call: LockCall<'_>, missing: &[Missing<'_>]) -> Res
         locks: locks.clone(),
         terms: missing.iter().map(|&(_, terms)| terms).collect(),
         needed: parts.needed.of(missing.len()),
-        kind: parts.kind(),
-        is_shared: parts.is_shared(),
+        kind: parts.kind().name,
+        is_shared: parts.kind().is_shared,
     };
     let waiter = Waiter::new(wanted, ThreadId::current(), budget.unparker());
     if let claim @ Some(_) = queue.enqueue(&waiter) {

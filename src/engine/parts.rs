@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use super::held::{Needed, are_of_this_process, begin_calls, distinct, reached, slowest};
+use super::held::{
+    Needed, are_of_this_process, begin_calls, distinct, misused, reached, refused, slowest,
+};
 use super::wait::Channel;
 use crate::base::call_budget::CallBudget;
 use crate::base::key::LockKey;
@@ -87,7 +89,7 @@ impl LockCall<'_> {
     /// Takes the tickets of the parts that this thread does not hold, if they are free.
     pub(super) fn enter_queue(&self) -> Entered {
         let locks = self.parts.list.iter().map(|part| &part.id);
-        let who = (ThreadId::current(), self.parts.is_shared());
+        let who = (ThreadId::current(), self.parts.kind().is_shared);
         self.core.queue.enter(locks, who, self.budget.started())
     }
 }
@@ -150,15 +152,9 @@ impl Parts {
         self.needed
     }
 
-    /// False if several threads of a client can have holds at the same time. Such a lock has one
-    /// part.
-    pub(super) fn is_exclusive(&self) -> bool {
-        self.list.iter().all(|part| part.kind.is_exclusive)
-    }
-
-    /// The kind of lock. It is the same for all parts.
-    pub(super) fn kind(&self) -> &'static str {
-        self.list.first().map_or("", |part| part.kind.name)
+    /// The kind of lock. It is the same for all parts. The caller has checked that there is one.
+    pub(super) fn kind(&self) -> &'static Kind {
+        self.list[0].kind
     }
 
     /// The public type of the lock, for spans.
@@ -168,13 +164,6 @@ impl Parts {
             (Needed::All, [part]) => part.kind.name,
             (Needed::All, _) => "multi",
         }
-    }
-
-    /// True if the holds of several threads do not exclude each other. It is the same for all
-    /// parts.
-    pub(super) fn is_shared(&self) -> bool {
-        let first = self.list.first();
-        first.is_some_and(|part| part.kind.is_shared)
     }
 
     /// The client whose timeouts set the deadlines of a call. Fails if the lock is invalid, in a
@@ -198,36 +187,32 @@ impl Parts {
         }
         slowest(self.cores()).ok_or_else(|| {
             let rule = "at least one name is required";
-            refused("names", "an empty list".into(), rule)
+            refused("names", "an empty list", rule)
         })
     }
 
     /// The parts are sorted by their names.
     fn check_names(&self) -> Result<()> {
-        match self.list.windows(2).find(|two| two[0].id == two[1].id) {
-            Some(two) => {
-                let value = format!("{:?}, more than once", two[0].key.name());
-                Err(refused("names", value, "each name may occur only once"))
-            }
-            None => Ok(()),
-        }
+        let twice = self.list.windows(2).find(|two| two[0].id == two[1].id);
+        twice.map_or(Ok(()), |two| {
+            let value = format_args!("{:?}, more than once", two[0].key.name());
+            Err(refused("names", value, "each name may occur only once"))
+        })
     }
 
     fn check_servers(&self) -> Result<()> {
         let servers = self.list.len();
         if servers < 3 || servers.is_multiple_of(2) {
             let rule = "a majority needs an odd number of servers, at least three";
-            return Err(refused("clients", format!("{servers} servers"), rule));
+            return Err(refused("clients", format_args!("{servers} servers"), rule));
         }
+        let mut names = self.list.iter().map(Part::node);
         let mut seen = HashSet::new();
-        for part in &*self.list {
-            let name = part.core.redis.topology.name(&part.key);
-            if !seen.insert(Arc::clone(&name)) {
-                let value = format!("{name}, more than once");
-                return Err(refused("clients", value, "each server may occur only once"));
-            }
-        }
-        Ok(())
+        let twice = names.find(|name| !seen.insert(Arc::clone(name)));
+        twice.map_or(Ok(()), |name| {
+            let value = format_args!("{name}, more than once");
+            Err(refused("clients", value, "each server may occur only once"))
+        })
     }
 
     /// The clients of the parts.
@@ -302,15 +287,7 @@ impl Parts {
     /// The error if the thread holds the name of a majority as another kind of lock.
     pub(super) fn held_otherwise(&self) -> Error {
         let rule = "this thread holds it as a lock of one server; use one kind of lock per name";
-        refused("name", format!("{:?}", self.name), rule)
-    }
-}
-
-fn refused(field: &'static str, value: String, rule: &str) -> Error {
-    Error::Config {
-        field,
-        value,
-        rule: rule.into(),
+        misused(self.name(), rule)
     }
 }
 

@@ -164,14 +164,6 @@ impl<'a> Wait<'a> {
             self.budget.park(until.left());
         }
     }
-
-    /// Pauses after a request that the servers granted, but that does not count. No other client
-    /// holds the lock, and the message of its release would end the pause.
-    pub(super) fn pause(&mut self) {
-        self.stop_listening();
-        let longest = self.budget.reply_deadline().left();
-        self.sleep(false, longest);
-    }
 }
 
 impl<'a> Channel<'a> {

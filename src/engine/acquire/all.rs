@@ -94,7 +94,9 @@ impl<'a> Acquisition<'a> {
             return Err(first.core.redis.too_few_replicas(&first.key, confirmed));
         }
         self.claim.unreplicated(confirmed);
-        self.wait.pause();
+        // The message of that release would end the pause.
+        self.wait.stop_listening();
+        self.wait.sleep(false, budget.reply_deadline().left());
         Ok(None)
     }
 

@@ -1,7 +1,6 @@
 //! Begins the holds of what this thread has got: from Redis, from another thread, or idle grants.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::unit::Unit;
 use crate::base::call_budget::CallBudget;
@@ -31,14 +30,14 @@ pub(super) fn take_without_request(
     let LockCall { parts, budget, .. } = call;
     let terms: List<Terms> = missing.iter().map(|&(_, terms)| terms).collect();
     let needed = parts.needed.of(missing.len());
-    let (holds, is_handed_over) = match claim.take(&terms, needed, parts.kind()) {
+    let (holds, is_handed_over) = match claim.take(&terms, needed, parts.kind().name) {
         CameWith::Nothing => return Ok(None),
         CameWith::HandedOver(holds) => (holds, true),
         CameWith::Idle(holds) => (holds, false),
         CameWith::Unsuited(grants) => {
             let of_part = |grant| part_of(missing, &grant).map(|part| (&part.core, grant));
             let grants: List<_> = grants.into_iter().filter_map(of_part).collect();
-            release_idle(&grants, budget);
+            release_idle(call, &grants);
             return Ok(None);
         }
         CameWith::Loss => return Err(TicketsLost),
@@ -81,20 +80,20 @@ fn part_of<'a>(missing: &[Missing<'a>], grant: &Arc<Grant>) -> Option<&'a Part> 
 }
 
 /// Releases grants of this process that this call does not use. They may be of another kind.
-fn release_idle(grants: &[(&Arc<Core>, Arc<Grant>)], budget: &CallBudget) {
+fn release_idle(call: LockCall<'_>, grants: &[(&Arc<Core>, Arc<Grant>)]) {
     if grants.is_empty() {
         return;
     }
-    let (mut ends, mut timeout) = (Moment::ZERO, Duration::ZERO);
+    let mut ends = Moment::ZERO;
     let mut releases = List::new();
     for (core, grant) in grants {
         core.watchdog.forget(grant.id());
         ends = ends.max(grant.lease_ends());
-        timeout = timeout.max(core.command_timeout);
         let (key, call) = (grant.key(), grant.release_call());
         releases.push(GrantRequest { core, key, call });
     }
-    release_unused(releases, ends, Needed::All, &budget.remaining(timeout));
+    let budget = call.budget.remaining(call.core.command_timeout);
+    release_unused(releases, ends, Needed::All, &budget);
 }
 
 /// Begins the holds of what is granted.
@@ -115,7 +114,11 @@ pub(super) fn keep(call: LockCall<'_>, claim: Claim, units: List<Unit<'_>>) -> L
         }
     }
     // A hold that is not exclusive leaves the ticket to the next thread.
-    let exclusive = if parts.is_exclusive() { &held[..] } else { &[] };
+    let exclusive = if parts.kind().is_exclusive {
+        &held[..]
+    } else {
+        &[]
+    };
     claim.keep(exclusive.iter().map(|part| &part.hold));
     let mut refused: List<(&Arc<Core>, Arc<Grant>)> = List::new();
     for HeldPart { core, hold, .. } in &held {
@@ -133,7 +136,7 @@ pub(super) fn keep(call: LockCall<'_>, claim: Claim, units: List<Unit<'_>>) -> L
     for (_, grant) in &refused {
         grant.lose(LostReason::ShutDown);
     }
-    release_idle(&refused, budget);
+    release_idle(call, &refused);
     drop(refused);
     held
 }
@@ -154,6 +157,8 @@ fn join(parts: &Parts, held: &[HeldPart]) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::base::owner::ThreadId;
     use crate::config::LockClientBuilder;
@@ -192,7 +197,7 @@ mod tests {
             locks: [part.id.clone()].into_iter().collect(),
             terms: [terms].into_iter().collect(),
             needed: 1,
-            kind: parts.kind(),
+            kind: parts.kind().name,
             is_shared: false,
         };
         let other = Waiter::new(wanted, ThreadId::numbered(u64::MAX), budget.unparker());
@@ -229,7 +234,7 @@ mod tests {
             locks: [lock].into_iter().collect(),
             terms: [terms].into_iter().collect(),
             needed: 1,
-            kind: parts.kind(),
+            kind: parts.kind().name,
             is_shared: true,
         };
         let other = Waiter::new(wanted, ThreadId::numbered(u64::MAX), budget.unparker());
@@ -263,7 +268,7 @@ mod tests {
         let is_lost = |hold: &Hold| matches!(hold.check(), Err(Error::Lost { .. }));
         assert!(is_lost(&held[0].hold));
         if let Some(mut claim) = core.queue.claim_of(&other)
-            && let CameWith::HandedOver(holds) = claim.take(&[terms], 1, parts.kind())
+            && let CameWith::HandedOver(holds) = claim.take(&[terms], 1, parts.kind().name)
         {
             assert!(is_lost(&holds[0]), "another thread believes that it reads");
         }

@@ -120,7 +120,7 @@ impl Parts {
 fn acquire(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPart>>> {
     let LockCall { parts, budget, .. } = call;
     budget.check_interrupt(parts.name())?;
-    if !parts.is_exclusive() {
+    if !parts.kind().is_exclusive {
         return acquire_permit(call, lease);
     }
     if parts.list.len() > 1 {

@@ -3,7 +3,7 @@
 use super::acquire_missing;
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
-use crate::engine::held::{HeldPart, Needed, combine, note_count, reschedule_if_earlier};
+use crate::engine::held::{HeldPart, Needed, combine, misused, note_count, reschedule_if_earlier};
 use crate::engine::parts::{LockCall, Missing, Parts};
 use crate::engine::release::release_all;
 use crate::engine::renew::extend_all;
@@ -61,16 +61,14 @@ fn check_own(parts: &Parts, own: &mut List<Own>) -> Result<()> {
     }
     combine(own.iter().map(|(part, _)| part.hold.check()), needed)?;
     own.retain(|(part, _)| part.hold.check().is_ok());
-    let lacks_token = |(part, _): &&Own| part.hold.token().is_none();
-    let has_tokens = parts.list[0].kind.has_tokens;
-    match own.iter().find(lacks_token).filter(|_| has_tokens) {
-        Some((part, _)) => Err(Error::Config {
-            field: "name",
-            value: format!("{:?}", part.hold.key().name()),
-            rule: "this thread holds it as a lock without a token; use one kind of lock per name"
-                .into(),
-        }),
-        None => Ok(()),
+    let mut own = own.iter().map(|(part, _)| &part.hold);
+    match own.find(|hold| hold.token().is_none()) {
+        Some(hold) if parts.kind().has_tokens => {
+            let rule = "this thread holds it as a lock without a token; use one kind of lock per \
+                        name";
+            Err(misused(hold.key().name(), rule))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -97,11 +97,12 @@ impl<'a> Unit<'a> {
             && reply.unreplicated.is_none()
             && let Ok(AcquireReply::Granted(tokens)) = kind.acquired(&reply.reply)
         {
-            let grant = self.grant(owner.clone(), tokens, (&reply.reply, reply.asked), None);
+            let grant = self.grant(owner, tokens, (&reply.reply, reply.asked), None);
             if !grant.is_over(grant.replied) {
                 self.granted = Some(grant);
                 return None;
             }
+            owner = grant.owner;
         }
         Some(First {
             owner,

@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use super::waiting::Refusal;
-use super::{Clear, IfUnclear, Number, Ready, refused};
+use super::{Clear, IfUnclear, Number, Ready};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::base::lanes::RequestId;
+use crate::engine::held::refused;
 use crate::engine::wait::{FIRST_POLL, polls, wait_until};
 use crate::error::{Error, Result};
 use crate::observe::{self, Outcome};

@@ -16,7 +16,6 @@
 mod calls;
 mod waiting;
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -296,13 +295,5 @@ impl Number {
         let is_repeated = watchdog.release_orphan(self.key.clone(), call, until);
         id.retire(RECORDED);
         is_repeated
-    }
-}
-
-fn refused(field: &'static str, value: impl Display, rule: &str) -> Error {
-    Error::Config {
-        field,
-        value: value.to_string(),
-        rule: rule.into(),
     }
 }
