@@ -133,18 +133,17 @@ impl<'a> Wait<'a> {
     /// subscriber thread send this request then. True if the thread was woken.
     pub(super) fn sleep_listening(
         &mut self,
+        core: &Core,
         channels: &[Channel<'a>],
         request: Option<&Arc<Prepared>>,
         longest: Duration,
     ) -> bool {
         let is_live = self.listen(channels) == channels.len();
         if let Some(request) = request {
-            let listeners = channels
-                .iter()
-                .filter_map(|&channel| self.listener(channel));
+            let listeners = channels.iter().filter_map(|one| self.listener(*one));
             listeners.for_each(|listener| listener.prepare(Arc::clone(request)));
         }
-        self.sleep_counted(channels[0].core, is_live, longest)
+        self.sleep_counted(core, is_live, longest)
     }
 
     /// As [`sleep`](Self::sleep), and counts the end of the sleep.

@@ -159,7 +159,9 @@ impl<'a> Acquisition<'a> {
         }
         self.prepared = self.prepare(part);
         let request = self.prepared.as_ref().map(|(_, request)| request);
-        let is_woken = self.wait.sleep_listening(&channels, request, left);
+        let is_woken = self
+            .wait
+            .sleep_listening(&part.core, &channels, request, left);
         // What is kept is not kept for longer.
         if let Some(pause) = self.pause.filter(|_| is_woken && self.kept_until.is_none()) {
             self.let_others_pass(Moment::now().after(pause.length));

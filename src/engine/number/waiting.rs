@@ -265,7 +265,8 @@ impl<'a> NumberWait<'a> {
         }
         let request = self.ready.as_ref().map(|ready| &ready.request);
         let again = refusal.again.unwrap_or(Duration::MAX).min(longest);
-        if !self.wait.sleep_listening(channels, request, again) {
+        let core = &self.number.core;
+        if !self.wait.sleep_listening(core, channels, request, again) {
             self.polls.elapsed(longest);
         }
     }
