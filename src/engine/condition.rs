@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::acquire::acquire_missing;
 use super::group::request_grant;
 use super::held::{misused, note_count};
-use super::parts::{LockCall, Missing, Part, Parts};
+use super::parts::{Missing, Part, Parts};
 use super::release::release_level;
 use super::wait::{Channel, Wait, polls, wait_until};
 use crate::base::call_budget::CallBudget;
@@ -99,12 +99,7 @@ impl Parts {
         let terms = hold.terms_to_resume().ok_or_else(|| hold.not_held())?;
         let missing: List<Missing<'_>> = self.list.iter().map(|part| (part, terms)).collect();
         let budget = &self.to_acquire(core.budget_to_wait(None, None));
-        let parts = self;
-        let call = LockCall {
-            parts,
-            core,
-            budget,
-        };
+        let call = self.call(core, budget);
         let span = self.begin_wait();
         let result = acquire_missing(call, &missing, (call.enter_queue().claim, None));
         let acquired = self.end_wait(span, core, result)?;

@@ -62,6 +62,12 @@ impl Part {
         self.core.queue.hold_of(&self.id, who)
     }
 
+    /// True if a thread need not listen before its first request: it enters a line, or there is no
+    /// subscription.
+    pub(super) fn needs_no_listener(&self) -> bool {
+        self.kind.has_line || !self.core.subscriber.is_live(&self.key)
+    }
+
     /// The channel that announces releases of the lock.
     pub(super) fn channel(&self) -> Channel<'_> {
         Channel::of(&self.core, &self.key)
@@ -231,6 +237,14 @@ impl Parts {
     pub(super) fn to_acquire<'c>(&'c self, budget: CallBudget<'c>) -> CallBudget<'c> {
         self.until_shutdown(budget)
             .reporting(self.name(), long_wait)
+    }
+
+    pub(super) fn call<'a>(&'a self, core: &'a Core, budget: &'a CallBudget<'a>) -> LockCall<'a> {
+        LockCall {
+            parts: self,
+            core,
+            budget,
+        }
     }
 
     /// Makes shutdowns of the clients wait for this call.

@@ -206,12 +206,7 @@ mod tests {
             .unlock(&[(&hold, Unlocks::Newest, Duration::ZERO)]);
         let mut claim = core.queue.claim_of(&other).unwrap();
         let missing = [(part, terms)];
-        let (parts, core, budget) = (&parts, &*core, &budget);
-        let call = LockCall {
-            parts,
-            core,
-            budget,
-        };
+        let call = parts.call(&core, &budget);
         let Ok(Some(held)) = take_without_request(call, &missing, &mut claim) else {
             panic!("it was handed over");
         };
@@ -241,12 +236,7 @@ mod tests {
         assert!(core.queue.enqueue(&other).is_none(), "it waits");
 
         let missing = [(&parts.list[0], terms)];
-        let (parts, core, budget) = (&parts, &*core, &budget);
-        let call = LockCall {
-            parts,
-            core,
-            budget,
-        };
+        let call = parts.call(&core, &budget);
         let mut request = Acquisition::new(
             call,
             Unit::of_parts(call, &missing),

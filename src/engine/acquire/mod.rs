@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use super::held::{HeldPart, Needed};
 use super::local_wait::{give_up, wait_for_claim};
-use super::parts::{LockCall, Missing, Part, Parts};
+use super::parts::{LockCall, Missing, Parts};
 use crate::base::interrupt::Interrupt;
 use crate::base::list::List;
 use crate::core::Core;
@@ -73,13 +73,7 @@ impl Parts {
         let core = self.check_process()?;
         let budget = &self.to_acquire(core.budget_to_wait(wait, interrupt));
         let span = self.begin_wait();
-        let parts = self;
-        let call = LockCall {
-            parts,
-            core,
-            budget,
-        };
-        let result = acquire(call, lease);
+        let result = acquire(self.call(core, budget), lease);
         self.end_wait(span, core, result)
     }
 
@@ -171,14 +165,8 @@ pub(super) fn acquire_missing(
         let mut units = Unit::of_parts(call, missing);
         let mut first = None;
         // Before the first request, the thread may have to leave the lock to others, or to listen.
-        let &Part {
-            ref core,
-            ref key,
-            kind,
-            ..
-        } = missing[0].0;
         let is_single = missing.len() == 1 && parts.needed == Needed::All;
-        if is_single && claim.is_alone && (kind.has_line || !core.subscriber.is_live(key)) {
+        if is_single && claim.is_alone && missing[0].0.needs_no_listener() {
             first = units[0].request_first(budget);
             if first.is_none() {
                 return Ok(Some(keep(call, claim, units)));
@@ -218,18 +206,12 @@ fn acquire_permit(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPa
     let terms = lease.terms(core.watchdog_lease)?;
     let missing: List<Missing<'_>> = parts.list.iter().map(|part| (part, terms)).collect();
     let may_pass = budget.is_wait_over();
-    let claim = parts
-        .list
-        .first()
-        .and_then(|part| core.queue.claim_without_ticket(&part.id, may_pass));
-    if let Some(claim) = claim {
+    let queue = &core.queue;
+    if let Some(claim) = queue.claim_without_ticket(&parts.list[0].id, may_pass) {
         let at_once = budget.without_wait();
         let _calls = parts.begin_calls();
         budget.check_interrupt(parts.name())?;
-        let call = LockCall {
-            budget: &at_once,
-            ..call
-        };
+        let call = parts.call(core, &at_once);
         let mut acquisition = Acquisition::new(call, Unit::of_parts(call, &missing), claim, None);
         acquisition.place = None;
         acquisition.leaves_reserved = !may_pass;
