@@ -83,14 +83,14 @@ impl<'a> Unit<'a> {
             within: None,
         };
         let (mut owner, mut is_repeated) = (self.parts[0].new_owner(), false);
-        let request = self.request(&owner, &wish, None);
+        let call = |owner: &OwnerId| kind.acquire(&[key], owner, self.terms.millis, &wish);
+        let request = Request::new(&core.redis, key, call(&owner));
         let next_call = |_| {
             (owner, is_repeated) = (owner_of_next_copy(&owner), true);
-            Some(self.call(&owner, &wish))
+            Some(call(&owner))
         };
         budget.set_unanswered_since(Some(budget.started()));
         let result = request_one(&request, next_call, budget.reply_deadline(), budget);
-        drop(request);
         if let Ok(reply) = &result
             && !is_repeated
             && !reply.lost_copies.is_ambiguous()
