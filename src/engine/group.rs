@@ -56,14 +56,10 @@ impl GrantReply {
 /// The indices of the parts of each group, in the order of the first part of each. Two parts with
 /// these indices are in one group only if `may_share` is true for them.
 pub(super) fn group<'a>(
-    parts: impl ExactSizeIterator<Item = (&'a Arc<Core>, &'a LockKey)>,
+    parts: impl Iterator<Item = (&'a Arc<Core>, &'a LockKey)>,
     may_share: impl Fn(usize, usize) -> bool,
 ) -> List<List<usize>> {
     let mut groups: List<List<usize>> = List::new();
-    if parts.len() == 1 {
-        groups.push(List::from([0]));
-        return groups;
-    }
     let places: Vec<(&Arc<Core>, u16)> = parts
         .map(|(core, key)| (core, core.redis.topology.batch(key)))
         .collect();

@@ -211,12 +211,17 @@ fn finish<'a>(
             let error = lost.unwrap_or_else(|| hold.not_held());
             (Err(error), Report::Nothing)
         }
-        (Unlocked::Last, Some((reply, budget))) => {
-            let (result, report) = released(core, hold, reply, budget);
-            let listeners = result.as_ref().ok().copied().flatten();
-            ended.push((hold, listeners));
-            (result.map(drop), report)
-        }
+        (Unlocked::Last, Some((reply, budget))) => match released(core, hold, reply, budget) {
+            Ok(listeners) => {
+                core.observer.counters.releases.add(1);
+                ended.push((hold, listeners));
+                (Ok(()), Report::Ended("released"))
+            }
+            Err((error, report)) => {
+                ended.push((hold, None));
+                (Err(error), report)
+            }
+        },
         (Unlocked::Lost { reason, last }, reply) => {
             if last {
                 ended.push((hold, None));
@@ -243,40 +248,36 @@ fn released(
     hold: &Arc<Hold>,
     reply: Result<GrantReply>,
     budget: &CallBudget,
-) -> (Result<Option<Released>>, Report) {
+) -> Result<Option<Released>, (Error, Report)> {
     let unconfirmed = |error: Error| {
         let retried = release_later(core, hold);
-        (Err(error.of_release(retried)), Report::Ended("unconfirmed"))
+        (error.of_release(retried), Report::Ended("unconfirmed"))
     };
-    let reply = match reply {
-        Ok(reply) => reply,
-        Err(error) => return unconfirmed(error),
-    };
+    let reply = reply.map_err(unconfirmed)?;
     match reply.verdict {
         Verdict::Done {
             listeners,
             is_called,
         } => {
             let own = u32::from(core.subscriber.is_live(hold.key()));
-            let listeners = listeners.map(|listeners| listeners.saturating_sub(own));
-            let released = Released {
+            Ok(Some(Released {
                 asked: reply.asked,
-                listeners,
+                listeners: listeners.map(|listeners| listeners.saturating_sub(own)),
                 is_called,
-            };
-            (Ok(Some(released)), Report::Released)
+            }))
         }
         // Either an earlier copy has released the lock, or the lock was lost before.
         Verdict::Lost(_) if reply.reached_another_server => {
             let cause = "a failover during the release: the new server does not have the lock";
-            unconfirmed(core.redis.unavailable(hold.key(), budget, cause.into()))
+            let error = core.redis.unavailable(hold.key(), budget, cause.into());
+            Err(unconfirmed(error))
         }
         // An earlier copy of this request has released the lock.
-        Verdict::Lost(_) if reply.is_ambiguous => (Ok(None), Report::Released),
+        Verdict::Lost(_) if reply.is_ambiguous => Ok(None),
         Verdict::Lost(reason) => {
             let lost = hold.lose_on_release(reason);
             let report = lost.map_or(Report::Nothing, Report::Lost);
-            (Err(hold.loss_error(reason)), report)
+            Err((hold.loss_error(reason), report))
         }
     }
 }
@@ -286,8 +287,6 @@ enum Report {
     Nothing,
     /// The outcome in the span of the hold.
     Ended(&'static str),
-    /// By Redis.
-    Released,
     Lost(LostReason),
     /// The lock of a lost hold was still in Redis.
     ReleasedLate,
@@ -302,10 +301,6 @@ impl Report {
             Self::Ended(outcome) => {
                 counters.held(|| hold.held_for());
                 hold.end_span(outcome);
-            }
-            Self::Released => {
-                Self::Ended("released").tell(core, hold);
-                counters.releases.add(1);
             }
             Self::Lost(reason) => {
                 hold.report_loss(*reason);

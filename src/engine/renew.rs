@@ -53,12 +53,13 @@ pub(super) fn renew(
         })
         .collect();
     let replies = request_each(&requests, needed, budget);
-    let apply = |(one, reply): (&ToRenew<'_>, Result<GrantReply>)| Ok(apply(one, &reply?));
-    grants.iter().zip(replies).map(apply).collect()
+    let results = grants.iter().zip(replies);
+    results.map(|(one, reply)| apply(one, reply)).collect()
 }
 
 /// Applies the reply to a renewal.
-fn apply((core, grant, renewal): &ToRenew<'_>, reply: &GrantReply) {
+fn apply((core, grant, renewal): &ToRenew<'_>, reply: Result<GrantReply>) -> Result<()> {
+    let reply = reply?;
     match reply.verdict {
         Verdict::Lost(reason) => {
             core.watchdog.forget(grant.id());
@@ -69,4 +70,5 @@ fn apply((core, grant, renewal): &ToRenew<'_>, reply: &GrantReply) {
             core.watchdog.reschedule(grant.id());
         }
     }
+    Ok(())
 }

@@ -60,6 +60,10 @@ struct Clear<'a, T> {
     reply: Reply,
 }
 
+/// A request without a clear reply: its error, its lost copies, and whether Redis may have executed
+/// it.
+type NotClear = Box<(Error, LostCopies, bool)>;
+
 /// The next request of a waiting thread, which the subscriber thread sends when a message arrives.
 struct Ready<'a> {
     id: RequestId<'a>,
@@ -192,7 +196,7 @@ impl Number {
                 let id = request_id;
                 return Ok(Some(Clear { id, value, reply }));
             }
-            Err(none) => none,
+            Err(none) => *none,
         };
         let is_late = matches!(error, Error::Unavailable { .. });
         match if_unclear {
@@ -216,8 +220,7 @@ impl Number {
         if has_time { Ok(None) } else { Err(error) }
     }
 
-    /// Sends one request and its copies, until there is a reply or this moment. Returns the error
-    /// otherwise, and whether Redis may have executed it.
+    /// Sends one request and its copies, until there is a reply or this moment.
     fn send<T>(
         &self,
         copy: impl Fn(bool) -> Call,
@@ -225,7 +228,7 @@ impl Number {
         decode: fn(&Value) -> RedisResult<T>,
         until: Moment,
         budget: &CallBudget,
-    ) -> Result<(T, Reply), (Error, LostCopies, bool)> {
+    ) -> Result<(T, Reply), NotClear> {
         let redis = &self.core.redis;
         let request = Request {
             prepared,
@@ -238,11 +241,14 @@ impl Number {
         }
         let reply = result.map_err(|NoReply { error, lost_copies }| {
             let is_unclear = lost_copies.is_ambiguous();
-            (error, lost_copies, is_unclear)
+            Box::new((error, lost_copies, is_unclear))
         })?;
         match decode(&reply.reply) {
             Ok(value) => Ok((value, reply)),
-            Err(error) => Err((redis.refusal(&self.key, error), reply.lost_copies, true)),
+            Err(error) => {
+                let error = redis.refusal(&self.key, error);
+                Err(Box::new((error, reply.lost_copies, true)))
+            }
         }
     }
 
