@@ -175,8 +175,8 @@ impl Number {
         }
     }
 
-    /// As [`request_once`](Self::request_once); `None` if that may take longer than one request may
-    /// take.
+    /// As [`request_once`](Self::request_once), but sends one request only. `None` if its time is
+    /// over, and the call has more time.
     fn try_request_once<'a, T>(
         &'a self,
         (ready, call): (Option<Ready<'a>>, &impl Fn(RequestCopy<'_>) -> Call),
