@@ -12,7 +12,7 @@ use crate::base::list::List;
 use crate::core::Core;
 use crate::error::Result;
 use crate::protocol::{Verdict, verdict, verdicts};
-use crate::request::{NoReply, Reply, Request, request_one};
+use crate::request::{NoReply, Reply, Request};
 use crate::script::Call;
 
 /// A call about one grant.
@@ -20,6 +20,15 @@ pub(super) struct GrantRequest<'a> {
     pub(super) core: &'a Arc<Core>,
     pub(super) key: &'a LockKey,
     pub(super) call: Call,
+}
+
+impl GrantRequest<'_> {
+    /// Makes the watchdog repeat the call until there is a reply, or until this moment. False if
+    /// the watchdog has ended.
+    pub(super) fn later(self, until: Moment) -> bool {
+        let watchdog = &self.core.watchdog;
+        watchdog.release_orphan(self.key.clone(), self.call, until)
+    }
 }
 
 /// The reply to a call about one grant.
@@ -47,14 +56,10 @@ impl GrantReply {
 /// The indices of the parts of each group, in the order of the first part of each. Two parts with
 /// these indices are in one group only if `may_share` is true for them.
 pub(super) fn group<'a>(
-    parts: impl ExactSizeIterator<Item = (&'a Arc<Core>, &'a LockKey)>,
+    parts: impl Iterator<Item = (&'a Arc<Core>, &'a LockKey)>,
     may_share: impl Fn(usize, usize) -> bool,
 ) -> List<List<usize>> {
     let mut groups: List<List<usize>> = List::new();
-    if parts.len() == 1 {
-        groups.push(List::from([0]));
-        return groups;
-    }
     let places: Vec<(&Arc<Core>, u16)> = parts
         .map(|(core, key)| (core, core.redis.topology.batch(key)))
         .collect();
@@ -77,19 +82,6 @@ pub(super) fn request_each(
     needed: Needed,
     budget: &CallBudget,
 ) -> List<Result<GrantReply>> {
-    if let (
-        Needed::All,
-        &[
-            GrantRequest {
-                core,
-                key,
-                ref call,
-            },
-        ],
-    ) = (needed, requests)
-    {
-        return List::from_buf([request_grant(core, key, call.clone(), budget)]);
-    }
     let places = requests.iter().map(|request| (request.core, request.key));
     let is_like = |one: usize, other: usize| requests[one].call.is_like(&requests[other].call);
     let groups = group(places, is_like);
@@ -112,6 +104,22 @@ pub(super) fn request_each(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
+/// Sends these releases of grants that no thread uses, and whose leases end at `ends` at the
+/// latest. What gets no reply in time is released in the background.
+pub(super) fn release_unused(
+    releases: List<GrantRequest<'_>>,
+    ends: Moment,
+    needed: Needed,
+    budget: &CallBudget,
+) {
+    if !releases.is_empty() {
+        let replies = request_each(&releases, needed, budget);
+        let releases = releases.into_iter().zip(replies);
+        let unclear = releases.filter(|(_, reply)| reply.is_err());
+        unclear.for_each(|(release, _)| _ = release.later(ends));
+    }
+}
+
 /// Sends this call until there is a clear reply.
 pub(super) fn request_grant(
     core: &Core,
@@ -119,10 +127,10 @@ pub(super) fn request_grant(
     call: Call,
     budget: &CallBudget,
 ) -> Result<GrantReply> {
-    let request = Request::new(&core.redis, key, call);
-    let reply = request_one(&request, |_| None, budget.reply_deadline(), budget);
+    let reply = core.redis.request(key, call, budget);
     let reply = reply.map_err(|no_reply| no_reply.error)?;
-    let verdicts = verdicts(&reply.reply, 1).map_err(|error| request.refusal(error))?;
+    let verdicts = verdicts(&reply.reply, 1);
+    let verdicts = verdicts.map_err(|error| core.redis.refusal(key, error))?;
     Ok(GrantReply::new(verdicts[0], &reply))
 }
 

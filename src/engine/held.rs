@@ -1,5 +1,6 @@
 //! An acquired lock: one level of a hold for each part, and the results of several parts.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,14 +51,9 @@ impl HeldPart {
         let who = (hold.thread(), true);
         let reader = || self.core.queue.hold_of(hold.lock(), who);
         if !hold.is_shared() && reader().is_some_and(|reader| reader.check().is_ok()) {
-            return Err(Error::Config {
-                field: "name",
-                value: format!("{:?}", hold.key().name()),
-                rule:
-                    "this thread also holds the read lock; unlock it before `unlock_after` of the \
-                       write lock"
-                        .into(),
-            });
+            let rule = "this thread also holds the read lock; unlock it before `unlock_after` of \
+                        the write lock";
+            return Err(misused(hold.key().name(), rule));
         }
         Ok(())
     }
@@ -67,6 +63,20 @@ impl HeldPart {
         self.check_process()?;
         self.hold.left()
     }
+}
+
+/// The error of a value that breaks this rule.
+pub(super) fn refused(field: &'static str, value: impl Display, rule: &str) -> Error {
+    Error::Config {
+        field,
+        value: value.to_string(),
+        rule: rule.into(),
+    }
+}
+
+/// The error of a thread that uses a name as this rule forbids.
+pub(super) fn misused(name: &str, rule: &str) -> Error {
+    refused("name", format_args!("{name:?}"), rule)
 }
 
 /// Each of these clients once, if equal ones follow each other.
@@ -152,17 +162,14 @@ pub(crate) fn combine(
         return results.next().unwrap_or(Ok(()));
     }
     let allowed = results.len().saturating_sub(needed);
-    let is_loss = |error: &Error| matches!(error, Error::Lost { .. });
-    let errors = results.filter_map(Result::err);
-    let (losses, others): (Vec<Error>, Vec<Error>) = errors.partition(is_loss);
-    if losses.len() + others.len() <= allowed {
+    let mut errors: Vec<Error> = results.filter_map(Result::err).collect();
+    if errors.len() <= allowed {
         return Ok(());
     }
-    let (first, second) = match losses.len() > allowed {
-        true => (losses, others),
-        false => (others, losses),
-    };
-    first.into_iter().chain(second).next().map_or(Ok(()), Err)
+    let is_loss = |error: &Error| matches!(error, Error::Lost { .. });
+    let is_lost = errors.iter().filter(|error| is_loss(error)).count() > allowed;
+    let first = errors.iter().position(|error| is_loss(error) == is_lost);
+    Err(errors.swap_remove(first.unwrap_or_default()))
 }
 
 /// The client with the longest command timeout. It sets the deadlines of a call to several clients.
@@ -170,32 +177,8 @@ pub(crate) fn slowest<'a>(cores: impl Iterator<Item = &'a Arc<Core>>) -> Option<
     cores.max_by_key(|core| core.command_timeout)
 }
 
-/// One error for all `failures`: the first refusal, or else an error that names all servers without
-/// a reply.
-pub(super) fn joined(
-    (name, parts): (&str, usize),
-    mut failures: Vec<Error>,
-    budget: &CallBudget,
-) -> Error {
-    if failures.len() == 1 && parts == 1 {
-        return failures.remove(0);
-    }
-    let (mut nodes, mut last) = (Vec::new(), None);
-    for failure in failures {
-        match failure {
-            Error::Unavailable { node, cause, .. } => {
-                if !nodes.contains(&node) {
-                    nodes.push(node);
-                }
-                last = Some(cause);
-            }
-            refusal => return refusal,
-        }
-    }
-    Error::Unavailable {
-        lock: name.into(),
-        node: nodes.join(", "),
-        waited: budget.elapsed(),
-        cause: last.unwrap_or_else(|| "no majority of the servers replied".into()),
-    }
+/// The largest value that `needed` of these reach.
+pub(super) fn reached<T: Ord>(mut values: Vec<T>, needed: usize) -> Option<T> {
+    values.sort_unstable_by(|one, other| other.cmp(one));
+    values.into_iter().nth(needed.checked_sub(1)?)
 }

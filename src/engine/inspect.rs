@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use redis::{RedisResult, Value};
 
-use super::held::{Needed, joined};
+use super::held::{Needed, reached};
 use super::parts::{Part, Parts};
-use super::renew::{ToRenew, renew};
+use super::renew::renew;
 use crate::base::key::{Family, LockKey};
 use crate::base::list::List;
 use crate::core::Core;
@@ -45,28 +45,24 @@ impl Parts {
                 Err(error) => failures.push(error),
             }
         }
-        let needed = self.needed.of(self.list.len());
-        if lefts.len() < needed {
-            return Err(joined(self.label(), failures, &budget));
+        if lefts.len() < self.needed.of(self.list.len()) {
+            return Err(self.joined(failures, &budget));
         }
-        lefts.sort_unstable();
-        let longest = match self.needed {
-            Needed::All => lefts.len().checked_sub(1),
-            Needed::Majority(needed) => lefts.len().checked_sub(needed),
+        let reached_by = match self.needed {
+            Needed::All => 1,
+            Needed::Majority(needed) => needed,
         };
-        Ok(longest.and_then(|at| lefts.get(at).copied().flatten()))
+        Ok(reached(lefts, reached_by).flatten())
     }
 
     /// Changes the number of permits of a semaphore. False if it exists and was not to be changed.
     pub(crate) fn change_permits(&self, change: PermitsChange) -> Result<bool> {
-        self.check_open()?;
         let Part { core, key, .. } = &self.list[0];
         request(core, key, change_permits(key, change), permits_changed)
     }
 
     /// The number of available permits of a semaphore, and of leased ones.
     pub(crate) fn count_permits(&self) -> Result<(i64, i64)> {
-        self.check_open()?;
         let Part { core, key, .. } = &self.list[0];
         request(core, key, count_permits(key), permits_counted)
     }
@@ -90,11 +86,9 @@ pub(crate) fn force_unlock(core: &Arc<Core>, key: &LockKey) -> Result<bool> {
     }
     // Redis may have had another owner's hold, so the grants of this client are confirmed now. If
     // there is no reply, the watchdog confirms them later.
-    let to_confirm = grants.into_iter().map(|grant| ToRenew {
-        core,
-        grant,
-        hold: None,
-        millis: 0,
+    let to_confirm = grants.into_iter().map(|grant| {
+        let renewal = grant.renewal(0, None);
+        (core, grant, renewal)
     });
     let budget = core.budget_for_a_reply();
     let _ = renew(&to_confirm.collect::<List<_>>(), Needed::All, &budget);

@@ -32,8 +32,8 @@ pub(super) fn wait_for_claim(call: LockCall<'_>, missing: &[Missing<'_>]) -> Res
         locks: locks.clone(),
         terms: missing.iter().map(|&(_, terms)| terms).collect(),
         needed: parts.needed.of(missing.len()),
-        kind: parts.kind(),
-        is_shared: parts.is_shared(),
+        kind: parts.kind().name,
+        is_shared: parts.kind().is_shared,
     };
     let waiter = Waiter::new(wanted, ThreadId::current(), budget.unparker());
     if let claim @ Some(_) = queue.enqueue(&waiter) {
@@ -43,20 +43,12 @@ pub(super) fn wait_for_claim(call: LockCall<'_>, missing: &[Missing<'_>]) -> Res
         call,
         begun,
         locks,
-        waiter,
+        waiter: &waiter,
         reply_deadline: None,
     };
-    let result = wait_until(budget, parts.name(), || {
-        if let Some(end) = wait.claim_or_end() {
-            return Ok(Some(end));
-        }
-        wait.check()?;
-        wait.sleep();
-        queue.look_again(&wait.waiter);
-        Ok(None)
-    });
+    let result = wait_until(budget, parts.name(), || wait.round());
     if result.is_err()
-        && let Some(claim) = queue.leave(&wait.waiter)
+        && let Some(claim) = queue.leave(&waiter)
     {
         give_up(claim, missing);
     }
@@ -68,62 +60,54 @@ struct LocalWait<'a> {
     call: LockCall<'a>,
     begun: Moment,
     locks: List<LockId>,
-    waiter: Arc<Waiter>,
+    waiter: &'a Arc<Waiter>,
     /// Set when the wait for the lock is over while the reply is outstanding.
     reply_deadline: Option<Moment>,
 }
 
 impl LocalWait<'_> {
-    /// The tickets, or `Some(None)` if the wait is over; `None` if it goes on.
-    fn claim_or_end(&mut self) -> Option<Option<Claim>> {
-        let LockCall { core, budget, .. } = self.call;
-        let queue = &core.queue;
+    /// The tickets, or `Some(None)` if the wait is over. Otherwise sleeps: then `None`. Fails if
+    /// the call is interrupted, or if the threads with the tickets have had no reply for too long.
+    fn round(&mut self) -> Result<Option<Option<Claim>>> {
+        let (call, locks) = (self.call, &self.locks);
+        let (budget, queue) = (call.budget, &call.core.queue);
         if budget.is_wait_over() && self.reply_deadline.is_none() {
             // Before the checks below, so that a reply after them wakes this thread.
-            queue.await_reply(&self.waiter);
-            let time = Moment::now().after(core.command_timeout);
+            queue.await_reply(self.waiter);
+            let time = Moment::now().after(call.core.command_timeout);
             self.reply_deadline = Some(budget.call_deadline().min(time));
         }
         // Tickets or a reply that arrived while this thread could not run count, even after the
         // deadline.
-        if let Some(claim) = queue.claim_of(&self.waiter) {
+        if let Some(claim) = queue.claim_of(self.waiter) {
             // Its wake-up may still be pending, and would end a later sleep.
             budget.take_wake_up();
-            return Some(Some(claim));
+            return Ok(Some(Some(claim)));
         }
         // A ticket that no thread has, and that this one does not get, is no outstanding reply.
-        let is_outstanding = || queue.outstanding_replies(&self.locks, self.begun) > Some(0);
-        (budget.is_wait_over() && !is_outstanding()).then(|| queue.leave(&self.waiter))
-    }
-
-    /// Fails if the call is interrupted, or if the threads with the tickets have had no reply for
-    /// too long.
-    fn check(&self) -> Result<()> {
-        let (call, locks) = (self.call, &self.locks);
-        let queue = &call.core.queue;
+        let is_outstanding = || queue.outstanding_replies(locks, self.begun) > Some(0);
+        if budget.is_wait_over() && !is_outstanding() {
+            return Ok(Some(queue.leave(self.waiter)));
+        }
         let unanswered = queue.unanswered_since(locks);
-        call.budget.set_unanswered_since(unanswered);
-        call.budget.check_interrupt(call.parts.name())?;
-        let is_over = match self.reply_deadline {
+        budget.set_unanswered_since(unanswered);
+        budget.check_interrupt(call.parts.name())?;
+        let end = self.reply_deadline;
+        let is_over = match end {
             // A grant that too few replicas confirmed is a reply.
             Some(end) => end.is_past() || queue.confirmed_replicas(locks).is_some(),
-            None => unanswered.is_some() && call.budget.reply_deadline().is_past(),
+            None => unanswered.is_some() && budget.reply_deadline().is_past(),
         };
-        match is_over {
-            true => Err(no_reply(call, locks)),
-            false => Ok(()),
+        if is_over {
+            return Err(no_reply(call, locks));
         }
-    }
-
-    fn sleep(&self) {
         let longest = self.waiter.longest_sleep(Moment::now());
-        match self.reply_deadline {
-            Some(end) => self.call.budget.park(longest.min(end.left())),
-            None => {
-                let left = self.call.budget.reply_deadline().left();
-                self.call.budget.wait(longest.min(left))
-            }
+        match end {
+            Some(end) => budget.park(longest.min(end.left())),
+            None => budget.wait(longest.min(budget.reply_deadline().left())),
         };
+        queue.look_again(self.waiter);
+        Ok(None)
     }
 }
 

@@ -11,8 +11,7 @@
 //! | `group` | which parts share one request: those of one client, in a cluster of one slot |
 //! | `local_wait` | waits in the local queue for the tickets |
 //! | `acquire/` | levels without a request, the request for a lock, the waits between requests |
-//! | `condition/` | waits on a condition of a lock, and notifications |
-//! | `undo` | releases what a request was granted, or may have been granted, but is not used |
+//! | `condition` | waits on a condition of a lock, and notifications |
 //! | `release` | unlocks one level of each part |
 //! | `renew` | extends and confirms the leases of several parts |
 //! | `inspect` | reads and changes the state of a lock in Redis, whichever owner holds it |
@@ -29,7 +28,6 @@ mod number;
 mod parts;
 mod release;
 mod renew;
-mod undo;
 mod wait;
 
 pub(crate) use held::{HeldPart, Needed, are_of_this_process, combine, slowest};

@@ -4,10 +4,11 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use super::held::{Needed, are_of_this_process, begin_calls, distinct, slowest};
+use super::held::{
+    Needed, are_of_this_process, begin_calls, distinct, misused, reached, refused, slowest,
+};
 use super::wait::Channel;
 use crate::base::call_budget::CallBudget;
-use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::base::owner::{OwnerId, ThreadId};
@@ -61,23 +62,15 @@ impl Part {
         self.core.queue.hold_of(&self.id, who)
     }
 
+    /// True if a thread need not listen before its first request: it enters a line, or there is no
+    /// subscription.
+    pub(super) fn needs_no_listener(&self) -> bool {
+        self.kind.has_line || !self.core.subscriber.is_live(&self.key)
+    }
+
     /// The channel that announces releases of the lock.
     pub(super) fn channel(&self) -> Channel<'_> {
         Channel::of(&self.core, &self.key)
-    }
-
-    /// The same, for a client in the line of the lock: the others call it.
-    pub(super) fn releases_of_others(&self) -> Channel<'_> {
-        self.channel().of_others()
-    }
-
-    /// Where this client is called, if it is in the line of the lock: since a request that was sent
-    /// after this moment.
-    pub(super) fn line(&self, since: Moment) -> Channel<'_> {
-        Channel {
-            in_line_since: Some(since),
-            ..self.channel()
-        }
     }
 
     /// The server that has the lock, if the client knows it, or else the deployment. No I/O.
@@ -102,7 +95,7 @@ impl LockCall<'_> {
     /// Takes the tickets of the parts that this thread does not hold, if they are free.
     pub(super) fn enter_queue(&self) -> Entered {
         let locks = self.parts.list.iter().map(|part| &part.id);
-        let who = (ThreadId::current(), self.parts.is_shared());
+        let who = (ThreadId::current(), self.parts.kind().is_shared);
         self.core.queue.enter(locks, who, self.budget.started())
     }
 }
@@ -157,11 +150,6 @@ impl Parts {
         Arc::clone(&self.name)
     }
 
-    /// Its name and the number of its parts, for messages.
-    pub(super) fn label(&self) -> (&str, usize) {
-        (&self.name, self.list.len())
-    }
-
     pub(crate) fn list(&self) -> &[Part] {
         &self.list
     }
@@ -170,15 +158,9 @@ impl Parts {
         self.needed
     }
 
-    /// False if several threads of a client can have holds at the same time. Such a lock has one
-    /// part.
-    pub(super) fn is_exclusive(&self) -> bool {
-        self.list.iter().all(|part| part.kind.is_exclusive)
-    }
-
-    /// The kind of lock. It is the same for all parts.
-    pub(super) fn kind(&self) -> &'static str {
-        self.list.first().map_or("", |part| part.kind.name)
+    /// The kind of lock. It is the same for all parts. The caller has checked that there is one.
+    pub(super) fn kind(&self) -> &'static Kind {
+        self.list[0].kind
     }
 
     /// The public type of the lock, for spans.
@@ -188,13 +170,6 @@ impl Parts {
             (Needed::All, [part]) => part.kind.name,
             (Needed::All, _) => "multi",
         }
-    }
-
-    /// True if the holds of several threads do not exclude each other. It is the same for all
-    /// parts.
-    pub(super) fn is_shared(&self) -> bool {
-        let first = self.list.first();
-        first.is_some_and(|part| part.kind.is_shared)
     }
 
     /// The client whose timeouts set the deadlines of a call. Fails if the lock is invalid, in a
@@ -218,35 +193,30 @@ impl Parts {
         }
         slowest(self.cores()).ok_or_else(|| {
             let rule = "at least one name is required";
-            refused("names", "an empty list".into(), rule)
+            refused("names", "an empty list", rule)
         })
     }
 
+    /// The parts are sorted by their names.
     fn check_names(&self) -> Result<()> {
-        let mut seen = HashSet::new();
-        for part in self.list.iter() {
-            if !seen.insert(&part.id) {
-                let value = format!("{:?}, more than once", part.key.name());
-                return Err(refused("names", value, "each name may occur only once"));
-            }
-        }
-        Ok(())
+        let twice = self.list.windows(2).find(|two| two[0].id == two[1].id);
+        twice.map_or(Ok(()), |two| {
+            let value = format_args!("{:?}, more than once", two[0].key.name());
+            Err(refused("names", value, "each name may occur only once"))
+        })
     }
 
     fn check_servers(&self) -> Result<()> {
         let servers = self.list.len();
         if servers < 3 || servers.is_multiple_of(2) {
             let rule = "a majority needs an odd number of servers, at least three";
-            return Err(refused("clients", format!("{servers} servers"), rule));
+            return Err(refused("clients", format_args!("{servers} servers"), rule));
         }
-        let names = self
-            .list
-            .iter()
-            .map(|part| part.core.redis.topology.name(&part.key));
-        let names: Vec<Arc<str>> = names.collect();
-        let duplicate = (1..servers).find(|&at| names[..at].contains(&names[at]));
-        duplicate.map_or(Ok(()), |at| {
-            let value = format!("{}, more than once", names[at]);
+        let mut names = self.list.iter().map(Part::node);
+        let mut seen = HashSet::new();
+        let twice = names.find(|name| !seen.insert(Arc::clone(name)));
+        twice.map_or(Ok(()), |name| {
+            let value = format_args!("{name}, more than once");
             Err(refused("clients", value, "each server may occur only once"))
         })
     }
@@ -287,15 +257,9 @@ impl Parts {
         if !are_of_this_process(self.cores()) {
             return 0;
         }
-        let holds = self.list.iter().map(Part::hold);
-        let mut counts: Vec<u32> = holds
-            .map(|hold| hold.map_or(0, |hold| count(&hold)))
-            .collect();
-        counts.sort_unstable_by(|one, other| other.cmp(one));
-        let last_needed = self.needed.of(counts.len()).checked_sub(1);
-        last_needed
-            .and_then(|at| counts.get(at).copied())
-            .unwrap_or(0)
+        let count = |part: &Part| part.hold().map_or(0, |hold| count(&hold));
+        let counts: Vec<u32> = self.list.iter().map(count).collect();
+        reached(counts, self.needed.of(self.list.len())).unwrap_or(0)
     }
 
     /// The error of a thread that has no hold, or has one only by guards. The caller has checked
@@ -308,18 +272,36 @@ impl Parts {
         }
     }
 
+    /// One error for all `failures`: the first refusal, or else an error that names all servers
+    /// without a reply.
+    pub(super) fn joined(&self, mut failures: Vec<Error>, budget: &CallBudget) -> Error {
+        if failures.len() == 1 && self.list.len() == 1 {
+            return failures.remove(0);
+        }
+        let (mut nodes, mut last) = (Vec::new(), None);
+        for failure in failures {
+            match failure {
+                Error::Unavailable { node, cause, .. } => {
+                    if !nodes.contains(&node) {
+                        nodes.push(node);
+                    }
+                    last = Some(cause);
+                }
+                refusal => return refusal,
+            }
+        }
+        Error::Unavailable {
+            lock: self.name().into(),
+            node: nodes.join(", "),
+            waited: budget.elapsed(),
+            cause: last.unwrap_or_else(|| "no majority of the servers replied".into()),
+        }
+    }
+
     /// The error if the thread holds the name of a majority as another kind of lock.
     pub(super) fn held_otherwise(&self) -> Error {
         let rule = "this thread holds it as a lock of one server; use one kind of lock per name";
-        refused("name", format!("{:?}", self.name), rule)
-    }
-}
-
-fn refused(field: &'static str, value: String, rule: &str) -> Error {
-    Error::Config {
-        field,
-        value,
-        rule: rule.into(),
+        misused(self.name(), rule)
     }
 }
 

@@ -2,12 +2,9 @@
 //! its grant is handed over, stays idle, or is released in Redis.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::group::{GrantReply, GrantRequest, request_each, request_grant};
-use super::held::{
-    HeldPart, Needed, begin_calls, combine, distinct, note_count, reschedule_if_earlier,
-};
+use super::held::{HeldPart, Needed, begin_calls, combine, note_count, reschedule_if_earlier};
 use super::parts::Parts;
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
@@ -63,11 +60,7 @@ pub(crate) fn release_all(
     needed: Needed,
     budget: impl FnOnce() -> CallBudget<'static>,
 ) -> Result<()> {
-    if let Some(first) = held.first() {
-        let lock = first.hold.key().name();
-        distinct(held.iter().map(|part| &part.core))
-            .try_for_each(|core| core.check_process(lock))?;
-    }
+    held.iter().try_for_each(HeldPart::check_process)?;
     let levels = held
         .iter()
         .map(|part| (&part.core, &part.hold, Unlocks::Level(part.level)));
@@ -88,14 +81,42 @@ fn release_levels<'a>(
     };
     // Before a grant ends here, because from then on only this thread releases it.
     let calls = begin_calls(levels.iter().map(|(core, ..)| *core));
-    let mut requested: List<(&Arc<Hold>, Unlocks, Duration)> = List::new();
-    for &(core, hold, level) in levels {
-        requested.push((hold, level, core.linger));
+    let requested = levels.iter();
+    let requested = requested.map(|&(core, hold, level)| (hold, level, core.linger));
+    let unlocked = first.queue.unlock(&requested.collect::<List<_>>());
+    let levels = || levels.iter().map(|&(core, hold, _)| (core, hold));
+    let (replies, budget) = request_releases(levels().zip(&unlocked), needed, budget);
+    let (mut ended, mut results) = (List::new(), List::new());
+    for ((level, &unlocked), reply) in levels().zip(&unlocked).zip(replies) {
+        let reply = reply.zip(budget.as_ref());
+        results.push(finish(level, unlocked, reply, &mut ended));
     }
-    let unlocked = first.queue.unlock(&requested);
+    if !ended.is_empty() {
+        first.queue.close(&ended);
+    }
+    // Nothing is left to do. Last, what calls code of the application.
+    drop(calls);
+    let tell = |((core, hold), (result, report)): ((&Arc<Core>, &Arc<Hold>), (_, Report))| {
+        report.tell(core, hold);
+        result
+    };
+    let results: List<Result<()>> = levels().zip(results).map(tell).collect();
+    let needed = needed.of(results.len());
+    combine(results.into_iter(), needed)
+}
+
+/// Releases in Redis those of these holds that Redis has to release. Returns their replies.
+fn request_releases<'a>(
+    levels: impl Iterator<Item = ((&'a Arc<Core>, &'a Arc<Hold>), &'a Unlocked)>,
+    needed: Needed,
+    budget: impl FnOnce() -> CallBudget<'static>,
+) -> (
+    List<Option<Result<GrantReply>>>,
+    Option<CallBudget<'static>>,
+) {
     let mut releases: List<GrantRequest<'_>> = List::new();
     let mut are_asked: List<bool> = List::new();
-    for (&(core, hold, _), &unlocked) in levels.iter().zip(&unlocked) {
+    for ((core, hold), &unlocked) in levels {
         tell_watchdog(core, hold, unlocked);
         let is_asked = must_release(hold, unlocked);
         if is_asked {
@@ -107,23 +128,11 @@ fn release_levels<'a>(
     let budget = (!releases.is_empty()).then(budget);
     let request = |budget| request_each(&releases, needed, budget);
     let mut replies = budget.as_ref().map(request).unwrap_or_default().into_iter();
-    let mut ended: List<(&Arc<Hold>, Option<Released>)> = List::new();
-    let mut results: List<(Result<()>, Report)> = List::new();
-    for ((&(core, hold, _), unlocked), is_asked) in levels.iter().zip(unlocked).zip(are_asked) {
-        let reply = is_asked.then(|| replies.next()).flatten();
-        let reply = reply.zip(budget.as_ref());
-        results.push(finish((core, hold), unlocked, reply, &mut ended));
-    }
-    if !ended.is_empty() {
-        first.queue.close(&ended);
-    }
-    // Nothing is left to do. Last, what calls code of the application.
-    drop(calls);
-    for ((core, hold, _), (_, report)) in levels.iter().zip(&results) {
-        report.tell(core, hold);
-    }
-    let needed = needed.of(results.len());
-    combine(results.into_iter().map(|(result, _)| result), needed)
+    let replies = are_asked.into_iter().map(|is_asked| match is_asked {
+        true => replies.next(),
+        false => None,
+    });
+    (replies.collect(), budget)
 }
 
 /// Unlocks a level of one hold, as [`release_levels`] does. Nearly all calls need no lists.
@@ -191,7 +200,7 @@ fn must_release(hold: &Hold, unlocked: Unlocked) -> bool {
 /// Evaluates the unlock of one part. `reply` is set if Redis was asked. Adds a hold without a level
 /// to those that have `ended`.
 fn finish<'a>(
-    (core, hold): (&Core, &'a Arc<Hold>),
+    (core, hold): (&Arc<Core>, &'a Arc<Hold>),
     unlocked: Unlocked,
     reply: Option<(Result<GrantReply>, &CallBudget)>,
     ended: &mut List<(&'a Arc<Hold>, Option<Released>)>,
@@ -202,12 +211,17 @@ fn finish<'a>(
             let error = lost.unwrap_or_else(|| hold.not_held());
             (Err(error), Report::Nothing)
         }
-        (Unlocked::Last, Some((reply, budget))) => {
-            let (result, report) = released(core, hold, reply, budget);
-            let listeners = result.as_ref().ok().copied().flatten();
-            ended.push((hold, listeners));
-            (result.map(drop), report)
-        }
+        (Unlocked::Last, Some((reply, budget))) => match released(core, hold, reply, budget) {
+            Ok(listeners) => {
+                core.observer.counters.releases.add(1);
+                ended.push((hold, listeners));
+                (Ok(()), Report::Ended("released"))
+            }
+            Err((error, report)) => {
+                ended.push((hold, None));
+                (Err(error), report)
+            }
+        },
         (Unlocked::Lost { reason, last }, reply) => {
             if last {
                 ended.push((hold, None));
@@ -219,15 +233,11 @@ fn finish<'a>(
             };
             (Err(hold.lost_error(reason)), report)
         }
-        (Unlocked::Inner, _) => (Ok(()), Report::Nothing),
+        // Each release of a last level has a reply or an error.
+        (Unlocked::Inner | Unlocked::Last, _) => (Ok(()), Report::Nothing),
         (Unlocked::HandedOver, _) => (Ok(()), Report::Ended("handed_over")),
         (Unlocked::Idle, _) => (Ok(()), Report::Ended("kept")),
         (Unlocked::Shared, _) => (Ok(()), Report::Ended("released")),
-        // Each release has a reply or an error.
-        (Unlocked::Last, None) => {
-            ended.push((hold, None));
-            (Ok(()), Report::Nothing)
-        }
     }
 }
 
@@ -238,40 +248,36 @@ fn released(
     hold: &Arc<Hold>,
     reply: Result<GrantReply>,
     budget: &CallBudget,
-) -> (Result<Option<Released>>, Report) {
+) -> Result<Option<Released>, (Error, Report)> {
     let unconfirmed = |error: Error| {
         let retried = release_later(core, hold);
-        (Err(error.of_release(retried)), Report::Ended("unconfirmed"))
+        (error.of_release(retried), Report::Ended("unconfirmed"))
     };
-    let reply = match reply {
-        Ok(reply) => reply,
-        Err(error) => return unconfirmed(error),
-    };
+    let reply = reply.map_err(unconfirmed)?;
     match reply.verdict {
         Verdict::Done {
             listeners,
             is_called,
         } => {
             let own = u32::from(core.subscriber.is_live(hold.key()));
-            let listeners = listeners.map(|listeners| listeners.saturating_sub(own));
-            let released = Released {
+            Ok(Some(Released {
                 asked: reply.asked,
-                listeners,
+                listeners: listeners.map(|listeners| listeners.saturating_sub(own)),
                 is_called,
-            };
-            (Ok(Some(released)), Report::Released)
+            }))
         }
         // Either an earlier copy has released the lock, or the lock was lost before.
         Verdict::Lost(_) if reply.reached_another_server => {
             let cause = "a failover during the release: the new server does not have the lock";
-            unconfirmed(core.redis.unavailable(hold.key(), budget, cause.into()))
+            let error = core.redis.unavailable(hold.key(), budget, cause.into());
+            Err(unconfirmed(error))
         }
         // An earlier copy of this request has released the lock.
-        Verdict::Lost(_) if reply.is_ambiguous => (Ok(None), Report::Released),
+        Verdict::Lost(_) if reply.is_ambiguous => Ok(None),
         Verdict::Lost(reason) => {
             let lost = hold.lose_on_release(reason);
             let report = lost.map_or(Report::Nothing, Report::Lost);
-            (Err(hold.loss_error(reason)), report)
+            Err((hold.loss_error(reason), report))
         }
     }
 }
@@ -281,8 +287,6 @@ enum Report {
     Nothing,
     /// The outcome in the span of the hold.
     Ended(&'static str),
-    /// By Redis.
-    Released,
     Lost(LostReason),
     /// The lock of a lost hold was still in Redis.
     ReleasedLate,
@@ -297,10 +301,6 @@ impl Report {
             Self::Ended(outcome) => {
                 counters.held(|| hold.held_for());
                 hold.end_span(outcome);
-            }
-            Self::Released => {
-                Self::Ended("released").tell(core, hold);
-                counters.releases.add(1);
             }
             Self::Lost(reason) => {
                 hold.report_loss(*reason);

@@ -20,40 +20,23 @@ pub(crate) fn extend_all(
     budget: &CallBudget,
 ) -> Result<()> {
     let checks: List<Result<()>> = parts.iter().map(|(part, _)| part.check()).collect();
-    let live: List<ToRenew<'_>> = parts
-        .iter()
-        .zip(&checks)
-        .filter(|(_, check)| check.is_ok())
-        .map(|(&(part, millis), _)| ToRenew {
-            core: &part.core,
-            grant: part.hold.grant(),
-            hold: Some(part.hold.number()),
-            millis,
-        })
-        .collect();
-    let mut renewed = renew(&live, needed, budget).into_iter();
-    let results: List<Result<()>> = parts
-        .iter()
-        .zip(checks)
-        .map(|((part, _), check)| {
-            check?;
-            renewed.next().unwrap_or(Ok(()))?;
-            part.hold.check()
-        })
-        .collect();
-    let needed = needed.of(results.len());
-    combine(results.into_iter(), needed)
+    let live = parts.iter().zip(&checks).filter(|(_, check)| check.is_ok());
+    let live = live.map(|(&(part, millis), _)| {
+        let grant = part.hold.grant();
+        let renewal = grant.renewal(millis, Some(part.hold.number()));
+        (&part.core, grant, renewal)
+    });
+    let mut renewed = renew(&live.collect::<List<_>>(), needed, budget).into_iter();
+    let results = parts.iter().zip(checks).map(|((part, _), check)| {
+        check?;
+        renewed.next().unwrap_or(Ok(()))?;
+        part.hold.check()
+    });
+    combine(results, needed.of(parts.len()))
 }
 
 /// A grant to renew.
-pub(super) struct ToRenew<'a> {
-    pub(super) core: &'a Arc<Core>,
-    pub(super) grant: Arc<Grant>,
-    /// The hold that gets the longer lease.
-    pub(super) hold: Option<u64>,
-    /// With 0, Redis only confirms that it has the grant.
-    pub(super) millis: u64,
-}
+pub(super) type ToRenew<'a> = (&'a Arc<Core>, Arc<Grant>, Renewal);
 
 /// Renews these grants, those of one client and slot by one request.
 pub(super) fn renew(
@@ -61,40 +44,31 @@ pub(super) fn renew(
     needed: Needed,
     budget: &CallBudget,
 ) -> List<Result<()>> {
-    let renewals: List<Renewal> = grants
-        .iter()
-        .map(|one| one.grant.renewal(one.millis, one.hold))
-        .collect();
     let requests: List<GrantRequest<'_>> = grants
         .iter()
-        .zip(&renewals)
-        .map(|(one, renewal)| GrantRequest {
-            core: one.core,
-            key: one.grant.key(),
+        .map(|(core, grant, renewal)| GrantRequest {
+            core,
+            key: grant.key(),
             call: renewal.call.clone(),
         })
         .collect();
     let replies = request_each(&requests, needed, budget);
-    let results = grants.iter().zip(&renewals).zip(replies);
-    results
-        .map(|((one, renewal), reply)| apply(one.core, &one.grant, renewal, reply))
-        .collect()
+    let results = grants.iter().zip(replies);
+    results.map(|(one, reply)| apply(one, reply)).collect()
 }
 
 /// Applies the reply to a renewal.
-fn apply(
-    core: &Core,
-    grant: &Arc<Grant>,
-    renewal: &Renewal,
-    reply: Result<GrantReply>,
-) -> Result<()> {
+fn apply((core, grant, renewal): &ToRenew<'_>, reply: Result<GrantReply>) -> Result<()> {
     let reply = reply?;
-    if let Verdict::Lost(reason) = reply.verdict {
-        core.watchdog.forget(grant.id());
-        grant.lose(reason);
-        return Ok(());
+    match reply.verdict {
+        Verdict::Lost(reason) => {
+            core.watchdog.forget(grant.id());
+            grant.lose(reason);
+        }
+        Verdict::Done { .. } => {
+            grant.renewed(reply.asked, renewal);
+            core.watchdog.reschedule(grant.id());
+        }
     }
-    grant.renewed(reply.asked, renewal);
-    core.watchdog.reschedule(grant.id());
     Ok(())
 }

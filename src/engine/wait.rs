@@ -109,13 +109,6 @@ impl<'a> Wait<'a> {
         self.listeners.clear();
     }
 
-    /// Lets the subscriber thread send this request when a message arrives on the channel.
-    pub(super) fn prepare(&self, channel: Channel<'_>, request: &Arc<Prepared>) {
-        if let Some(listener) = self.listener(channel) {
-            listener.prepare(Arc::clone(request));
-        }
-    }
-
     fn listener(&self, channel: Channel<'_>) -> Option<&Listener> {
         let mut listeners = self.listeners.iter();
         let found = listeners.find(|(listened, _)| listened.is(channel));
@@ -136,6 +129,23 @@ impl<'a> Wait<'a> {
         self.budget.wait(longest.min(poll))
     }
 
+    /// Sleeps until a message arrives on one of these channels, at most for `longest`. Lets the
+    /// subscriber thread send this request then. True if the thread was woken.
+    pub(super) fn sleep_listening(
+        &mut self,
+        core: &Core,
+        channels: &[Channel<'a>],
+        request: Option<&Arc<Prepared>>,
+        longest: Duration,
+    ) -> bool {
+        let is_live = self.listen(channels) == channels.len();
+        if let Some(request) = request {
+            let listeners = channels.iter().filter_map(|one| self.listener(*one));
+            listeners.for_each(|listener| listener.prepare(Arc::clone(request)));
+        }
+        self.sleep_counted(core, is_live, longest)
+    }
+
     /// As [`sleep`](Self::sleep), and counts the end of the sleep.
     pub(super) fn sleep_counted(&mut self, core: &Core, is_live: bool, longest: Duration) -> bool {
         let is_woken = self.sleep(is_live, longest);
@@ -152,14 +162,6 @@ impl<'a> Wait<'a> {
         while !until.is_past() && !self.budget.is_interrupted() {
             self.budget.park(until.left());
         }
-    }
-
-    /// Pauses after a request that the servers granted, but that does not count. No other client
-    /// holds the lock, and the message of its release would end the pause.
-    pub(super) fn pause(&mut self) {
-        self.stop_listening();
-        let longest = self.budget.reply_deadline().left();
-        self.sleep(false, longest);
     }
 }
 
@@ -178,6 +180,14 @@ impl<'a> Channel<'a> {
     pub(super) fn of_others(self) -> Self {
         Self {
             word: Some(NOT_CALLED),
+            ..self
+        }
+    }
+
+    /// Calls of this client wake the thread, since a request that was sent after this moment.
+    pub(super) fn called(self, asked: Moment) -> Self {
+        Self {
+            in_line_since: Some(asked),
             ..self
         }
     }

@@ -1,26 +1,22 @@
 //! One call that acquires the missing parts of a lock: its state, and its end.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::begin::keep;
-use super::first::First;
 use super::line::Polls;
+use super::unit::{First, Unit};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::OwnerId;
-use crate::engine::group::{GrantRequest, group};
+use crate::engine::group::{GrantRequest, release_unused};
 use crate::engine::held::{HeldPart, Needed};
-use crate::engine::parts::{LockCall, Missing, Part};
-use crate::engine::undo::{end_of, release_unused, undo_lost_copies};
+use crate::engine::parts::{LockCall, Part};
 use crate::engine::wait::{Wait, polls};
 use crate::error::{Error, Result};
-use crate::lease::Terms;
 use crate::local::{Claim, Granted, Hold, Pause};
 use crate::protocol::Wish;
 use crate::request::{Prepared, Request};
-use crate::script::Call;
 
 /// The largest number of lines that a client enters by one request. It bounds the time of a script.
 const LINES: usize = 32;
@@ -59,67 +55,17 @@ pub(super) struct Acquisition<'a> {
     pub(super) late: Option<OwnerId>,
 }
 
-/// The parts that share one request, which grants all of them or none.
-pub(super) struct Unit<'a> {
-    pub(super) parts: List<&'a Part>,
-    pub(super) terms: Terms,
-    pub(super) granted: Option<Granted>,
-    /// The last request had no reply.
-    pub(super) is_unanswered: bool,
-}
-
-/// A lock that another owner holds.
-pub(super) struct HeldByOther<'a> {
-    pub(super) unit: usize,
-    pub(super) part: &'a Part,
-    /// What is left of the lease.
-    pub(super) left: Duration,
-    /// The number of clients before this one in the line; `None` if it is in no line.
-    pub(super) rank: Option<u32>,
-    /// The owner is a client of Redisson.
-    pub(super) is_foreign: bool,
-    /// This client also listens to the channel for releases: clients of Redisson do not call those
-    /// in the line.
-    pub(super) listens: bool,
-    /// A moment before the request was sent.
-    pub(super) asked: Moment,
-    /// Redis still has what it granted to this call too late.
-    pub(super) is_own: bool,
-}
-
-/// The replies of all servers to one round of requests.
-#[derive(Default)]
-pub(super) struct Replies<'a> {
-    pub(super) held: Vec<HeldByOther<'a>>,
-    pub(super) failures: Vec<Error>,
-    /// Set if too few replicas confirmed a grant, which does not count: how many did.
-    pub(super) unreplicated: Option<u32>,
-    /// A grant had ended when its reply arrived.
-    pub(super) is_too_late: bool,
-}
-
 impl<'a> Acquisition<'a> {
     pub(super) fn new(
         call: LockCall<'a>,
-        missing: &[Missing<'a>],
+        units: List<Unit<'a>>,
         claim: Claim,
         within: Option<&'a Hold>,
     ) -> Self {
-        let places = missing.iter().map(|(part, _)| (&part.core, &part.key));
-        let groups = group(places, |_, at| {
-            call.parts.needed == Needed::All && missing[at].0.kind.is_joinable
-        });
-        let unit = |members: List<usize>| Unit {
-            terms: missing[members[0]].1,
-            parts: members.into_iter().map(|at| missing[at].0).collect(),
-            granted: None,
-            is_unanswered: false,
-        };
-        let units: List<Unit<'a>> = groups.into_iter().map(unit).collect();
         let first = units[0].parts[0];
         // A script enters the lines of one slot. A thread that has the lock does not wait for other
         // clients.
-        let is_small = units.len() == 1 && missing.len() <= LINES;
+        let is_small = units.len() == 1 && units[0].parts.len() <= LINES;
         let has_line = is_small && first.kind.has_line && within.is_none();
         Self {
             place: has_line.then(|| first.core.place(&first.key)),
@@ -175,51 +121,83 @@ impl<'a> Acquisition<'a> {
         if let Some(pause) = self.pause.filter(|pause| !pause.is_in_line) {
             self.claim.end_pause(&pause);
         }
-        let granted = self.units.into_iter().flat_map(|unit: Unit<'a>| {
-            let parts = unit.parts.into_iter();
-            parts.filter_map(move |part| Some((part, unit.granted.clone()?)))
-        });
-        keep(self.call, self.claim, granted)
+        keep(self.call, self.claim, self.units)
+    }
+
+    /// What the next request is for. The thread `waits` if the lock is held.
+    pub(super) fn wish(&self, waits: bool) -> Wish {
+        let first = &self.units[0];
+        Wish {
+            holds: first.parts[0].holds_of_a_grant(first.terms, self.expected_holds),
+            waits: waits || self.leaves_reserved,
+            place: self
+                .place
+                .clone()
+                .filter(|_| waits || self.is_known_to_wait),
+            within: self.within.map(|hold| hold.grant().owner().clone()),
+        }
+    }
+
+    /// If this client has released the lock while other clients listened: waits until they have had
+    /// it, or could have acquired it.
+    pub(super) fn leave_to_others(&mut self) {
+        let budget = self.call.budget;
+        if budget.is_wait_over() {
+            return;
+        }
+        let pause = self.claim.take_pause();
+        self.pause = pause.filter(|pause| pause.is_in_line || !pause.until.is_past());
+        if let Some(pause) = &mut self.pause {
+            // The rest of a limited wait is for requests.
+            let most = (budget.wait_left() / 2).div_duration_f32(pause.length);
+            pause.holds = pause.holds.min(most as u32).max(1);
+        }
+        let Some(pause) = self.pause.filter(|pause| !pause.is_in_line) else {
+            return;
+        };
+        let wait_until = Moment::now().after(budget.wait_left());
+        self.wait.sleep_deaf(pause.deaf_until.min(wait_until));
+        budget.take_wake_up();
+        self.let_others_pass(pause.until);
+    }
+
+    /// Waits until the other clients have had the lock as often as the pause says. The next of them
+    /// has until `until` to acquire and release it.
+    pub(super) fn let_others_pass(&mut self, mut until: Moment) {
+        let Some(pause) = &mut self.pause else { return };
+        while pause.holds > 0 && self.call.budget.wait(until.left()) {
+            pause.pass();
+            until = Moment::now().after(pause.length);
+        }
     }
 
     /// Releases what is granted. What gets no reply is released in the background.
     pub(super) fn undo(&mut self) {
         let LockCall { core, budget, .. } = self.call;
-        match self.call.parts.needed {
-            Needed::All => self.undo_within(&budget.remaining(core.command_timeout)),
-            Needed::Majority(_) => self.undo_within(budget),
-        }
+        self.undo_within(&budget.remaining(core.command_timeout));
     }
 
     /// As [`undo`](Self::undo), within this time.
     pub(super) fn undo_within(&mut self, budget: &CallBudget) {
         self.kept_until = None;
         if let Some((owner, prepared)) = self.prepared.take() {
-            let unit = &self.units[0];
-            undo_lost_copies(&unit.parts, &owner, unit.terms, prepared.abandon());
+            self.units[0].undo_lost_copies(&owner, prepared.abandon());
             self.is_known_to_wait = true;
         }
         let mut unused: List<GrantRequest<'_>> = List::new();
         let mut ends = Moment::ZERO;
         for unit in &mut self.units {
             if let Some(grant) = unit.granted.take() {
-                ends = ends.max(end_of(unit.terms));
-                let release = |part: &&'a Part| {
-                    let Part { core, key, .. } = part;
-                    let call = part.kind.release(key, &grant.owner);
-                    GrantRequest { core, key, call }
-                };
-                unused.extend(unit.parts.iter().map(release));
+                ends = ends.max(unit.end());
+                unused.extend(unit.releases(&grant.owner));
             }
         }
-        if !unused.is_empty() {
-            let needed = match self.call.parts.needed {
-                Needed::All => Needed::All,
-                // Each server gets one request.
-                Needed::Majority(_) => Needed::Majority(unused.len()),
-            };
-            release_unused(&unused, ends, needed, budget);
-        }
+        let needed = match self.call.parts.needed {
+            Needed::All => Needed::All,
+            // Each server gets one request.
+            Needed::Majority(_) => Needed::Majority(unused.len()),
+        };
+        release_unused(unused, ends, needed, budget);
     }
 
     /// Tells Redis that this client does not wait any more. Before the tickets are passed on, so
@@ -273,14 +251,5 @@ impl<'a> Acquisition<'a> {
         let Part { core, key, .. } = self.units[0].parts[0];
         let cause = "every reply arrived after the lease that it granted had ended";
         core.redis.unavailable(key, self.call.budget, cause.into())
-    }
-}
-
-impl Unit<'_> {
-    /// The call that acquires the unit for `owner`.
-    pub(super) fn call(&self, owner: &OwnerId, wish: &Wish) -> Call {
-        let keys: List<_> = self.parts.iter().map(|part| &part.key).collect();
-        let kind = self.parts[0].kind;
-        kind.acquire(&keys, owner, self.terms.millis, wish)
     }
 }

@@ -4,14 +4,16 @@
 //! granted ones for a short random time while another one is held. Then it releases them, and waits
 //! without them. So calls cannot deadlock.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquisition::{Acquisition, HeldByOther, Replies};
-use super::first::First;
+use super::acquisition::Acquisition;
+use super::round::{HeldByOther, Replies};
+use super::unit::First;
 use crate::base::backoff::jitter;
 use crate::base::clock::Moment;
 use crate::base::list::List;
-use crate::engine::held::joined;
+use crate::base::owner::OwnerId;
 use crate::engine::parts::{LockCall, Part};
 use crate::engine::wait::{Channel, wait_until};
 use crate::error::{Error, LostReason, Result};
@@ -29,7 +31,7 @@ impl<'a> Acquisition<'a> {
         if first.is_none() {
             let first = self.units[0].parts[0];
             self.wait.listen_if_live(match self.place {
-                Some(_) => first.releases_of_others(),
+                Some(_) => first.channel().of_others(),
                 None => first.channel(),
             });
             self.leave_to_others();
@@ -76,7 +78,7 @@ impl<'a> Acquisition<'a> {
         let is_final = |error: &Error| !matches!(error, Error::Unavailable { .. });
         let is_over = budget.reply_deadline().is_past() || budget.is_interrupted();
         if self.units.len() == 1 || is_over || failures.iter().any(is_final) {
-            return Err(joined(self.call.parts.label(), failures, budget));
+            return Err(self.call.parts.joined(failures, budget));
         }
         // One server does not reply. Meanwhile the locks of the others are free.
         self.undo();
@@ -92,7 +94,9 @@ impl<'a> Acquisition<'a> {
             return Err(first.core.redis.too_few_replicas(&first.key, confirmed));
         }
         self.claim.unreplicated(confirmed);
-        self.wait.pause();
+        // The message of that release would end the pause.
+        self.wait.stop_listening();
+        self.wait.sleep(false, budget.reply_deadline().left());
         Ok(None)
     }
 
@@ -146,16 +150,18 @@ impl<'a> Acquisition<'a> {
             // In a cluster, the place is a channel of the first of several locks.
             let is_place = |part: &&&Part| self.place == Some(part.core.place(&part.key));
             let called = self.units[held.unit].parts.iter().filter(is_place);
-            channels.extend(called.map(|part| part.line(held.asked)));
+            channels.extend(called.map(|part| part.channel().called(held.asked)));
         }
         if held.rank.is_none() {
             channels.push(part.channel());
         } else if held.listens {
-            channels.push(part.releases_of_others());
+            channels.push(part.channel().of_others());
         }
-        let is_live = self.wait.listen(&channels) == channels.len();
-        self.prepare(part, &channels);
-        let is_woken = self.wait.sleep_counted(&part.core, is_live, left);
+        self.prepared = self.prepare(part);
+        let request = self.prepared.as_ref().map(|(_, request)| request);
+        let is_woken = self
+            .wait
+            .sleep_listening(&part.core, &channels, request, left);
         // What is kept is not kept for longer.
         if let Some(pause) = self.pause.filter(|_| is_woken && self.kept_until.is_none()) {
             self.let_others_pass(Moment::now().after(pause.length));
@@ -164,24 +170,19 @@ impl<'a> Acquisition<'a> {
     }
 
     /// Prepares the next request, which the subscriber thread sends when a message arrives.
-    fn prepare(&mut self, part: &'a Part, channels: &[Channel<'a>]) {
+    fn prepare(&mut self, part: &Part) -> Option<(OwnerId, Arc<Prepared>)> {
         // With several requests, while it lets others pass, or with replicas that have to confirm
         // the lock, this thread sends them itself.
-        let confirms = part.core.redis.min_replicas.is_some();
+        let redis = &part.core.redis;
         let pauses = self.pause.is_some_and(|pause| pause.holds > 0);
-        if self.units.len() > 1 || pauses || confirms {
-            return;
+        if self.units.len() > 1 || pauses || redis.min_replicas.is_some() {
+            return None;
         }
-        let (core, unit) = (&part.core, &self.units[0]);
         let owner = part.new_owner();
         // Other threads may begin to wait behind this one.
         self.expected_holds = self.expected_holds.max(2);
-        let call = unit.call(&owner, &self.wish(true));
+        let call = self.units[0].call(&owner, &self.wish(true));
         self.is_known_to_wait = true;
-        let request = Prepared::new(&core.redis, &part.key, call);
-        for &channel in channels {
-            self.wait.prepare(channel, &request);
-        }
-        self.prepared = Some((owner, request));
+        Some((owner, Prepared::new(redis, &part.key, call)))
     }
 }

@@ -1,19 +1,18 @@
 //! Begins the holds of what this thread has got: from Redis, from another thread, or idle grants.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::unit::Unit;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::core::Core;
-use crate::engine::group::GrantRequest;
+use crate::engine::group::{GrantRequest, release_unused};
 use crate::engine::held::{HeldPart, Needed, note_count, reschedule_if_earlier};
 use crate::engine::parts::{LockCall, Missing, Part, Parts};
-use crate::engine::undo::release_unused;
 use crate::error::LostReason;
 use crate::lease::Terms;
-use crate::local::{CameWith, Claim, Grant, Granted, Hold, Quorum};
+use crate::local::{CameWith, Claim, Grant, Hold, Quorum};
 
 /// The tickets are gone, because a grant that came with them was lost.
 pub(super) struct TicketsLost;
@@ -31,14 +30,14 @@ pub(super) fn take_without_request(
     let LockCall { parts, budget, .. } = call;
     let terms: List<Terms> = missing.iter().map(|&(_, terms)| terms).collect();
     let needed = parts.needed.of(missing.len());
-    let (holds, is_handed_over) = match claim.take(&terms, needed, parts.kind()) {
+    let (holds, is_handed_over) = match claim.take(&terms, needed, parts.kind().name) {
         CameWith::Nothing => return Ok(None),
         CameWith::HandedOver(holds) => (holds, true),
         CameWith::Idle(holds) => (holds, false),
         CameWith::Unsuited(grants) => {
             let of_part = |grant| part_of(missing, &grant).map(|part| (&part.core, grant));
             let grants: List<_> = grants.into_iter().filter_map(of_part).collect();
-            release_idle(&grants, budget);
+            release_idle(call, &grants);
             return Ok(None);
         }
         CameWith::Loss => return Err(TicketsLost),
@@ -81,39 +80,45 @@ fn part_of<'a>(missing: &[Missing<'a>], grant: &Arc<Grant>) -> Option<&'a Part> 
 }
 
 /// Releases grants of this process that this call does not use. They may be of another kind.
-fn release_idle(grants: &[(&Arc<Core>, Arc<Grant>)], budget: &CallBudget) {
+fn release_idle(call: LockCall<'_>, grants: &[(&Arc<Core>, Arc<Grant>)]) {
     if grants.is_empty() {
         return;
     }
-    let (mut ends, mut timeout) = (Moment::ZERO, Duration::ZERO);
+    let mut ends = Moment::ZERO;
     let mut releases = List::new();
     for (core, grant) in grants {
         core.watchdog.forget(grant.id());
         ends = ends.max(grant.lease_ends());
-        timeout = timeout.max(core.command_timeout);
         let (key, call) = (grant.key(), grant.release_call());
         releases.push(GrantRequest { core, key, call });
     }
-    release_unused(&releases, ends, Needed::All, &budget.remaining(timeout));
+    let budget = call.budget.remaining(call.core.command_timeout);
+    release_unused(releases, ends, Needed::All, &budget);
 }
 
 /// Begins the holds of what is granted.
-pub(super) fn keep<'a>(
-    call: LockCall<'a>,
-    claim: Claim,
-    granted: impl IntoIterator<Item = (&'a Part, Granted)>,
-) -> List<HeldPart> {
+pub(super) fn keep(call: LockCall<'_>, claim: Claim, units: List<Unit<'_>>) -> List<HeldPart> {
     let LockCall { parts, budget, .. } = call;
     let mut held = List::new();
-    for (part, granted) in granted {
-        let core = &part.core;
-        let place = (part.id.clone(), part.key.clone(), part.kind);
-        let hold = core.queue.begin_hold(place, granted, &core.observer);
-        core.observer.counters.acquisitions.add(1);
-        held.push(first_level(core, hold, budget));
+    for unit in units {
+        let Some(granted) = unit.granted else {
+            continue;
+        };
+        for part in unit.parts {
+            let Part { core, key, id, .. } = part;
+            let place = (id.clone(), key.clone(), part.kind);
+            let queue = &core.queue;
+            let hold = queue.begin_hold(place, granted.clone(), &core.observer);
+            core.observer.counters.acquisitions.add(1);
+            held.push(first_level(core, hold, budget));
+        }
     }
     // A hold that is not exclusive leaves the ticket to the next thread.
-    let exclusive = if parts.is_exclusive() { &held[..] } else { &[] };
+    let exclusive = if parts.kind().is_exclusive {
+        &held[..]
+    } else {
+        &[]
+    };
     claim.keep(exclusive.iter().map(|part| &part.hold));
     let mut refused: List<(&Arc<Core>, Arc<Grant>)> = List::new();
     for HeldPart { core, hold, .. } in &held {
@@ -131,7 +136,7 @@ pub(super) fn keep<'a>(
     for (_, grant) in &refused {
         grant.lose(LostReason::ShutDown);
     }
-    release_idle(&refused, budget);
+    release_idle(call, &refused);
     drop(refused);
     held
 }
@@ -152,6 +157,8 @@ fn join(parts: &Parts, held: &[HeldPart]) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::base::owner::ThreadId;
     use crate::config::LockClientBuilder;
@@ -159,7 +166,7 @@ mod tests {
     use crate::engine::acquire::acquisition::Acquisition;
     use crate::error::Error;
     use crate::lease::Lease;
-    use crate::local::{Unlocks, Waiter, Wanted};
+    use crate::local::{Granted, Unlocks, Waiter, Wanted};
     use crate::protocol::{PLAIN, READ};
 
     /// The watchdog may have read the schedule before the thread had the hold.
@@ -190,7 +197,7 @@ mod tests {
             locks: [part.id.clone()].into_iter().collect(),
             terms: [terms].into_iter().collect(),
             needed: 1,
-            kind: parts.kind(),
+            kind: parts.kind().name,
             is_shared: false,
         };
         let other = Waiter::new(wanted, ThreadId::numbered(u64::MAX), budget.unparker());
@@ -222,7 +229,7 @@ mod tests {
             locks: [lock].into_iter().collect(),
             terms: [terms].into_iter().collect(),
             needed: 1,
-            kind: parts.kind(),
+            kind: parts.kind().name,
             is_shared: true,
         };
         let other = Waiter::new(wanted, ThreadId::numbered(u64::MAX), budget.unparker());
@@ -230,7 +237,12 @@ mod tests {
 
         let missing = [(&parts.list[0], terms)];
         let call = parts.call(&core, &budget);
-        let mut request = Acquisition::new(call, &missing, entered.claim.unwrap(), None);
+        let mut request = Acquisition::new(
+            call,
+            Unit::of_parts(call, &missing),
+            entered.claim.unwrap(),
+            None,
+        );
         let now = Moment::now();
         request.units[0].granted = Some(Granted {
             owner: parts.list[0].new_owner(),
@@ -246,7 +258,7 @@ mod tests {
         let is_lost = |hold: &Hold| matches!(hold.check(), Err(Error::Lost { .. }));
         assert!(is_lost(&held[0].hold));
         if let Some(mut claim) = core.queue.claim_of(&other)
-            && let CameWith::HandedOver(holds) = claim.take(&[terms], 1, parts.kind())
+            && let CameWith::HandedOver(holds) = claim.take(&[terms], 1, parts.kind().name)
         {
             assert!(is_lost(&holds[0]), "another thread believes that it reads");
         }

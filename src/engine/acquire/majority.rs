@@ -11,10 +11,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::acquisition::{Acquisition, HeldByOther, Replies};
+use super::acquisition::Acquisition;
+use super::round::HeldByOther;
 use crate::base::backoff::{Backoff, jitter};
 use crate::base::clock::Moment;
-use crate::engine::held::joined;
 use crate::engine::parts::Part;
 use crate::engine::wait::{Channel, Wait, wait_until};
 use crate::error::{Error, Result};
@@ -39,9 +39,8 @@ const POLL: Duration = Duration::from_millis(250);
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
-/// The rounds of one acquisition.
-struct Rounds<'r, 'a> {
-    acquisition: &'r mut Acquisition<'a>,
+/// What the rounds of one acquisition know of the earlier ones.
+struct Rounds {
     pauses: Backoff,
     retries: Backoff,
     /// The number of pauses after rounds without a decision.
@@ -56,10 +55,10 @@ struct Rounds<'r, 'a> {
     minority_grants: BTreeSet<usize>,
 }
 
-impl Acquisition<'_> {
+impl<'a> Acquisition<'a> {
     /// Requests the lock until a majority grants it, or the budget ends: then false.
     pub(super) fn acquire_majority(&mut self) -> Result<bool> {
-        let (budget, name) = (self.call.budget, self.call.parts.name());
+        let budget = self.call.budget;
         self.wait = Wait::new(budget, Backoff::new(POLL, POLL));
         self.leave_to_others();
         let mut rounds = Rounds {
@@ -69,100 +68,132 @@ impl Acquisition<'_> {
             reply_deadline: None,
             decided_by: budget.call_deadline(),
             minority_grants: BTreeSet::new(),
-            acquisition: self,
         };
-        wait_until(budget, name, || rounds.round())
+        wait_until(budget, self.call.parts.name(), || {
+            self.request_majority(&mut rounds)
+        })
     }
-}
 
-impl<'a> Rounds<'_, 'a> {
     /// Requests the lock once. Waits for the next round if there is no decision: then `None`.
-    fn round(&mut self) -> Result<Option<bool>> {
-        let acquisition = &mut *self.acquisition;
-        let budget = acquisition.call.budget;
-        let deadline = acquisition.begin_round()?;
-        let reply_deadline = *self.reply_deadline.get_or_insert(deadline);
+    fn request_majority(&mut self, rounds: &mut Rounds) -> Result<Option<bool>> {
+        let budget = self.call.budget;
+        let deadline = self.begin_round()?;
+        let reply_deadline = *rounds.reply_deadline.get_or_insert(deadline);
         let asked = Moment::now();
-        let replies = acquisition.request();
-        let (needed, servers) = (acquisition.needed(), acquisition.units.len());
+        let replies = self.request();
+        let (needed, servers) = (self.needed(), self.units.len());
         let is_refusal = |error: &&Error| !matches!(error, Error::Unavailable { .. });
         if replies.failures.iter().filter(is_refusal).count() + needed > servers {
-            let label = acquisition.call.parts.label();
-            return Err(joined(label, replies.failures, budget));
+            return Err(self.call.parts.joined(replies.failures, budget));
         }
-        let granted: Vec<usize> = acquisition.granted().collect();
+        let granted: Vec<usize> = self.granted().collect();
         if granted.len() < needed {
-            acquisition.undo();
+            self.undo();
         }
         if granted.len() + replies.held.len() < needed {
-            return self.after_no_majority_replied(replies, reply_deadline);
+            // This round's own releases would wake the listeners, and end the pause.
+            self.wait.stop_listening();
+            budget.park(rounds.pauses.next().min(reply_deadline.left()));
+            if !reply_deadline.is_past() || budget.is_interrupted() {
+                return Ok(None);
+            }
+            return Err(match replies.is_too_late {
+                true => self.too_late_error(),
+                false => self.call.parts.joined(replies.failures, budget),
+            });
         }
-        acquisition.claim.replied();
-        self.reply_deadline = None;
+        self.claim.replied();
+        rounds.reply_deadline = None;
         if granted.len() >= needed {
             return Ok(Some(true));
         }
         let took = Moment::now().since(asked);
-        self.after_refusal(granted, replies.held, took)
+        Ok(self.after_refusal_by_majority(rounds, granted, replies.held, took))
     }
 
-    /// Pauses after a round in which too few servers replied.
-    fn after_no_majority_replied(
+    /// Waits after a round in which other owners have too many of the servers: `held`. False if the
+    /// wait is over.
+    fn after_refusal_by_majority(
         &mut self,
-        replies: Replies<'a>,
-        reply_deadline: Moment,
-    ) -> Result<Option<bool>> {
-        let acquisition = &mut *self.acquisition;
-        let budget = acquisition.call.budget;
-        // This round's own releases would wake the listeners, and end the pause.
-        acquisition.wait.stop_listening();
-        budget.park(self.pauses.next().min(reply_deadline.left()));
-        if !reply_deadline.is_past() || budget.is_interrupted() {
-            return Ok(None);
-        }
-        Err(if replies.is_too_late {
-            acquisition.too_late_error()
-        } else {
-            joined(acquisition.call.parts.label(), replies.failures, budget)
-        })
-    }
-
-    /// Waits after a round in which other owners have too many of the servers: `held`.
-    fn after_refusal(
-        &mut self,
+        rounds: &mut Rounds,
         granted: Vec<usize>,
-        held: Vec<HeldByOther<'a>>,
+        mut held: Vec<HeldByOther<'a>>,
         took: Duration,
-    ) -> Result<Option<bool>> {
+    ) -> Option<bool> {
         // No owner has a majority: several clients got some servers each.
-        let is_split = !granted.is_empty() && held.len() < self.acquisition.needed();
-        let held = if is_split {
-            held
-        } else {
-            self.holders(granted, held)
-        };
-        let has_minority = !self.minority_grants.is_empty();
-        let is_undecided = is_split || has_minority && self.backoffs < MAX_BACKOFFS;
-        let is_over = self.acquisition.call.budget.is_wait_over();
-        if is_over && (!is_undecided || self.decided_by.is_past()) {
-            return Ok(Some(false));
+        let is_split = !granted.is_empty() && held.len() < self.needed();
+        if !is_split {
+            held = rounds.holders(self.needed(), granted, held);
+        }
+        let has_minority = !rounds.minority_grants.is_empty();
+        let is_undecided = is_split || has_minority && rounds.backoffs < MAX_BACKOFFS;
+        let is_over = self.call.budget.is_wait_over();
+        if is_over && (!is_undecided || rounds.decided_by.is_past()) {
+            return Some(false);
         }
         if is_undecided {
-            self.back_off(backoff_time(self.backoffs, took));
-            self.backoffs += 1;
+            self.back_off(rounds, backoff_time(rounds.backoffs, took));
+            rounds.backoffs += 1;
         } else {
-            self.await_release(&held);
+            self.await_releases(rounds, &held);
         }
-        Ok(None)
+        None
     }
 
+    /// Sleeps until a message announces a release, or until this thread may get a majority because
+    /// leases end. Listens where other owners hold the lock. If these servers are a majority, no
+    /// release is missed, because two majorities have a server in common.
+    fn await_releases(&mut self, rounds: &mut Rounds, held: &[HeldByOther<'a>]) {
+        let needed = self.needed();
+        let core = &self.units[0].parts[0].core;
+        let last = (needed - 1).checked_sub(rounds.minority_grants.len());
+        let last = last.and_then(|at| held.get(at));
+        let mut left = last.map_or(POLL, |held| held.left);
+        let has_minority = !rounds.minority_grants.is_empty();
+        if has_minority {
+            // The other owners may be clients that try, too.
+            left = left.min(jitter(rounds.retries.next()));
+        } else {
+            rounds.retries.reset();
+            rounds.backoffs = 0;
+        }
+        let parts = held.iter().map(|held| held.part);
+        let channels: Vec<Channel<'a>> = parts
+            .filter(|part| !part.core.redis.is_unresponsive(&part.key))
+            .map(Part::channel)
+            .collect();
+        let is_live = self.wait.listen(&channels) >= needed;
+        let left = left + core.wait_jitter();
+        self.wait.sleep_counted(core, is_live, left);
+        if has_minority {
+            // One release may have woken several clients.
+            self.back_off(rounds, backoff_time(0, Duration::ZERO));
+        }
+    }
+
+    /// Sleeps for `pause`. Messages do not end it: this thread's own releases sent some of them.
+    fn back_off(&self, rounds: &Rounds, pause: Duration) {
+        let left = match self.call.budget.is_wait_over() {
+            true => rounds.decided_by.left(),
+            false => self.call.budget.wait_left(),
+        };
+        self.wait.sleep_deaf(Moment::now().after(pause.min(left)));
+    }
+}
+
+impl Rounds {
     /// The holders of a majority, by what is left of their leases, after a round that granted a
     /// minority or nothing to this thread.
-    fn holders(&mut self, granted: Vec<usize>, held: Vec<HeldByOther<'a>>) -> Vec<HeldByOther<'a>> {
+    fn holders<'a>(
+        &mut self,
+        needed: usize,
+        granted: Vec<usize>,
+        held: Vec<HeldByOther<'a>>,
+    ) -> Vec<HeldByOther<'a>> {
         let is_competitor = |held: &HeldByOther<'_>| self.minority_grants.contains(&held.unit);
         let (by_competitors, mut held): (Vec<_>, Vec<_>) =
             held.into_iter().partition(is_competitor);
-        if held.len() < self.acquisition.needed() {
+        if held.len() < needed {
             // Another owner has acquired a majority since.
             held.extend(by_competitors);
             self.minority_grants.clear();
@@ -170,49 +201,6 @@ impl<'a> Rounds<'_, 'a> {
         self.minority_grants.extend(granted);
         held.sort_unstable_by_key(|held| held.left);
         held
-    }
-
-    /// Sleeps until a message announces a release, or until this thread may get a majority because
-    /// leases end. Listens where other owners hold the lock. If these servers are a majority, no
-    /// release is missed, because two majorities have a server in common.
-    fn await_release(&mut self, held: &[HeldByOther<'a>]) {
-        let needed = self.acquisition.needed();
-        let Acquisition { units, wait, .. } = &mut *self.acquisition;
-        let core = &units[0].parts[0].core;
-        let last = (needed - 1).checked_sub(self.minority_grants.len());
-        let last = last.and_then(|at| held.get(at));
-        let mut left = last.map_or(POLL, |held| held.left);
-        let has_minority = !self.minority_grants.is_empty();
-        if has_minority {
-            // The other owners may be clients that try, too.
-            left = left.min(jitter(self.retries.next()));
-        } else {
-            self.retries.reset();
-            self.backoffs = 0;
-        }
-        let parts = held.iter().map(|held| held.part);
-        let channels: Vec<Channel<'a>> = parts
-            .filter(|part| !part.core.redis.is_unresponsive(&part.key))
-            .map(Part::channel)
-            .collect();
-        let is_live = wait.listen(&channels) >= needed;
-        wait.sleep_counted(core, is_live, left + core.wait_jitter());
-        if has_minority {
-            // One release may have woken several clients.
-            self.back_off(backoff_time(0, Duration::ZERO));
-        }
-    }
-
-    /// Sleeps for `pause`. Messages do not end it: this thread's own releases sent some of them.
-    fn back_off(&self, pause: Duration) {
-        let Acquisition { call, wait, .. } = &*self.acquisition;
-        let budget = call.budget;
-        let left = if budget.is_wait_over() {
-            self.decided_by.left()
-        } else {
-            budget.wait_left()
-        };
-        wait.sleep_deaf(Moment::now().after(pause.min(left)));
     }
 }
 

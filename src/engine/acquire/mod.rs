@@ -6,26 +6,24 @@
 //! | `mod` | the calls, with their spans; which requests follow |
 //! | `own` | further levels of what this thread holds already |
 //! | `begin` | begins holds: handed over, idle, or granted by Redis |
-//! | `first` | the first request for a lock of one part |
-//! | `acquisition` | what is requested and granted; keeps it, or undoes it and gives up |
-//! | `round` | one round of requests; leaves the lock to other clients after a release |
-//! | `replies` | evaluates the replies of one round |
+//! | `acquisition` | what is requested and granted; undoes it and gives up; leaves it to others |
+//! | `unit` | the parts that share one request; the first request; what undoes a request |
+//! | `round` | one round of requests, and the replies |
 //! | `line` | how a client that stands in a line waits |
 //! | `all`, `majority` | what follows a round, if all parts or a majority are needed |
 
 mod acquisition;
 mod all;
 mod begin;
-mod first;
 pub(in crate::engine) mod line;
 mod majority;
 mod own;
-mod replies;
 mod round;
+mod unit;
 
 use std::time::Duration;
 
-use super::held::HeldPart;
+use super::held::{HeldPart, Needed};
 use super::local_wait::{give_up, wait_for_claim};
 use super::parts::{LockCall, Missing, Parts};
 use crate::base::interrupt::Interrupt;
@@ -37,8 +35,8 @@ use crate::local::{Claim, Hold};
 use crate::observe::{Outcome, WaitSpan, are_spans_enabled};
 use acquisition::Acquisition;
 use begin::{TicketsLost, keep, take_without_request};
-use first::First;
 use own::{Own, acquire_levels, check_other};
+use unit::Unit;
 
 impl Parts {
     /// Acquires the lock, or a further level of it. Fails if the interrupt is raised.
@@ -116,7 +114,7 @@ impl Parts {
 fn acquire(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPart>>> {
     let LockCall { parts, budget, .. } = call;
     budget.check_interrupt(parts.name())?;
-    if !parts.is_exclusive() {
+    if !parts.kind().is_exclusive {
         return acquire_permit(call, lease);
     }
     if parts.list.len() > 1 {
@@ -150,17 +148,9 @@ pub(super) fn acquire_missing(
 ) -> Result<Option<List<HeldPart>>> {
     let LockCall { parts, budget, .. } = call;
     loop {
-        let mut claim = match claim.take() {
-            Some(claim) => claim,
-            None => match wait_for_claim(call, missing)? {
-                Some(claim) => claim,
-                None => return Ok(None),
-            },
+        let Some(mut claim) = claim_for(call, missing, claim.take())? else {
+            return Ok(None);
         };
-        if let Err(error) = budget.check_interrupt(parts.name()) {
-            give_up(claim, missing);
-            return Err(error);
-        }
         // The watchdog has the grants that are taken, so a shutdown ends them. Only idle grants
         // that this thread ends, and has to release in Redis, need a call.
         let _ending = claim.may_end_grants().then(|| parts.begin_calls());
@@ -172,11 +162,36 @@ pub(super) fn acquire_missing(
         }
         let _calls = parts.begin_calls();
         budget.check_interrupt(parts.name())?;
-        let first = First::request(call, missing, &claim);
-        if let Some(granted) = first.as_ref().and_then(|first| first.granted(&missing[0])) {
-            return Ok(Some(keep(call, claim, [(missing[0].0, granted)])));
+        let mut units = Unit::of_parts(call, missing);
+        let mut first = None;
+        // Before the first request, the thread may have to leave the lock to others, or to listen.
+        let is_single = missing.len() == 1 && parts.needed == Needed::All;
+        if is_single && claim.is_alone && missing[0].0.needs_no_listener() {
+            first = units[0].request_first(budget);
+            if first.is_none() {
+                return Ok(Some(keep(call, claim, units)));
+            }
         }
-        return Acquisition::new(call, missing, claim, within).run(first);
+        return Acquisition::new(call, units, claim, within).run(first);
+    }
+}
+
+/// This claim, or the tickets for which the thread waits; `None` if the budget ends first. If this
+/// fails, they are given back.
+fn claim_for(
+    call: LockCall<'_>,
+    missing: &[Missing<'_>],
+    mut claim: Option<Claim>,
+) -> Result<Option<Claim>> {
+    if claim.is_none() {
+        claim = wait_for_claim(call, missing)?;
+    }
+    match (call.budget.check_interrupt(call.parts.name()), claim) {
+        (Err(error), Some(claim)) => {
+            give_up(claim, missing);
+            Err(error)
+        }
+        (_, claim) => Ok(claim),
     }
 }
 
@@ -191,16 +206,13 @@ fn acquire_permit(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPa
     let terms = lease.terms(core.watchdog_lease)?;
     let missing: List<Missing<'_>> = parts.list.iter().map(|part| (part, terms)).collect();
     let may_pass = budget.is_wait_over();
-    let claim = parts
-        .list
-        .first()
-        .and_then(|part| core.queue.claim_without_ticket(&part.id, may_pass));
-    if let Some(claim) = claim {
+    let queue = &core.queue;
+    if let Some(claim) = queue.claim_without_ticket(&parts.list[0].id, may_pass) {
         let at_once = budget.without_wait();
         let _calls = parts.begin_calls();
         budget.check_interrupt(parts.name())?;
         let call = parts.call(core, &at_once);
-        let mut acquisition = Acquisition::new(call, &missing, claim, None);
+        let mut acquisition = Acquisition::new(call, Unit::of_parts(call, &missing), claim, None);
         acquisition.place = None;
         acquisition.leaves_reserved = !may_pass;
         let is_granted = acquisition.acquire_all(None);

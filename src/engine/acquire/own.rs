@@ -3,7 +3,7 @@
 use super::acquire_missing;
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
-use crate::engine::held::{HeldPart, Needed, note_count, reschedule_if_earlier};
+use crate::engine::held::{HeldPart, Needed, combine, misused, note_count, reschedule_if_earlier};
 use crate::engine::parts::{LockCall, Missing, Parts};
 use crate::engine::release::release_all;
 use crate::engine::renew::extend_all;
@@ -59,27 +59,16 @@ fn check_own(parts: &Parts, own: &mut List<Own>) -> Result<()> {
     if own.len() < needed {
         return Err(parts.held_otherwise());
     }
-    let mut lost = None;
-    own.retain(|(part, _)| match part.hold.check() {
-        Ok(()) => true,
-        Err(error) => {
-            lost.get_or_insert(error);
-            false
+    combine(own.iter().map(|(part, _)| part.hold.check()), needed)?;
+    own.retain(|(part, _)| part.hold.check().is_ok());
+    let mut own = own.iter().map(|(part, _)| &part.hold);
+    match own.find(|hold| hold.token().is_none()) {
+        Some(hold) if parts.kind().has_tokens => {
+            let rule = "this thread holds it as a lock without a token; use one kind of lock per \
+                        name";
+            Err(misused(hold.key().name(), rule))
         }
-    });
-    if own.len() < needed {
-        return Err(lost.unwrap_or_else(|| parts.not_held()));
-    }
-    let lacks_token = |(part, _): &&Own| part.hold.token().is_none();
-    let has_tokens = parts.list[0].kind.has_tokens;
-    match own.iter().find(lacks_token).filter(|_| has_tokens) {
-        Some((part, _)) => Err(Error::Config {
-            field: "name",
-            value: format!("{:?}", part.hold.key().name()),
-            rule: "this thread holds it as a lock without a token; use one kind of lock per name"
-                .into(),
-        }),
-        None => Ok(()),
+        _ => Ok(()),
     }
 }
 
@@ -92,44 +81,32 @@ fn add_levels(
     held: &mut List<HeldPart>,
 ) -> Result<()> {
     extend_short(parts, &own, budget)?;
-    // This thread may have waited for other parts, and a lease may have run out meanwhile.
-    let has_waited = !held.is_empty();
     let needed = parts.needed.of(own.len());
-    let mut failure = None;
-    let mut added = 0;
-    for (part, terms) in own {
-        let check = match has_waited {
-            true => part.hold.check(),
-            false => Ok(()),
-        };
-        match check.and_then(|()| part.hold.push(terms)) {
-            Ok(level) => {
-                reschedule_if_earlier(&part.core, &part.hold.grant());
-                note_count(&part.core, &part.hold);
-                part.core.observer.counters.reentries.add(1);
-                held.push(HeldPart { level, ..part });
-                added += 1;
-            }
-            Err(error) => failure = Some(error),
-        }
-    }
-    match failure {
-        Some(error) if added < needed => Err(error),
-        _ => Ok(()),
-    }
+    let add = |(part, terms): Own| {
+        // This thread may have waited for other parts, and a lease may have run out meanwhile.
+        part.hold.check()?;
+        let level = part.hold.push(terms)?;
+        reschedule_if_earlier(&part.core, &part.hold.grant());
+        note_count(&part.core, &part.hold);
+        part.core.observer.counters.reentries.add(1);
+        held.push(HeldPart { level, ..part });
+        Ok(())
+    };
+    let added: List<Result<()>> = own.into_iter().map(add).collect();
+    combine(added.into_iter(), needed)
 }
 
 /// Extends the leases of the parts that do not cover these terms.
 fn extend_short(parts: &Parts, own: &[Own], budget: &CallBudget) -> Result<()> {
     let short = own.iter().filter(|(part, terms)| !part.hold.covers(*terms));
     let short: List<(&HeldPart, u64)> = short.map(|(part, terms)| (part, terms.millis)).collect();
-    if short.is_empty() {
-        return Ok(());
-    }
     let covered = own.len() - short.len();
     let needed = match parts.needed {
         Needed::All => Needed::All,
         Needed::Majority(needed) => Needed::Majority(needed.saturating_sub(covered)),
     };
-    extend_all(&short, needed, budget)
+    match short.is_empty() {
+        true => Ok(()),
+        false => extend_all(&short, needed, budget),
+    }
 }

@@ -1,117 +1,69 @@
-//! One round of requests for the missing parts of a lock: sent to all servers at once. Before it, a
-//! client that has released the lock leaves it to other clients.
+//! One round of requests for the missing parts of a lock: sent to all servers at once, and the
+//! replies.
 
-use super::acquisition::{Acquisition, Replies};
-use super::first::First;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::acquisition::Acquisition;
+use super::line::{LONGEST, Polls};
+use super::unit::{First, Unit, owner_of_next_copy};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::OwnerId;
 use crate::engine::held::Needed;
 use crate::engine::local_wait::no_reply;
-use crate::engine::undo::owner_of_next_copy;
-use crate::error::Result;
-use crate::protocol::Wish;
-use crate::request::{NoReply, Prepared, Reply, Request, request_batch};
+use crate::engine::parts::Part;
+use crate::error::{Error, Result};
+use crate::observe::tell;
+use crate::protocol::AcquireReply;
+use crate::request::{NoReply, Reply, Request, request_batch};
+
+/// What is left of the lease of a lock without an expiry: it can be deleted without a message.
+const UNKNOWN_LEASE: Duration = Duration::from_secs(1);
+
+/// Logged once for each client.
+const NO_LINE: &str = "Redis refuses the line of a lock, so each release wakes all waiting clients; if the user lacks \
+     permissions, allow the keys leasehold_line:* and the commands ZADD, ZCOUNT, ZRANGE, \
+     ZRANGEBYSCORE, ZRANK, ZREM and ZSCORE";
+
+/// Logged once for each wait.
+const NO_PERMITS: &str = "a thread waits for a permit, but the semaphore has no permits, available or leased; set their \
+     number (set_permits): it was never set, or the key of the leases was lost";
+
+/// The replies of all servers to one round of requests.
+#[derive(Default)]
+pub(super) struct Replies<'a> {
+    pub(super) held: Vec<HeldByOther<'a>>,
+    pub(super) failures: Vec<Error>,
+    /// Set if too few replicas confirmed a grant, which does not count: how many did.
+    pub(super) unreplicated: Option<u32>,
+    /// A grant had ended when its reply arrived.
+    pub(super) is_too_late: bool,
+}
+
+/// A lock that another owner holds.
+pub(super) struct HeldByOther<'a> {
+    pub(super) unit: usize,
+    pub(super) part: &'a Part,
+    /// What is left of the lease.
+    pub(super) left: Duration,
+    /// The number of clients before this one in the line; `None` if it is in no line.
+    pub(super) rank: Option<u32>,
+    /// The owner is a client of Redisson.
+    pub(super) is_foreign: bool,
+    /// This client also listens to the channel for releases: clients of Redisson do not call those
+    /// in the line.
+    pub(super) listens: bool,
+    /// A moment before the request was sent.
+    pub(super) asked: Moment,
+    /// Redis still has what it granted to this call too late.
+    pub(super) is_own: bool,
+}
 
 impl<'a> Acquisition<'a> {
-    /// Requests the units that are not granted yet. If some of all did not reply to the last
-    /// round, these alone: meanwhile the locks of the others are free.
-    pub(super) fn request(&mut self) -> Replies<'a> {
-        let units = || self.units.iter().enumerate();
-        let unanswered = units().filter(|(_, unit)| unit.is_unanswered);
-        let mut requested: List<usize> = unanswered.map(|(at, _)| at).collect();
-        if requested.is_empty() || self.call.parts.needed != Needed::All {
-            let missing = units().filter(|(_, unit)| unit.granted.is_none());
-            requested = missing.map(|(at, _)| at).collect();
-        }
-        let owner = |&at: &usize| self.units[at].parts[0].new_owner();
-        let (owners, prepared) = self.prepared.take().unzip();
-        let mut owners: List<OwnerId> = match owners {
-            Some(prepared) => List::from([prepared]),
-            None => requested.iter().map(owner).collect(),
-        };
-        if self.place.is_some() {
-            // This request answers the calls so far.
-            self.call.budget.take_message();
-        }
-        let results = self.send(&requested, &mut owners, prepared.as_deref());
-        if prepared.is_some_and(|prepared| prepared.is_outdated()) {
-            // The wake-up of that message has been taken. If the lock is refused, another request
-            // follows at once.
-            self.call.budget.unparker().unpark();
-        }
-        let mut replies = Replies::default();
-        for ((at, owner), result) in requested.into_iter().zip(owners).zip(results) {
-            self.evaluate(at, owner, result, &mut replies);
-        }
-        self.count_hold(&replies);
-        replies
-    }
-
-    /// Evaluates the first request for a lock of one part.
-    pub(super) fn replies_to(&mut self, first: First) -> Replies<'a> {
-        self.is_known_to_wait |= first.waits;
-        let mut replies = Replies::default();
-        self.evaluate(0, first.owner, first.result, &mut replies);
-        replies
-    }
-
-    /// Sends the requests for these units. Replaces the owner id of each by that of the last copy
-    /// that was sent.
-    fn send(
-        &mut self,
-        requested: &[usize],
-        owners: &mut [OwnerId],
-        prepared: Option<&Prepared>,
-    ) -> List<Result<Reply, NoReply>> {
-        let wish = self.wish(!self.call.budget.is_wait_over());
-        self.is_known_to_wait |= wish.waits;
-        let (units, budget) = (&self.units, self.call.budget);
-        let request = |(&at, owner): (&usize, &OwnerId)| {
-            let unit = &units[at];
-            let first = unit.parts[0];
-            let call = match prepared {
-                Some(prepared) => prepared.call().clone(),
-                None => unit.call(owner, &wish),
-            };
-            Request {
-                others: unit.parts[1..].iter().map(|part| &part.key).collect(),
-                prepared,
-                ..Request::new(&first.core.redis, &first.key, call)
-            }
-        };
-        let requests: List<Request<'_>> = requested.iter().zip(&*owners).map(request).collect();
-        let next_call = |index: usize| {
-            owners[index] = owner_of_next_copy(&owners[index]);
-            Some(units[requested[index]].call(&owners[index], &wish))
-        };
-        let first = units[0].parts[0];
-        match self.call.parts.needed {
-            // A server that does not reply must not keep the locks of the others from other
-            // clients.
-            Needed::All if units.len() > 1 => {
-                let briefly = Moment::now().after(first.core.command_timeout);
-                let deadline = briefly.min(budget.reply_deadline());
-                request_batch(&requests, next_call, deadline, budget)
-            }
-            needed => needed.request(&requests, first.kind.grants, next_call, budget),
-        }
-    }
-
-    /// What the next request is for. The thread `waits` if the lock is held.
-    pub(super) fn wish(&self, waits: bool) -> Wish {
-        let first = &self.units[0];
-        Wish {
-            holds: first.parts[0].holds_of_a_grant(first.terms, self.expected_holds),
-            waits: waits || self.leaves_reserved,
-            place: self
-                .place
-                .clone()
-                .filter(|_| waits || self.is_known_to_wait),
-            within: self.within.map(|hold| hold.grant().owner().clone()),
-        }
-    }
-
     /// Begins a round of requests. Returns when the replies must have arrived. Fails if there was
     /// no reply for too long.
     pub(super) fn begin_round(&mut self) -> Result<Moment> {
@@ -125,41 +77,53 @@ impl<'a> Acquisition<'a> {
         }
     }
 
-    /// If this client has released the lock while other clients listened: waits until they have had
-    /// it, or could have acquired it.
-    pub(super) fn leave_to_others(&mut self) {
-        let budget = self.call.budget;
-        if budget.is_wait_over() {
-            return;
+    /// Requests the units that are not granted yet.
+    pub(super) fn request(&mut self) -> Replies<'a> {
+        let (budget, needed) = (self.call.budget, self.call.parts.needed);
+        let wish = self.wish(!budget.is_wait_over());
+        self.is_known_to_wait |= wish.waits;
+        if self.place.is_some() {
+            // This request answers the calls so far.
+            budget.take_message();
         }
-        let pause = self.claim.take_pause();
-        self.pause = pause.filter(|pause| pause.is_in_line || !pause.until.is_past());
-        if let Some(pause) = &mut self.pause {
-            // The rest of a limited wait is for requests.
-            let most = (budget.wait_left() / 2).div_duration_f32(pause.length);
-            pause.holds = pause.holds.min(most as u32).max(1);
-        }
-        let Some(pause) = self.pause.filter(|pause| !pause.is_in_line) else {
-            return;
+        let (owner, prepared) = self.prepared.take().unzip();
+        let mut requested = self.requested(owner);
+        let units = &self.units;
+        let request =
+            |(at, owner): &(usize, OwnerId)| units[*at].request(owner, &wish, prepared.as_deref());
+        let requests: List<Request<'_>> = requested.iter().map(request).collect();
+        let next_call = |index: usize| {
+            let (at, owner) = &mut requested[index];
+            *owner = owner_of_next_copy(owner);
+            Some(units[*at].call(owner, &wish))
         };
-        let wait_until = Moment::now().after(budget.wait_left());
-        self.wait.sleep_deaf(pause.deaf_until.min(wait_until));
-        budget.take_wake_up();
-        self.let_others_pass(pause.until);
-    }
-
-    /// Waits until the other clients have had the lock as often as the pause says. The next of them
-    /// has until `until` to acquire and release it.
-    pub(super) fn let_others_pass(&mut self, mut until: Moment) {
-        let Some(pause) = &mut self.pause else { return };
-        while pause.holds > 0 && self.call.budget.wait(until.left()) {
-            pause.pass();
-            until = Moment::now().after(pause.length);
+        let Part { core, kind, .. } = units[0].parts[0];
+        let results = match needed {
+            // A server that does not reply must not keep the locks of the others from other
+            // clients.
+            Needed::All if units.len() > 1 => {
+                let briefly = Moment::now().after(core.command_timeout);
+                let deadline = briefly.min(budget.reply_deadline());
+                request_batch(&requests, next_call, deadline, budget)
+            }
+            needed => needed.request(&requests, kind.grants, next_call, budget),
+        };
+        drop(requests);
+        if prepared.is_some_and(|prepared| prepared.is_outdated()) {
+            // The wake-up of that message has been taken. If the lock is refused, another request
+            // follows at once.
+            budget.unparker().unpark();
         }
+        let mut replies = Replies::default();
+        for ((at, owner), result) in requested.into_iter().zip(results) {
+            self.evaluate(at, &owner, result, &mut replies);
+        }
+        self.count_hold(&replies);
+        replies
     }
 
     /// After a round: counts a hold of another client for the pause.
-    pub(super) fn count_hold(&mut self, replies: &Replies<'_>) {
+    fn count_hold(&mut self, replies: &Replies<'_>) {
         let (Some(mut pause), Some(held)) = (self.pause, replies.held.last()) else {
             return;
         };
@@ -169,4 +133,175 @@ impl<'a> Acquisition<'a> {
         let rank = held.rank.unwrap_or_default();
         self.pause = pause.enter_line(rank, fastrand::f32());
     }
+
+    /// Evaluates the first request for a lock of one part.
+    pub(super) fn replies_to(&mut self, first: First) -> Replies<'a> {
+        self.is_known_to_wait |= first.waits;
+        let mut replies = Replies::default();
+        self.evaluate(0, &first.owner, first.result, &mut replies);
+        replies
+    }
+
+    /// The units that are not granted yet, each with an owner id: this one, or a new one. If some
+    /// of all did not reply to the last round, these alone: meanwhile the locks of the others are
+    /// free.
+    fn requested(&self, mut owner: Option<OwnerId>) -> List<(usize, OwnerId)> {
+        let is_all = self.call.parts.needed == Needed::All;
+        let waits_for_replies = is_all && self.units.iter().any(|unit| unit.is_unanswered);
+        let units = self.units.iter().enumerate();
+        let requested = units.filter(|(_, unit)| match waits_for_replies {
+            true => unit.is_unanswered,
+            false => unit.granted.is_none(),
+        });
+        let mut owner = |unit: &Unit<'_>| owner.take().unwrap_or_else(|| unit.parts[0].new_owner());
+        requested.map(|(at, unit)| (at, owner(unit))).collect()
+    }
+
+    /// Evaluates the reply to a request whose last copy was sent for `owner`.
+    fn evaluate(
+        &mut self,
+        at: usize,
+        owner: &OwnerId,
+        result: Result<Reply, NoReply>,
+        replies: &mut Replies<'a>,
+    ) {
+        let unit = &mut self.units[at];
+        unit.is_unanswered = result.as_ref().is_err_and(may_arrive_later);
+        let Part {
+            core, key, kind, ..
+        } = unit.parts[0];
+        let reply = match result {
+            Ok(reply) => reply,
+            Err(NoReply { error, lost_copies }) => {
+                unit.undo_lost_copies(owner, lost_copies);
+                return replies.failures.push(error);
+            }
+        };
+        match kind.acquired(&reply.reply) {
+            Ok(AcquireReply::Granted(tokens)) => {
+                if reply.unreplicated.is_some() {
+                    core.observer.counters.unreplicated.add(1);
+                    replies.unreplicated = reply.unreplicated;
+                }
+                replies.is_too_late |= !self.granted_to(at, owner, tokens, reply);
+            }
+            Ok(held) => {
+                unit.undo_lost_copies(owner, reply.lost_copies);
+                let reply = (&reply.reply, reply.asked);
+                replies.held.extend(self.refused(at, held, reply));
+            }
+            Err(error) => {
+                unit.undo(owner, reply.lost_copies);
+                replies.failures.push(core.redis.refusal(key, error));
+            }
+        }
+    }
+
+    /// Evaluates a reply that refuses a unit, because another owner holds one of its parts.
+    fn refused(
+        &mut self,
+        unit: usize,
+        held: AcquireReply,
+        (reply, asked): (&Value, Moment),
+    ) -> Option<HeldByOther<'a>> {
+        let AcquireReply::Held {
+            at,
+            millis,
+            owner: holder,
+            rank,
+        } = held
+        else {
+            return None;
+        };
+        let parts = &self.units[unit].parts;
+        let part = parts[at.min(parts.len() - 1)];
+        let is_reserved = part.kind.is_exclusive && holder.is_empty() && rank > Some(0);
+        // Of several locks, another one may be reserved for this client for that time.
+        let left = match millis {
+            _ if is_reserved && parts.len() == 1 => LONGEST,
+            Some(millis) => Duration::from_millis(millis),
+            None => UNKNOWN_LEASE,
+        };
+        if is_reserved {
+            // The client that was called may not answer.
+            self.polls = Polls::default();
+        }
+        self.note_line(part, rank, (part.kind.has_no_owner)(reply));
+        let (is_foreign, is_own) = self.note_holder(part, holder);
+        // A client of Redisson does not call the line. So the first two clients listen to its
+        // release.
+        let is_near = is_foreign && matches!(rank, Some(0 | 1));
+        Some(HeldByOther {
+            unit,
+            part,
+            left,
+            rank,
+            is_foreign,
+            listens: is_near || (part.kind.listens)(reply),
+            asked,
+            is_own,
+        })
+    }
+
+    /// Notes the owner that has a lock. Returns whether it is a client of Redisson, and whether it
+    /// is that of a grant to this call which was too late.
+    fn note_holder(&self, part: &Part, holder: String) -> (bool, bool) {
+        let is_foreign = !holder.is_empty() && !OwnerId::is_of_this_library(&holder);
+        let is_own = self.late.as_ref().map(OwnerId::as_str) == Some(&holder);
+        if is_foreign {
+            self.claim.refused_by(&part.id, holder.clone());
+        }
+        self.call.budget.note_holder(holder);
+        (is_foreign, is_own)
+    }
+
+    /// Notes whether the client is in the line now, and logs why no release may end the wait.
+    fn note_line(&mut self, part: &Part, rank: Option<u32>, has_no_owner: bool) {
+        let waits = !self.call.budget.is_wait_over();
+        if self.place.is_some() {
+            self.is_known_to_wait = rank.is_some();
+            let logged = &part.core.logged_no_line;
+            if rank.is_none() && waits && !logged.swap(true, Ordering::Relaxed) {
+                log(part, NO_LINE);
+            }
+        }
+        if waits && has_no_owner && !std::mem::replace(&mut self.is_logged, true) {
+            log(part, NO_PERMITS);
+        }
+    }
+
+    /// Notes that a unit is granted. False if its lease was over before the reply arrived.
+    fn granted_to(&mut self, at: usize, owner: &OwnerId, tokens: Range<u64>, reply: Reply) -> bool {
+        let unit = &mut self.units[at];
+        let (owner, older) = owner.split();
+        if let Some(older) = older {
+            unit.compensate(&older, reply.lost_copies);
+        }
+        let grant = unit.grant(owner, tokens, (&reply.reply, reply.asked), self.waiting);
+        let is_late = grant.is_over(grant.replied);
+        if is_late {
+            // It may have expired in Redis.
+            unit.release_later(&grant.owner);
+            self.late = Some(grant.owner);
+        } else {
+            self.is_known_to_wait &= self.place.is_none();
+            unit.granted = Some(grant);
+        }
+        !is_late
+    }
+}
+
+/// True if Redis may execute a copy of the request later.
+fn may_arrive_later(none: &NoReply) -> bool {
+    none.lost_copies.is_ambiguous()
+        || matches!(
+            none.error,
+            Error::Unavailable { .. } | Error::Interrupted { .. } | Error::ShutDown { .. }
+        )
+}
+
+/// Logs why no release may end the wait of a thread.
+fn log(lock: &Part, reason: &'static str) {
+    let (name, node) = (lock.key.shared_name(), lock.node());
+    tell(move || tracing::warn!(lock = &*name, node = &*node, "{reason}"));
 }

@@ -4,8 +4,7 @@
 //! | file | duty |
 //! |---|---|
 //! | `mod` | the number; requests that Redis executes at most once |
-//! | `semaphore` | takes and adds permits |
-//! | `latch` | counts down, and waits for zero |
+//! | `calls` | takes and adds permits; counts down |
 //! | `waiting` | waits until the number allows what a thread wants |
 //!
 //! A script records the number and the reply of a request on its lane (`lua/shared/once.lua`), and
@@ -14,11 +13,9 @@
 //! further request, which the watchdog repeats for a minute, too. Then the lane stays unused for
 //! two minutes, because a newer record would hide that of the request.
 
-mod latch;
-mod semaphore;
+mod calls;
 mod waiting;
 
-use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,22 +56,13 @@ pub(crate) struct Number {
 struct Clear<'a, T> {
     id: RequestId<'a>,
     value: T,
-    /// A copy of it was lost. The reply may be that to the lost copy.
-    is_repeated: bool,
-    /// The number of replicas that have the change, if they are too few.
-    unreplicated: Option<u32>,
+    /// If a copy was lost, this may be the reply to that copy.
+    reply: Reply,
 }
 
-impl<'a, T> Clear<'a, T> {
-    fn new(id: RequestId<'a>, value: T, reply: &Reply) -> Self {
-        Self {
-            id,
-            value,
-            is_repeated: reply.lost_copies.is_ambiguous(),
-            unreplicated: reply.unreplicated,
-        }
-    }
-}
+/// A request without a clear reply: its error, its lost copies, and whether Redis may have executed
+/// it.
+type NotClear = Box<(Error, LostCopies, bool)>;
 
 /// The next request of a waiting thread, which the subscriber thread sends when a message arrives.
 struct Ready<'a> {
@@ -153,33 +141,20 @@ impl Number {
 
     /// Reads the number; 0 without a key.
     fn read<T: TryFrom<i64>>(&self, budget: &CallBudget) -> Result<T> {
-        let core = &self.core;
-        let reply = core.redis.request(&self.key, self.key().read(), budget);
-        let reply = reply.map_err(|no_reply| no_reply.error)?.reply;
-        number(&reply).map_err(|error| core.redis.refusal(&self.key, error))
+        let redis = &self.core.redis;
+        redis.request_decoded(&self.key, self.key().read(), number, budget)
     }
 
     /// Sets the number if there is none. Returns whether it is set.
     fn set(&self, call: impl Fn(RequestCopy<'_>) -> Call) -> Result<bool> {
         let budget = self.check_open()?.budget_to_unlock();
-        let set = self.request_once(call, number::<i64>, IfUnclear::Cancel, &budget)?;
+        let set = self.request_once(None, call, number::<i64>, IfUnclear::Cancel, &budget)?;
         Ok(set.value == 1)
     }
 
     /// Sends a request that Redis executes at most once, until there is a clear reply or the budget
-    /// ends.
+    /// ends. The first request may be ready, or sent.
     fn request_once<'a, T>(
-        &'a self,
-        call: impl Fn(RequestCopy<'_>) -> Call,
-        decode: fn(&Value) -> RedisResult<T>,
-        if_unclear: IfUnclear,
-        budget: &CallBudget,
-    ) -> Result<Clear<'a, T>> {
-        self.request_ready(None, call, decode, if_unclear, budget)
-    }
-
-    /// As [`request_once`](Self::request_once). The first request may be ready, or sent.
-    fn request_ready<'a, T>(
         &'a self,
         mut ready: Option<Ready<'a>>,
         call: impl Fn(RequestCopy<'_>) -> Call,
@@ -193,69 +168,88 @@ impl Number {
             self.core.check_not_shut_down(self.name())?;
         }
         loop {
-            let limit = Moment::now().after(REPEATED);
-            let (id, prepared) = match ready.take() {
-                Some(ready) => (ready.id, Some(ready.request)),
-                None => (self.core.lanes.next(), None),
-            };
-            let copy = |is_repeated| {
-                call(RequestCopy {
-                    id: &id,
-                    is_repeated,
-                })
-            };
-            let deadline = budget.reply_deadline();
-            let sent = self.send(copy, prepared.as_deref(), deadline.min(limit), budget);
-            let sent = sent.map(|reply| (decode(&reply.reply), reply));
-            let (error, lost_copies, is_unclear) = match sent {
-                Ok((Ok(value), reply)) => return Ok(Clear::new(id, value, &reply)),
-                Ok((Err(error), reply)) => {
-                    let error = self.core.redis.refusal(&self.key, error);
-                    (error, reply.lost_copies, true)
-                }
-                Err(NoReply { error, lost_copies }) => {
-                    let is_unclear = lost_copies.is_ambiguous();
-                    (error, lost_copies, is_unclear)
-                }
-            };
-            let is_late = matches!(error, Error::Unavailable { .. });
-            // What was never sent is repeated, too: the caller need not know the difference.
-            if is_unclear || is_late && if_unclear == IfUnclear::Repeat {
-                let repeated = copy(true);
-                let is_repeated = self.clean_up(id, repeated, lost_copies, if_unclear, limit);
-                match if_unclear {
-                    IfUnclear::Undo => {}
-                    IfUnclear::Cancel => return Err(self.unclear(error, budget)),
-                    IfUnclear::Repeat => {
-                        return Err(self.unclear(error, budget).of_release(is_repeated));
-                    }
-                }
-            }
-            // The caller may have more time than one request may take.
-            if !is_late || deadline <= limit {
-                return Err(error);
+            let request = (ready.take(), &call);
+            if let Some(clear) = self.try_request_once(request, decode, if_unclear, budget)? {
+                return Ok(clear);
             }
         }
     }
 
+    /// As [`request_once`](Self::request_once), but sends one request only. `None` if its time is
+    /// over, and the call has more time.
+    fn try_request_once<'a, T>(
+        &'a self,
+        (ready, call): (Option<Ready<'a>>, &impl Fn(RequestCopy<'_>) -> Call),
+        decode: fn(&Value) -> RedisResult<T>,
+        if_unclear: IfUnclear,
+        budget: &CallBudget,
+    ) -> Result<Option<Clear<'a, T>>> {
+        let (deadline, limit) = (budget.reply_deadline(), Moment::now().after(REPEATED));
+        let (of_ready, prepared) = ready.map(|ready| (ready.id, ready.request)).unzip();
+        let request_id = of_ready.unwrap_or_else(|| self.core.lanes.next());
+        let id = &request_id;
+        let copy = |is_repeated| call(RequestCopy { id, is_repeated });
+        let until = deadline.min(limit);
+        let sent = self.send(copy, prepared.as_deref(), decode, until, budget);
+        let (error, lost_copies, is_unclear) = match sent {
+            Ok((value, reply)) => {
+                let id = request_id;
+                return Ok(Some(Clear { id, value, reply }));
+            }
+            Err(none) => *none,
+        };
+        let is_late = matches!(error, Error::Unavailable { .. });
+        match if_unclear {
+            // What was never sent is repeated, too: the caller need not know the difference.
+            IfUnclear::Repeat if is_unclear || is_late => {
+                let repeated = copy(true);
+                let is_repeated = self.later(request_id, repeated, limit);
+                return Err(self.unclear(error, budget).of_release(is_repeated));
+            }
+            IfUnclear::Cancel if is_unclear => {
+                self.undo_later(request_id, NumberKey::cancel, lost_copies);
+                return Err(self.unclear(error, budget));
+            }
+            IfUnclear::Undo if is_unclear => {
+                self.undo_later(request_id, NumberKey::give_back, lost_copies);
+            }
+            _ => {}
+        }
+        // The caller may have more time than one request may take.
+        let has_time = is_late && deadline > limit;
+        if has_time { Ok(None) } else { Err(error) }
+    }
+
     /// Sends one request and its copies, until there is a reply or this moment.
-    fn send(
+    fn send<T>(
         &self,
         copy: impl Fn(bool) -> Call,
         prepared: Option<&Prepared>,
+        decode: fn(&Value) -> RedisResult<T>,
         until: Moment,
         budget: &CallBudget,
-    ) -> Result<Reply, NoReply> {
+    ) -> Result<(T, Reply), NotClear> {
+        let redis = &self.core.redis;
         let request = Request {
             prepared,
-            ..Request::new(&self.core.redis, &self.key, copy(false))
+            ..Request::new(redis, &self.key, copy(false))
         };
         let result = request_one(&request, |_| Some(copy(true)), until, budget);
         if prepared.is_some_and(Prepared::is_outdated) {
             // The wake-up of a later message has been taken.
             budget.unparker().unpark();
         }
-        result
+        let reply = result.map_err(|NoReply { error, lost_copies }| {
+            let is_unclear = lost_copies.is_ambiguous();
+            Box::new((error, lost_copies, is_unclear))
+        })?;
+        match decode(&reply.reply) {
+            Ok(value) => Ok((value, reply)),
+            Err(error) => {
+                let error = redis.refusal(&self.key, error);
+                Err(Box::new((error, reply.lost_copies, true)))
+            }
+        }
     }
 
     /// The error of a request that Redis may have executed, although it refused the last copy.
@@ -285,43 +279,27 @@ impl Number {
     fn take_back(&self, ready: Ready<'_>) {
         let lost_copies = ready.request.abandon();
         if lost_copies.is_ambiguous() {
-            let (call, limit) = (ready.request.call().clone(), Moment::NEVER);
-            self.clean_up(ready.id, call, lost_copies, IfUnclear::Undo, limit);
+            self.undo_later(ready.id, NumberKey::give_back, lost_copies);
         }
     }
 
-    /// Deals in the background with a request that Redis may or may not have executed.
-    fn clean_up(
-        &self,
+    /// Undoes in the background a request that Redis may or may not have executed.
+    fn undo_later<'a>(
+        &'a self,
         id: RequestId<'_>,
-        repeated: Call,
+        undo: fn(NumberKey<'a>, &RequestId<'_>) -> Call,
         lost_copies: LostCopies,
-        if_unclear: IfUnclear,
-        limit: Moment,
-    ) -> bool {
+    ) {
+        let undo = undo(self.key(), &id);
+        lost_copies.compensate(&undo);
+        self.later(id, undo, Moment::now().after(REPEATED));
+    }
+
+    /// Makes the watchdog repeat this call about a request. False if the watchdog has ended.
+    fn later(&self, id: RequestId<'_>, call: Call, until: Moment) -> bool {
         let watchdog = &self.core.watchdog;
-        let undo = match if_unclear {
-            IfUnclear::Undo => Some(self.key().give_back(&id)),
-            IfUnclear::Cancel => Some(self.key().cancel(&id)),
-            IfUnclear::Repeat => None,
-        };
-        let (call, limit) = match undo {
-            Some(undo) => {
-                lost_copies.compensate(&undo);
-                (undo, Moment::now().after(REPEATED))
-            }
-            None => (repeated, limit),
-        };
-        let is_repeated = watchdog.release_orphan(self.key.clone(), call, limit);
+        let is_repeated = watchdog.release_orphan(self.key.clone(), call, until);
         id.retire(RECORDED);
         is_repeated
-    }
-}
-
-fn refused(field: &'static str, value: impl Display, rule: &str) -> Error {
-    Error::Config {
-        field,
-        value: value.to_string(),
-        rule: rule.into(),
     }
 }

@@ -1,18 +1,25 @@
-//! Takes permits of a semaphore, waits for them, and adds permits.
+//! Takes permits of a semaphore, waits for them, and adds permits. Counts a latch down, and waits
+//! until its count is zero.
 
 use std::time::Duration;
 
-use super::waiting::{Rank, Refusal, Step};
-use super::{IfUnclear, Number, Ready, refused};
+use super::waiting::Refusal;
+use super::{Clear, IfUnclear, Number, Ready};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::base::lanes::RequestId;
+use crate::engine::held::refused;
 use crate::engine::wait::{FIRST_POLL, polls, wait_until};
 use crate::error::{Error, Result};
 use crate::observe::{self, Outcome};
-use crate::protocol::{Ask, RequestCopy, Taken, number, taken};
+use crate::protocol::{Ask, NumberKey, RequestCopy, Taken, number, taken};
+use crate::request::Reply;
 
+/// The largest number that a script of Redis can count with.
+const LARGEST_COUNT: u64 = (1 << 53) - 1;
+
+/// Of semaphores.
 impl Number {
     pub(crate) fn try_set_permits(&self, permits: u32) -> Result<bool> {
         check(permits)?;
@@ -33,10 +40,7 @@ impl Number {
             budget.check_interrupt(self.name())?;
             return Ok(true);
         }
-        let call = || {
-            let take = |ask: Ask<'_>, ready| self.take(permits, ask, ready, budget);
-            self.request_until_done(permits, budget, take)
-        };
+        let call = || self.wait_for(permits, budget);
         let waited = observe::wait(self.name(), "semaphore", call, Outcome::of_wait);
         let outcome = Outcome::of(&waited, Outcome::of_wait);
         self.core.observer.count_failure(outcome);
@@ -44,13 +48,14 @@ impl Number {
     }
 
     /// One request for permits, which may be ready. Repeated while too few replicas confirm it.
-    fn take<'a>(
+    /// `None` if it has taken them.
+    pub(super) fn take<'a>(
         &'a self,
         permits: u32,
         ask: Ask<'_>,
         mut ready: Option<Ready<'a>>,
         budget: &CallBudget,
-    ) -> Result<Step> {
+    ) -> Result<Option<Refusal>> {
         let redis = &self.core.redis;
         // Until permits that do not count are given back.
         let _call = self.core.watchdog.begin_call();
@@ -59,29 +64,18 @@ impl Number {
         wait_until(budget, self.name(), || {
             let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, ask);
             let asked = Moment::now();
-            let clear = self.request_ready(ready.take(), call, taken, IfUnclear::Undo, budget);
-            let clear = clear.map_err(|error| match (&error, unreplicated) {
-                (Error::Unavailable { .. }, Some(confirmed)) => {
-                    redis.too_few_replicas(&self.key, confirmed)
-                }
-                _ => error,
-            })?;
-            let Some(confirmed) = clear.unreplicated else {
-                return Ok(Some(match clear.value {
-                    Taken::Done => Step::Done,
-                    Taken::Refused { rank, listens } => Step::Wait(Refusal {
-                        // The refusal may be that of a lost copy, from before a release whose
-                        // message ended a pause of the request.
-                        again: clear.is_repeated.then_some(FIRST_POLL),
-                        in_line: rank.map(|rank| Rank {
-                            rank,
-                            asked,
-                            listens,
-                        }),
-                    }),
-                }));
+            let clear = self.request_once(ready.take(), call, taken, IfUnclear::Undo, budget);
+            let Clear { id, value, reply } =
+                clear.map_err(|error| match (&error, unreplicated) {
+                    (Error::Unavailable { .. }, Some(confirmed)) => {
+                        redis.too_few_replicas(&self.key, confirmed)
+                    }
+                    _ => error,
+                })?;
+            let Some(confirmed) = reply.unreplicated else {
+                return Ok(Some(refusal(value, &reply, asked)));
             };
-            self.give_back(clear.id, budget);
+            self.give_back(id, budget);
             if budget.is_wait_over() || budget.reply_deadline().is_past() {
                 return Err(redis.too_few_replicas(&self.key, confirmed));
             }
@@ -96,10 +90,9 @@ impl Number {
     fn give_back(&self, id: RequestId<'_>, budget: &CallBudget) {
         let budget = budget.for_cleanup(self.core.command_timeout);
         let call = self.key().give_back(&id);
-        let undone = self.core.redis.request(&self.key, call.clone(), &budget);
+        let undone = self.core.redis.request(&self.key, call, &budget);
         if let Err(no_reply) = undone {
-            let limit = Moment::NEVER;
-            self.clean_up(id, call, no_reply.lost_copies, IfUnclear::Undo, limit);
+            self.undo_later(id, NumberKey::give_back, no_reply.lost_copies);
         }
     }
 
@@ -128,7 +121,7 @@ impl Number {
     fn add(&self, permits: i32) -> Result<()> {
         let budget = self.check_process()?.budget_to_unlock();
         let call = |copy: RequestCopy<'_>| self.key().add(copy, permits);
-        let sum = self.request_once(call, number::<i64>, IfUnclear::Repeat, &budget)?;
+        let sum = self.request_once(None, call, number::<i64>, IfUnclear::Repeat, &budget)?;
         i32::try_from(sum.value).map(drop).map_err(|_| {
             let rule = "the free permits must stay between -2147483648 and 2147483647";
             refused("permits", permits, rule)
@@ -139,7 +132,7 @@ impl Number {
     pub(crate) fn drain(&self) -> Result<i32> {
         let budget = self.check_open()?.budget_to_unlock();
         let call = |copy: RequestCopy<'_>| self.key().drain(copy);
-        let drained = self.request_once(call, number, IfUnclear::Undo, &budget)?;
+        let drained = self.request_once(None, call, number, IfUnclear::Undo, &budget)?;
         Ok(drained.value)
     }
 
@@ -148,6 +141,63 @@ impl Number {
         let budget = self.check_open()?.budget_for_a_reply();
         self.read(&budget)
     }
+}
+
+/// Of latches.
+impl Number {
+    pub(crate) fn try_set_count(&self, count: u64) -> Result<bool> {
+        if count == 0 || count > LARGEST_COUNT {
+            let rule = "the count of a latch must be between 1 and 9007199254740991";
+            return Err(refused("count", count, rule));
+        }
+        self.set(|copy| self.key().set_count(copy, count))
+    }
+
+    /// Decreases the count. Returns what is left.
+    pub(crate) fn count_down(&self) -> Result<u64> {
+        let budget = self.check_process()?.budget_to_unlock();
+        let call = |copy: RequestCopy<'_>| self.key().count_down(copy);
+        let left = self.request_once(None, call, number, IfUnclear::Repeat, &budget)?;
+        Ok(left.value)
+    }
+
+    pub(crate) fn count(&self) -> Result<u64> {
+        let budget = self.check_open()?.budget_for_a_reply();
+        self.count_within(&budget)
+    }
+
+    /// A negative number, which another program has written, is an open latch.
+    pub(super) fn count_within(&self, budget: &CallBudget) -> Result<u64> {
+        let count: i64 = self.read(budget)?;
+        Ok(u64::try_from(count).unwrap_or_default())
+    }
+
+    /// Waits until the count is zero, at most for `time`, if that is set. Returns whether it is
+    /// zero. Fails if the interrupt is raised.
+    pub(crate) fn wait(
+        &self,
+        time: Option<Duration>,
+        interrupt: Option<&Interrupt>,
+    ) -> Result<bool> {
+        let budget = &self.budget_to_wait(time, interrupt)?;
+        let call = || self.wait_for(0, budget);
+        observe::wait(self.name(), "latch", call, Outcome::of_wait)
+    }
+}
+
+/// What a thread waits for after this reply; `None` if it has taken its permits.
+fn refusal(taken: Taken, reply: &Reply, asked: Moment) -> Option<Refusal> {
+    let Taken::Refused { rank, listens } = taken else {
+        return None;
+    };
+    Some(Refusal {
+        // The refusal may be that of a lost copy, from before a release whose message ended a pause
+        // of the request.
+        again: reply.lost_copies.is_ambiguous().then_some(FIRST_POLL),
+        rank,
+        asked,
+        listens,
+    })
 }
 
 /// The bound of Java's `int`.
