@@ -282,7 +282,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
         let call = request.call().clone();
         let copy = copy.map(|copy| (copy, &call));
         request.lost_copies.lost(&exchange.server, copy);
-        let is_stale = !error.is_timeout() && exchange.sent.is_stale();
+        let is_stale = !error.is_timeout() && exchange.sent.link.is_established();
         self.fail(place, Failure::Redis(error));
         // The watchdog repeats its requests itself, soon.
         if is_stale && self.purpose == Purpose::Caller {

@@ -14,6 +14,7 @@ use crate::base::list::List;
 use crate::transport::exclusive::Checkout;
 use crate::transport::link::Link;
 use crate::transport::links::Purpose;
+use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 
 /// On what a group of requests is sent. A connection of its own goes back to the pool when the
@@ -121,7 +122,8 @@ impl Attempt<'_, '_> {
         }
         server.failed(error, false, Moment::now());
         // In less time even a healthy server may not be reached.
-        if !error.is_timeout() || time >= BRIEFLY {
+        let is_brief = error.is_timeout() && time < BRIEFLY;
+        if !is_brief && !RetryAction::is_reply(error) {
             server.unanswered(self.began);
         }
     }

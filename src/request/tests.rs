@@ -37,7 +37,7 @@ fn outcome_of_a_late(reply: &'static [u8]) -> Option<Result<Value, Failure>> {
     });
     let builder = LockClientBuilder::from(&*format!("redis://127.0.0.1:{port}"));
     let config = builder.validate().unwrap();
-    let topology = Arc::new(Topology::new(&config, None).unwrap());
+    let topology = Arc::new(Topology::new(&config, None));
     let client = RedisClient::new(&config, Arc::clone(&topology));
     let key = LockKey::new("", "lock");
     let request = Request::new(&client, &key, script::inspect_any(&key));
@@ -103,7 +103,7 @@ fn a_message_without_a_reply_says_nothing_of_the_server() {
     let timeout = Duration::from_millis(400);
     let builder = LockClientBuilder::from(&*format!("redis://{name}")).command_timeout(timeout);
     let config = builder.validate().unwrap();
-    let topology = Arc::new(Topology::new(&config, None).unwrap());
+    let topology = Arc::new(Topology::new(&config, None));
     let client = RedisClient::new(&config, Arc::clone(&topology));
     let server = topology.known(&LockKey::new("", "lock")).unwrap();
     let is_blamed = || server.health.is_unresponsive() || server.health.is_suspect();
@@ -127,7 +127,7 @@ fn a_redirected_message_does_not_change_the_slots() {
     });
     let builder = LockClientBuilder::new(Urls::Cluster(vec![format!("redis://{name}")]));
     let config = builder.validate().unwrap();
-    let topology = Arc::new(Topology::new(&config, None).unwrap());
+    let topology = Arc::new(Topology::new(&config, None));
     let client = RedisClient::new(&config, Arc::clone(&topology));
     let servers = topology.servers(SOON).unwrap();
     let published = client.publish(&servers[0], ("SPUBLISH", "channel", ""), SOON);

@@ -12,9 +12,8 @@ use redis::RedisResult;
 
 use crate::base::clock::Moment;
 use crate::base::wait::wait_until;
-use crate::transport::limits::Limits;
 use crate::transport::link::Link;
-use crate::transport::node::Node;
+use crate::transport::node::{Limits, Node};
 
 /// Whose link is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

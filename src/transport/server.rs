@@ -9,7 +9,6 @@ use crate::base::clock::Moment;
 use crate::observe::tell;
 use crate::transport::exclusive::Exclusive;
 use crate::transport::health::Health;
-use crate::transport::limits::Limits;
 use crate::transport::links::{Links, Purpose};
 use crate::transport::node::{Login, Node};
 use crate::transport::retry_action::RetryAction;
@@ -25,6 +24,17 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    pub(crate) fn new(address: ConnectionAddr, login: &Arc<Login>) -> Arc<Self> {
+        let node = Arc::new(Node::new(address, Arc::clone(login)));
+        Arc::new(Self {
+            links: Links::new(login.limits, Purpose::Caller),
+            watchdog_links: Links::new(login.limits, Purpose::Watchdog),
+            exclusive: Exclusive::new(Arc::clone(&node)),
+            node,
+            health: Health::default(),
+        })
+    }
+
     pub(crate) fn name(&self) -> &Arc<str> {
         self.node.name()
     }
@@ -75,25 +85,5 @@ pub(crate) fn report(outage: Option<Duration>, node: &Arc<str>) {
     if let Some(silence) = outage {
         let node = Arc::clone(node);
         tell(move || tracing::warn!(%node, ?silence, "the server does not reply"));
-    }
-}
-
-/// What servers of one deployment are made of.
-#[derive(Debug)]
-pub(crate) struct Servers {
-    pub(crate) login: Arc<Login>,
-    pub(crate) limits: Limits,
-}
-
-impl Servers {
-    pub(crate) fn server(&self, address: ConnectionAddr) -> Arc<Server> {
-        let node = Arc::new(Node::new(address, Arc::clone(&self.login)));
-        Arc::new(Server {
-            links: Links::new(self.limits, Purpose::Caller),
-            watchdog_links: Links::new(self.limits, Purpose::Watchdog),
-            exclusive: Exclusive::new(Arc::clone(&node), self.limits),
-            node,
-            health: Health::default(),
-        })
     }
 }

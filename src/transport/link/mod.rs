@@ -31,7 +31,6 @@ use redis::{Cmd, RedisError, RedisResult, Value};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::script::Publish;
-use crate::transport::connection_name::{ConnectionName, refuses_connection};
 use crate::transport::retry_action::RetryAction;
 use crate::transport::socket::{Reading, Socket};
 
@@ -95,33 +94,11 @@ struct State {
     awaited_since: Moment,
     /// A reply to a request has arrived.
     is_established: bool,
-    /// Is sent before the first request.
-    name: Option<Arc<ConnectionName>>,
-    /// The connection broke before the reply to its name: a server or a proxy may have closed it
-    /// because of that, which says nothing of the requests.
-    lost_its_name: bool,
     /// Why no reply arrives any more.
     end: Option<RedisError>,
 }
 
 impl State {
-    /// Prepares for a request.
-    fn begin(&mut self, now: Moment) {
-        if self.awaited.is_empty() {
-            self.awaited_since = now;
-        }
-        if let Some(name) = self.name.take() {
-            self.unwritten.extend_from_slice(name.packed());
-            self.awaited.push_back(Awaited::Name(name));
-        }
-    }
-
-    /// The error of a server that refuses the connection, if this is its first reply.
-    fn refusal(&self, reply: &RedisResult<Value>) -> Option<RedisError> {
-        let refusal = reply.as_ref().err().filter(|_| !self.is_established)?;
-        refuses_connection(refusal).then(|| refusal.clone())
-    }
-
     /// Since when nothing has arrived while something is awaited.
     fn unanswered_since(&self) -> Moment {
         self.heard.max(self.awaited_since)
@@ -143,8 +120,6 @@ struct Input {
     replies: Vec<(RedisResult<Value>, Option<Awaited>)>,
     /// What no request awaits.
     pushes: VecDeque<RedisResult<Value>>,
-    /// Why ASKING was refused, for the request after it.
-    refusal: Option<RedisError>,
 }
 
 impl fmt::Debug for Link {
@@ -174,15 +149,14 @@ impl Link {
                 received: Vec::new(),
                 replies: Vec::new(),
                 pushes: VecDeque::new(),
-                refusal: None,
             }),
         }
     }
 
-    /// What is sent from now on are requests, with this name before the first of them.
-    pub(crate) fn logged_in(&self, name: Option<Arc<ConnectionName>>) {
-        let mut state = self.state.lock();
-        (state.name, state.is_established) = (name, false);
+    /// What is sent from now on are requests.
+    pub(crate) fn logged_in(self: Arc<Self>) -> Arc<Self> {
+        self.state.lock().is_established = false;
+        self
     }
 
     /// How releases are published on this connection.
@@ -233,20 +207,8 @@ impl Link {
     }
 
     /// Sends `requests` requests now, at `sent_at`, which `pack` appends. The caller has
-    /// [chosen](Self::choose) the link for them.
+    /// [chosen](Self::choose) the link for them. Does not wait.
     pub(crate) fn send(
-        self: &Arc<Self>,
-        requests: usize,
-        sent_at: Moment,
-        pack: impl FnOnce(&mut Outgoing<'_>),
-    ) -> Sent {
-        let sent = self.append(requests, sent_at, pack);
-        self.flush();
-        sent
-    }
-
-    /// Appends `requests` requests at `sent_at`. The caller [writes](Self::flush) them next.
-    pub(crate) fn append(
         self: &Arc<Self>,
         requests: usize,
         sent_at: Moment,
@@ -260,7 +222,9 @@ impl Link {
             }
             self.give_back(requests);
         } else {
-            state.begin(sent_at);
+            if state.awaited.is_empty() {
+                state.awaited_since = sent_at;
+            }
             state.woken = state.woken.saturating_sub(1);
             pack(&mut Outgoing {
                 publish: self.publish,
@@ -269,13 +233,11 @@ impl Link {
                 added: 0,
             });
         }
-        let is_reused = state.is_established;
-        drop(state);
+        drop(self.write(state));
         Sent {
             link: Arc::clone(self),
             pending,
             sent_at,
-            is_reused,
             reads: false,
             is_waiting: false,
         }
@@ -327,18 +289,9 @@ impl Link {
             (state.unwritten, state.unsent) = (Vec::new(), Vec::new());
             std::mem::take(&mut state.awaited)
         };
-        for awaited in awaited {
-            match awaited {
-                Awaited::Request(pending, place) => {
-                    self.load.fetch_sub(1, Ordering::Relaxed);
-                    pending.end(place, Outcome::Broken(error.clone()));
-                }
-                Awaited::Name(name) => {
-                    self.state.lock().lost_its_name = true;
-                    name.not_received(error);
-                }
-                Awaited::Asking => {}
-            }
+        for Awaited { pending, place, .. } in awaited.iter().filter(|one| !one.is_asking) {
+            self.give_back(1);
+            pending.end(*place, Outcome::Broken(error.clone()));
         }
     }
 
@@ -350,10 +303,6 @@ impl Link {
     /// Since when nothing has arrived while something is awaited.
     pub(crate) fn unanswered_since(&self) -> Moment {
         self.state.lock().unanswered_since()
-    }
-
-    fn lost_its_name(&self) -> bool {
-        self.state.lock().lost_its_name
     }
 
     /// True if something has arrived that no thread has read, or the connection has ended.

@@ -132,10 +132,6 @@ impl Pending {
 
     pub(super) fn wake(&self) {
         let waker = self.state.lock().waker.clone();
-        self.wake_by(waker);
-    }
-
-    fn wake_by(&self, waker: Option<Arc<Waker>>) {
         match waker {
             Some(waker) => waker.wake(),
             None => {
@@ -144,18 +140,21 @@ impl Pending {
         }
     }
 
-    /// Records the outcome of the request at this place. Wakes the thread after the last one.
+    /// Records the outcome of the request at this place, if it is not known. Wakes the thread after
+    /// the last one.
     pub(super) fn end(&self, place: usize, outcome: Outcome) {
-        let waker = {
+        {
             let mut state = self.state.lock();
-            state.outcomes[place] = Some(outcome);
+            match state.outcomes.get_mut(place) {
+                Some(unknown @ None) => *unknown = Some(outcome),
+                _ => return,
+            }
             state.missing -= 1;
             if state.missing > 0 || !state.waits {
                 return;
             }
-            state.waker.clone()
-        };
-        self.wake_by(waker);
+        }
+        self.wake();
     }
 
     /// The outcome of the request at this place, if it is known.

@@ -24,8 +24,6 @@ pub(crate) struct Sent {
     pub(super) pending: Arc<Pending>,
     /// Before they were sent.
     pub(crate) sent_at: Moment,
-    /// A reply had arrived on the link before.
-    pub(crate) is_reused: bool,
     /// This thread has the right to read. It has it only while it waits.
     pub(super) reads: bool,
     /// Other threads may give it the right to read.
@@ -127,12 +125,6 @@ impl Sent {
             pending: Arc::clone(&self.pending),
             place,
         }
-    }
-
-    /// True if the link broke because it had been idle, or because of its name: that says nothing
-    /// of its server.
-    pub(crate) fn is_stale(&self) -> bool {
-        self.is_reused || self.link.lost_its_name()
     }
 
     /// Begins a wait for several links. True if it need not sleep.

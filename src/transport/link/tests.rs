@@ -36,14 +36,6 @@ fn play(stream: &mut TcpStream, step: Step) -> bool {
 
 impl Peer {
     fn new() -> Self {
-        Self::with(None)
-    }
-
-    fn named() -> Self {
-        Self::with(Some(Arc::new(ConnectionName::new("leasehold:id:host:1"))))
-    }
-
-    fn with(name: Option<Arc<ConnectionName>>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let (steps, orders) = channel();
@@ -58,8 +50,7 @@ impl Peer {
         });
         let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
         let socket = Socket::connect(&address, None, SOON).unwrap();
-        let link = Arc::new(Link::new(socket, Publish::ToAll));
-        link.logged_in(name);
+        let link = Arc::new(Link::new(socket, Publish::ToAll)).logged_in();
         Self {
             link,
             steps,
@@ -197,7 +188,7 @@ fn a_thread_that_waits_later_keeps_no_other_thread() {
 
 #[test]
 fn the_time_before_the_first_request_does_not_count() {
-    let peer = Peer::named();
+    let peer = Peer::new();
     let timeout = Duration::from_millis(100);
     thread::sleep(timeout * 2);
     let mut sent = peer.send();
