@@ -147,7 +147,7 @@ impl Core {
     pub(crate) fn shut_down(&self, until: Moment) -> Result<(), NotShutDown> {
         self.shutdown.interrupt();
         self.watchdog.release_all();
-        self.subscriber.stop(until.left());
+        self.subscriber.stop();
         if self.subscriber.join(until) & self.watchdog.join(until) {
             return Ok(());
         }

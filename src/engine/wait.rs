@@ -95,9 +95,9 @@ impl<'a> Wait<'a> {
                 let Channel {
                     core, key, word, ..
                 } = channel;
-                let times = (channel.in_line_since, self.budget.wait_left());
                 let (subscriber, unparker) = (&core.subscriber, self.budget.unparker());
-                let listener = subscriber.listen((key, &channel.name()), word, unparker, times);
+                let (name, since) = ((key, &channel.name()), channel.in_line_since);
+                let listener = subscriber.listen(name, word, unparker, since);
                 self.listeners.push((channel, listener));
             }
         }

@@ -78,7 +78,7 @@ fn a_channel_that_was_never_subscribed_is_forgotten_with_its_last_listener() {
     let (one, _sleeper) = pair();
     channels.add(&channel(), one.clone(), None, None);
     channels.remove("channel", &one, Moment::ZERO);
-    assert!(channels.is_empty() && !channels.has_wanted());
+    assert!(channels.is_empty() && channels.take_wanted().is_empty());
 }
 
 #[test]
@@ -90,24 +90,11 @@ fn a_channel_that_is_not_used_any_more_when_it_is_confirmed_is_unsubscribed_late
     channels.remove("channel", &one, Moment::ZERO);
     let added = channels.add(&channel(), one.clone(), None, None);
     assert_eq!(added, Added::IsComing, "not confirmed");
-    assert!(!channels.has_wanted(), "it is requested once");
+    assert!(channels.take_wanted().is_empty(), "it is requested once");
     channels.remove("channel", &one, Moment::ZERO);
     assert!(channels.confirmed("channel", Moment::ZERO).is_empty());
     assert_eq!(channels.expire(Moment::ZERO.after(LINGER)), [channel()]);
     assert!(channels.is_empty());
-}
-
-#[test]
-fn all_wanted_channels_are_taken_together_up_to_a_limit() {
-    let mut channels = Channels::default();
-    let (one, _sleeper) = pair();
-    for number in 0..=BATCH {
-        channels.add(&number.to_string().into(), one.clone(), None, None);
-    }
-    let first = channels.take_wanted();
-    let rest = channels.take_wanted();
-    assert_eq!((first.len(), rest.len()), (BATCH, 1));
-    assert!(!first.contains(&rest[0]) && !channels.has_wanted());
 }
 
 #[test]
@@ -167,9 +154,9 @@ fn a_refused_channel_is_wanted_again_after_a_pause_and_on_the_next_connection() 
     channels.add(&channel(), one.clone(), None, None);
     channels.take_wanted();
     channels.refused("channel", Moment::ZERO);
-    assert!(!channels.has_wanted() && !channels.is_live("channel") && !woken(&parker));
+    assert!(channels.take_wanted().is_empty() && !channels.is_live("channel") && !woken(&parker));
     let soon = Moment::ZERO.after(REFUSED_PAUSE / 2);
-    assert!(channels.expire(soon).is_empty() && !channels.has_wanted());
+    assert!(channels.expire(soon).is_empty() && channels.take_wanted().is_empty());
 
     channels.disconnected();
     assert_eq!(channels.take_wanted(), [channel()]);
@@ -191,7 +178,7 @@ fn a_refused_channel_is_wanted_again_after_a_pause_and_on_the_next_connection() 
     channels.refused("channel", then);
     channels.remove("channel", &one, then);
     assert!(channels.expire(then.after(REFUSED_PAUSE)).is_empty());
-    assert!(channels.is_empty() && !channels.has_wanted());
+    assert!(channels.is_empty() && channels.take_wanted().is_empty());
 }
 
 #[test]
@@ -203,7 +190,7 @@ fn a_call_needs_no_subscription_and_is_kept_for_a_thread_that_is_about_to_listen
     let added = channels.add(&call, one.clone(), None, Some(at(1)));
     assert_eq!(added, Added::IsComing);
     assert!(
-        !channels.has_wanted(),
+        channels.take_wanted().is_empty(),
         "the control channel has its messages"
     );
     assert_eq!(channels.connected(at(2)).len(), 1);
