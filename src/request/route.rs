@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::attempt::Attempt;
+use super::client::RedisClient;
 use super::state::{Failure, Request};
 use crate::base::list::List;
 use crate::transport::server::Server;
@@ -28,7 +29,7 @@ impl Attempt<'_, '_> {
             }
             if skipped.get(place) == Some(&true) {
                 let cause = "the circuit breaker skips the server, which did not reply lately";
-                self.fail(place, Failure::NoServer(cause.into()));
+                self.fail(place, Failure::NotSent(cause.into()));
                 continue;
             }
             if let Some(to) = &state.redirect {
@@ -84,33 +85,30 @@ impl Attempt<'_, '_> {
 
     /// Looks up unknown servers. One look-up covers all locks of a client, and a failed one is not
     /// repeated.
-    pub(super) fn look_up(&mut self, mut unknown: List<usize>, groups: &mut List<Group>) {
-        unknown.sort_by_key(|&place| std::ptr::from_ref(self.client(place)));
-        let is_of_one =
-            |&one: &usize, &other: &usize| std::ptr::eq(self.client(one), self.client(other));
-        let by_client: Vec<&[usize]> = unknown.chunk_by(is_of_one).collect();
-        for (tried, places) in by_client.iter().enumerate() {
-            let mut failed: Option<String> = None;
-            for &place in *places {
-                if let Some(cause) = &failed {
-                    let cause = cause.clone().into();
-                    self.fail(place, Failure::NoServer(cause));
-                    continue;
-                }
-                let Request { client, lock, .. } = self.requests[place].request;
-                let at_hand = groups.iter().map(|group| group.places.len()).sum();
-                let untried = by_client.len() - tried;
-                let time = self.share(place, client.connect_timeout, untried, at_hand);
-                match client.topology.server(lock, time) {
-                    Ok(server) => self.add(groups, place, server),
-                    Err(error) => {
-                        failed = Some(error.to_string());
-                        let failure = Failure::of_route(lock.name(), error);
-                        if matches!(failure, Failure::NoServer(_)) {
-                            client.unanswered(lock, self.began);
-                        }
-                        self.fail(place, failure);
+    pub(super) fn look_up(&mut self, unknown: &[usize], groups: &mut List<Group>) {
+        let mut failed: Vec<(*const RedisClient, String)> = Vec::new();
+        for (tried, &place) in unknown.iter().enumerate() {
+            let (client, lock) = (self.client(place), self.requests[place].request.lock);
+            let is_same = |&place: &usize| std::ptr::eq(self.client(place), client);
+            let known = failed.iter().find(|(of, _)| std::ptr::eq(*of, client));
+            if let Some((_, cause)) = known {
+                let cause = cause.clone().into();
+                self.fail(place, Failure::NotSent(cause));
+                continue;
+            }
+            let others = unknown[tried..].iter().filter(|place| !is_same(place));
+            let untried = 1 + others.count();
+            let at_hand = groups.iter().map(|group| group.places.len()).sum();
+            let time = self.share(place, client.connect_timeout, untried, at_hand);
+            match client.topology.server(lock, time) {
+                Ok(server) => self.add(groups, place, server),
+                Err(error) => {
+                    failed.push((client, error.to_string()));
+                    let failure = Failure::of_route(lock.name(), error);
+                    if matches!(failure, Failure::NotSent(_)) {
+                        client.unanswered(lock, self.began);
                     }
+                    self.fail(place, failure);
                 }
             }
         }

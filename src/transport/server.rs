@@ -1,6 +1,7 @@
 //! A server that locks are on: its address, the connections to it, and its health.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use redis::{ConnectionAddr, RedisError};
@@ -21,6 +22,8 @@ pub(crate) struct Server {
     /// Connections for one request at a time.
     pub(crate) exclusive: Exclusive,
     pub(crate) health: Health,
+    /// It did not reply to the last request of the watchdog.
+    pub(crate) is_unreached: AtomicBool,
 }
 
 impl Server {
@@ -32,6 +35,7 @@ impl Server {
             exclusive: Exclusive::new(Arc::clone(&node)),
             node,
             health: Health::default(),
+            is_unreached: AtomicBool::new(false),
         })
     }
 
