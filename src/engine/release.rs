@@ -252,7 +252,7 @@ fn released(
             listeners,
             is_called,
         } => {
-            let own = u32::from(core.subscriber.is_live(hold.key()));
+            let own = u32::from(core.subscriber.is_live(hold.key(), hold.key().channel()));
             let listeners = listeners.map(|listeners| listeners.saturating_sub(own));
             let released = Released {
                 asked: reply.asked,

@@ -12,6 +12,7 @@ use redis::{RedisError, Value};
 
 use super::client::RedisClient;
 use super::exchange::Exchange;
+use super::route::add;
 use super::state::{Enough, Failure, Request, RequestState};
 use crate::base::clock::Moment;
 use crate::base::list::List;
@@ -59,15 +60,14 @@ impl<'r, 'q> Attempt<'r, 'q> {
         }
     }
 
-    /// Sends all requests that have no outcome, and receives their replies, until each has one, or
-    /// enough have one and the others had their time, or the time is over. Returns false, and sends
-    /// nothing, if the time is over already.
-    pub(super) fn run(&mut self) -> bool {
-        if self.began >= self.until && self.requests.iter().all(|r| r.under_way.is_none()) {
+    /// Sends all requests that have no outcome, except those that are `open`, and receives the
+    /// replies, until each has one, or enough have one and the others had their time, or the time
+    /// is over. Returns false, and sends nothing, if the time is over already.
+    pub(super) fn run(&mut self, mut open: List<Exchange>) -> bool {
+        if self.began >= self.until && open.is_empty() {
             return false;
         }
-        let (mut groups, unknown) = self.groups();
-        let mut open = self.under_way();
+        let (mut groups, unknown) = self.groups(&open);
         if self.purpose == Purpose::Watchdog {
             // A look-up that gets no reply does not delay the renewals on known servers.
             self.send(std::mem::take(&mut groups), &mut open);
@@ -92,19 +92,6 @@ impl<'r, 'q> Attempt<'r, 'q> {
             self.send_again(&mut open);
         }
         true
-    }
-
-    /// The requests that were sent before this attempt.
-    fn under_way(&mut self) -> List<Exchange> {
-        let mut open = List::new();
-        for place in 0..self.requests.len() {
-            if let Some(mut exchange) = self.requests[place].under_way.take() {
-                exchange.places[0] = place;
-                self.requests[place].server = Some(Arc::clone(&exchange.server));
-                open.push(exchange);
-            }
-        }
-        open
     }
 
     /// Waits for replies until this deadline, at most until each exchange [ends](Self::ends).
@@ -319,7 +306,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
         for place in 0..self.requests.len() {
             if let Some(server) = self.server_of_next_copy(place, open) {
                 self.requests[place].outcome = None;
-                self.add(&mut groups, place, server);
+                add(&mut groups, place, server);
             }
         }
         if !groups.is_empty() {

@@ -10,6 +10,7 @@ use super::client::RedisClient;
 use super::state::{Request, RequestState};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
+use crate::base::list::List;
 use crate::observe::Observer;
 use crate::script::Call;
 use crate::transport::links::Purpose;
@@ -48,13 +49,13 @@ impl BatchClient {
         for state in &mut states {
             state.by_source = by_source;
         }
-        Attempt::new(&mut states, None, Purpose::Watchdog, until, &mut |_| None).run();
+        Attempt::new(&mut states, None, Purpose::Watchdog, until, &mut |_| None).run(List::new());
         let replied = states.into_iter().map(|state| self.finish(state));
         replied.collect()
     }
 
     fn finish(&self, state: RequestState<'_>) -> Replied {
-        let server = state.server.clone();
+        let server = self.redis.topology.last_known(state.request.lock);
         let replied = state.into_replied();
         let is_reply = replied.0.as_ref().err().is_none_or(RetryAction::is_reply);
         if let Some(server) = server {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::attempt::Attempt;
 use super::client::RedisClient;
+use super::exchange::Exchange;
 use super::state::{Failure, Request};
 use crate::base::list::List;
 use crate::transport::server::Server;
@@ -14,39 +15,51 @@ pub(super) struct Group {
     pub(super) server: Arc<Server>,
 }
 
+pub(super) fn add(groups: &mut List<Group>, place: usize, server: Arc<Server>) {
+    let mut known = groups.iter_mut();
+    match known.find(|group| Arc::ptr_eq(&group.server, &server)) {
+        Some(group) => group.places.push(place),
+        None => groups.push(Group {
+            places: List::from_buf([place]),
+            server,
+        }),
+    }
+}
+
 impl Attempt<'_, '_> {
-    /// Groups the requests by server; those of unknown servers are separate. A request that cannot
-    /// be sent gets its outcome here.
-    pub(super) fn groups(&mut self) -> (List<Group>, List<usize>) {
+    /// Groups the requests by server, except those that are `open`. Those of unknown servers are
+    /// separate. A request that cannot be sent gets its outcome here.
+    pub(super) fn groups(&mut self, open: &[Exchange]) -> (List<Group>, List<usize>) {
         let skipped = self.skipped();
         let mut groups = List::new();
         let mut unknown = List::new();
         for place in 0..self.requests.len() {
-            let state = &self.requests[place];
-            let Request { client, lock, .. } = state.request;
-            if state.outcome.is_some() || state.under_way.is_some() {
+            let is_open = open.iter().any(|exchange| exchange.places.contains(&place));
+            if self.requests[place].outcome.is_some() || is_open {
                 continue;
             }
-            if skipped.get(place) == Some(&true) {
-                let cause = "the circuit breaker skips the server, which did not reply lately";
-                self.fail(place, Failure::NotSent(cause.into()));
-                continue;
-            }
-            if let Some(to) = &state.redirect {
-                let server = Arc::clone(&to.server);
-                self.add(&mut groups, place, server);
-                continue;
-            }
-            if let Err(error) = client.topology.check(lock) {
-                self.fail(place, Failure::Final(error));
-                continue;
-            }
-            match client.topology.known(lock) {
-                Some(server) => self.add(&mut groups, place, server),
-                None => unknown.push(place),
+            match self.known(place, skipped.get(place) == Some(&true)) {
+                Ok(Some(server)) => add(&mut groups, place, server),
+                Ok(None) => unknown.push(place),
+                Err(failure) => self.fail(place, failure),
             }
         }
         (groups, unknown)
+    }
+
+    /// The server that a request goes to, if it is known.
+    fn known(&self, place: usize, is_skipped: bool) -> Result<Option<Arc<Server>>, Failure> {
+        let state = &self.requests[place];
+        let Request { client, lock, .. } = state.request;
+        if is_skipped {
+            let cause = "the circuit breaker skips the server, which did not reply lately";
+            return Err(Failure::NotSent(cause.into()));
+        }
+        if let Some(to) = &state.redirect {
+            return Ok(Some(Arc::clone(&to.server)));
+        }
+        client.topology.check(lock).map_err(Failure::Final)?;
+        Ok(client.topology.known(lock))
     }
 
     /// The circuit breaker: which requests are not sent, because their servers did not reply
@@ -68,21 +81,6 @@ impl Attempt<'_, '_> {
         }
     }
 
-    pub(super) fn add(&self, groups: &mut List<Group>, place: usize, server: Arc<Server>) {
-        let client = self.client(place);
-        let group = groups.iter_mut().find(|group| {
-            group.server.name() == server.name()
-                && std::ptr::eq(self.client(group.places[0]), client)
-        });
-        match group {
-            Some(group) => group.places.push(place),
-            None => groups.push(Group {
-                places: List::from_buf([place]),
-                server,
-            }),
-        }
-    }
-
     /// Looks up unknown servers. One look-up covers all locks of a client, and a failed one is not
     /// repeated.
     pub(super) fn look_up(&mut self, unknown: &[usize], groups: &mut List<Group>) {
@@ -101,7 +99,7 @@ impl Attempt<'_, '_> {
             let at_hand = groups.iter().map(|group| group.places.len()).sum();
             let time = self.share(place, client.connect_timeout, untried, at_hand);
             match client.topology.server(lock, time) {
-                Ok(server) => self.add(groups, place, server),
+                Ok(server) => add(groups, place, server),
                 Err(error) => {
                     failed.push((client, error.to_string()));
                     let failure = Failure::of_route(lock.name(), error);

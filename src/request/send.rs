@@ -67,7 +67,6 @@ impl Attempt<'_, '_> {
                 }
             };
             for &place in &group.places {
-                self.requests[place].server = Some(Arc::clone(&group.server));
                 let in_use = || Failure::NotSent("all connections of the pool are in use".into());
                 let failure = failure.clone().map_or_else(in_use, Failure::Redis);
                 self.fail(place, failure);
@@ -132,11 +131,8 @@ impl Attempt<'_, '_> {
         }
     }
 
-    fn send_group(&mut self, group: Group, (link, own): Carrier, open: &mut List<Exchange>) {
+    fn send_group(&self, group: Group, (link, own): Carrier, open: &mut List<Exchange>) {
         let Group { places, server } = group;
-        for &place in &places {
-            self.requests[place].server = Some(Arc::clone(&server));
-        }
         let sent = link.send(places.len(), Moment::now(), |out| {
             for &place in &places {
                 self.requests[place].pack(out);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 
 use super::client::RedisClient;
-use super::exchange::Exchange;
 use super::prepared::Prepared;
 use super::reply::{LostCopies, NoReply, Reply};
 use crate::base::call_budget::CallBudget;
@@ -97,14 +96,10 @@ pub(super) fn final_error(lock: &str, error: RouteError) -> Result<Error, Cause>
 /// A request, and what has come of it so far.
 pub(super) struct RequestState<'q> {
     pub(super) request: &'q Request<'q>,
-    /// It was sent before the first attempt, and has no reply yet.
-    pub(super) under_way: Option<Exchange>,
     /// Sends the source of the script, and not its hash.
     pub(super) by_source: bool,
     /// Replaces the request's own call after a copy of that got no reply.
     newer: Option<Call>,
-    /// The server that it was sent to last.
-    pub(super) server: Option<Arc<Server>>,
     /// Where the next copy goes, if not to the server that has the lock: to the one that a reply
     /// named, or once more to that of the last copy, which did not know the script, or on whose
     /// connection that copy broke.
@@ -129,10 +124,8 @@ impl<'q> RequestState<'q> {
     pub(super) fn new(request: &'q Request<'q>) -> Self {
         Self {
             request,
-            under_way: request.prepared.and_then(Prepared::take),
             by_source: false,
             newer: None,
-            server: None,
             redirect: None,
             redirected_by: None,
             redirections: 0,

@@ -14,6 +14,7 @@ use super::exchange::Exchange;
 use super::state::{Failure, Request, RequestState};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
+use crate::base::list::List;
 use crate::config::LockClientBuilder;
 use crate::script;
 use crate::topology::Topology;
@@ -48,9 +49,9 @@ fn outcome_of_a_late(reply: &'static [u8]) -> Option<Result<Value, Failure>> {
     exchange.sent.wait(Moment::now().after(SOON), SOON);
     assert!(exchange.sent.is_over());
     let mut states = vec![RequestState::new(&request)];
-    states[0].under_way = Some(exchange);
     let until = Moment::now();
-    Attempt::new(&mut states, None, Purpose::Caller, until, &mut |_| None).run();
+    Attempt::new(&mut states, None, Purpose::Caller, until, &mut |_| None)
+        .run(List::from_buf([exchange]));
     states[0].settle();
     let outcome = states[0].outcome.take();
     drop(states);

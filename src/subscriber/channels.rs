@@ -68,15 +68,16 @@ enum Subscription {
 }
 
 impl Channels {
-    /// Adds a listener. With a word, only messages with this word wake it. If it listens for calls,
-    /// it needs those from `since` on.
+    /// Adds a listener. With a word, only messages with this word wake it. It needs the messages from
+    /// `since` on, or else all. True if the channel is subscribed, or Redis refused that, and the
+    /// listener has missed a message, or may have.
     pub(crate) fn add(
         &mut self,
         channel: &Arc<str>,
         listener: Unparker,
         word: Option<&str>,
         since: Option<Moment>,
-    ) -> Added {
+    ) -> bool {
         let called = self.unanswered.remove(channel);
         let wanted = &mut self.wanted;
         let entry = self.channels.entry(Arc::clone(channel)).or_insert_with(|| {
@@ -94,13 +95,12 @@ impl Channels {
         });
         entry.unused_since = None;
         match (self.state(channel), since) {
-            (Some(Subscription::Wanted | Subscription::Requested), _) => Added::IsComing,
+            (Some(Subscription::Wanted | Subscription::Requested), _) => false,
             (Some(Subscription::Live(live)), Some(since)) => {
                 let called = called.map(|(called, _)| called);
-                let has_missed = live >= since || called.max(self.forgotten) >= Some(since);
-                Added::IsLive { has_missed }
+                live >= since || called.max(self.forgotten) >= Some(since)
             }
-            _ => Added::IsLive { has_missed: true },
+            _ => true,
         }
     }
 
@@ -294,15 +294,6 @@ impl Channels {
         });
         subscribed
     }
-}
-
-/// What is known of the channel of a new listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Added {
-    /// It is not subscribed yet.
-    IsComing,
-    /// It is subscribed, or Redis refused that. The listener `has_missed` a message, or may have.
-    IsLive { has_missed: bool },
 }
 
 /// True for the name of a call. It needs no subscription of its own.

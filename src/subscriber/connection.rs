@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, MappedMutexGuard, Mutex, MutexGuard};
 
-use super::channels::{Added, Channels};
+use super::channels::Channels;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
 use crate::base::wait::wait_until;
@@ -168,8 +168,7 @@ impl SubscriberConnection {
         since: Option<Moment>,
     ) {
         let mut state = self.state.lock();
-        let added = state.channels.add(channel, unparker.clone(), word, since);
-        if added == (Added::IsLive { has_missed: true }) {
+        if state.channels.add(channel, unparker.clone(), word, since) {
             unparker.unpark();
         }
         state.subscribe_wanted();

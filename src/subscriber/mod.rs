@@ -99,29 +99,10 @@ impl Subscriber {
         }
     }
 
-    /// Registers the calling thread if this channel is already subscribed. From then on it misses
-    /// no message. With a word, only messages with this word wake it.
-    pub(crate) fn listen_if_live<'a>(
-        &self,
-        (key, name): (&LockKey, &Arc<str>),
-        word: Option<&str>,
-        unparker: impl FnOnce() -> &'a Unparker,
-    ) -> Option<Listener> {
-        let connection = self.connection(key)?;
-        let mut channels = connection.channels();
-        if !channels.is_live(name) {
-            return None;
-        }
-        let unparker = unparker().clone();
-        channels.add(name, unparker.clone(), word, None);
-        drop(channels);
-        Some(Listener::new(Some(connection), name, unparker))
-    }
-
     /// Registers `unparker` for this channel. Each message unparks it, or with a word, each message
     /// with this word. So does the confirmation of the subscription: an earlier message was missed,
-    /// so the caller must try to acquire the lock then. A thread that listens for calls has tried
-    /// after the moment `since`, and misses none from then on.
+    /// so the caller must try to acquire the lock then. A thread that has tried after the moment
+    /// `since`, or tries now, needs no earlier message.
     pub(crate) fn listen(
         &self,
         (key, name): (&LockKey, &Arc<str>),
@@ -152,10 +133,11 @@ impl Subscriber {
         }
     }
 
-    /// True if the lock's channel is subscribed, so that a release is also sent to this client.
-    pub(crate) fn is_live(&self, key: &LockKey) -> bool {
+    /// True if this channel of the lock is subscribed, so that its messages are also sent to this
+    /// client.
+    pub(crate) fn is_live(&self, key: &LockKey, name: &str) -> bool {
         let connection = self.connection(key);
-        connection.is_some_and(|connection| connection.channels().is_live(key.channel()))
+        connection.is_some_and(|connection| connection.channels().is_live(name))
     }
 
     fn topology(&self) -> &Topology {

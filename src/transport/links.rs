@@ -76,7 +76,7 @@ impl Links {
     }
 
     /// A link on which the caller sends `requests` requests now. Opens one if necessary, within
-    /// `time`. While another thread opens one, or if that fails, a busy one is shared.
+    /// `time`. If that fails, a busy one is shared.
     pub(crate) fn link(
         &self,
         node: &Node,
@@ -87,20 +87,16 @@ impl Links {
         // Late replies that no thread waits for, so that their links are idle again.
         let links = self.links.lock().clone();
         links.iter().for_each(|link| link.read_if_unread());
-        let opening = self.opening.try_lock();
-        let shares = opening.is_none();
-        if let Some(link) = self.choose(requests, Moment::now(), shares) {
-            return Ok(link);
-        }
-        let opening = opening.or_else(|| self.opening.try_lock_for(until.left()));
-        if opening.is_none() {
-            return Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
-        }
+        let opening = self.opening.try_lock_for(time);
         // Another thread may have opened one.
         if let Some(link) = self.choose(requests, Moment::now(), false) {
             return Ok(link);
         }
-        match node.open(until.left()) {
+        let opened = match opening {
+            Some(_) => node.open(until.left()),
+            None => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+        };
+        match opened {
             Ok(link) => {
                 link.choose(requests);
                 self.links.lock().push(Arc::clone(&link));

@@ -33,7 +33,7 @@ impl First {
             return None;
         };
         let has_line = part.kind.has_line;
-        let is_live = || !has_line && part.core.subscriber.is_live(&part.key);
+        let is_live = || !has_line && part.core.subscriber.is_live(&part.key, part.key.channel());
         if call.parts.needed != Needed::All || !claim.is_alone || is_live() {
             return None;
         }
