@@ -11,8 +11,7 @@ use std::time::Duration;
 use redis::{RedisError, Value};
 
 use super::client::RedisClient;
-use super::exchange::Exchange;
-use super::route::add;
+use super::exchange::{Exchange, add};
 use super::state::{Enough, Failure, Request, RequestState};
 use crate::base::clock::Moment;
 use crate::base::list::List;
@@ -81,11 +80,11 @@ impl<'r, 'q> Attempt<'r, 'q> {
             // A deadline counts only if it had passed before the wait: what arrived in time is
             // read, however late this thread gets to it.
             let now = Moment::now();
-            self.wait(&mut open, deadline);
+            self.wait(&open, deadline);
             let is_single = open.len() == 1;
             for at in (0..open.len()).rev() {
                 let is_late = is_single || self.ends(&open[at], deadline) <= now;
-                if open[at].sent.is_over() || is_late {
+                if open[at].sent.pending.is_over() || is_late {
                     self.finish(open.swap_remove(at));
                 }
             }
@@ -95,19 +94,18 @@ impl<'r, 'q> Attempt<'r, 'q> {
     }
 
     /// Waits for replies until this deadline, at most until each exchange [ends](Self::ends).
-    fn wait(&self, open: &mut List<Exchange>, deadline: Moment) {
-        if let [one] = &mut open[..] {
+    fn wait(&self, open: &[Exchange], deadline: Moment) {
+        if let [one] = open {
             let timeout = self.client(one.places[0]).command_timeout;
             one.sent.wait(deadline.min(self.until), timeout);
             return;
         }
         let ends = open.iter().map(|exchange| self.ends(exchange, deadline));
         let until = ends.min().unwrap_or(Moment::ZERO);
-        let sent = open.iter_mut().map(|exchange| &mut exchange.sent);
+        let sent = open.iter().map(|exchange| &exchange.sent);
         if wait_for_any(sent, until).is_err() {
             // The system cannot wait for several sockets.
-            let first = &mut open[0];
-            first.sent.wait(until, Duration::MAX);
+            open[0].sent.wait(until, Duration::MAX);
         }
     }
 
@@ -164,7 +162,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
 
     /// Evaluates what has come of an exchange.
     fn finish(&mut self, exchange: Exchange) {
-        let outcomes = exchange.sent.outcomes();
+        let outcomes = exchange.sent.pending.outcomes();
         let mut taken = List::new();
         let mut failure: Option<RedisError> = None;
         for (index, outcome) in outcomes.into_iter().enumerate() {

@@ -162,7 +162,7 @@ fn straight(request: &Request<'_>, until: Moment) -> Result<Reply, Option<Box<Ex
     let Request {
         client, lock, call, ..
     } = request;
-    let mut exchange = match request.prepared.and_then(Prepared::take) {
+    let exchange = match request.prepared.and_then(Prepared::take) {
         Some(sent) => sent,
         None => {
             let now = Moment::now();
@@ -180,7 +180,7 @@ fn straight(request: &Request<'_>, until: Moment) -> Result<Reply, Option<Box<Ex
         }
     };
     exchange.sent.wait(until, client.command_timeout);
-    match exchange.sent.take_reply() {
+    match exchange.sent.pending.take_reply() {
         Some((reply, at)) => {
             exchange.replied(at);
             Ok(Reply {

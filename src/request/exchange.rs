@@ -48,3 +48,20 @@ impl Exchange {
         error
     }
 }
+
+/// Requests of one client to one server.
+pub(super) struct Group {
+    pub(super) places: List<usize>,
+    pub(super) server: Arc<Server>,
+}
+
+pub(super) fn add(groups: &mut List<Group>, place: usize, server: Arc<Server>) {
+    let mut known = groups.iter_mut();
+    match known.find(|group| Arc::ptr_eq(&group.server, &server)) {
+        Some(group) => group.places.push(place),
+        None => groups.push(Group {
+            places: List::from_buf([place]),
+            server,
+        }),
+    }
+}

@@ -4,27 +4,10 @@ use std::sync::Arc;
 
 use super::attempt::Attempt;
 use super::client::RedisClient;
-use super::exchange::Exchange;
+use super::exchange::{Exchange, Group, add};
 use super::state::{Failure, Request};
 use crate::base::list::List;
 use crate::transport::server::Server;
-
-/// Requests of one client to one server.
-pub(super) struct Group {
-    pub(super) places: List<usize>,
-    pub(super) server: Arc<Server>,
-}
-
-pub(super) fn add(groups: &mut List<Group>, place: usize, server: Arc<Server>) {
-    let mut known = groups.iter_mut();
-    match known.find(|group| Arc::ptr_eq(&group.server, &server)) {
-        Some(group) => group.places.push(place),
-        None => groups.push(Group {
-            places: List::from_buf([place]),
-            server,
-        }),
-    }
-}
 
 impl Attempt<'_, '_> {
     /// Groups the requests by server, except those that are `open`. Those of unknown servers are

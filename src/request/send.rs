@@ -7,8 +7,7 @@ use std::time::Duration;
 use redis::RedisError;
 
 use super::attempt::{Attempt, BRIEFLY};
-use super::exchange::Exchange;
-use super::route::Group;
+use super::exchange::{Exchange, Group};
 use super::state::Failure;
 use crate::base::clock::Moment;
 use crate::base::list::List;
@@ -35,12 +34,9 @@ impl Attempt<'_, '_> {
         }
         // All threads open connections in one order, so that two of them do not wait for exclusive
         // connections that they have from each other.
-        unopened.sort_by(|one, other| {
-            let order = |group: &Group| {
-                let server = &group.server;
-                (server.health.is_unresponsive(), Arc::clone(server.name()))
-            };
-            order(one).cmp(&order(other))
+        unopened.sort_by_cached_key(|group: &Group| {
+            let server = &group.server;
+            (server.health.is_unresponsive(), Arc::clone(server.name()))
         });
         let count = unopened.len();
         for (tried, group) in unopened.into_iter().enumerate() {

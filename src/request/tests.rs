@@ -45,9 +45,9 @@ fn outcome_of_a_late(reply: &'static [u8]) -> Option<Result<Value, Failure>> {
     let opened = server.links(Purpose::Caller).link(&server.node, 1, SOON);
     let pack = |out: &mut Outgoing<'_>| out.call(&request.call, false);
     let sent = opened.unwrap().send(1, Moment::now(), pack);
-    let mut exchange = Exchange::of_one(server, sent);
+    let exchange = Exchange::of_one(server, sent);
     exchange.sent.wait(Moment::now().after(SOON), SOON);
-    assert!(exchange.sent.is_over());
+    assert!(exchange.sent.pending.is_over());
     let mut states = vec![RequestState::new(&request)];
     let until = Moment::now();
     Attempt::new(&mut states, None, Purpose::Caller, until, &mut |_| None)

@@ -121,7 +121,7 @@ impl State {
     /// Sends commands about the channels of locks: the first of these, or the second for shard
     /// channels. In a cluster, the shard channels of a command have to be of one slot.
     pub(super) fn send_as_published(&mut self, commands: [&'static str; 2], channels: &[Arc<str>]) {
-        match self.link.as_ref().map(|link| link.publish()) {
+        match self.link.as_ref().map(|link| link.publish) {
             Some(Publish::ToAll) => self.send(commands[0], channels, BATCH),
             Some(Publish::ToShard) => self.send(commands[1], channels, 1),
             None => {}

@@ -73,9 +73,13 @@ impl Topology {
             connect_timeout: config.connect_timeout,
             command_timeout: config.command_timeout,
         };
-        let login = |credentials| Login::new(credentials, config.tls.clone(), limits);
-        let mut own = login(&config.credentials).with_name(name);
-        let mut of_seeds = None;
+        let login = |credentials, name, master_only| {
+            let tls = config.tls.clone();
+            Arc::new(Login::new(credentials, tls, limits, name, master_only))
+        };
+        let has_replicas = matches!(config.deployment, Deployment::Sentinel { .. });
+        let own = login(&config.credentials, name, has_replicas);
+        let mut of_seeds = Arc::clone(&own);
         let (kind, addresses) = match &config.deployment {
             Deployment::One(address) => (Kind::One, std::slice::from_ref(address)),
             Deployment::Cluster(seeds) => (Kind::Cluster, &seeds[..]),
@@ -84,13 +88,10 @@ impl Topology {
                 service,
                 credentials,
             } => {
-                own = own.masters_only();
-                of_seeds = Some(Arc::new(login(credentials)));
+                of_seeds = login(credentials, None, false);
                 (Kind::Sentinel(service.as_str().into()), &sentinels[..])
             }
         };
-        let own = Arc::new(own);
-        let of_seeds = of_seeds.unwrap_or_else(|| Arc::clone(&own));
         let seed = |address: &ConnectionAddr| Node::new(address.clone(), Arc::clone(&of_seeds));
         let map = match &config.deployment {
             Deployment::One(address) => Map::of_one(Server::new(address.clone(), &own)),

@@ -113,7 +113,7 @@ impl ManageConnection for Opener {
     /// Checks without a request, which `r2d2` would not limit in time: the connection is not known
     /// to be of no use, and the server has not closed it.
     fn is_valid(&self, link: &mut Arc<Link>) -> RedisResult<()> {
-        let is_old = link.opened_at() <= self.known.lock().retired_at;
+        let is_old = link.opened_at <= self.known.lock().retired_at;
         let timeout = self.node.login.limits.command_timeout;
         if is_old || !link.is_of_use(Moment::now(), timeout) || link.has_arrived() {
             return Err((ErrorKind::Io, "an idle connection is of no use").into());

@@ -109,7 +109,7 @@ impl Links {
 
     /// Uses no link that was opened before this moment for another request.
     pub(crate) fn retire_all(&self, before: Moment) {
-        let is_old = |link: &mut Arc<Link>| link.opened_at() <= before;
+        let is_old = |link: &mut Arc<Link>| link.opened_at <= before;
         let retired: Vec<Arc<Link>> = self.links.lock().extract_if(.., is_old).collect();
         retired.iter().for_each(|link| link.retire());
     }

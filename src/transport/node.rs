@@ -72,7 +72,15 @@ pub(crate) struct Login {
 const UNNAMED: Duration = Duration::from_secs(60);
 
 impl Login {
-    pub(crate) fn new(credentials: &Credentials, tls: Option<Tls>, limits: Limits) -> Self {
+    /// With a `name` of the connections on the server. A `master_only` login requires that the server
+    /// is a master, by its own reply.
+    pub(crate) fn new(
+        credentials: &Credentials,
+        tls: Option<Tls>,
+        limits: Limits,
+        name: Option<&str>,
+        master_only: bool,
+    ) -> Self {
         let mut commands = redis::pipe();
         if let Some(password) = &credentials.password {
             let user = credentials.username.as_ref();
@@ -81,27 +89,18 @@ impl Login {
         if credentials.database != 0 {
             commands.cmd("SELECT").arg(credentials.database);
         }
+        if master_only {
+            commands.cmd("ROLE");
+        }
         Self {
             tls,
             commands,
-            name: None,
+            name: name.map(Into::into),
             unnamed_until: Mutex::default(),
-            master_only: false,
+            master_only,
             publish: Mutex::new(Publish::ToAll),
             limits,
         }
-    }
-
-    /// Also names the connections on the server.
-    pub(crate) fn with_name(mut self, name: Option<&str>) -> Self {
-        self.name = name.map(Into::into);
-        self
-    }
-
-    /// Also requires that the server is a master, by its own reply.
-    pub(crate) fn masters_only(mut self) -> Self {
-        self.master_only = true;
-        self
     }
 
     /// Sets how releases are published on the connections that are opened from now on.
@@ -118,9 +117,6 @@ impl Login {
     /// Logs in on a new connection, by this moment.
     fn log_in(&self, link: &Arc<Link>, name: Option<&str>, until: Moment) -> RedisResult<()> {
         let mut commands = self.commands.clone();
-        if self.master_only {
-            commands.cmd("ROLE");
-        }
         if let Some(name) = name {
             commands.cmd("CLIENT").arg("SETNAME").arg(name);
         }

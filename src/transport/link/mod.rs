@@ -61,7 +61,8 @@ const LARGEST_BUFFER: usize = 16 << 10;
 
 pub(crate) struct Link {
     socket: Socket,
-    publish: Publish,
+    /// How releases are published on this connection.
+    pub(crate) publish: Publish,
     /// The requests without a reply. A thread that chooses the link adds its requests before it
     /// sends them.
     load: AtomicUsize,
@@ -70,7 +71,7 @@ pub(crate) struct Link {
     /// Its mutex protects: requests are written in the order in which their replies are awaited;
     /// one thread writes; one thread reads while a thread waits.
     state: Mutex<State>,
-    opened_at: Moment,
+    pub(crate) opened_at: Moment,
     /// Locked by the thread that reads.
     input: Mutex<Input>,
 }
@@ -159,11 +160,6 @@ impl Link {
         self
     }
 
-    /// How releases are published on this connection.
-    pub(crate) fn publish(&self) -> Publish {
-        self.publish
-    }
-
     pub(crate) fn load(&self) -> usize {
         self.load.load(Ordering::Relaxed)
     }
@@ -186,10 +182,6 @@ impl Link {
 
     pub(crate) fn is_usable(&self) -> bool {
         self.is_usable.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn opened_at(&self) -> Moment {
-        self.opened_at
     }
 
     /// True unless the link was idle for long, or nothing has arrived for `timeout` although a
@@ -238,8 +230,6 @@ impl Link {
             link: Arc::clone(self),
             pending,
             sent_at,
-            reads: false,
-            is_waiting: false,
         }
     }
 
@@ -274,9 +264,9 @@ impl Link {
     ) -> List<RedisResult<Value>> {
         self.choose(commands);
         let pack = |out: &mut Outgoing<'_>| out.commands(commands, packed);
-        let mut sent = self.send(commands, Moment::now(), pack);
+        let sent = self.send(commands, Moment::now(), pack);
         sent.wait(until, timeout);
-        sent.outcomes().into_iter().map(reply_of).collect()
+        sent.pending.outcomes().into_iter().map(reply_of).collect()
     }
 
     /// Ends the link: no reply arrives any more.
