@@ -56,7 +56,7 @@ pub(crate) struct Login {
     tls: Option<Tls>,
     /// What is sent first on every connection.
     commands: Pipeline,
-    /// The name of the connections on their server. It is sent with the last of the first commands.
+    /// The name of the connections on their server. It is the last of the first commands.
     name: Option<Box<str>>,
     /// Until when connections get no name.
     unnamed_until: Mutex<Moment>,
