@@ -261,7 +261,9 @@ impl LockClientBuilder {
     /// has a lock, because the owner id of a lock begins with the same UUID. A character of the
     /// host that is no ASCII letter or digit, and none of `.-_`, becomes a `_`.
     ///
-    /// The name is sent together with the first request on a connection, so it costs no round trip.
+    /// The name is sent when a connection is opened, together with the log-in if there is one. A
+    /// connection without a log-in takes a round trip longer to open.
+    ///
     /// It needs the permission `+client|setname`. Without it, the locks work as before: the client
     /// ignores the refusal, and does not send the name on later connections. Redis keeps the
     /// refusal in its `ACL LOG`. If the connection is closed instead, as by some proxies, the

@@ -66,7 +66,7 @@ impl Core {
         let name = config
             .name_connections
             .then(|| client_name::of_this_process(&id));
-        let topology = Arc::new(Topology::new(&config, name.as_deref())?);
+        let topology = Arc::new(Topology::new(&config, name.as_deref()));
         let observer = Arc::new(Observer::default());
         let redis = Arc::new(RedisClient::new(&config, topology));
         let batch_client = BatchClient::new(Arc::clone(&redis), Arc::clone(&observer));
@@ -147,7 +147,7 @@ impl Core {
     pub(crate) fn shut_down(&self, until: Moment) -> Result<(), NotShutDown> {
         self.shutdown.interrupt();
         self.watchdog.release_all();
-        self.subscriber.stop(until.left());
+        self.subscriber.stop();
         if self.subscriber.join(until) & self.watchdog.join(until) {
             return Ok(());
         }

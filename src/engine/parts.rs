@@ -65,7 +65,7 @@ impl Part {
     /// True if a thread need not listen before its first request: it enters a line, or there is no
     /// subscription.
     pub(super) fn needs_no_listener(&self) -> bool {
-        self.kind.has_line || !self.core.subscriber.is_live(&self.key)
+        self.kind.has_line || !self.core.subscriber.is_live(&self.key, self.key.channel())
     }
 
     /// The channel that announces releases of the lock.

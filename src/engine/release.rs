@@ -259,7 +259,7 @@ fn released(
             listeners,
             is_called,
         } => {
-            let own = u32::from(core.subscriber.is_live(hold.key()));
+            let own = u32::from(core.subscriber.is_live(hold.key(), hold.key().channel()));
             Ok(Some(Released {
                 asked: reply.asked,
                 listeners: listeners.map(|listeners| listeners.saturating_sub(own)),

@@ -72,15 +72,18 @@ impl<'a> Wait<'a> {
     /// Listens to this channel, too, if it is subscribed already. With a subscription before the
     /// first request, no second request is needed after subscribing.
     pub(super) fn listen_if_live(&mut self, channel: Channel<'a>) {
+        let subscriber = &channel.core.subscriber;
+        if subscriber.is_live(channel.key, &channel.name()) {
+            self.add(channel, Some(Moment::now()));
+        }
+    }
+
+    fn add(&mut self, channel: Channel<'a>, since: Option<Moment>) {
         if self.listener(channel).is_none() {
-            let Channel {
-                core, key, word, ..
-            } = channel;
-            let unparker = || self.budget.unparker();
-            let subscriber = &core.subscriber;
-            let listener = subscriber.listen_if_live((key, &channel.name()), word, unparker);
-            self.listeners
-                .extend(listener.map(|listener| (channel, listener)));
+            let (subscriber, unparker) = (&channel.core.subscriber, self.budget.unparker());
+            let name = (channel.key, &channel.name());
+            let listener = subscriber.listen(name, channel.word, unparker, since);
+            self.listeners.push((channel, listener));
         }
     }
 
@@ -91,15 +94,7 @@ impl<'a> Wait<'a> {
             is_wanted && channel.core.subscriber.is_in_place(listener, channel.key)
         });
         for &channel in channels {
-            if self.listener(channel).is_none() {
-                let Channel {
-                    core, key, word, ..
-                } = channel;
-                let times = (channel.in_line_since, self.budget.wait_left());
-                let (subscriber, unparker) = (&core.subscriber, self.budget.unparker());
-                let listener = subscriber.listen((key, &channel.name()), word, unparker, times);
-                self.listeners.push((channel, listener));
-            }
+            self.add(channel, channel.in_line_since);
         }
         let live = self.listeners.iter();
         live.filter(|(_, listener)| listener.is_live()).count()

@@ -11,11 +11,12 @@ use std::time::Duration;
 use redis::{RedisError, Value};
 
 use super::client::RedisClient;
-use super::exchange::Exchange;
-use super::state::{Enough, Failure, RequestState};
+use super::exchange::{Exchange, add};
+use super::state::{Enough, Failure, Request, RequestState};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::script::Call;
+use crate::topology::Redirect;
 use crate::transport::link::{Copy, Outcome, wait_for_any};
 use crate::transport::links::Purpose;
 use crate::transport::retry_action::RetryAction;
@@ -36,9 +37,6 @@ pub(super) struct Attempt<'r, 'q> {
     pub(super) purpose: Purpose,
     pub(super) began: Moment,
     pub(super) until: Moment,
-    /// A server is unresponsive if it does not reply, or accepts no connection, in the time of this
-    /// attempt.
-    pub(super) blames: bool,
     /// The call of a further copy of the request at this place, if it is another call.
     next_call: &'r mut dyn FnMut(usize) -> Option<Call>,
 }
@@ -57,25 +55,23 @@ impl<'r, 'q> Attempt<'r, 'q> {
             purpose,
             began: Moment::now(),
             until,
-            blames: true,
             next_call,
         }
     }
 
-    /// Sends all requests that have no outcome, and receives their replies, until each has one, or
-    /// enough have one and the others had their time, or the time is over. Returns false, and sends
-    /// nothing, if the time is over already.
-    pub(super) fn run(&mut self) -> bool {
-        if self.began >= self.until && self.requests.iter().all(|r| r.under_way.is_none()) {
+    /// Sends all requests that have no outcome, except those that are `open`, and receives the
+    /// replies, until each has one, or enough have one and the others had their time, or the time
+    /// is over. Returns false, and sends nothing, if the time is over already.
+    pub(super) fn run(&mut self, mut open: List<Exchange>) -> bool {
+        if self.began >= self.until && open.is_empty() {
             return false;
         }
-        let (mut groups, unknown) = self.groups();
-        let mut open = self.under_way();
+        let (mut groups, unknown) = self.groups(&open);
         if self.purpose == Purpose::Watchdog {
             // A look-up that gets no reply does not delay the renewals on known servers.
             self.send(std::mem::take(&mut groups), &mut open);
         }
-        self.look_up(unknown, &mut groups);
+        self.look_up(&unknown, &mut groups);
         self.send(groups, &mut open);
         self.send_again(&mut open);
         let mut settled = None;
@@ -84,11 +80,11 @@ impl<'r, 'q> Attempt<'r, 'q> {
             // A deadline counts only if it had passed before the wait: what arrived in time is
             // read, however late this thread gets to it.
             let now = Moment::now();
-            self.wait(&mut open, deadline);
+            self.wait(&open, deadline);
             let is_single = open.len() == 1;
             for at in (0..open.len()).rev() {
                 let is_late = is_single || self.ends(&open[at], deadline) <= now;
-                if open[at].sent.is_over() || is_late {
+                if open[at].sent.pending.is_over() || is_late {
                     self.finish(open.swap_remove(at));
                 }
             }
@@ -97,33 +93,19 @@ impl<'r, 'q> Attempt<'r, 'q> {
         true
     }
 
-    /// The requests that were sent before this attempt.
-    fn under_way(&mut self) -> List<Exchange> {
-        let mut open = List::new();
-        for place in 0..self.requests.len() {
-            if let Some(mut exchange) = self.requests[place].under_way.take() {
-                exchange.places[0] = place;
-                self.requests[place].server = Some(Arc::clone(&exchange.server));
-                open.push(exchange);
-            }
-        }
-        open
-    }
-
     /// Waits for replies until this deadline, at most until each exchange [ends](Self::ends).
-    fn wait(&self, open: &mut List<Exchange>, deadline: Moment) {
-        if let [one] = &mut open[..] {
+    fn wait(&self, open: &[Exchange], deadline: Moment) {
+        if let [one] = open {
             let timeout = self.client(one.places[0]).command_timeout;
             one.sent.wait(deadline.min(self.until), timeout);
             return;
         }
         let ends = open.iter().map(|exchange| self.ends(exchange, deadline));
         let until = ends.min().unwrap_or(Moment::ZERO);
-        let sent = open.iter_mut().map(|exchange| &mut exchange.sent);
+        let sent = open.iter().map(|exchange| &exchange.sent);
         if wait_for_any(sent, until).is_err() {
             // The system cannot wait for several sockets.
-            let first = &mut open[0];
-            first.sent.wait(until, Duration::MAX);
+            open[0].sent.wait(until, Duration::MAX);
         }
     }
 
@@ -180,7 +162,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
 
     /// Evaluates what has come of an exchange.
     fn finish(&mut self, exchange: Exchange) {
-        let outcomes = exchange.sent.outcomes();
+        let outcomes = exchange.sent.pending.outcomes();
         let mut taken = List::new();
         let mut failure: Option<RedisError> = None;
         for (index, outcome) in outcomes.into_iter().enumerate() {
@@ -230,27 +212,26 @@ impl<'r, 'q> Attempt<'r, 'q> {
         let server = &exchange.server;
         server.failed(&error, true, exchange.sent.sent_at);
         let state = &mut self.requests[place];
-        if action == RetryAction::SendSource && !state.by_source {
-            state.by_source = true;
-            state.again = Some(Arc::clone(server));
-            // Not the error of the call, if there is no time to send the source.
-            let error = io::Error::from(io::ErrorKind::TimedOut);
-            state.outcome = Some(Err(Failure::Redis(error.into())));
-            return;
-        }
-        let request = state.request;
+        let sends_source = action == RetryAction::SendSource && !state.by_source;
         let redirect = match action {
-            // That of a command is about a channel, and not about the slot of a lock.
-            RetryAction::Redirect if !request.call.is_command() => {
-                let topology = &request.client.topology;
-                topology.redirect(request.lock, server, &error)
+            RetryAction::Redirect => {
+                state.redirected_by = Some(Arc::clone(server));
+                let Request { client, lock, .. } = state.request;
+                client.topology.redirect(lock, server, &error)
             }
-            _ => None,
+            _ => sends_source.then(|| Redirect {
+                server: Arc::clone(server),
+                asking: state.is_asking(),
+            }),
+        };
+        state.by_source |= sends_source;
+        // That the server needs the source is not the error of the call, if there is no time left.
+        let error = match sends_source {
+            true => io::Error::from(io::ErrorKind::TimedOut).into(),
+            false => error,
         };
         self.fail(place, Failure::Redis(error));
-        let request = &mut self.requests[place];
-        request.redirect = redirect;
-        request.redirected_by = Some(Arc::clone(server));
+        self.requests[place].redirect = redirect;
     }
 
     /// The time for the replies of an exchange is over.
@@ -263,7 +244,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
         }
         // A call with little time left says nothing of the server, nor does a server that replies
         // to other requests first, or whose reply no thread has read yet.
-        let is_late = self.blames && unanswered >= BRIEFLY.min(timeout);
+        let is_late = unanswered >= BRIEFLY.min(timeout);
         if is_late && !exchange.sent.link.has_arrived() {
             exchange.server.unanswered(exchange.sent.sent_at);
             // A server that is late where others were faster may be as good as they are.
@@ -282,15 +263,15 @@ impl<'r, 'q> Attempt<'r, 'q> {
         let call = request.call().clone();
         let copy = copy.map(|copy| (copy, &call));
         request.lost_copies.lost(&exchange.server, copy);
-        let is_stale = !error.is_timeout() && exchange.sent.is_stale();
+        let is_stale = !error.is_timeout() && exchange.sent.link.is_established();
         self.fail(place, Failure::Redis(error));
         // The watchdog repeats its requests itself, soon.
-        if is_stale && self.purpose == Purpose::Caller {
-            let request = &mut self.requests[place];
-            let is_first = !std::mem::replace(&mut request.is_resent, true);
-            if is_first && request.is_repeatable() {
-                request.again = Some(Arc::clone(&exchange.server));
-            }
+        let request = &mut self.requests[place];
+        let is_first = request.redirections == 0 && request.is_repeatable();
+        if is_stale && is_first && self.purpose == Purpose::Caller {
+            let server = Arc::clone(&exchange.server);
+            let asking = false;
+            request.redirect = Some(Redirect { server, asking });
         }
     }
 
@@ -323,7 +304,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
         for place in 0..self.requests.len() {
             if let Some(server) = self.server_of_next_copy(place, open) {
                 self.requests[place].outcome = None;
-                self.add(&mut groups, place, server);
+                add(&mut groups, place, server);
             }
         }
         if !groups.is_empty() {
@@ -337,10 +318,6 @@ impl<'r, 'q> Attempt<'r, 'q> {
         if !matches!(request.outcome, Some(Err(_))) || self.until.is_past() {
             return None;
         }
-        if let Some(server) = request.again.take() {
-            request.replace_call(|| (self.next_call)(place));
-            return Some(server);
-        }
         let server = Arc::clone(&request.redirect.as_ref()?.server);
         // Its requests follow when the exchange that is under way is over.
         if open
@@ -352,15 +329,16 @@ impl<'r, 'q> Attempt<'r, 'q> {
         request.redirections += 1;
         if request.redirections == REDIRECTIONS {
             let cause = "too many MOVED or ASK redirects";
-            self.fail(place, Failure::NoServer(cause.into()));
+            self.fail(place, Failure::NotSent(cause.into()));
             return None;
         }
+        request.replace_call(|| (self.next_call)(place));
         Some(server)
     }
 
     pub(super) fn fail(&mut self, place: usize, failure: Failure) {
         let request = &mut self.requests[place];
-        (request.redirect, request.again) = (None, None);
+        request.redirect = None;
         request.outcome = Some(Err(failure));
     }
 }

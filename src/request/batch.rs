@@ -69,14 +69,8 @@ pub(crate) fn broadcast(
     let timeout = clients.map(|client| client.command_timeout).max();
     let until = Moment::now().after(timeout.unwrap_or_default());
     let until = until.min(budget.reply_deadline());
-    Attempt::new(
-        &mut states,
-        Some(enough),
-        Purpose::Caller,
-        until,
-        &mut next_call,
-    )
-    .run();
+    let (enough, purpose) = (Some(enough), Purpose::Caller);
+    Attempt::new(&mut states, enough, purpose, until, &mut next_call).run(List::new());
     states.iter_mut().for_each(RequestState::settle);
     finish(states, budget)
 }
@@ -97,7 +91,7 @@ pub(crate) fn request_batch(
         return List::from_buf([request_one(request, next_call, reply_by, budget)]);
     }
     let mut states: List<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
-    repeat(&mut states, &mut next_call, reply_by, budget);
+    repeat(&mut states, List::new(), &mut next_call, reply_by, budget);
     finish(states, budget)
 }
 
@@ -112,17 +106,19 @@ pub(crate) fn request_one(
         Ok(reply) => Ok(reply),
         Err(exchange) => {
             let mut state = RequestState::new(request);
-            state.under_way = exchange.map(|exchange| *exchange);
+            let open = exchange.into_iter().map(|exchange| *exchange).collect();
             let states = std::slice::from_mut(&mut state);
-            repeat(states, &mut next_call, reply_by, budget);
+            repeat(states, open, &mut next_call, reply_by, budget);
             state.finish(budget)
         }
     }
 }
 
-/// Makes attempts until each request has a clear reply, or the time is over.
+/// Makes attempts until each request has a clear reply, or the time is over. Those that are `open`
+/// are sent already.
 fn repeat(
     states: &mut [RequestState<'_>],
+    mut open: List<Exchange>,
     next_call: &mut dyn FnMut(usize) -> Option<Call>,
     reply_by: Moment,
     budget: &CallBudget,
@@ -130,7 +126,11 @@ fn repeat(
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE).with_immediate_retry();
     let began = Moment::now();
     let until = || budget.minus_skipped(reply_by, began);
-    while Attempt::new(states, None, Purpose::Caller, until(), next_call).run() {
+    loop {
+        let mut attempt = Attempt::new(states, None, Purpose::Caller, until(), next_call);
+        if !attempt.run(std::mem::take(&mut open)) {
+            break;
+        }
         states.iter_mut().for_each(RequestState::settle);
         if states.iter().all(|state| state.outcome.is_some()) {
             break;
@@ -162,7 +162,7 @@ fn straight(request: &Request<'_>, until: Moment) -> Result<Reply, Option<Box<Ex
     let Request {
         client, lock, call, ..
     } = request;
-    let mut exchange = match request.prepared.and_then(Prepared::take) {
+    let exchange = match request.prepared.and_then(Prepared::take) {
         Some(sent) => sent,
         None => {
             let now = Moment::now();
@@ -180,7 +180,7 @@ fn straight(request: &Request<'_>, until: Moment) -> Result<Reply, Option<Box<Ex
         }
     };
     exchange.sent.wait(until, client.command_timeout);
-    match exchange.sent.take_reply() {
+    match exchange.sent.pending.take_reply() {
         Some((reply, at)) => {
             exchange.replied(at);
             Ok(Reply {

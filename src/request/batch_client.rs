@@ -1,14 +1,16 @@
 //! The way to Redis for the watchdog: many requests at once, on connections of its own.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use redis::{RedisResult, Value};
 
 use super::attempt::Attempt;
 use super::client::RedisClient;
-use super::state::{Failure, Request, RequestState};
+use super::state::{Request, RequestState};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
+use crate::base::list::List;
 use crate::observe::Observer;
 use crate::script::Call;
 use crate::transport::links::Purpose;
@@ -20,8 +22,6 @@ use crate::transport::retry_action::RetryAction;
 pub(crate) struct BatchClient {
     pub(crate) redis: Arc<RedisClient>,
     observer: Arc<Observer>,
-    /// The servers that did not reply to the last request of this client.
-    unreached: Vec<Arc<str>>,
 }
 
 /// A reply or why there is none, and the moment before the request was sent.
@@ -29,17 +29,13 @@ pub(crate) type Replied = (RedisResult<Value>, Moment);
 
 impl BatchClient {
     pub(crate) fn new(redis: Arc<RedisClient>, observer: Arc<Observer>) -> Self {
-        Self {
-            redis,
-            observer,
-            unreached: Vec::new(),
-        }
+        Self { redis, observer }
     }
 
     /// Sends all requests, each about one lock, and waits for the replies until `until`. Those that
     /// are rare are sent `by_source` of their scripts, so that none is sent a second time.
     pub(crate) fn request(
-        &mut self,
+        &self,
         requests: Vec<(&LockKey, Call)>,
         by_source: bool,
         until: Moment,
@@ -53,28 +49,22 @@ impl BatchClient {
         for state in &mut states {
             state.by_source = by_source;
         }
-        Attempt::new(&mut states, None, Purpose::Watchdog, until, &mut |_| None).run();
+        Attempt::new(&mut states, None, Purpose::Watchdog, until, &mut |_| None).run(List::new());
         let replied = states.into_iter().map(|state| self.finish(state));
         replied.collect()
     }
 
-    fn finish(&mut self, state: RequestState<'_>) -> Replied {
-        let is_reply = match &state.outcome {
-            Some(Err(Failure::Redis(error))) => RetryAction::is_reply(error),
-            outcome => matches!(outcome, Some(Ok(_))),
-        };
-        if let Some(server) = &state.server {
-            let known = self.unreached.iter().position(|name| name == server.name());
-            match (is_reply, known) {
-                (true, Some(place)) => {
-                    self.unreached.swap_remove(place);
-                    self.observer.reconnected(server.name());
-                }
-                (false, None) => self.unreached.push(Arc::clone(server.name())),
-                _ => {}
+    fn finish(&self, state: RequestState<'_>) -> Replied {
+        let server = self.redis.topology.last_known(state.request.lock);
+        let replied = state.into_replied();
+        let is_reply = replied.0.as_ref().err().is_none_or(RetryAction::is_reply);
+        if let Some(server) = server {
+            let was_unreached = server.is_unreached.swap(!is_reply, Ordering::Relaxed);
+            if was_unreached && is_reply {
+                self.observer.reconnected(server.name());
             }
         }
-        state.into_replied()
+        replied
     }
 
     /// Whether the server that has the lock, as far as is known, did not reply to the last request.

@@ -39,13 +39,29 @@ impl Exchange {
 
     /// Records that the link broke. Returns the error.
     pub(super) fn broke(&self, error: RedisError) -> RedisError {
-        let established = self.sent.link.is_established();
-        self.server.failed(&error, established, self.sent.sent_at);
-        // A connection that was cut while it was idle, or because of its name, says nothing of its
-        // server.
-        if error.is_timeout() || !self.sent.is_stale() {
+        let is_stale = self.sent.link.is_established();
+        self.server.failed(&error, is_stale, self.sent.sent_at);
+        // A connection that was cut while it was idle says nothing of its server.
+        if error.is_timeout() || !is_stale {
             self.server.unanswered(self.sent.sent_at);
         }
         error
+    }
+}
+
+/// Requests of one client to one server.
+pub(super) struct Group {
+    pub(super) places: List<usize>,
+    pub(super) server: Arc<Server>,
+}
+
+pub(super) fn add(groups: &mut List<Group>, place: usize, server: Arc<Server>) {
+    let mut known = groups.iter_mut();
+    match known.find(|group| Arc::ptr_eq(&group.server, &server)) {
+        Some(group) => group.places.push(place),
+        None => groups.push(Group {
+            places: List::from_buf([place]),
+            server,
+        }),
     }
 }

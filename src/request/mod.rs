@@ -15,7 +15,7 @@
 //! | `batch` | repeats attempts: for one request, for several, for a majority |
 //! | `prepared` | a request that the subscriber thread sends for a waiting thread |
 //! | `batch_client` | the requests of the watchdog |
-//! | `command` | commands about no lock: the health check, and messages |
+//! | `command` | the health check, which is about no lock |
 //! | `reply` | what a call returns, and the copies that may still be executed |
 
 mod attempt;

@@ -75,10 +75,8 @@ impl Prepared {
                 if let Some(server) = server
                     && let Some(link) = open(&server)
                 {
-                    let sent = link.append(1, now, |out| out.call(&self.call, false));
+                    let sent = link.send(1, now, |out| out.call(&self.call, false));
                     *state = State::Sent(Exchange::of_one(server, sent));
-                    drop(state);
-                    link.flush();
                 }
             }
             State::Sent(_) => self.is_outdated.store(true, Ordering::Relaxed),

@@ -3,49 +3,46 @@
 use std::sync::Arc;
 
 use super::attempt::Attempt;
+use super::client::RedisClient;
+use super::exchange::{Exchange, Group, add};
 use super::state::{Failure, Request};
 use crate::base::list::List;
 use crate::transport::server::Server;
 
-/// Requests of one client to one server.
-pub(super) struct Group {
-    pub(super) places: List<usize>,
-    pub(super) server: Arc<Server>,
-}
-
 impl Attempt<'_, '_> {
-    /// Groups the requests by server; those of unknown servers are separate. A request that cannot
-    /// be sent gets its outcome here.
-    pub(super) fn groups(&mut self) -> (List<Group>, List<usize>) {
+    /// Groups the requests by server, except those that are `open`. Those of unknown servers are
+    /// separate. A request that cannot be sent gets its outcome here.
+    pub(super) fn groups(&mut self, open: &[Exchange]) -> (List<Group>, List<usize>) {
         let skipped = self.skipped();
         let mut groups = List::new();
         let mut unknown = List::new();
         for place in 0..self.requests.len() {
-            let state = &self.requests[place];
-            let Request { client, lock, .. } = state.request;
-            if state.outcome.is_some() || state.under_way.is_some() {
+            let is_open = open.iter().any(|exchange| exchange.places.contains(&place));
+            if self.requests[place].outcome.is_some() || is_open {
                 continue;
             }
-            if skipped.get(place) == Some(&true) {
-                let cause = "the circuit breaker skips the server, which did not reply lately";
-                self.fail(place, Failure::NoServer(cause.into()));
-                continue;
-            }
-            if let Some(to) = &state.redirect {
-                let server = Arc::clone(&to.server);
-                self.add(&mut groups, place, server);
-                continue;
-            }
-            if let Err(error) = client.topology.check(lock) {
-                self.fail(place, Failure::Final(error));
-                continue;
-            }
-            match client.topology.known(lock) {
-                Some(server) => self.add(&mut groups, place, server),
-                None => unknown.push(place),
+            match self.known(place, skipped.get(place) == Some(&true)) {
+                Ok(Some(server)) => add(&mut groups, place, server),
+                Ok(None) => unknown.push(place),
+                Err(failure) => self.fail(place, failure),
             }
         }
         (groups, unknown)
+    }
+
+    /// The server that a request goes to, if it is known.
+    fn known(&self, place: usize, is_skipped: bool) -> Result<Option<Arc<Server>>, Failure> {
+        let state = &self.requests[place];
+        let Request { client, lock, .. } = state.request;
+        if is_skipped {
+            let cause = "the circuit breaker skips the server, which did not reply lately";
+            return Err(Failure::NotSent(cause.into()));
+        }
+        if let Some(to) = &state.redirect {
+            return Ok(Some(Arc::clone(&to.server)));
+        }
+        client.topology.check(lock).map_err(Failure::Final)?;
+        Ok(client.topology.known(lock))
     }
 
     /// The circuit breaker: which requests are not sent, because their servers did not reply
@@ -67,50 +64,32 @@ impl Attempt<'_, '_> {
         }
     }
 
-    pub(super) fn add(&self, groups: &mut List<Group>, place: usize, server: Arc<Server>) {
-        let client = self.client(place);
-        let group = groups.iter_mut().find(|group| {
-            group.server.name() == server.name()
-                && std::ptr::eq(self.client(group.places[0]), client)
-        });
-        match group {
-            Some(group) => group.places.push(place),
-            None => groups.push(Group {
-                places: List::from_buf([place]),
-                server,
-            }),
-        }
-    }
-
     /// Looks up unknown servers. One look-up covers all locks of a client, and a failed one is not
     /// repeated.
-    pub(super) fn look_up(&mut self, mut unknown: List<usize>, groups: &mut List<Group>) {
-        unknown.sort_by_key(|&place| std::ptr::from_ref(self.client(place)));
-        let is_of_one =
-            |&one: &usize, &other: &usize| std::ptr::eq(self.client(one), self.client(other));
-        let by_client: Vec<&[usize]> = unknown.chunk_by(is_of_one).collect();
-        for (tried, places) in by_client.iter().enumerate() {
-            let mut failed: Option<String> = None;
-            for &place in *places {
-                if let Some(cause) = &failed {
-                    let cause = cause.clone().into();
-                    self.fail(place, Failure::NoServer(cause));
-                    continue;
-                }
-                let Request { client, lock, .. } = self.requests[place].request;
-                let at_hand = groups.iter().map(|group| group.places.len()).sum();
-                let untried = by_client.len() - tried;
-                let time = self.share(place, client.connect_timeout, untried, at_hand);
-                match client.topology.server(lock, time) {
-                    Ok(server) => self.add(groups, place, server),
-                    Err(error) => {
-                        failed = Some(error.to_string());
-                        let failure = Failure::of_route(lock.name(), error);
-                        if matches!(failure, Failure::NoServer(_)) {
-                            client.unanswered(lock, self.began);
-                        }
-                        self.fail(place, failure);
+    pub(super) fn look_up(&mut self, unknown: &[usize], groups: &mut List<Group>) {
+        let mut failed: Vec<(*const RedisClient, String)> = Vec::new();
+        for (tried, &place) in unknown.iter().enumerate() {
+            let (client, lock) = (self.client(place), self.requests[place].request.lock);
+            let is_same = |&place: &usize| std::ptr::eq(self.client(place), client);
+            let known = failed.iter().find(|(of, _)| std::ptr::eq(*of, client));
+            if let Some((_, cause)) = known {
+                let cause = cause.clone().into();
+                self.fail(place, Failure::NotSent(cause));
+                continue;
+            }
+            let others = unknown[tried..].iter().filter(|place| !is_same(place));
+            let untried = 1 + others.count();
+            let at_hand = groups.iter().map(|group| group.places.len()).sum();
+            let time = self.share(place, client.connect_timeout, untried, at_hand);
+            match client.topology.server(lock, time) {
+                Ok(server) => add(groups, place, server),
+                Err(error) => {
+                    failed.push((client, error.to_string()));
+                    let failure = Failure::of_route(lock.name(), error);
+                    if matches!(failure, Failure::NotSent(_)) {
+                        client.unanswered(lock, self.began);
                     }
+                    self.fail(place, failure);
                 }
             }
         }

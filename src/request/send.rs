@@ -1,19 +1,20 @@
 //! Sends the requests of an attempt: where a connection is open first.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::RedisError;
 
 use super::attempt::{Attempt, BRIEFLY};
-use super::exchange::Exchange;
-use super::route::Group;
+use super::exchange::{Exchange, Group};
 use super::state::Failure;
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::transport::exclusive::Checkout;
 use crate::transport::link::Link;
 use crate::transport::links::Purpose;
+use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 
 /// On what a group of requests is sent. A connection of its own goes back to the pool when the
@@ -33,26 +34,38 @@ impl Attempt<'_, '_> {
         }
         // All threads open connections in one order, so that two of them do not wait for exclusive
         // connections that they have from each other.
-        unopened.sort_by(|one, other| {
-            let order = |group: &Group| {
-                let server = &group.server;
-                (server.health.is_unresponsive(), Arc::clone(server.name()))
-            };
-            order(one).cmp(&order(other))
+        unopened.sort_by_cached_key(|group: &Group| {
+            let server = &group.server;
+            (server.health.is_unresponsive(), Arc::clone(server.name()))
         });
         let count = unopened.len();
         for (tried, group) in unopened.into_iter().enumerate() {
             let at_hand = open.iter().map(|exchange| exchange.places.len()).sum();
-            match self.connect(&group, count - tried, at_hand) {
-                Ok((link, _own)) if self.until.is_past() => {
-                    // It is not sent, so no copy is lost, and the server is not to blame.
-                    link.give_back(group.places.len());
-                    let error = || std::io::Error::from(std::io::ErrorKind::TimedOut).into();
-                    let places = group.places.into_iter();
-                    places.for_each(|place| self.fail(place, Failure::Redis(error())));
+            let client = self.client(group.places[0]);
+            let longest = match self.is_exclusive(&group) {
+                true => client.pool_timeout,
+                false => client.connect_timeout,
+            };
+            let time = self.share(group.places[0], longest, count - tried, at_hand);
+            let failure = match self.connect(&group, time) {
+                Ok(carrier) if !self.until.is_past() => {
+                    self.send_group(group, carrier, open);
+                    continue;
                 }
-                Ok(carrier) => self.send_group(group, carrier, open),
-                Err(failure) => self.not_connected(&group, failure),
+                // It is not sent, so no copy is lost, and the server is not to blame.
+                Ok((link, _own)) => {
+                    link.give_back(group.places.len());
+                    Some(io::Error::from(io::ErrorKind::TimedOut).into())
+                }
+                Err(failure) => {
+                    self.not_opened(&group.server, failure.as_ref(), time);
+                    failure
+                }
+            };
+            for &place in &group.places {
+                let in_use = || Failure::NotSent("all connections of the pool are in use".into());
+                let failure = failure.clone().map_or_else(in_use, Failure::Redis);
+                self.fail(place, failure);
             }
         }
     }
@@ -84,64 +97,38 @@ impl Attempt<'_, '_> {
         }
     }
 
-    /// Opens a connection for the first of `untried` groups. `None` as the error: all exclusive
-    /// connections are in use.
-    fn connect(
-        &self,
-        group: &Group,
-        untried: usize,
-        at_hand: usize,
-    ) -> Result<Carrier, Option<RedisError>> {
-        let place = group.places[0];
-        let client = self.client(place);
-        let time = |longest| self.share(place, longest, untried, at_hand);
+    /// Opens a connection for a group. `None` as the error: all exclusive connections are in use.
+    fn connect(&self, group: &Group, time: Duration) -> Result<Carrier, Option<RedisError>> {
         let (server, requests) = (&group.server, group.places.len());
-        let (carrier, time) = if self.is_exclusive(group) {
-            let time = time(client.pool_timeout);
-            let own = server.exclusive.get(time);
-            let chosen = own.inspect(|own| own.choose(requests));
-            (chosen.map(|own| (Arc::clone(&own), Some(own))), time)
-        } else {
-            let time = time(client.connect_timeout);
-            let links = server.links(self.purpose);
-            let link = links.link(&server.node, requests, || time);
-            (link.map(|link| (link, None)).map_err(Some), time)
-        };
-        carrier.inspect_err(|error| {
-            if let Some(error) = error {
-                self.not_opened(server, error, time);
-            }
-        })
+        if self.is_exclusive(group) {
+            let own = server.exclusive.get(time)?;
+            own.choose(requests);
+            return Ok((Arc::clone(&own), Some(own)));
+        }
+        let link = server
+            .links(self.purpose)
+            .link(&server.node, requests, time);
+        Ok((link.map_err(Some)?, None))
     }
 
     /// Records that no connection could be opened within `time`.
-    fn not_opened(&self, server: &Server, error: &RedisError, time: Duration) {
-        if !self.blames {
+    fn not_opened(&self, server: &Server, error: Option<&RedisError>, time: Duration) {
+        let Some(error) = error else {
+            if self.enough.is_some() {
+                server.health.not_sent();
+            }
             return;
-        }
+        };
         server.failed(error, false, Moment::now());
         // In less time even a healthy server may not be reached.
-        if !error.is_timeout() || time >= BRIEFLY {
+        let is_brief = error.is_timeout() && time < BRIEFLY;
+        if !is_brief && !RetryAction::is_reply(error) {
             server.unanswered(self.began);
         }
     }
 
-    fn not_connected(&mut self, group: &Group, error: Option<RedisError>) {
-        if error.is_none() && self.enough.is_some() {
-            group.server.health.not_sent();
-        }
-        for &place in &group.places {
-            self.requests[place].server = Some(Arc::clone(&group.server));
-            let failure = error.clone().map_or(Failure::InUse, Failure::Redis);
-            self.fail(place, failure);
-        }
-    }
-
-    fn send_group(&mut self, group: Group, (link, own): Carrier, open: &mut List<Exchange>) {
+    fn send_group(&self, group: Group, (link, own): Carrier, open: &mut List<Exchange>) {
         let Group { places, server } = group;
-        for &place in &places {
-            self.requests[place].server = Some(Arc::clone(&server));
-        }
         let sent = link.send(places.len(), Moment::now(), |out| {
             for &place in &places {
                 self.requests[place].pack(out);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 
 use super::client::RedisClient;
-use super::exchange::Exchange;
 use super::prepared::Prepared;
 use super::reply::{LostCopies, NoReply, Reply};
 use crate::base::call_budget::CallBudget;
@@ -15,6 +14,7 @@ use crate::error::{Cause, Error};
 use crate::script::Call;
 use crate::topology::{Redirect, RouteError};
 use crate::transport::link::Outgoing;
+use crate::transport::links::Purpose;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 use crate::transport::server_error::timeout_cause;
@@ -66,10 +66,8 @@ pub(crate) struct Enough {
 /// Why one attempt brought no reply.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// No server is known to which it can be sent now, for this reason.
-    NoServer(Cause),
-    /// It was not sent, because all connections of the pool are in use.
-    InUse,
+    /// It was not sent, for this reason.
+    NotSent(Cause),
     Redis(RedisError),
     /// Another attempt would fail, too.
     Final(Error),
@@ -77,7 +75,7 @@ pub(super) enum Failure {
 
 impl Failure {
     pub(super) fn of_route(lock: &str, error: RouteError) -> Self {
-        final_error(lock, error).map_or_else(Self::NoServer, Self::Final)
+        final_error(lock, error).map_or_else(Self::NotSent, Self::Final)
     }
 }
 
@@ -98,28 +96,21 @@ pub(super) fn final_error(lock: &str, error: RouteError) -> Result<Error, Cause>
 /// A request, and what has come of it so far.
 pub(super) struct RequestState<'q> {
     pub(super) request: &'q Request<'q>,
-    /// It was sent before the first attempt, and has no reply yet.
-    pub(super) under_way: Option<Exchange>,
     /// Sends the source of the script, and not its hash.
     pub(super) by_source: bool,
     /// Replaces the request's own call after a copy of that got no reply.
     newer: Option<Call>,
-    /// The server that it was sent to last.
-    pub(super) server: Option<Arc<Server>>,
-    /// The target of the last redirection, and the server that redirected.
+    /// Where the next copy goes, if not to the server that has the lock: to the one that a reply
+    /// named, or once more to that of the last copy, which did not know the script, or on whose
+    /// connection that copy broke.
     pub(super) redirect: Option<Redirect>,
+    /// The server whose reply named another one.
     pub(super) redirected_by: Option<Arc<Server>>,
-    /// How often it was redirected since the last pause.
+    /// How often it was sent again at once since the last pause.
     pub(super) redirections: u32,
     pub(super) lost_copies: LostCopies,
     /// Too few replicas have the lock: this many.
     pub(super) unreplicated: Option<u32>,
-    /// The server that gets another copy at once. It did not know the script, or the connection of
-    /// the last copy had been idle and was cut then or with that copy on it, or it was cut before
-    /// the reply to its name.
-    pub(super) again: Option<Arc<Server>>,
-    /// It was sent again because of a cut connection, since the last pause.
-    pub(super) is_resent: bool,
     /// The number of lost copies when the call was replaced last.
     replaced_after: u32,
     /// What the last attempt brought: the reply, and when it was asked for. A request without an
@@ -133,17 +124,13 @@ impl<'q> RequestState<'q> {
     pub(super) fn new(request: &'q Request<'q>) -> Self {
         Self {
             request,
-            under_way: request.prepared.and_then(Prepared::take),
             by_source: false,
             newer: None,
-            server: None,
             redirect: None,
             redirected_by: None,
             redirections: 0,
             lost_copies: LostCopies::default(),
             unreplicated: None,
-            again: None,
-            is_resent: false,
             replaced_after: 0,
             outcome: None,
             cause: None,
@@ -198,16 +185,11 @@ impl<'q> RequestState<'q> {
     /// Keeps an outcome that another attempt would not change, else only its cause.
     pub(super) fn settle(&mut self) {
         self.redirections = 0;
-        self.is_resent = false;
         let Some(Err(failure)) = self.outcome.take_if(|outcome| outcome.is_err()) else {
             return;
         };
         match failure {
-            Failure::NoServer(cause) => self.cause = Some(cause),
-            Failure::InUse => {
-                let cause = || "all connections of the pool are in use".into();
-                self.cause.get_or_insert_with(cause);
-            }
+            Failure::NotSent(cause) => self.cause = Some(cause),
             // An earlier error reply says more than a timeout.
             Failure::Redis(error) if error.is_timeout() => {
                 self.cause
@@ -239,9 +221,14 @@ impl<'q> RequestState<'q> {
             && self.is_asking()
             && self.call().has_released(reply)
         {
-            let Request { client, lock, .. } = self.request;
-            let release = (from.node.publish().command(), &**lock.channel(), "0");
-            let _ = client.publish(from, release, reply_by.left());
+            let now = Moment::now();
+            let link = from.links(Purpose::Caller).open_link(1, now);
+            if let Some(link) = link.filter(|_| now < reply_by) {
+                let mut message = redis::cmd(from.node.publish().command());
+                message.arg(&**self.request.lock.channel()).arg("0");
+                let packed = message.get_packed_command();
+                link.send(1, now, |out| out.commands(1, &packed));
+            }
         }
     }
 
@@ -257,9 +244,9 @@ impl<'q> RequestState<'q> {
         let cause = match self.outcome {
             Some(Ok((reply, asked))) => return (Ok(reply), asked),
             Some(Err(Failure::Redis(error))) => return (Err(error), Moment::NEVER),
-            Some(Err(Failure::NoServer(cause))) => cause.to_string(),
+            Some(Err(Failure::NotSent(cause))) => cause.to_string(),
             Some(Err(Failure::Final(error))) => error.to_string(),
-            Some(Err(Failure::InUse)) | None => "it was not sent in time".into(),
+            None => "it was not sent in time".into(),
         };
         let error = RedisError::from((ErrorKind::Io, "no server replied", cause));
         (Err(error), Moment::NEVER)

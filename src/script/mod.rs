@@ -188,11 +188,6 @@ impl Call {
         }
     }
 
-    /// True if it calls no script.
-    pub(crate) fn is_command(&self) -> bool {
-        self.script.is_none()
-    }
-
     #[inline]
     pub(crate) fn key(mut self, key: &str) -> Self {
         self.keys += 1;

@@ -1,6 +1,6 @@
 //! Which threads wait for messages of which channels. Pure: no clock, no I/O, no mutex.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +15,6 @@ pub(crate) const LINGER: Duration = Duration::from_secs(5);
 /// How long after a refused subscription the server is asked again.
 pub(super) const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 
-/// The largest number of channels that are subscribed together. It bounds the size of a request.
-pub(super) const BATCH: usize = 1_000;
-
 /// The first part of a message that calls a client: the lock is free, and reserved for it. The key
 /// of the lock follows. On the control channel, the message is the name under which threads listen.
 pub(super) const CALLED: &str = "called ";
@@ -30,8 +27,8 @@ pub(crate) const NOT_CALLED: &str = "+";
 pub(crate) struct Channels {
     /// By channel, or for calls on the control channel, by message.
     channels: HashMap<Arc<str>, Channel>,
-    /// The channels that are [wanted](Subscription::Wanted).
-    wanted: HashSet<Arc<str>>,
+    /// Contains the channels that are [wanted](Subscription::Wanted).
+    wanted: Vec<Arc<str>>,
     /// When the control channel was subscribed on the current connection.
     connected: Option<Moment>,
     /// Calls for which no thread listened: when they came, and the messages. A thread that was
@@ -62,7 +59,7 @@ struct Channel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Subscription {
     Wanted,
-    /// The subscriber thread requests the subscription now.
+    /// The subscription was requested on the current connection.
     Requested,
     /// Redis confirmed the subscription on the current connection, at this moment.
     Live(Moment),
@@ -71,28 +68,22 @@ enum Subscription {
 }
 
 impl Channels {
-    /// Adds a listener. With a word, only messages with this word wake it. If it listens for calls,
-    /// it needs those from `since` on.
+    /// Adds a listener. With a word, only messages with this word wake it. It needs the messages from
+    /// `since` on, or else all. True if the channel is subscribed, or Redis refused that, and the
+    /// listener has missed a message, or may have.
     pub(crate) fn add(
         &mut self,
         channel: &Arc<str>,
         listener: Unparker,
         word: Option<&str>,
         since: Option<Moment>,
-    ) -> Added {
+    ) -> bool {
         let called = self.unanswered.remove(channel);
-        let (wanted, connected) = (&mut self.wanted, self.connected);
+        let wanted = &mut self.wanted;
         let entry = self.channels.entry(Arc::clone(channel)).or_insert_with(|| {
-            let state = match (is_call(channel), connected) {
-                (true, Some(since)) => Subscription::Live(since),
-                (true, None) => Subscription::Requested,
-                (false, _) => {
-                    wanted.insert(Arc::clone(channel));
-                    Subscription::Wanted
-                }
-            };
+            wanted.push(Arc::clone(channel));
             Channel {
-                state,
+                state: Subscription::Wanted,
                 listeners: Vec::new(),
                 unused_since: None,
             }
@@ -103,14 +94,13 @@ impl Channels {
             word: word.map(Arc::from),
         });
         entry.unused_since = None;
-        match (entry.state, since) {
-            (Subscription::Wanted | Subscription::Requested, _) => Added::IsComing,
-            (Subscription::Live(live), Some(since)) => {
+        match (self.state(channel), since) {
+            (Some(Subscription::Wanted | Subscription::Requested), _) => false,
+            (Some(Subscription::Live(live)), Some(since)) => {
                 let called = called.map(|(called, _)| called);
-                let has_missed = live >= since || called.max(self.forgotten) >= Some(since);
-                Added::IsLive { has_missed }
+                live >= since || called.max(self.forgotten) >= Some(since)
             }
-            _ => Added::IsLive { has_missed: true },
+            _ => true,
         }
     }
 
@@ -127,9 +117,8 @@ impl Channels {
         let removed = entry.listeners.remove(at);
         if entry.listeners.is_empty() {
             entry.unused_since = Some(now);
-            if entry.state == Subscription::Wanted || is_call(channel) {
+            if entry.state == Subscription::Wanted {
                 self.channels.remove(channel);
-                self.wanted.remove(channel);
             }
         }
         Some(removed)
@@ -148,26 +137,37 @@ impl Channels {
         entry.listeners[at].prepared.replace(request)
     }
 
+    /// The state of a channel. That of a call is the state of the control channel.
+    fn state(&self, channel: &str) -> Option<Subscription> {
+        let entry = self.channels.get(channel)?;
+        Some(match (is_call(channel), self.connected) {
+            (true, Some(since)) => Subscription::Live(since),
+            _ => entry.state,
+        })
+    }
+
     pub(crate) fn is_live(&self, channel: &str) -> bool {
-        let entry = self.channels.get(channel);
-        entry.is_some_and(|entry| matches!(entry.state, Subscription::Live(_)))
+        matches!(self.state(channel), Some(Subscription::Live(_)))
     }
 
     /// True if the server has not replied to the subscription yet. Its reply wakes the listeners.
     pub(crate) fn is_coming(&self, channel: &str) -> bool {
-        let entry = self.channels.get(channel);
         let coming = [Subscription::Wanted, Subscription::Requested];
-        entry.is_some_and(|entry| coming.contains(&entry.state))
+        self.state(channel)
+            .is_some_and(|state| coming.contains(&state))
     }
 
-    /// Returns channels to subscribe, at most [`BATCH`]. Each is confirmed, refused or moved next,
-    /// or the connection fails.
+    /// Returns channels to subscribe. Each is confirmed, refused or moved next, or the connection
+    /// fails.
     pub(crate) fn take_wanted(&mut self) -> Vec<Arc<str>> {
-        let taken: Vec<Arc<str>> = self.wanted.iter().take(BATCH).cloned().collect();
-        for channel in &taken {
-            self.wanted.remove(channel);
-            self.set(channel, Subscription::Requested);
-        }
+        let mut taken = std::mem::take(&mut self.wanted);
+        taken.retain(|channel| match self.channels.get_mut(channel) {
+            Some(entry) if entry.state == Subscription::Wanted && !is_call(channel) => {
+                entry.state = Subscription::Requested;
+                true
+            }
+            _ => false,
+        });
         taken
     }
 
@@ -177,20 +177,17 @@ impl Channels {
         }
     }
 
-    pub(crate) fn has_wanted(&self) -> bool {
-        !self.wanted.is_empty()
+    /// True if the control channel is subscribed.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connected.is_some()
     }
 
     /// Records at `now` that the control channel is subscribed. Returns the listeners of calls,
     /// which may have missed some.
     pub(crate) fn connected(&mut self, now: Moment) -> Vec<Unparker> {
         self.connected = Some(now);
-        let calls = self.channels.iter_mut().filter(|(name, _)| is_call(name));
-        let live = calls.map(|(_, entry)| {
-            entry.state = Subscription::Live(now);
-            &*entry
-        });
-        live.flat_map(Channel::unparkers).collect()
+        let calls = self.channels.iter().filter(|(name, _)| is_call(name));
+        calls.flat_map(|(_, entry)| entry.unparkers()).collect()
     }
 
     /// Returns the names and messages of calls that no thread has answered since this moment, and
@@ -216,7 +213,6 @@ impl Channels {
     /// Forgets a channel that has moved to another server. Returns its listeners, which must
     /// register there.
     pub(crate) fn moved(&mut self, channel: &str) -> Vec<Unparker> {
-        self.wanted.remove(channel);
         let entry = self.channels.remove(channel);
         entry.map_or(Vec::new(), |entry| entry.unparkers().collect())
     }
@@ -265,17 +261,13 @@ impl Channels {
         self.connected = None;
         // PUBLISH found no listener, so the scripts have removed these places.
         self.unanswered.clear();
-        for (name, entry) in &mut self.channels {
-            entry.state = match is_call(name) {
-                true => Subscription::Requested,
-                false => Subscription::Wanted,
-            };
-        }
-        let subscribed = self.channels.keys().filter(|name| !is_call(name));
-        self.wanted = subscribed.cloned().collect();
-        self.channels
-            .values()
-            .flat_map(Channel::unparkers)
+        self.wanted = self.channels.keys().cloned().collect();
+        let entries = self.channels.values_mut();
+        entries
+            .flat_map(|entry| {
+                entry.state = Subscription::Wanted;
+                entry.unparkers()
+            })
             .collect()
     }
 
@@ -290,14 +282,11 @@ impl Channels {
         channels.retain(|channel, entry| {
             let unused = entry.unused_since;
             let is_kept = unused.is_none_or(|since| now < since.after(LINGER));
-            if !is_kept {
-                wanted.remove(channel);
-            }
             match entry.state {
                 Subscription::Live(_) if !is_kept => subscribed.push(Arc::clone(channel)),
                 Subscription::Refused(at) if is_kept && at.after(REFUSED_PAUSE) <= now => {
                     entry.state = Subscription::Wanted;
-                    wanted.insert(Arc::clone(channel));
+                    wanted.push(Arc::clone(channel));
                 }
                 _ => {}
             }
@@ -305,15 +294,6 @@ impl Channels {
         });
         subscribed
     }
-}
-
-/// What is known of the channel of a new listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Added {
-    /// It is not subscribed yet.
-    IsComing,
-    /// It is subscribed, or Redis refused that. The listener `has_missed` a message, or may have.
-    IsLive { has_missed: bool },
 }
 
 /// True for the name of a call. It needs no subscription of its own.

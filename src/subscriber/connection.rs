@@ -1,27 +1,33 @@
 //! The subscriber connection to one server. Its thread starts with the first wait there.
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use parking_lot::{Condvar, MappedMutexGuard, Mutex, MutexGuard};
 
-use super::channels::{Added, Channels};
+use super::channels::Channels;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
 use crate::base::wait::wait_until;
-use crate::observe::{Observer, tell};
+use crate::observe::Observer;
 use crate::request::RedisClient;
+use crate::script::Publish;
+use crate::transport::link::Link;
 use crate::transport::server::Server;
+
+/// The largest number of channels in a command. It bounds its size.
+const BATCH: usize = 1_000;
 
 /// What all subscriber connections of a client use.
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) redis: Arc<RedisClient>,
     pub(super) observer: Arc<Observer>,
-    /// A channel of this client alone. An empty message on it ends a thread's read. Others call the
-    /// client, or tell of a lock of it that `force_unlock` has freed.
+    /// A channel of this client alone. Others call the client on it, or tell of a lock of it that
+    /// `force_unlock` has freed.
     pub(super) control: Arc<str>,
     pub(super) on: Handlers,
 }
@@ -48,26 +54,91 @@ impl fmt::Debug for Handlers {
 pub(super) struct SubscriberConnection {
     pub(super) server: Arc<Server>,
     pub(super) context: Arc<Context>,
-    pub(super) state: Mutex<ThreadState>,
+    pub(super) state: Mutex<State>,
     /// The thread is to end, or has ended.
     pub(super) stopped: Condvar,
-    /// Its mutex protects: at most one thread runs.
-    pub(super) thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Its mutex protects two invariants:
+/// Its mutex protects these invariants:
 ///
-/// * No new channel stays unseen. A thread that adds one while the subscriber thread reads, or is
-///   about to read, interrupts that read. The subscriber thread sees an earlier one before it
-///   reads.
-/// * A subscriber thread that ends because no thread waits clears `running` before the next
-///   channel can be added.
+/// * At most one thread runs. If it ends because no thread waits, it clears `is_running` before
+///   the next channel can be added.
+/// * Commands are sent in the order in which their replies are awaited. The thread that adds a
+///   channel sends the command, and the subscriber thread receives the reply.
 #[derive(Debug, Default)]
-pub(super) struct ThreadState {
+pub(super) struct State {
     pub(super) channels: Channels,
-    pub(super) running: bool,
-    pub(super) reading: bool,
-    pub(super) stop: bool,
+    /// The current connection, and what was requested on it.
+    pub(super) link: Option<Arc<Link>>,
+    pub(super) requested: VecDeque<Requested>,
+    pub(super) is_running: bool,
+    pub(super) is_stopped: bool,
+    pub(super) thread: Option<JoinHandle<()>>,
+}
+
+/// A channel in a command whose reply has not arrived.
+#[derive(Debug)]
+pub(super) struct Requested {
+    pub(super) command: &'static str,
+    pub(super) channel: Arc<str>,
+    /// How many channels of the same command come after it.
+    pub(super) more: usize,
+    pub(super) at: Moment,
+}
+
+impl State {
+    /// Sends a command for each `together` channels.
+    pub(super) fn send(&mut self, command: &'static str, channels: &[Arc<str>], together: usize) {
+        let Some(link) = self.link.as_ref().filter(|_| !channels.is_empty()) else {
+            return;
+        };
+        let at = Moment::now();
+        let mut commands = redis::pipe();
+        for channels in channels.chunks(together) {
+            let names: Vec<&str> = channels.iter().map(|channel| &**channel).collect();
+            commands.cmd(command).arg(names);
+            let numbered = channels.iter().zip((0..channels.len()).rev());
+            self.requested
+                .extend(numbered.map(|(channel, more)| Requested {
+                    command,
+                    channel: Arc::clone(channel),
+                    more,
+                    at,
+                }));
+        }
+        let packed = commands.get_packed_pipeline();
+        link.send(0, at, |out| out.commands(0, &packed));
+    }
+
+    /// Subscribes the wanted channels, once there is a connection.
+    pub(super) fn subscribe_wanted(&mut self) {
+        if self.channels.is_connected() {
+            let wanted = self.channels.take_wanted();
+            self.send_as_published(["SUBSCRIBE", "SSUBSCRIBE"], &wanted);
+        }
+    }
+
+    /// Sends commands about the channels of locks: the first of these, or the second for shard
+    /// channels. In a cluster, the shard channels of a command have to be of one slot.
+    pub(super) fn send_as_published(&mut self, commands: [&'static str; 2], channels: &[Arc<str>]) {
+        match self.link.as_ref().map(|link| link.publish) {
+            Some(Publish::ToAll) => self.send(commands[0], channels, BATCH),
+            Some(Publish::ToShard) => self.send(commands[1], channels, 1),
+            None => {}
+        }
+    }
+
+    /// Takes the request to which this is the reply, if it is the next one.
+    pub(super) fn take_requested(&mut self, kind: &str, channel: &str) -> bool {
+        let is_reply = self.requested.front().is_some_and(|requested| {
+            let expected = match requested.command {
+                "PING" => "pong",
+                command => command,
+            };
+            expected.eq_ignore_ascii_case(kind) && *requested.channel == *channel
+        });
+        is_reply && self.requested.pop_front().is_some()
+    }
 }
 
 impl SubscriberConnection {
@@ -77,7 +148,6 @@ impl SubscriberConnection {
             context,
             state: Mutex::default(),
             stopped: Condvar::new(),
-            thread: Mutex::default(),
         }
     }
 
@@ -95,46 +165,26 @@ impl SubscriberConnection {
         channel: &Arc<str>,
         word: Option<&str>,
         unparker: &Unparker,
-        (since, time): (Option<Moment>, Duration),
+        since: Option<Moment>,
     ) {
-        let (interrupt, idle) = {
-            let mut state = self.state.lock();
-            let added = state.channels.add(channel, unparker.clone(), word, since);
-            if added == (Added::IsLive { has_missed: true }) {
-                unparker.unpark();
-            }
-            let interrupt = state.channels.has_wanted() && std::mem::take(&mut state.reading);
-            (interrupt, !state.running)
-        };
-        if idle {
-            self.start();
+        let mut state = self.state.lock();
+        if state.channels.add(channel, unparker.clone(), word, since) {
+            unparker.unpark();
         }
-        if interrupt {
-            self.interrupt_read(time);
-        }
+        state.subscribe_wanted();
+        self.start(state);
     }
 
-    /// Makes the subscriber thread see a new channel at once. If this fails, the thread sees it
-    /// when its read times out.
-    fn interrupt_read(&self, time: Duration) {
-        let Context { redis, control, .. } = &*self.context;
-        if let Err(error) = redis.publish(&self.server, ("PUBLISH", control, ""), time) {
-            tell(move || {
-                tracing::debug!(?error, "could not interrupt the subscriber's read");
-            });
-        }
-    }
-
-    /// Makes the thread end, and takes at most `time` for that.
-    pub(super) fn stop(&self, time: Duration) {
-        let interrupt = {
+    /// Makes the thread end.
+    pub(super) fn stop(&self) {
+        let link = {
             let mut state = self.state.lock();
-            state.stop = true;
-            std::mem::take(&mut state.reading)
+            state.is_stopped = true;
+            state.link.take()
         };
         self.stopped.notify_all();
-        if interrupt {
-            self.interrupt_read(time);
+        if let Some(link) = link {
+            link.end(&io::Error::from(io::ErrorKind::ConnectionAborted).into());
         }
     }
 
@@ -142,7 +192,7 @@ impl SubscriberConnection {
     /// True if it has.
     pub(super) fn join_until(&self, until: Moment) -> bool {
         let Self { state, stopped, .. } = self;
-        let has_ended = wait_until(stopped, &mut state.lock(), until, |state| !state.running);
+        let has_ended = wait_until(stopped, &mut state.lock(), until, |state| !state.is_running);
         if has_ended {
             self.join();
         }
@@ -151,10 +201,8 @@ impl SubscriberConnection {
 
     /// Waits for the thread, after [`stop`](Self::stop).
     pub(super) fn join(&self) {
-        let thread = self.thread.lock().take();
-        if let Some(thread) = thread {
-            // The result does not matter: the thread catches panics and logs errors.
-            let _ = thread.join();
-        }
+        let thread = self.state.lock().thread.take();
+        // The result does not matter: the thread catches panics and logs errors.
+        thread.map(JoinHandle::join);
     }
 }

@@ -6,12 +6,10 @@
 
 mod channels;
 mod connection;
-mod push;
 mod thread;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -101,40 +99,21 @@ impl Subscriber {
         }
     }
 
-    /// Registers the calling thread if this channel is already subscribed. From then on it misses
-    /// no message. With a word, only messages with this word wake it.
-    pub(crate) fn listen_if_live<'a>(
-        &self,
-        (key, name): (&LockKey, &Arc<str>),
-        word: Option<&str>,
-        unparker: impl FnOnce() -> &'a Unparker,
-    ) -> Option<Listener> {
-        let connection = self.connection(key)?;
-        let mut channels = connection.channels();
-        if !channels.is_live(name) {
-            return None;
-        }
-        let unparker = unparker().clone();
-        channels.add(name, unparker.clone(), word, None);
-        drop(channels);
-        Some(Listener::new(Some(connection), name, unparker))
-    }
-
     /// Registers `unparker` for this channel. Each message unparks it, or with a word, each message
     /// with this word. So does the confirmation of the subscription: an earlier message was missed,
-    /// so the caller must try to acquire the lock then. A thread that listens for calls has tried
-    /// after the moment `since`, and misses none from then on. Takes at most `time`.
+    /// so the caller must try to acquire the lock then. A thread that has tried after the moment
+    /// `since`, or tries now, needs no earlier message.
     pub(crate) fn listen(
         &self,
         (key, name): (&LockKey, &Arc<str>),
         word: Option<&str>,
         unparker: &Unparker,
-        (since, time): (Option<Moment>, Duration),
+        since: Option<Moment>,
     ) -> Listener {
         let server = self.topology().known(key);
         let connection = server.map(|server| self.connection_to(server));
         if let Some(connection) = &connection {
-            connection.add(name, word, unparker, (since, time));
+            connection.add(name, word, unparker, since);
         }
         Listener::new(connection, name, unparker.clone())
     }
@@ -154,10 +133,11 @@ impl Subscriber {
         }
     }
 
-    /// True if the lock's channel is subscribed, so that a release is also sent to this client.
-    pub(crate) fn is_live(&self, key: &LockKey) -> bool {
+    /// True if this channel of the lock is subscribed, so that its messages are also sent to this
+    /// client.
+    pub(crate) fn is_live(&self, key: &LockKey, name: &str) -> bool {
         let connection = self.connection(key);
-        connection.is_some_and(|connection| connection.channels().is_live(key.channel()))
+        connection.is_some_and(|connection| connection.channels().is_live(name))
     }
 
     fn topology(&self) -> &Topology {
@@ -181,13 +161,14 @@ impl Subscriber {
         // Connections to servers that are gone. A connection that a listener still has may start
         // its thread again.
         let is_unused = |connection: &mut Arc<SubscriberConnection>| {
-            Arc::get_mut(connection).is_some_and(|connection| !connection.state.get_mut().running)
+            Arc::get_mut(connection)
+                .is_some_and(|connection| !connection.state.get_mut().is_running)
         };
         let unused: Vec<_> = connections.list.extract_if(.., is_unused).collect();
         let connection = Arc::new(SubscriberConnection::new(server, Arc::clone(&self.context)));
         if connections.is_stopped {
             // Its thread never starts, so this sends nothing.
-            connection.stop(Duration::ZERO);
+            connection.stop();
         }
         connections.list.push(Arc::clone(&connection));
         self.started.store(true, Ordering::Release);
@@ -198,16 +179,14 @@ impl Subscriber {
 }
 
 impl Subscriber {
-    /// Makes all threads end, and takes at most `time` for that. From now on waiting threads poll.
-    pub(crate) fn stop(&self, time: Duration) {
-        let end = Moment::now().after(time);
+    /// Makes all threads end. From now on waiting threads poll.
+    pub(crate) fn stop(&self) {
         let connections = {
             let mut connections = self.connections.lock();
             connections.is_stopped = true;
             connections.list.clone()
         };
-        let stop = |connection: &Arc<SubscriberConnection>| connection.stop(end.left());
-        connections.iter().for_each(stop);
+        connections.iter().for_each(|connection| connection.stop());
     }
 
     /// Waits until all threads have ended, at most until this moment. True if they have.
@@ -228,8 +207,7 @@ impl Drop for Subscriber {
             return;
         }
         // All threads end at the same time.
-        let stop = |connection: &Arc<SubscriberConnection>| connection.stop(Duration::MAX);
-        connections.iter().for_each(stop);
+        connections.iter().for_each(|connection| connection.stop());
         connections.iter().for_each(|connection| connection.join());
     }
 }
@@ -268,7 +246,7 @@ impl Listener {
     pub(crate) fn is_coming(&self) -> bool {
         self.connection.as_ref().is_some_and(|connection| {
             let state = connection.state.lock();
-            state.running && state.channels.is_coming(&self.channel)
+            state.is_running && state.channels.is_coming(&self.channel)
         })
     }
 }

@@ -6,22 +6,20 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use redis::{RedisError, RedisResult, Value};
+use parking_lot::MutexGuard;
+use redis::{ErrorKind, RedisError, RedisResult, Value};
 
-use super::channels::{BATCH, CALLED, Channels, Listening, REFUSED_PAUSE};
-use super::connection::SubscriberConnection;
-use super::push::{is_reply_to, parts_of, unexpected_reply};
+use super::channels::{CALLED, Channels, Listening, REFUSED_PAUSE};
+use super::connection::{Requested, State, SubscriberConnection};
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
 use crate::base::wait::wait_until;
 use crate::observe::tell;
-use crate::script::Publish;
 use crate::transport::link::Link;
 use crate::transport::retry_action::RetryAction;
 
-/// The longest read, and the time from one search for unused channels to the next. It bounds how
-/// late a new channel is seen if the interrupt of the read failed.
+/// The longest read, and the time from one search for unused channels to the next.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Sends a PING after this time without any data from the server.
@@ -44,14 +42,9 @@ struct SubscriberThread {
 
 impl SubscriberConnection {
     /// Starts the thread, unless it runs.
-    pub(super) fn start(self: &Arc<Self>) {
-        let mut thread = self.thread.lock();
-        {
-            let mut state = self.state.lock();
-            if state.running || state.stop {
-                return;
-            }
-            state.running = true;
+    pub(super) fn start(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        if state.is_running || state.is_stopped {
+            return;
         }
         let body = SubscriberThread {
             shared: Arc::clone(self),
@@ -63,15 +56,15 @@ impl SubscriberConnection {
         let observer = &self.context.observer;
         match observer.spawn("leasehold-subscriber", move || body.run()) {
             Ok(handle) => {
-                let ended = thread.replace(handle);
-                drop(thread);
-                // It has cleared `running`, which is the last thing that it does.
+                state.is_running = true;
+                let ended = state.thread.replace(handle);
+                drop(state);
+                // It has cleared `is_running`, which is the last thing that it does.
                 ended.map(JoinHandle::join);
             }
             // Waiting threads poll, and the next wait tries to start the thread again.
             Err(error) => {
-                self.state.lock().running = false;
-                drop(thread);
+                drop(state);
                 tell(move || tracing::warn!(%error, "could not start the subscriber thread"));
             }
         }
@@ -91,7 +84,7 @@ impl SubscriberThread {
             // These threads may have missed messages since the failure.
             let woken = {
                 let mut state = self.shared.state.lock();
-                state.reading = false;
+                state.link = None;
                 state.channels.expire(Moment::now());
                 state.channels.disconnected()
             };
@@ -107,247 +100,184 @@ impl SubscriberThread {
     fn ends(&self) -> bool {
         let mut state = self.shared.state.lock();
         let is_unused = self.failures > 0 && !self.refused && state.channels.is_empty();
-        state.running = !(state.stop || is_unused);
-        if !state.running {
+        state.is_running = !(state.is_stopped || is_unused);
+        if !state.is_running {
             self.shared.stopped.notify_all();
         }
-        !state.running
+        !state.is_running
     }
 
     fn pause(&self, pause: Duration) {
         let end = Moment::now().after(pause);
         let SubscriberConnection { state, stopped, .. } = &*self.shared;
-        wait_until(stopped, &mut state.lock(), end, |state| state.stop);
+        wait_until(stopped, &mut state.lock(), end, |state| state.is_stopped);
     }
 
     /// Opens a connection and reads from it. Returns `Ok` when the client is dropped.
     fn serve(&mut self) -> RedisResult<()> {
-        let result = self.connect().and_then(|link| {
-            self.pauses.reset();
-            if std::mem::take(&mut self.failures) > 0 {
-                let context = &self.shared.context;
-                context.observer.reconnected(self.shared.server.name());
+        let result = self.connect().and_then(|link| self.listen(&link));
+        match result {
+            Err(error) if !self.shared.state.lock().is_stopped => {
+                self.failures = self.failures.saturating_add(1);
+                if self.failures == 1 {
+                    let (node, error) = (Arc::clone(self.shared.server.name()), error.clone());
+                    tell(move || {
+                        tracing::warn!(%node, %error, "no subscription; waiting threads poll");
+                    });
+                }
+                Err(error)
             }
-            self.listen(&link)
-        });
-        if let Err(error) = &result {
-            self.failures = self.failures.saturating_add(1);
-            if self.failures == 1 {
-                let (node, error) = (Arc::clone(self.shared.server.name()), error.clone());
-                tell(move || {
-                    tracing::warn!(%node, %error, "no subscription; waiting threads poll");
-                });
-            }
+            _ => Ok(()),
         }
-        result
     }
 
     fn connect(&self) -> RedisResult<Arc<Link>> {
         let node = &self.shared.server.node;
         let link = node.open(self.shared.context.redis.connect_timeout)?;
-        self.exchange(&link, "SUBSCRIBE", &self.shared.context.control)?;
-        self.wake(|channels| channels.connected(Moment::now()));
+        let mut state = self.shared.state.lock();
+        state.link = Some(Arc::clone(&link));
+        state.requested.clear();
+        state.send("SUBSCRIBE", std::slice::from_ref(self.control()), 1);
         Ok(link)
     }
 
+    fn control(&self) -> &Arc<str> {
+        &self.shared.context.control
+    }
+
     /// Reads from a connection until it fails. Returns `Ok` when the client is dropped.
-    fn listen(&mut self, link: &Arc<Link>) -> RedisResult<()> {
-        let mut received_at = Moment::now();
-        let mut next_search = received_at.after(TICK);
+    fn listen(&mut self, link: &Link) -> RedisResult<()> {
+        let mut heard = Moment::now();
+        let mut next_search = heard.after(TICK);
         loop {
-            let (expired, wanted, unanswered) = {
+            if next_search.is_past() {
+                next_search = Moment::now().after(TICK);
+                self.search(heard);
+            }
+            // Without a reply to a request the connection is of no use.
+            let reply_by = {
                 let mut state = self.shared.state.lock();
-                if state.stop {
+                if state.is_stopped {
                     return Ok(());
                 }
-                let now = Moment::now();
-                let (mut expired, mut unanswered) = (Vec::new(), Vec::new());
-                if next_search <= now {
-                    next_search = now.after(TICK);
-                    expired = state.channels.expire(now);
-                    unanswered = state.channels.take_unanswered(now.before(TICK));
-                }
-                (expired, state.channels.take_wanted(), unanswered)
+                state.subscribe_wanted();
+                let timeout = self.shared.context.redis.command_timeout;
+                let requested = state.requested.front();
+                requested.map_or(Moment::NEVER, |one| one.at.max(heard).after(timeout))
             };
-            for (name, call) in unanswered {
-                let control = &self.shared.context.control;
-                let place = if name == call { control } else { &name };
-                let key = call.strip_prefix(CALLED).unwrap_or_default();
-                (self.shared.context.on.unanswered)(key, place);
+            let received = link.next_push(next_search.min(reply_by));
+            if received.as_ref().err().is_none_or(RetryAction::is_reply) {
+                heard = Moment::now();
             }
-            self.unsubscribe(link, &expired)?;
-            self.subscribe(link, &wanted)?;
-            if received_at.after(PING_AFTER).is_past() {
-                self.exchange(link, "PING", &self.shared.context.control)?;
-                received_at = Moment::now();
-            }
-            if !self.about_to_read() {
-                continue;
-            }
-            let message = link.next_push(Moment::now().after(TICK));
-            self.shared.state.lock().reading = false;
-            match message {
-                Ok(message) => {
-                    received_at = Moment::now();
-                    if !self.handle_push(&message) {
-                        return Err(unexpected_reply());
-                    }
-                }
-                Err(error) if error.is_timeout() => {}
+            match received {
+                Ok(push) => self.handle(&push)?,
+                Err(error) if RetryAction::is_reply(&error) => self.handle_refusal(error)?,
+                Err(error) if error.is_timeout() && !reply_by.is_past() => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Records that a read begins. Returns false if there is something to do first.
-    fn about_to_read(&self) -> bool {
-        let mut state = self.shared.state.lock();
-        state.reading = !state.stop && !state.channels.has_wanted();
-        state.reading
-    }
-
-    /// Subscribes these channels, which are at most [`BATCH`], in one round trip. If the user may
-    /// not subscribe to all of them, it takes a second one.
-    fn subscribe(&mut self, link: &Arc<Link>, channels: &[Arc<str>]) -> RedisResult<()> {
-        match link.publish() {
-            Publish::ToAll => self.subscribe_by(link, "SUBSCRIBE", channels, BATCH),
-            // In a cluster, the shard channels of a command have to be of one slot.
-            Publish::ToShard => self.subscribe_by(link, "SSUBSCRIBE", channels, 1),
-        }
-    }
-
-    /// Sends commands that subscribe `together` channels each, and receives their replies.
-    fn subscribe_by(
-        &mut self,
-        link: &Arc<Link>,
-        command: &str,
-        channels: &[Arc<str>],
-        together: usize,
-    ) -> RedisResult<()> {
-        let until = self.send(link, command, channels, together);
-        for (at, channel) in channels.iter().enumerate() {
-            match self.receive(link, command, channel, until) {
-                Ok(()) => self.wake(|channels| channels.confirmed(channel, Moment::now())),
-                Err(error) if at % together > 0 => return Err(error),
-                Err(error) => match RetryAction::on(&error) {
-                    RetryAction::Redirect => self.moved(channel),
-                    // One refusal is the reply to the whole command.
-                    RetryAction::Fail if together > 1 && channels.len() > 1 => {
-                        return self.subscribe_by(link, command, channels, 1);
-                    }
-                    RetryAction::Fail => self.refused(channel, error),
-                    _ => return Err(error),
-                },
+    /// Unsubscribes unused channels, leaves the lines whose calls no thread has answered, and sends
+    /// a PING if nothing has arrived since long before.
+    fn search(&self, heard: Moment) {
+        let unanswered = {
+            let mut state = self.shared.state.lock();
+            let now = Moment::now();
+            let expired = state.channels.expire(now);
+            state.send_as_published(["UNSUBSCRIBE", "SUNSUBSCRIBE"], &expired);
+            if heard.after(PING_AFTER) <= now && state.requested.is_empty() {
+                state.send("PING", std::slice::from_ref(self.control()), 1);
             }
-        }
-        Ok(())
-    }
-
-    fn refused(&mut self, channel: &Arc<str>, error: RedisError) {
-        let now = Moment::now();
-        self.shared.channels().refused(channel, now);
-        if !std::mem::replace(&mut self.logged_refusal, true) {
-            let channel = Arc::clone(channel);
-            tell(move || {
-                tracing::warn!(
-                    %channel,
-                    %error,
-                    "the user may not subscribe to a channel; its waiting threads poll"
-                );
-            });
-        }
-    }
-
-    fn unsubscribe(&self, link: &Arc<Link>, channels: &[Arc<str>]) -> RedisResult<()> {
-        let (command, together) = match link.publish() {
-            Publish::ToAll => ("UNSUBSCRIBE", BATCH),
-            Publish::ToShard => ("SUNSUBSCRIBE", 1),
+            state.channels.take_unanswered(now.before(TICK))
         };
-        let until = self.send(link, command, channels, together);
-        for channel in channels {
-            match self.receive(link, command, channel, until) {
-                // The channel has moved to another server, which ended the subscription.
-                Err(error) if RetryAction::on(&error) == RetryAction::Redirect => {}
-                result => result?,
-            }
+        for (name, call) in unanswered {
+            let place = if name == call { self.control() } else { &name };
+            let key = call.strip_prefix(CALLED).unwrap_or_default();
+            (self.shared.context.on.unanswered)(key, place);
         }
-        Ok(())
     }
 
-    /// Sends a command that has one reply.
-    fn exchange(&self, link: &Arc<Link>, command: &str, argument: &Arc<str>) -> RedisResult<()> {
-        let until = self.send(link, command, std::slice::from_ref(argument), 1);
-        self.receive(link, command, argument, until)
-    }
-
-    /// Sends a command for each `together` channels. Returns until when the replies have to arrive.
-    fn send(
-        &self,
-        link: &Arc<Link>,
-        command: &str,
-        channels: &[Arc<str>],
-        together: usize,
-    ) -> Moment {
-        let now = Moment::now();
-        if !channels.is_empty() {
-            let mut commands = redis::pipe();
-            for channels in channels.chunks(together) {
-                let channels: Vec<&str> = channels.iter().map(|channel| &**channel).collect();
-                commands.cmd(command).arg(channels);
-            }
-            let packed = commands.get_packed_pipeline();
-            link.send(0, now, |out| out.commands(0, &packed));
-        }
-        now.after(self.shared.context.redis.command_timeout)
-    }
-
-    /// Receives the reply to a command for one channel. Messages that arrive before it are
-    /// delivered.
-    ///
-    /// The connection must not be used after a timeout, because the late reply could be taken for
-    /// the reply to a later command.
-    fn receive(
-        &self,
-        link: &Arc<Link>,
-        command: &str,
-        channel: &str,
-        until: Moment,
-    ) -> RedisResult<()> {
-        loop {
-            let reply = link.next_push(until)?;
-            if is_reply_to(&reply, command, channel) {
+    /// Handles a message, the reply to a command for one channel, or the end of a subscription
+    /// whose channel has moved to another server.
+    fn handle(&mut self, push: &Value) -> RedisResult<()> {
+        let unexpected = || (ErrorKind::Parse, "an unexpected reply to the subscriber").into();
+        let (kind, channel, text) = parts_of(push).ok_or_else(unexpected)?;
+        if matches!(kind, "message" | "smessage") {
+            self.handle_message(channel, text);
+        } else if self.shared.state.lock().take_requested(kind, channel) {
+            if kind.ends_with("unsubscribe") || kind == "pong" {
                 return Ok(());
             }
-            if !self.handle_push(&reply) {
-                return Err(unexpected_reply());
+            match *channel == **self.control() {
+                true => self.connected(),
+                false => self.wake(|channels| channels.confirmed(channel, Moment::now())),
             }
+        } else if kind == "sunsubscribe" {
+            self.moved(channel);
+        } else {
+            return Err(unexpected());
         }
+        Ok(())
     }
 
-    /// Handles data that no command requested: a message, or the end of a subscription whose
-    /// channel has moved to another server. Returns false for anything else.
-    fn handle_push(&self, reply: &Value) -> bool {
-        let Some((kind, channel, text)) = parts_of(reply) else {
-            return false;
-        };
-        match kind {
-            "message" | "smessage" => {
-                let mut name = channel;
-                if *channel == *self.shared.context.control {
-                    if let Some(key) = text.strip_prefix("freed ") {
-                        (self.shared.context.on.freed)(key);
-                    }
-                    name = text;
-                }
-                let mut channels = self.shared.channels();
-                let woken = channels.message(name, text, Moment::now());
-                drop(channels);
-                woken.iter().for_each(Listening::wake);
-            }
-            "sunsubscribe" => self.moved(channel),
-            _ => return false,
+    /// The control channel is subscribed.
+    fn connected(&mut self) {
+        self.pauses.reset();
+        if std::mem::take(&mut self.failures) > 0 {
+            let context = &self.shared.context;
+            context.observer.reconnected(self.shared.server.name());
         }
-        true
+        self.wake(|channels| channels.connected(Moment::now()));
+    }
+
+    fn handle_message(&self, channel: &str, text: &str) {
+        let mut name = channel;
+        if *channel == **self.control() {
+            if let Some(key) = text.strip_prefix("freed ") {
+                (self.shared.context.on.freed)(key);
+            }
+            name = text;
+        }
+        let woken = self.shared.channels().message(name, text, Moment::now());
+        woken.iter().for_each(Listening::wake);
+    }
+
+    /// Handles an error reply, which is the reply to all channels of a command.
+    fn handle_refusal(&mut self, error: RedisError) -> RedisResult<()> {
+        let mut state = self.shared.state.lock();
+        let Some(Requested { command, more, .. }) = state.requested.front() else {
+            return Err(error);
+        };
+        let (command, more) = (*command, *more);
+        let requested = state.requested.drain(..=more);
+        let channels: Vec<Arc<str>> = requested.map(|one| one.channel).collect();
+        let subscribes = matches!(command, "SUBSCRIBE" | "SSUBSCRIBE");
+        match RetryAction::on(&error) {
+            // The channel has moved to another server, which ended the subscription.
+            RetryAction::Redirect if !subscribes => {}
+            RetryAction::Redirect => {
+                drop(state);
+                self.moved(&channels[0]);
+            }
+            RetryAction::Fail if more > 0 => state.send(command, &channels, 1),
+            RetryAction::Fail if subscribes && channels[0] != *self.control() => {
+                state.channels.refused(&channels[0], Moment::now());
+                drop(state);
+                if !std::mem::replace(&mut self.logged_refusal, true) {
+                    let channel = Arc::clone(&channels[0]);
+                    tell(move || {
+                        tracing::warn!(
+                            %channel,
+                            %error,
+                            "the user may not subscribe to a channel; its waiting threads poll"
+                        );
+                    });
+                }
+            }
+            _ => return Err(error),
+        }
+        Ok(())
     }
 
     /// Unparks the listeners. They try to acquire the lock, which tells them its new server, and
@@ -365,8 +295,21 @@ impl SubscriberThread {
 
 impl Listening {
     /// Sends the thread's request, and wakes the thread.
-    pub(super) fn wake(&self) {
+    fn wake(&self) {
         let _entered = self.prepared.as_ref().map(|prepared| prepared.send());
         self.unparker.unpark_by_message();
     }
+}
+
+/// The first three elements of what a server sends to a subscriber: `["message", channel, text]`,
+/// `["subscribe", channel, count]` or `["pong", ""]`. What is no text is empty.
+fn parts_of(push: &Value) -> Option<(&str, &str, &str)> {
+    let Value::Array(parts) = push else {
+        return None;
+    };
+    let text = |at: usize| match parts.get(at)? {
+        Value::BulkString(text) => str::from_utf8(text).ok(),
+        _ => None,
+    };
+    Some((text(0)?, text(1)?, text(2).unwrap_or_default()))
 }

@@ -5,15 +5,16 @@
 //! known server stays in use, unless an established connection to it broke or it replied that it
 //! cannot serve.
 
-mod cluster;
+mod look_up;
+mod map;
 mod route_error;
-mod sentinel;
-mod single_flight;
 mod slots;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
+use parking_lot::{Mutex, RwLock};
 use redis::{ConnectionAddr, RedisError, ServerErrorKind};
 
 use crate::base::clock::Moment;
@@ -23,19 +24,18 @@ use crate::deployment::Deployment;
 use crate::error::Result;
 use crate::transport::health::Health;
 use crate::transport::hint::Role;
-use crate::transport::limits::Limits;
-use crate::transport::node::Login;
-use crate::transport::server::{Server, Servers};
-use cluster::Cluster;
+use crate::transport::node::{Limits, Login, Node};
+use crate::transport::server::Server;
+use map::Map;
 pub use route_error::{LookUpFailed, RouteError};
-use sentinel::Sentinel;
 
 /// The ways in which Redis is deployed.
 #[derive(Debug)]
 enum Kind {
-    One(Arc<Server>),
-    Sentinel(Sentinel),
-    Cluster(Cluster),
+    One,
+    /// The master of this name has the locks.
+    Sentinel(Box<str>),
+    Cluster,
 }
 
 /// The servers of a deployment, as far as they are known, and how to find them.
@@ -43,7 +43,17 @@ enum Kind {
 pub(crate) struct Topology {
     kind: Kind,
     /// How the servers that have locks are connected to.
-    servers: Servers,
+    login: Arc<Login>,
+    /// The servers that the user named: the only one, the sentinels, or some of a cluster.
+    seeds: Vec<Node>,
+    /// Its lock protects this invariant: a server is in the map once, and so are its connections.
+    map: RwLock<Map>,
+    /// The server to ask first in the next look-up.
+    first: AtomicUsize,
+    /// Locked by the thread that looks up the servers.
+    looking: Mutex<()>,
+    /// The longest time for one server.
+    timeout: Duration,
 }
 
 /// Another server to which a request is sent.
@@ -56,97 +66,84 @@ pub(crate) struct Redirect {
 
 impl Topology {
     /// `name`: of the connections to the servers that have locks.
-    pub(crate) fn new(config: &Config, name: Option<&str>) -> Result<Self> {
-        let mut login = Login::new(&config.credentials, config.tls.clone());
-        if let Some(name) = name {
-            login = login.with_name(name);
-        }
-        let servers = |login| -> Result<Servers> {
-            Ok(Servers {
-                login: Arc::new(login),
-                limits: Limits {
-                    connections: config.connections,
-                    pool_size: config.pool_size,
-                    connect_timeout: config.connect_timeout,
-                    command_timeout: config.command_timeout,
-                },
-            })
+    pub(crate) fn new(config: &Config, name: Option<&str>) -> Self {
+        let limits = Limits {
+            connections: config.connections,
+            pool_size: config.pool_size,
+            connect_timeout: config.connect_timeout,
+            command_timeout: config.command_timeout,
         };
-        let (kind, servers) = match &config.deployment {
-            Deployment::One(address) => {
-                let servers = servers(login)?;
-                (Kind::One(servers.server(address.clone())), servers)
-            }
+        let login = |credentials, name, master_only| {
+            let tls = config.tls.clone();
+            Arc::new(Login::new(credentials, tls, limits, name, master_only))
+        };
+        let has_replicas = matches!(config.deployment, Deployment::Sentinel { .. });
+        let own = login(&config.credentials, name, has_replicas);
+        let mut of_seeds = Arc::clone(&own);
+        let (kind, addresses) = match &config.deployment {
+            Deployment::One(address) => (Kind::One, std::slice::from_ref(address)),
+            Deployment::Cluster(seeds) => (Kind::Cluster, &seeds[..]),
             Deployment::Sentinel {
                 sentinels,
                 service,
                 credentials,
             } => {
-                let there = Login::new(credentials, config.tls.clone());
-                let sentinel = Sentinel::new(sentinels, service, there, config);
-                (Kind::Sentinel(sentinel), servers(login.masters_only())?)
-            }
-            Deployment::Cluster(seeds) => {
-                let servers = servers(login)?;
-                let cluster = Cluster::new(seeds, &servers, config);
-                (Kind::Cluster(cluster), servers)
+                of_seeds = login(credentials, None, false);
+                (Kind::Sentinel(service.as_str().into()), &sentinels[..])
             }
         };
-        Ok(Self { kind, servers })
+        let seed = |address: &ConnectionAddr| Node::new(address.clone(), Arc::clone(&of_seeds));
+        let map = match &config.deployment {
+            Deployment::One(address) => Map::of_one(Server::new(address.clone(), &own)),
+            _ => Map::default(),
+        };
+        Self {
+            kind,
+            seeds: addresses.iter().map(seed).collect(),
+            login: own,
+            map: RwLock::new(map),
+            first: AtomicUsize::new(0),
+            looking: Mutex::new(()),
+            timeout: config.connect_timeout.min(config.command_timeout),
+        }
     }
 
     /// The server that has the lock, as far as is known, without I/O. `None` if the server is
     /// suspect.
     pub(crate) fn known(&self, key: &LockKey) -> Option<Arc<Server>> {
         let server = self.last_known(key)?;
-        let one = matches!(self.kind, Kind::One(_));
-        (one || !server.health.is_suspect()).then_some(server)
+        self.is_valid(&server).then_some(server)
+    }
+
+    /// Whether the server has its locks, as far as is known. The only one always has.
+    fn is_valid(&self, server: &Server) -> bool {
+        matches!(self.kind, Kind::One) || !server.health.is_suspect()
     }
 
     /// The server that has the lock, as far as is known, even if it is suspect. No I/O.
     pub(crate) fn last_known(&self, key: &LockKey) -> Option<Arc<Server>> {
-        match &self.kind {
-            Kind::One(server) => Some(Arc::clone(server)),
-            Kind::Sentinel(sentinel) => sentinel.master(),
-            Kind::Cluster(cluster) => cluster.primary(key.slot()),
-        }
+        self.map.read().server(key.slot()).cloned()
     }
 
     /// True if each key and shard channel has a slot.
     pub(crate) fn has_slots(&self) -> bool {
-        matches!(self.kind, Kind::Cluster(_))
+        matches!(self.kind, Kind::Cluster)
     }
 
     /// Fails for a lock that no server of the deployment can have.
     pub(crate) fn check(&self, key: &LockKey) -> Result<()> {
         match self.kind {
-            Kind::Cluster(_) => key.check_one_slot(),
-            Kind::One(_) | Kind::Sentinel(_) => Ok(()),
+            Kind::Cluster => key.check_one_slot(),
+            Kind::One | Kind::Sentinel(_) => Ok(()),
         }
     }
 
     /// The server that has the lock. If it is not known, looks it up within `time`.
     pub(crate) fn server(&self, key: &LockKey, time: Duration) -> Result<Arc<Server>, RouteError> {
         self.check(key).map_err(RouteError::Invalid)?;
-        if let Some(server) = self.known(key) {
-            return Ok(server);
-        }
-        let deadline = Moment::now().after(time);
-        let found = self.look_up(deadline);
-        // A process that cannot open a connection cannot look up servers either, but its open
-        // connections may work.
-        let usable = self
-            .last_known(key)
-            .filter(|server| server.health.may_be_used());
-        if let (Err(RouteError::Unavailable(_)), Some(server)) = (&found, usable)
-            && !deadline.is_past()
-        {
-            return Ok(server);
-        }
-        found?;
-        let unknown = || LookUpFailed::new("no server is known that has it");
-        self.last_known(key)
-            .ok_or_else(|| RouteError::Unavailable(unknown()))
+        let known = || self.last_known(key).into_iter().collect();
+        let mut found = self.find(known, "no server is known that has it", time)?;
+        Ok(found.swap_remove(0))
     }
 
     /// Every server that has locks, after a new look-up.
@@ -159,49 +156,42 @@ impl Topology {
     /// Every server that has locks. Looks them up within `time` if one of them is not known or
     /// suspect.
     pub(crate) fn serving(&self, time: Duration) -> Result<Vec<Arc<Server>>, RouteError> {
-        let known = self.last_known_servers();
-        let are_all = |is: fn(&Health) -> bool| {
-            !known.is_empty() && known.iter().all(|server| is(&server.health))
-        };
-        if matches!(self.kind, Kind::One(_)) || are_all(|health| !health.is_suspect()) {
-            return Ok(known);
-        }
-        let deadline = Moment::now().after(time);
-        match self.look_up(deadline) {
-            // As for a lock: the open connections may work.
-            Err(RouteError::Unavailable(_))
-                if are_all(Health::may_be_used) && !deadline.is_past() =>
-            {
-                Ok(known)
-            }
-            Err(error) => Err(error),
-            Ok(()) => {
-                let found = self.last_known_servers();
-                let unknown = || LookUpFailed::new("no server is known that has locks");
-                match found.is_empty() {
-                    true => Err(RouteError::Unavailable(unknown())),
-                    false => Ok(found),
-                }
-            }
-        }
+        let unknown = "no server is known that has locks";
+        self.find(|| self.last_known_servers(), unknown, time)
     }
 
-    /// Asks the sentinels or the cluster which servers have the locks.
-    fn look_up(&self, deadline: Moment) -> Result<(), RouteError> {
-        match &self.kind {
-            Kind::One(_) => Ok(()),
-            Kind::Sentinel(sentinel) => sentinel.look_up(&self.servers, deadline),
-            Kind::Cluster(cluster) => cluster.look_up(&self.servers, deadline),
+    /// The servers that are `known`. Looks them up if there are none or one is suspect. They stay
+    /// in use if that fails: a process that cannot open a connection cannot look up servers
+    /// either, but its open connections may work.
+    fn find(
+        &self,
+        known: impl Fn() -> Vec<Arc<Server>>,
+        unknown: &'static str,
+        time: Duration,
+    ) -> Result<Vec<Arc<Server>>, RouteError> {
+        let servers = known();
+        if !servers.is_empty() && servers.iter().all(|server| self.is_valid(server)) {
+            return Ok(servers);
+        }
+        let deadline = Moment::now().after(time);
+        let may_be_used = || {
+            let mut health = servers.iter().map(|server| &server.health);
+            !servers.is_empty() && health.all(Health::may_be_used)
+        };
+        let found = match self.look_up(deadline) {
+            Err(RouteError::Unavailable(_)) if may_be_used() && !deadline.is_past() => servers,
+            Err(error) => return Err(error),
+            Ok(()) => known(),
+        };
+        match found.is_empty() {
+            true => Err(RouteError::Unavailable(LookUpFailed::new(unknown))),
+            false => Ok(found),
         }
     }
 
     /// Every server that has locks, as far as is known, even if it is suspect. No I/O.
     pub(crate) fn last_known_servers(&self) -> Vec<Arc<Server>> {
-        match &self.kind {
-            Kind::One(server) => vec![Arc::clone(server)],
-            Kind::Sentinel(sentinel) => sentinel.master().into_iter().collect(),
-            Kind::Cluster(cluster) => cluster.primaries(),
-        }
+        self.map.read().servers()
     }
 
     /// The server that a MOVED or ASK reply about the lock names.
@@ -211,9 +201,9 @@ impl Topology {
         from: &Server,
         error: &RedisError,
     ) -> Option<Redirect> {
-        let Kind::Cluster(cluster) = &self.kind else {
+        if !self.has_slots() {
             return None;
-        };
+        }
         let (address, _) = error.redirect_node()?;
         let (host, port) = address.rsplit_once(':')?;
         // Without a host it is the host of the server that sent the reply.
@@ -223,29 +213,27 @@ impl Topology {
             host
         };
         let address = ConnectionAddr::Tcp(host.into(), port.parse().ok()?);
-        let server = cluster.server_at(&self.servers, address);
+        let server = self.server_at(address);
         let asking = error.kind() == redis::ErrorKind::Server(ServerErrorKind::Ask);
         if !asking {
             server.health.confirm();
-            cluster.moved(key.slot(), &server);
+            let mut map = self.map.write();
+            map.assign(key.slot(), key.slot(), Arc::clone(&server));
         }
         Some(Redirect { server, asking })
     }
 
     /// Locks with the same number may share a request.
     pub(crate) fn batch(&self, key: &LockKey) -> u16 {
-        match self.kind {
-            Kind::One(_) | Kind::Sentinel(_) => 0,
-            Kind::Cluster(_) => key.slot(),
-        }
+        if self.has_slots() { key.slot() } else { 0 }
     }
 
     /// The role of the servers that have locks.
     pub(crate) fn role(&self) -> Role {
         match self.kind {
-            Kind::One(_) => Role::Alone,
+            Kind::One => Role::Alone,
             Kind::Sentinel(_) => Role::Master,
-            Kind::Cluster(_) => Role::OfCluster,
+            Kind::Cluster => Role::OfCluster,
         }
     }
 
@@ -257,10 +245,14 @@ impl Topology {
 
     /// The addresses that the user gave, without credentials: for messages.
     pub(crate) fn deployment(&self) -> Arc<str> {
+        let names: Vec<&str> = self.seeds.iter().map(|node| &**node.name()).collect();
+        let names = names.join(", ");
         match &self.kind {
-            Kind::One(server) => Arc::clone(server.name()),
-            Kind::Sentinel(sentinel) => sentinel.name(),
-            Kind::Cluster(cluster) => cluster.name(),
+            Kind::One => names.into(),
+            Kind::Sentinel(service) => {
+                format!("master {service:?} of the sentinels {names}").into()
+            }
+            Kind::Cluster => format!("the cluster of {names}").into(),
         }
     }
 }

@@ -4,9 +4,8 @@
 //! `r2d2` opens them in the background, checks each before it is used, and bounds their number. Its
 //! threads start with the first use.
 
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -15,17 +14,22 @@ use redis::{ErrorKind, RedisError, RedisResult};
 
 use crate::base::clock::Moment;
 use crate::base::process::Process;
-use crate::transport::limits::Limits;
 use crate::transport::link::Link;
 use crate::transport::node::Node;
 
 /// The pool of one server.
+#[derive(Debug)]
 pub(crate) struct Exclusive {
-    node: Arc<Node>,
-    limits: Limits,
+    opener: Opener,
     process: Process,
-    /// `None` until the first use. Its mutex protects: there is one pool.
-    pool: Mutex<Option<r2d2::Pool<Opener>>>,
+    /// Empty until the first use.
+    pool: OnceLock<r2d2::Pool<Opener>>,
+}
+
+/// Opens and checks the connections.
+#[derive(Clone, Debug)]
+pub(crate) struct Opener {
+    node: Arc<Node>,
     known: Arc<Mutex<Known>>,
 }
 
@@ -42,13 +46,12 @@ struct Known {
 pub(crate) type Checkout = PooledConnection<Opener>;
 
 impl Exclusive {
-    pub(crate) fn new(node: Arc<Node>, limits: Limits) -> Self {
+    pub(crate) fn new(node: Arc<Node>) -> Self {
+        let known = Arc::default();
         Self {
-            node,
-            limits,
+            opener: Opener { node, known },
             process: Process::current(),
-            pool: Mutex::new(None),
-            known: Arc::default(),
+            pool: OnceLock::new(),
         }
     }
 
@@ -56,9 +59,14 @@ impl Exclusive {
     /// failed in that time, or `None` if all connections are in use.
     pub(crate) fn get(&self, time: Duration) -> Result<Checkout, Option<RedisError>> {
         let began = Moment::now();
-        let pool = self.pool().map_err(Some)?;
+        // Starting its threads is the one thing that can fail, and there it panics.
+        let pool = catch_unwind(AssertUnwindSafe(|| self.pool.get_or_init(|| self.build())));
+        let pool = pool.map_err(|_| {
+            let cause = "the system starts no thread for the pool of connections";
+            Some(RedisError::from((ErrorKind::Io, cause)))
+        })?;
         pool.get_timeout(time).map_err(|_| {
-            let failed = self.known.lock().failed.clone();
+            let failed = self.opener.known.lock().failed.clone();
             let (_, error) = failed.filter(|(at, _)| *at >= began)?;
             Some(error)
         })
@@ -66,34 +74,18 @@ impl Exclusive {
 
     /// Uses no connection that was opened before this moment for another request.
     pub(crate) fn retire_all(&self, before: Moment) {
-        let mut known = self.known.lock();
+        let mut known = self.opener.known.lock();
         known.retired_at = known.retired_at.max(before);
     }
 
-    fn pool(&self) -> RedisResult<r2d2::Pool<Opener>> {
-        let mut pool = self.pool.lock();
-        if let Some(pool) = &*pool {
-            return Ok(pool.clone());
-        }
-        let opener = Opener {
-            node: Arc::clone(&self.node),
-            limits: self.limits,
-            known: Arc::clone(&self.known),
-        };
-        // Starting its threads is the one thing that can fail, and there it panics.
-        let built = catch_unwind(AssertUnwindSafe(|| {
-            r2d2::Pool::builder()
-                .max_size(self.limits.pool_size)
-                .min_idle(Some(0))
-                .connection_timeout(self.limits.connect_timeout)
-                .error_handler(Box::new(NopErrorHandler))
-                .build_unchecked(opener)
-        }));
-        let built = built.map_err(|_| {
-            let cause = "the system starts no thread for the pool of connections";
-            RedisError::from((ErrorKind::Io, cause))
-        })?;
-        Ok(pool.insert(built).clone())
+    fn build(&self) -> r2d2::Pool<Opener> {
+        let limits = self.opener.node.login.limits;
+        r2d2::Pool::builder()
+            .max_size(limits.pool_size)
+            .min_idle(Some(0))
+            .connection_timeout(limits.connect_timeout)
+            .error_handler(Box::new(NopErrorHandler))
+            .build_unchecked(self.opener.clone())
     }
 }
 
@@ -102,23 +94,9 @@ impl Drop for Exclusive {
         if !self.process.is_current() {
             // Its end would notify threads that the child does not have, under a mutex that may
             // stay locked.
-            std::mem::forget(self.pool.get_mut().take());
+            std::mem::forget(self.pool.take());
         }
     }
-}
-
-impl fmt::Debug for Exclusive {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exclusive").finish_non_exhaustive()
-    }
-}
-
-/// Opens and checks the connections.
-#[derive(Debug)]
-pub(crate) struct Opener {
-    node: Arc<Node>,
-    limits: Limits,
-    known: Arc<Mutex<Known>>,
 }
 
 impl ManageConnection for Opener {
@@ -126,7 +104,7 @@ impl ManageConnection for Opener {
     type Error = RedisError;
 
     fn connect(&self) -> RedisResult<Arc<Link>> {
-        let opened = self.node.open(self.limits.connect_timeout);
+        let opened = self.node.open(self.node.login.limits.connect_timeout);
         opened.inspect_err(|error| {
             self.known.lock().failed = Some((Moment::now(), error.clone()));
         })
@@ -135,9 +113,9 @@ impl ManageConnection for Opener {
     /// Checks without a request, which `r2d2` would not limit in time: the connection is not known
     /// to be of no use, and the server has not closed it.
     fn is_valid(&self, link: &mut Arc<Link>) -> RedisResult<()> {
-        let is_old = link.opened_at() <= self.known.lock().retired_at;
-        let is_of_use = link.is_of_use(Moment::now(), self.limits.command_timeout);
-        if is_old || !is_of_use || link.has_arrived() {
+        let is_old = link.opened_at <= self.known.lock().retired_at;
+        let timeout = self.node.login.limits.command_timeout;
+        if is_old || !link.is_of_use(Moment::now(), timeout) || link.has_arrived() {
             return Err((ErrorKind::Io, "an idle connection is of no use").into());
         }
         Ok(())

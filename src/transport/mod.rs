@@ -11,17 +11,15 @@
 //! | `socket`, `tls` | bytes within a deadline |
 //! | `link`, `links` | requests of many threads on one connection; which connection |
 //! | `exclusive` | connections for requests that block theirs |
-//! | `node`, `connection_name` | log-in and name |
+//! | `node` | log-in and name |
 //! | `resp`, `script_error` | decoding |
 //! | `retry_action`, `permission` | what an error reply means |
 //! | `server_error`, `hint` | what the user is told |
 //! | `health`, `server` | what is known of the server |
 
-mod connection_name;
 pub(crate) mod exclusive;
 pub(crate) mod health;
 pub(crate) mod hint;
-pub(crate) mod limits;
 pub(crate) mod link;
 pub(crate) mod links;
 pub(crate) mod node;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, Value};
+use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, Pipeline, RedisError, RedisResult, Value};
 
 use crate::base::clock::Moment;
 use crate::script::Publish;
-use crate::transport::connection_name::ConnectionName;
 use crate::transport::link::Link;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::socket::Socket;
@@ -41,68 +40,123 @@ impl fmt::Debug for Credentials {
     }
 }
 
+/// How many connections to each server a client has, and how long it waits for them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Links that the callers share.
+    pub(crate) connections: usize,
+    /// Exclusive connections.
+    pub(crate) pool_size: u32,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) command_timeout: Duration,
+}
+
 /// How connections are opened to the servers of one deployment.
 pub(crate) struct Login {
     tls: Option<Tls>,
-    /// What is sent first on every connection, and the number of replies to it.
-    log_in: Vec<u8>,
-    replies: usize,
+    /// What is sent first on every connection.
+    commands: Pipeline,
+    /// The name of the connections on their server. It is the last of the first commands.
+    name: Option<Box<str>>,
+    /// Until when connections get no name.
+    unnamed_until: Mutex<Moment>,
     /// The server must be a master. A replica grants no lock, and publishes releases late.
     master_only: bool,
     /// How releases are published on the connections that are opened from now on.
     publish: Mutex<Publish>,
-    /// The name of the connections.
-    connection_name: Option<Arc<ConnectionName>>,
+    pub(crate) limits: Limits,
 }
 
+/// How long no name is sent after a connection was closed before the reply to it. Some proxies
+/// close a connection on which they receive a command that they do not know.
+const UNNAMED: Duration = Duration::from_secs(60);
+
 impl Login {
-    pub(crate) fn new(credentials: &Credentials, tls: Option<Tls>) -> Self {
-        let mut log_in = redis::pipe();
+    /// With a `name` of the connections on the server. A `master_only` login requires that the server
+    /// is a master, by its own reply.
+    pub(crate) fn new(
+        credentials: &Credentials,
+        tls: Option<Tls>,
+        limits: Limits,
+        name: Option<&str>,
+        master_only: bool,
+    ) -> Self {
+        let mut commands = redis::pipe();
         if let Some(password) = &credentials.password {
-            let auth = log_in.cmd("AUTH");
-            if let Some(user) = &credentials.username {
-                auth.arg(user);
-            }
-            auth.arg(password);
+            let user = credentials.username.as_ref();
+            commands.cmd("AUTH").arg(user).arg(password);
         }
         if credentials.database != 0 {
-            log_in.cmd("SELECT").arg(credentials.database);
+            commands.cmd("SELECT").arg(credentials.database);
+        }
+        if master_only {
+            commands.cmd("ROLE");
         }
         Self {
             tls,
-            replies: log_in.len(),
-            log_in: log_in.get_packed_pipeline(),
-            master_only: false,
+            commands,
+            name: name.map(Into::into),
+            unnamed_until: Mutex::default(),
+            master_only,
             publish: Mutex::new(Publish::ToAll),
-            connection_name: None,
+            limits,
         }
-    }
-
-    /// Also names the connections on the server.
-    pub(crate) fn with_name(mut self, name: &str) -> Self {
-        self.connection_name = Some(Arc::new(ConnectionName::new(name)));
-        self
-    }
-
-    /// Also requires that the server is a master, by its own reply.
-    pub(crate) fn masters_only(mut self) -> Self {
-        self.log_in.extend(redis::cmd("ROLE").get_packed_command());
-        self.replies += 1;
-        self.master_only = true;
-        self
     }
 
     /// Sets how releases are published on the connections that are opened from now on.
     pub(crate) fn set_publish(&self, publish: Publish) {
         *self.publish.lock() = publish;
     }
+
+    /// Names no connection until this moment.
+    fn omit_name(&self, until: Moment) {
+        let mut unnamed_until = self.unnamed_until.lock();
+        *unnamed_until = unnamed_until.max(until);
+    }
+
+    /// Logs in on a new connection, by this moment.
+    fn log_in(&self, link: &Arc<Link>, name: Option<&str>, until: Moment) -> RedisResult<()> {
+        let mut commands = self.commands.clone();
+        if let Some(name) = name {
+            commands.cmd("CLIENT").arg("SETNAME").arg(name);
+        }
+        let packed = commands.get_packed_pipeline();
+        let mut replies = link.ask((commands.len(), &packed), until, Duration::MAX);
+        let named = name.and_then(|_| replies.pop());
+        let role = if self.master_only {
+            replies.pop()
+        } else {
+            None
+        };
+        for reply in replies {
+            reply.map_err(without_arguments)?;
+        }
+        role.map_or(Ok(()), check_role)?;
+        match named {
+            // The server logs each refusal of the name, which is no error.
+            Some(Err(error)) if RetryAction::is_reply(&error) && !refuses_client(&error) => {
+                if RetryAction::on(&error) == RetryAction::Fail {
+                    self.omit_name(Moment::NEVER);
+                }
+                Ok(())
+            }
+            Some(reply) => reply.map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+/// True for the replies that Redis sends when it accepts a connection, before it reads a request:
+/// there are too many clients, or it is in protected mode.
+fn refuses_client(error: &RedisError) -> bool {
+    RetryAction::on(error) == RetryAction::TooManyClients || error.code() == Some("DENIED")
 }
 
 /// The address of a server, and how to open a connection to it.
 pub(crate) struct Node {
     address: ConnectionAddr,
     name: Arc<str>,
-    login: Arc<Login>,
+    pub(crate) login: Arc<Login>,
 }
 
 impl Node {
@@ -132,25 +186,29 @@ impl Node {
         }
     }
 
-    /// Opens a connection and logs in, within `time`.
+    /// Opens a connection and logs in, within `time`. If the connection is closed before the reply
+    /// to its name, the name may be the reason: opens one without a name. The next ones have none
+    /// for a while, not for good, because the server may have stopped.
     pub(crate) fn open(&self, time: Duration) -> RedisResult<Arc<Link>> {
-        let deadline = Moment::now().after(time);
+        let until = Moment::now().after(time);
         let login = &*self.login;
-        let socket = Socket::connect(&self.address, login.tls.as_ref(), time)?;
-        let link = Arc::new(Link::new(socket, *login.publish.lock()));
-        let mut replies = link.ask((login.replies, &login.log_in), deadline, Duration::MAX);
-        let role = if login.master_only {
-            replies.pop()
-        } else {
-            None
-        };
-        for reply in replies {
-            reply.map_err(without_arguments)?;
+        let name = login.name.as_deref();
+        let name = name.filter(|_| login.unnamed_until.lock().is_past());
+        let link = self.connect(time)?;
+        match login.log_in(&link, name, until) {
+            Err(error) if name.is_some() && error.is_connection_dropped() => {
+                login.omit_name(Moment::now().after(UNNAMED));
+                let link = self.connect(until.left())?;
+                login.log_in(&link, None, until)?;
+                Ok(link.logged_in())
+            }
+            result => result.map(|()| link.logged_in()),
         }
-        role.map_or(Ok(()), check_role)?;
-        let name = login.connection_name.clone();
-        link.logged_in(name.filter(|name| !name.is_paused()));
-        Ok(link)
+    }
+
+    fn connect(&self, time: Duration) -> RedisResult<Arc<Link>> {
+        let socket = Socket::connect(&self.address, self.login.tls.as_ref(), time)?;
+        Ok(Arc::new(Link::new(socket, self.publish())))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A server that locks are on: its address, the connections to it, and its health.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use redis::{ConnectionAddr, RedisError};
@@ -9,7 +10,6 @@ use crate::base::clock::Moment;
 use crate::observe::tell;
 use crate::transport::exclusive::Exclusive;
 use crate::transport::health::Health;
-use crate::transport::limits::Limits;
 use crate::transport::links::{Links, Purpose};
 use crate::transport::node::{Login, Node};
 use crate::transport::retry_action::RetryAction;
@@ -22,9 +22,23 @@ pub(crate) struct Server {
     /// Connections for one request at a time.
     pub(crate) exclusive: Exclusive,
     pub(crate) health: Health,
+    /// It did not reply to the last request of the watchdog.
+    pub(crate) is_unreached: AtomicBool,
 }
 
 impl Server {
+    pub(crate) fn new(address: ConnectionAddr, login: &Arc<Login>) -> Arc<Self> {
+        let node = Arc::new(Node::new(address, Arc::clone(login)));
+        Arc::new(Self {
+            links: Links::new(login.limits, Purpose::Caller),
+            watchdog_links: Links::new(login.limits, Purpose::Watchdog),
+            exclusive: Exclusive::new(Arc::clone(&node)),
+            node,
+            health: Health::default(),
+            is_unreached: AtomicBool::new(false),
+        })
+    }
+
     pub(crate) fn name(&self) -> &Arc<str> {
         self.node.name()
     }
@@ -75,25 +89,5 @@ pub(crate) fn report(outage: Option<Duration>, node: &Arc<str>) {
     if let Some(silence) = outage {
         let node = Arc::clone(node);
         tell(move || tracing::warn!(%node, ?silence, "the server does not reply"));
-    }
-}
-
-/// What servers of one deployment are made of.
-#[derive(Debug)]
-pub(crate) struct Servers {
-    pub(crate) login: Arc<Login>,
-    pub(crate) limits: Limits,
-}
-
-impl Servers {
-    pub(crate) fn server(&self, address: ConnectionAddr) -> Arc<Server> {
-        let node = Arc::new(Node::new(address, Arc::clone(&self.login)));
-        Arc::new(Server {
-            links: Links::new(self.limits, Purpose::Caller),
-            watchdog_links: Links::new(self.limits, Purpose::Watchdog),
-            exclusive: Exclusive::new(Arc::clone(&node), self.limits),
-            node,
-            health: Health::default(),
-        })
     }
 }

@@ -3,7 +3,7 @@
 //! A timeout of the system limits one read, so a peer that sends a byte at a time can prolong a
 //! reply or a handshake without limit. Here the deadline limits the whole of it.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::net::{Shutdown, ToSocketAddrs};
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, SockAddr, TcpKeepalive, Type};
 
 use crate::base::clock::Moment;
-use crate::transport::tls::{Session, Tls};
+use crate::transport::tls::{Session, Tls, in_handshake};
 
 /// The shortest timeout of an operation. The system accepts no timeout of zero.
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -64,14 +64,41 @@ impl Socket {
         match (tls, address) {
             (None, _) => reading.may_require_tls = matches!(address, ConnectionAddr::Tcp(..)),
             (Some(tls), ConnectionAddr::Tcp(host, _)) => {
-                let session = tls.open(host, &mut Handshake(&socket, &mut reading, deadline))?;
-                socket.tls = Some(Mutex::new(session));
                 reading.encrypted = vec![0; LARGEST_READ];
+                let mut session = tls.open(host)?;
+                let done = socket.shake_hands(&mut session, &mut reading, deadline);
+                done.map_err(in_handshake)?;
+                socket.tls = Some(Mutex::new(session));
             }
             // Without TLS, the connection would not be as safe as the user demands.
             (Some(_), other) => return Err(unsupported(other)),
         }
         Ok((socket, reading))
+    }
+
+    /// Does the handshake of TLS by the deadline.
+    fn shake_hands(
+        &self,
+        session: &mut Session,
+        reading: &mut Reading,
+        deadline: Moment,
+    ) -> io::Result<()> {
+        let Reading {
+            timeout, encrypted, ..
+        } = reading;
+        let mut received = Ok(());
+        loop {
+            // After an error, an alert.
+            self.write_bytes(&session.encrypt(&[])?, deadline)?;
+            received?;
+            if !session.is_handshaking() {
+                return Ok(());
+            }
+            received = match self.read_bytes(timeout, encrypted, deadline)? {
+                0 => Err(ErrorKind::UnexpectedEof.into()),
+                read => session.decrypt(&encrypted[..read]),
+            };
+        }
     }
 
     /// The bytes on the network for `plain`, in `plain`'s place.
@@ -194,25 +221,6 @@ impl Socket {
     /// what has arrived and was not read.
     pub(crate) fn shut_down(&self, how: Shutdown) {
         let _ = self.socket.shutdown(how);
-    }
-}
-
-/// The socket below the handshake of TLS, and its deadline.
-struct Handshake<'s>(&'s Socket, &'s mut Reading, Moment);
-
-impl Read for Handshake<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read_bytes(&mut self.1.timeout, buffer, self.2)
-    }
-}
-
-impl Write for Handshake<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write_bytes(bytes, self.2).map(|()| bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

@@ -86,7 +86,7 @@ fn thread(shared: &Arc<Shared>) -> thread::WatchdogThread {
 fn thread_of(shared: &Arc<Shared>, urls: Urls) -> thread::WatchdogThread {
     let config = LockClientBuilder::new(urls);
     let config = config.validate().unwrap();
-    let topology = Topology::new(&config, None).unwrap();
+    let topology = Topology::new(&config, None);
     let redis = RedisClient::new(&config, Arc::new(topology));
     let observer = Arc::<Observer>::default();
     let batch_client = BatchClient::new(Arc::new(redis), Arc::clone(&observer));

@@ -31,7 +31,6 @@ use redis::{Cmd, RedisError, RedisResult, Value};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::script::Publish;
-use crate::transport::connection_name::{ConnectionName, refuses_connection};
 use crate::transport::retry_action::RetryAction;
 use crate::transport::socket::{Reading, Socket};
 
@@ -62,7 +61,8 @@ const LARGEST_BUFFER: usize = 16 << 10;
 
 pub(crate) struct Link {
     socket: Socket,
-    publish: Publish,
+    /// How releases are published on this connection.
+    pub(crate) publish: Publish,
     /// The requests without a reply. A thread that chooses the link adds its requests before it
     /// sends them.
     load: AtomicUsize,
@@ -71,7 +71,7 @@ pub(crate) struct Link {
     /// Its mutex protects: requests are written in the order in which their replies are awaited;
     /// one thread writes; one thread reads while a thread waits.
     state: Mutex<State>,
-    opened_at: Moment,
+    pub(crate) opened_at: Moment,
     /// Locked by the thread that reads.
     input: Mutex<Input>,
 }
@@ -95,33 +95,11 @@ struct State {
     awaited_since: Moment,
     /// A reply to a request has arrived.
     is_established: bool,
-    /// Is sent before the first request.
-    name: Option<Arc<ConnectionName>>,
-    /// The connection broke before the reply to its name: a server or a proxy may have closed it
-    /// because of that, which says nothing of the requests.
-    lost_its_name: bool,
     /// Why no reply arrives any more.
     end: Option<RedisError>,
 }
 
 impl State {
-    /// Prepares for a request.
-    fn begin(&mut self, now: Moment) {
-        if self.awaited.is_empty() {
-            self.awaited_since = now;
-        }
-        if let Some(name) = self.name.take() {
-            self.unwritten.extend_from_slice(name.packed());
-            self.awaited.push_back(Awaited::Name(name));
-        }
-    }
-
-    /// The error of a server that refuses the connection, if this is its first reply.
-    fn refusal(&self, reply: &RedisResult<Value>) -> Option<RedisError> {
-        let refusal = reply.as_ref().err().filter(|_| !self.is_established)?;
-        refuses_connection(refusal).then(|| refusal.clone())
-    }
-
     /// Since when nothing has arrived while something is awaited.
     fn unanswered_since(&self) -> Moment {
         self.heard.max(self.awaited_since)
@@ -143,8 +121,6 @@ struct Input {
     replies: Vec<(RedisResult<Value>, Option<Awaited>)>,
     /// What no request awaits.
     pushes: VecDeque<RedisResult<Value>>,
-    /// Why ASKING was refused, for the request after it.
-    refusal: Option<RedisError>,
 }
 
 impl fmt::Debug for Link {
@@ -174,20 +150,14 @@ impl Link {
                 received: Vec::new(),
                 replies: Vec::new(),
                 pushes: VecDeque::new(),
-                refusal: None,
             }),
         }
     }
 
-    /// What is sent from now on are requests, with this name before the first of them.
-    pub(crate) fn logged_in(&self, name: Option<Arc<ConnectionName>>) {
-        let mut state = self.state.lock();
-        (state.name, state.is_established) = (name, false);
-    }
-
-    /// How releases are published on this connection.
-    pub(crate) fn publish(&self) -> Publish {
-        self.publish
+    /// What is sent from now on are requests.
+    pub(crate) fn logged_in(self: Arc<Self>) -> Arc<Self> {
+        self.state.lock().is_established = false;
+        self
     }
 
     pub(crate) fn load(&self) -> usize {
@@ -214,10 +184,6 @@ impl Link {
         self.is_usable.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn opened_at(&self) -> Moment {
-        self.opened_at
-    }
-
     /// True unless the link was idle for long, or nothing has arrived for `timeout` although a
     /// reply is awaited.
     pub(crate) fn is_of_use(&self, now: Moment, timeout: Duration) -> bool {
@@ -233,20 +199,8 @@ impl Link {
     }
 
     /// Sends `requests` requests now, at `sent_at`, which `pack` appends. The caller has
-    /// [chosen](Self::choose) the link for them.
+    /// [chosen](Self::choose) the link for them. Does not wait.
     pub(crate) fn send(
-        self: &Arc<Self>,
-        requests: usize,
-        sent_at: Moment,
-        pack: impl FnOnce(&mut Outgoing<'_>),
-    ) -> Sent {
-        let sent = self.append(requests, sent_at, pack);
-        self.flush();
-        sent
-    }
-
-    /// Appends `requests` requests at `sent_at`. The caller [writes](Self::flush) them next.
-    pub(crate) fn append(
         self: &Arc<Self>,
         requests: usize,
         sent_at: Moment,
@@ -260,7 +214,9 @@ impl Link {
             }
             self.give_back(requests);
         } else {
-            state.begin(sent_at);
+            if state.awaited.is_empty() {
+                state.awaited_since = sent_at;
+            }
             state.woken = state.woken.saturating_sub(1);
             pack(&mut Outgoing {
                 publish: self.publish,
@@ -269,15 +225,11 @@ impl Link {
                 added: 0,
             });
         }
-        let is_reused = state.is_established;
-        drop(state);
+        drop(self.write(state));
         Sent {
             link: Arc::clone(self),
             pending,
             sent_at,
-            is_reused,
-            reads: false,
-            is_waiting: false,
         }
     }
 
@@ -312,9 +264,9 @@ impl Link {
     ) -> List<RedisResult<Value>> {
         self.choose(commands);
         let pack = |out: &mut Outgoing<'_>| out.commands(commands, packed);
-        let mut sent = self.send(commands, Moment::now(), pack);
+        let sent = self.send(commands, Moment::now(), pack);
         sent.wait(until, timeout);
-        sent.outcomes().into_iter().map(reply_of).collect()
+        sent.pending.outcomes().into_iter().map(reply_of).collect()
     }
 
     /// Ends the link: no reply arrives any more.
@@ -327,18 +279,9 @@ impl Link {
             (state.unwritten, state.unsent) = (Vec::new(), Vec::new());
             std::mem::take(&mut state.awaited)
         };
-        for awaited in awaited {
-            match awaited {
-                Awaited::Request(pending, place) => {
-                    self.load.fetch_sub(1, Ordering::Relaxed);
-                    pending.end(place, Outcome::Broken(error.clone()));
-                }
-                Awaited::Name(name) => {
-                    self.state.lock().lost_its_name = true;
-                    name.not_received(error);
-                }
-                Awaited::Asking => {}
-            }
+        for Awaited { pending, place, .. } in awaited.iter().filter(|one| !one.is_asking) {
+            self.give_back(1);
+            pending.end(*place, Outcome::Broken(error.clone()));
         }
     }
 
@@ -350,10 +293,6 @@ impl Link {
     /// Since when nothing has arrived while something is awaited.
     pub(crate) fn unanswered_since(&self) -> Moment {
         self.state.lock().unanswered_since()
-    }
-
-    fn lost_its_name(&self) -> bool {
-        self.state.lock().lost_its_name
     }
 
     /// True if something has arrived that no thread has read, or the connection has ended.

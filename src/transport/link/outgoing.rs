@@ -5,14 +5,13 @@ use std::sync::Arc;
 use super::State;
 use super::pending::Pending;
 use crate::script::{Call, Publish};
-use crate::transport::connection_name::ConnectionName;
 
 /// What a reply is to.
-pub(super) enum Awaited {
-    Request(Arc<Pending>, usize),
-    /// ASKING, before a request.
-    Asking,
-    Name(Arc<ConnectionName>),
+pub(super) struct Awaited {
+    pub(super) pending: Arc<Pending>,
+    pub(super) place: usize,
+    /// The reply is to ASKING, before the request.
+    pub(super) is_asking: bool,
 }
 
 /// The requests of one thread, as it appends them.
@@ -23,22 +22,13 @@ pub(crate) struct Outgoing<'l> {
     pub(super) added: usize,
 }
 
-impl Awaited {
-    pub(super) fn pending(&self) -> Option<&Arc<Pending>> {
-        match self {
-            Self::Request(pending, _) => Some(pending),
-            Self::Asking | Self::Name(_) => None,
-        }
-    }
-}
-
 impl Outgoing<'_> {
     /// Appends ASKING for the next request.
     pub(crate) fn asking(&mut self) {
         self.state
             .unwritten
             .extend(redis::cmd("ASKING").get_packed_command());
-        self.state.awaited.push_back(Awaited::Asking);
+        self.awaits(true);
     }
 
     /// Appends the call of a script, by its hash or by its source.
@@ -58,8 +48,15 @@ impl Outgoing<'_> {
     }
 
     fn request(&mut self) {
-        let request = Awaited::Request(Arc::clone(self.pending), self.added);
-        self.state.awaited.push_back(request);
+        self.awaits(false);
         self.added += 1;
+    }
+
+    fn awaits(&mut self, is_asking: bool) {
+        self.state.awaited.push_back(Awaited {
+            pending: Arc::clone(self.pending),
+            place: self.added,
+            is_asking,
+        });
     }
 }

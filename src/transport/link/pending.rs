@@ -58,13 +58,11 @@ struct State {
     waker: Option<Arc<Waker>>,
 }
 
-/// What ended a [sleep](Pending::sleep).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Woken {
-    Over,
-    /// This thread has to read now.
-    Reads,
-    ByDeadline,
+impl State {
+    /// All outcomes are known, or the thread has to read.
+    fn is_woken(&self) -> bool {
+        self.missing == 0 || self.reads
+    }
 }
 
 impl Pending {
@@ -81,39 +79,36 @@ impl Pending {
         }
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.state.lock().missing == 0
     }
 
-    pub(super) fn begin_wait(&self) {
-        self.state.lock().waits = true;
+    /// The thread waits. If there is a `waker`, that wakes it, and not the end of a sleep.
+    pub(super) fn begin_wait(&self, waker: Option<&Arc<Waker>>) {
+        let mut state = self.state.lock();
+        (state.waits, state.waker) = (true, waker.cloned());
     }
 
     /// True if the thread has been given the right to read meanwhile, which it then has no longer.
     pub(super) fn end_wait(&self) -> bool {
         let mut state = self.state.lock();
-        state.waits = false;
-        state.waker = None;
+        (state.waits, state.waker) = (false, None);
         std::mem::take(&mut state.reads)
     }
 
-    /// Sleeps until all outcomes are known, until this thread has to read, or until the deadline.
-    pub(super) fn sleep(&self, deadline: Moment) -> Woken {
-        let mut state = self.state.lock();
-        let is_woken = |state: &State| state.missing == 0 || state.reads;
-        match wait_until(&self.changed, &mut state, deadline, is_woken) {
-            true if state.missing == 0 => Woken::Over,
-            true => Woken::Reads,
-            false => Woken::ByDeadline,
-        }
+    /// Sleeps until the thread is woken. False if it is not by the deadline.
+    pub(super) fn sleep(&self, deadline: Moment) -> bool {
+        wait_until(
+            &self.changed,
+            &mut self.state.lock(),
+            deadline,
+            State::is_woken,
+        )
     }
 
-    /// Sets what wakes the thread instead of the end of a sleep. True if all outcomes are known, or
-    /// if the thread has to read.
-    pub(super) fn set_waker(&self, waker: &Arc<Waker>) -> bool {
-        let mut state = self.state.lock();
-        state.waker = Some(Arc::clone(waker));
-        state.missing == 0 || state.reads
+    /// True if the thread need not sleep.
+    pub(super) fn is_woken(&self) -> bool {
+        self.state.lock().is_woken()
     }
 
     /// Gives the right to read to the thread, if it still waits. The caller
@@ -132,10 +127,6 @@ impl Pending {
 
     pub(super) fn wake(&self) {
         let waker = self.state.lock().waker.clone();
-        self.wake_by(waker);
-    }
-
-    fn wake_by(&self, waker: Option<Arc<Waker>>) {
         match waker {
             Some(waker) => waker.wake(),
             None => {
@@ -144,18 +135,21 @@ impl Pending {
         }
     }
 
-    /// Records the outcome of the request at this place. Wakes the thread after the last one.
+    /// Records the outcome of the request at this place, if it is not known. Wakes the thread after
+    /// the last one.
     pub(super) fn end(&self, place: usize, outcome: Outcome) {
-        let waker = {
+        {
             let mut state = self.state.lock();
-            state.outcomes[place] = Some(outcome);
+            match state.outcomes.get_mut(place) {
+                Some(unknown @ None) => *unknown = Some(outcome),
+                _ => return,
+            }
             state.missing -= 1;
             if state.missing > 0 || !state.waits {
                 return;
             }
-            state.waker.clone()
-        };
-        self.wake_by(waker);
+        }
+        self.wake();
     }
 
     /// The outcome of the request at this place, if it is known.
@@ -164,7 +158,7 @@ impl Pending {
     }
 
     /// Takes the reply to a single request, if it is there and is no error reply.
-    pub(super) fn take_reply(&self) -> Option<(Value, Moment)> {
+    pub(crate) fn take_reply(&self) -> Option<(Value, Moment)> {
         let mut state = self.state.lock();
         match state.outcomes.first_mut()?.take() {
             Some(Outcome::Replied(Ok(reply), at)) => Some((reply, at)),
@@ -176,7 +170,7 @@ impl Pending {
     }
 
     /// Takes the outcomes that are known.
-    pub(super) fn outcomes(&self) -> List<Option<Outcome>> {
+    pub(crate) fn outcomes(&self) -> List<Option<Outcome>> {
         let mut state = self.state.lock();
         match state.missing {
             0 => std::mem::take(&mut state.outcomes),

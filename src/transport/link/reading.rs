@@ -70,7 +70,7 @@ impl Link {
     pub(super) fn hand_over(&self) {
         let next = {
             let mut state = self.state.lock();
-            let mut pendings = state.awaited.iter().filter_map(Awaited::pending);
+            let mut pendings = state.awaited.iter().map(|awaited| &awaited.pending);
             let next = pendings.find(|pending| pending.give_reading()).cloned();
             state.is_reading = next.is_some();
             next
@@ -124,7 +124,6 @@ impl Link {
             received,
             replies,
             pushes,
-            refusal,
             ..
         } = input;
         let mut at = 0;
@@ -138,9 +137,9 @@ impl Link {
                 Err(error) => break Err(error),
             }
         };
-        let Some((first, _)) = replies.first() else {
+        if replies.is_empty() {
             return decoded;
-        };
+        }
         received.drain(..at);
         received.shrink_to(LARGEST_BUFFER);
         let now = Moment::now();
@@ -148,41 +147,28 @@ impl Link {
             let mut state = self.state.lock();
             state.heard = now;
             state.woken = replies.len() - 1;
-            if let Some(error) = state.refusal(first) {
-                // It is the only reply, and no request is executed.
-                self.retire();
-                let requests = state.awaited.drain(..);
-                let requests = requests.filter(|one| !matches!(one, Awaited::Name(_)));
-                replies.clear();
-                replies.extend(requests.map(|one| (Err(error.clone()), Some(one))));
-                if replies.is_empty() {
-                    pushes.push_back(Err(error));
-                }
-            } else {
-                state.is_established = true;
-                for (_, awaited) in &mut *replies {
-                    *awaited = state.awaited.pop_front();
-                }
+            state.is_established = true;
+            for (_, awaited) in &mut *replies {
+                *awaited = state.awaited.pop_front();
             }
         }
-        let mut requests = 0;
         for (reply, awaited) in replies.drain(..) {
             match awaited {
-                Some(Awaited::Request(pending, place)) => {
-                    requests += 1;
-                    // If the server refused ASKING, that error is the reason.
-                    let reply = match refusal.take() {
-                        Some(refusal) if reply.is_err() => Err(refusal),
-                        _ => reply,
-                    };
-                    pending.end(place, Outcome::Replied(reply, now));
+                Some(Awaited {
+                    pending,
+                    place,
+                    is_asking,
+                }) => {
+                    self.load
+                        .fetch_sub(usize::from(!is_asking), Ordering::Relaxed);
+                    // If the server refuses ASKING, that error is the outcome of the request.
+                    if reply.is_err() || !is_asking {
+                        pending.end(place, Outcome::Replied(reply, now));
+                    }
                 }
-                Some(Awaited::Asking) => *refusal = reply.err(),
-                Some(Awaited::Name(name)) => name.received(reply),
                 None => pushes.push_back(reply),
             }
         }
-        self.load.fetch_sub(requests, Ordering::Relaxed);
         decoded
     }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{RedisResult, Value};
+use redis::RedisResult;
 use rustix::event::{PollFd, PollFlags};
 
 use super::Link;
-use super::pending::{Outcome, Pending, Waker, Woken};
+use super::pending::{Outcome, Pending, Waker};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::script::Call;
@@ -18,167 +18,130 @@ use crate::transport::socket::wait;
 const LATE: Duration = Duration::from_millis(100);
 
 /// Requests on a link. Their replies are recorded until this and all copies are dropped.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) link: Arc<Link>,
-    pub(super) pending: Arc<Pending>,
+    pub(crate) pending: Arc<Pending>,
     /// Before they were sent.
     pub(crate) sent_at: Moment,
-    /// A reply had arrived on the link before.
-    pub(crate) is_reused: bool,
-    /// This thread has the right to read. It has it only while it waits.
-    pub(super) reads: bool,
-    /// Other threads may give it the right to read.
-    pub(super) is_waiting: bool,
 }
 
 /// A request whose reply no thread waits for any longer.
 #[derive(Clone, Debug)]
 pub(crate) struct Copy {
-    link: Arc<Link>,
-    pending: Arc<Pending>,
+    sent: Sent,
     place: usize,
 }
 
 impl Copy {
     /// What became of the request by now.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
-        let outcome = self.pending.outcome(self.place);
-        outcome.or_else(|| {
-            self.link.read_if_unread();
-            self.pending.outcome(self.place)
+        let Sent { link, pending, .. } = &self.sent;
+        pending.outcome(self.place).or_else(|| {
+            link.read_if_unread();
+            pending.outcome(self.place)
         })
     }
 
     /// Sends a call by its source. It is executed after this request, if this one is executed at
     /// all. No reply is waited for.
     pub(crate) fn follow(&self, call: &Call) {
-        self.link.choose(1);
-        self.link.send(1, Moment::now(), |out| out.call(call, true));
+        let link = &self.sent.link;
+        link.choose(1);
+        link.send(1, Moment::now(), |out| out.call(call, true));
     }
 }
 
 impl Sent {
-    pub(crate) fn is_over(&self) -> bool {
-        self.pending.is_over()
-    }
-
     /// Waits for all replies until this moment, or until nothing has arrived on the link for
     /// `timeout`. What has arrived by then is read.
-    pub(crate) fn wait(&mut self, until: Moment, timeout: Duration) {
+    pub(crate) fn wait(&self, until: Moment, timeout: Duration) {
         let deadline = |unanswered_since: Moment| until.min(unanswered_since.after(timeout));
-        self.begin_wait();
+        let mut reads = self.begin_wait(None);
         let mut end = Moment::ZERO;
-        loop {
-            if self.reads {
-                self.link.read_until(Some(&self.pending), deadline);
-                break;
-            }
-            match self
-                .pending
-                .sleep(end.max(deadline(self.link.unanswered_since())))
-            {
-                Woken::Over => break,
-                Woken::Reads => self.reads = self.pending.take_reading(),
-                Woken::ByDeadline if !deadline(self.link.unanswered_since()).is_past() => {}
-                Woken::ByDeadline => {
-                    if end != Moment::ZERO || !self.link.has_arrived() {
-                        break;
-                    }
-                    end = Moment::now().after(LATE);
+        while !reads {
+            let wake_at = end.max(deadline(self.link.unanswered_since()));
+            if self.pending.sleep(wake_at) {
+                reads = self.pending.take_reading();
+                if !reads {
+                    break;
                 }
+            } else if deadline(self.link.unanswered_since()).is_past() {
+                if end != Moment::ZERO || !self.link.has_arrived() {
+                    break;
+                }
+                end = Moment::now().after(LATE);
             }
         }
-        self.end_wait();
+        if reads {
+            self.link.read_until(Some(&self.pending), deadline);
+        }
+        self.end_wait(reads);
     }
 
-    fn begin_wait(&mut self) {
-        self.reads = self.link.begin_reading();
-        if !self.reads {
+    /// True if this thread has the right to read now. Otherwise it may be given the right, or is
+    /// woken when all outcomes are known.
+    fn begin_wait(&self, waker: Option<&Arc<Waker>>) -> bool {
+        self.link.begin_reading() || {
             // Before the second look: the thread that reads gives its right to one that waits.
-            self.is_waiting = true;
-            self.pending.begin_wait();
-            self.reads = self.link.begin_reading();
+            self.pending.begin_wait(waker);
+            self.link.begin_reading()
         }
     }
 
     /// Gives the right to read to another thread that waits.
-    fn end_wait(&mut self) {
-        let has_got_reading = std::mem::take(&mut self.is_waiting) && self.pending.end_wait();
-        if std::mem::take(&mut self.reads) || has_got_reading {
+    fn end_wait(&self, reads: bool) {
+        if self.pending.end_wait() || reads {
             self.link.hand_over();
         }
     }
 
-    /// The reply to a single request, if it is there and is no error reply.
-    pub(crate) fn take_reply(&self) -> Option<(Value, Moment)> {
-        self.pending.take_reply()
-    }
-
-    /// The outcomes that are known.
-    pub(crate) fn outcomes(&self) -> List<Option<Outcome>> {
-        self.pending.outcomes()
-    }
-
     /// The request at this place, which has no outcome yet.
     pub(crate) fn copy(&self, place: usize) -> Copy {
-        Copy {
-            link: Arc::clone(&self.link),
-            pending: Arc::clone(&self.pending),
-            place,
-        }
-    }
-
-    /// True if the link broke because it had been idle, or because of its name: that says nothing
-    /// of its server.
-    pub(crate) fn is_stale(&self) -> bool {
-        self.is_reused || self.link.lost_its_name()
-    }
-
-    /// Begins a wait for several links. True if it need not sleep.
-    fn begin_poll(&mut self, waker: &Arc<Waker>) -> bool {
-        self.begin_wait();
-        if self.reads {
-            // TLS may have decrypted more than the thread that read before has taken.
-            self.link.read_available(&self.pending);
-            return self.is_over();
-        }
-        self.pending.set_waker(waker)
+        let sent = self.clone();
+        Copy { sent, place }
     }
 }
 
 /// Waits until a reply may have arrived for one of these, or the deadline has passed, and takes
 /// what has arrived.
 pub(crate) fn wait_for_any<'s>(
-    sent: impl Iterator<Item = &'s mut Sent>,
-    deadline: Moment,
+    sent: impl Iterator<Item = &'s Sent>,
+    mut deadline: Moment,
 ) -> RedisResult<()> {
     let waker = Waker::of_this_thread()?;
-    let mut open: List<&mut Sent> = sent.filter(|one| !one.is_over()).collect();
-    let mut is_ready = false;
-    for one in &mut open {
-        is_ready |= one.begin_poll(&waker);
+    let open = sent.filter(|one| !one.pending.is_over());
+    let open: List<(&Sent, bool)> = open
+        .map(|one| (one, one.begin_wait(Some(&waker))))
+        .collect();
+    for (one, reads) in &open {
+        if *reads {
+            // TLS may have decrypted more than the thread that read before has taken.
+            one.link.read_available(&one.pending);
+        }
+        if one.pending.is_woken() {
+            deadline = Moment::ZERO;
+        }
     }
-    let deadline = if is_ready { Moment::ZERO } else { deadline };
     let readable = readable(&open, &waker, deadline);
     waker.clear();
     let mut is_readable = readable.iter().flatten();
-    for one in &mut open {
-        let is_given = !one.reads && one.pending.take_reading();
-        if is_given || one.reads && is_readable.next() == Some(&true) {
-            one.reads = true;
+    for (one, mut reads) in open {
+        let is_given = !reads && one.pending.take_reading();
+        if is_given || reads && is_readable.next() == Some(&true) {
+            reads = true;
             one.link.read_available(&one.pending);
         }
+        one.end_wait(reads);
     }
-    open.iter_mut().for_each(|one| one.end_wait());
     readable.map(drop)
 }
 
 /// Waits until something arrives on one of the links that this thread reads, or another thread
 /// wakes this one.
-fn readable(open: &[&mut Sent], waker: &Waker, deadline: Moment) -> RedisResult<List<bool>> {
-    let readers = open.iter().filter(|one| one.reads);
-    let mut polled: List<PollFd<'_>> = readers.map(|one| one.link.polled()).collect();
+fn readable(open: &[(&Sent, bool)], waker: &Waker, deadline: Moment) -> RedisResult<List<bool>> {
+    let readers = open.iter().filter(|(_, reads)| *reads);
+    let mut polled: List<PollFd<'_>> = readers.map(|(one, _)| one.link.polled()).collect();
     polled.push(PollFd::new(waker.socket(), PollFlags::IN));
     wait(&mut polled, deadline)?;
     Ok(polled.iter().map(|one| !one.revents().is_empty()).collect())

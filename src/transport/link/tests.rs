@@ -36,14 +36,6 @@ fn play(stream: &mut TcpStream, step: Step) -> bool {
 
 impl Peer {
     fn new() -> Self {
-        Self::with(None)
-    }
-
-    fn named() -> Self {
-        Self::with(Some(Arc::new(ConnectionName::new("leasehold:id:host:1"))))
-    }
-
-    fn with(name: Option<Arc<ConnectionName>>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let (steps, orders) = channel();
@@ -58,8 +50,7 @@ impl Peer {
         });
         let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
         let socket = Socket::connect(&address, None, SOON).unwrap();
-        let link = Arc::new(Link::new(socket, Publish::ToAll));
-        link.logged_in(name);
+        let link = Arc::new(Link::new(socket, Publish::ToAll)).logged_in();
         Self {
             link,
             steps,
@@ -99,8 +90,8 @@ fn at_once() -> Moment {
 
 /// The number in the reply.
 #[track_caller]
-fn reply(sent: &mut Sent) -> i64 {
-    match sent.outcomes().pop() {
+fn reply(sent: &Sent) -> i64 {
+    match sent.pending.outcomes().pop() {
         Some(Some(Outcome::Replied(Ok(Value::Int(number)), _))) => number,
         other => panic!("{other:?}"),
     }
@@ -109,10 +100,10 @@ fn reply(sent: &mut Sent) -> i64 {
 #[test]
 fn each_thread_gets_its_own_reply() {
     let peer = Peer::new();
-    let mut sent: Vec<Sent> = (0..3).map(|_| peer.send()).collect();
+    let sent: Vec<Sent> = (0..3).map(|_| peer.send()).collect();
     assert_eq!(peer.link.load(), 3);
     scope(|scope| {
-        for (at, one) in (0..).zip(&mut sent) {
+        for (at, one) in (0..).zip(&sent) {
             scope.spawn(move || {
                 one.wait(soon(), SOON);
                 assert_eq!(reply(one), at);
@@ -131,15 +122,15 @@ fn each_thread_gets_its_own_reply() {
 #[test]
 fn the_late_reply_to_an_abandoned_request_is_not_that_to_the_next() {
     let peer = Peer::new();
-    let mut first = peer.send();
+    let first = peer.send();
     first.wait(at_once(), SOON);
-    assert!(first.outcomes().pop().unwrap().is_none());
+    assert!(first.pending.outcomes().pop().unwrap().is_none());
     let copy = first.copy(0);
     assert!(copy.outcome().is_none());
-    let mut second = peer.send();
+    let second = peer.send();
     peer.does([Step::Read(2), Step::Write(b":1\r\n:2\r\n")]);
     second.wait(soon(), SOON);
-    assert_eq!(reply(&mut second), 2);
+    assert_eq!(reply(&second), 2);
     let late = copy.outcome().expect("it has arrived");
     assert!(
         matches!(late, Outcome::Replied(Ok(Value::Int(1)), _)),
@@ -151,7 +142,7 @@ fn the_late_reply_to_an_abandoned_request_is_not_that_to_the_next() {
 #[test]
 fn a_late_reply_is_found_although_no_thread_reads() {
     let peer = Peer::new();
-    let mut sent = peer.send();
+    let sent = peer.send();
     sent.wait(at_once(), SOON);
     let copy = sent.copy(0);
     drop(sent);
@@ -167,15 +158,15 @@ fn a_late_reply_is_found_although_no_thread_reads() {
 #[test]
 fn a_thread_that_gives_up_lets_another_one_read() {
     let peer = Peer::new();
-    let (mut impatient, mut patient) = (peer.send(), peer.send());
+    let (impatient, patient) = (peer.send(), peer.send());
     scope(|scope| {
         let waiting = scope.spawn(move || {
             patient.wait(soon(), SOON);
-            reply(&mut patient)
+            reply(&patient)
         });
         // It reads, because it was the first.
         impatient.wait(at_once(), SOON);
-        assert!(impatient.outcomes().pop().unwrap().is_none());
+        assert!(impatient.pending.outcomes().pop().unwrap().is_none());
         peer.does([Step::Read(2), Step::Write(b":1\r\n:2\r\n")]);
         assert_eq!(waiting.join().unwrap(), 2);
     });
@@ -186,24 +177,24 @@ fn a_thread_that_gives_up_lets_another_one_read() {
 #[test]
 fn a_thread_that_waits_later_keeps_no_other_thread() {
     let peer = Peer::new();
-    let (mut first, mut other) = (peer.send(), peer.send());
+    let (first, other) = (peer.send(), peer.send());
     peer.does([Step::Read(2), Step::Write(b":1\r\n:2\r\n")]);
     other.wait(soon(), SOON);
-    assert_eq!(reply(&mut other), 2);
+    assert_eq!(reply(&other), 2);
     first.wait(soon(), SOON);
-    assert_eq!(reply(&mut first), 1);
+    assert_eq!(reply(&first), 1);
     peer.finish();
 }
 
 #[test]
 fn the_time_before_the_first_request_does_not_count() {
-    let peer = Peer::named();
+    let peer = Peer::new();
     let timeout = Duration::from_millis(100);
     thread::sleep(timeout * 2);
-    let mut sent = peer.send();
+    let sent = peer.send();
     let since = Moment::now();
     sent.wait(soon(), timeout);
-    assert!(!sent.is_over() && Moment::now().since(since) >= timeout);
+    assert!(!sent.pending.is_over() && Moment::now().since(since) >= timeout);
     peer.finish();
 }
 
@@ -214,10 +205,10 @@ fn a_broken_link_leaves_no_thread_waiting() {
     // In the middle of the second reply.
     peer.does([Step::Read(3), Step::Write(b":0\r\n:"), Step::Close]);
     scope(|scope| {
-        for (at, mut one) in sent.into_iter().enumerate() {
+        for (at, one) in sent.into_iter().enumerate() {
             scope.spawn(move || {
                 one.wait(soon(), SOON);
-                let outcome = one.outcomes().pop().flatten();
+                let outcome = one.pending.outcomes().pop().flatten();
                 let is_broken = matches!(outcome, Some(Outcome::Broken(_)));
                 assert_eq!(is_broken, at > 0, "{outcome:?}");
             });
@@ -225,10 +216,10 @@ fn a_broken_link_leaves_no_thread_waiting() {
     });
     assert!(!peer.link.is_usable());
     assert_eq!(peer.link.load(), 0);
-    let mut late = peer.send();
+    let late = peer.send();
     late.wait(soon(), SOON);
     assert!(matches!(
-        late.outcomes().pop(),
+        late.pending.outcomes().pop(),
         Some(Some(Outcome::Broken(_)))
     ));
     peer.finish();
@@ -237,12 +228,12 @@ fn a_broken_link_leaves_no_thread_waiting() {
 #[test]
 fn a_reply_without_a_request_ends_the_link() {
     let peer = Peer::new();
-    let mut sent = peer.send();
+    let sent = peer.send();
     peer.does([Step::Read(1), Step::Write(b":1\r\n:2\r\n")]);
     sent.wait(soon(), SOON);
-    let mut next = peer.send();
+    let next = peer.send();
     next.wait(soon(), SOON);
-    let outcome = next.outcomes().pop().flatten();
+    let outcome = next.pending.outcomes().pop().flatten();
     let is_wrong = matches!(outcome, Some(Outcome::Replied(..)));
     assert!(!is_wrong || !peer.link.is_usable(), "{outcome:?}");
     peer.finish();
@@ -260,7 +251,7 @@ fn a_refused_connection_breaks_as_a_closed_one() {
         assert!(!end.is_past());
         peer.link.read_if_unread();
     }
-    match peer.send().outcomes().pop().flatten() {
+    match peer.send().pending.outcomes().pop().flatten() {
         Some(Outcome::Broken(error)) => assert!(error.is_connection_dropped(), "{error:?}"),
         other => panic!("{other:?}"),
     }
@@ -270,17 +261,17 @@ fn a_refused_connection_breaks_as_a_closed_one() {
 #[test]
 fn a_link_without_replies_ends_a_wait_and_progress_prolongs_it() {
     let peer = Peer::new();
-    let mut first = peer.send();
-    let mut second = peer.send();
+    let first = peer.send();
+    let second = peer.send();
     peer.does([Step::Read(2), Step::Write(b":1\r\n")]);
     first.wait(soon(), SOON);
     let heard = Moment::now();
     let timeout = Duration::from_millis(50);
     second.wait(soon(), timeout);
-    assert!(!second.is_over() && Moment::now().since(heard) < SOON / 2);
+    assert!(!second.pending.is_over() && Moment::now().since(heard) < SOON / 2);
     assert!(Moment::now().since(second.link.unanswered_since()) >= timeout);
     drop(second);
-    assert_eq!(reply(&mut first), 1);
+    assert_eq!(reply(&first), 1);
     peer.finish();
 }
 
@@ -290,10 +281,10 @@ fn what_the_system_does_not_take_is_written_while_a_thread_waits() {
     let peer = Peer::new();
     peer.link.choose(1);
     let long = vec![b'x'; LENGTH];
-    let mut sent = peer
+    let sent = peer
         .link
         .send(1, Moment::now(), |out| out.commands(1, &long));
-    let mut short = peer.send();
+    let short = peer.send();
     peer.does([
         Step::Read(LENGTH / 2),
         Step::Write(b":1\r\n"),
@@ -304,7 +295,7 @@ fn what_the_system_does_not_take_is_written_while_a_thread_waits() {
         scope.spawn(|| short.wait(soon(), SOON));
         sent.wait(soon(), SOON);
     });
-    assert_eq!((reply(&mut sent), reply(&mut short)), (1, 2));
+    assert_eq!((reply(&sent), reply(&short)), (1, 2));
     peer.finish();
 }
 
@@ -312,24 +303,24 @@ fn what_the_system_does_not_take_is_written_while_a_thread_waits() {
 #[test]
 fn a_wait_for_several_links_is_woken_by_the_thread_that_reads_one() {
     let (one, two) = (Peer::new(), Peer::new());
-    let mut reader = one.send();
-    let (mut first, mut second) = (one.send(), two.send());
+    let reader = one.send();
+    let (first, second) = (one.send(), two.send());
     scope(|scope| {
         let reading = scope.spawn(move || {
             reader.wait(soon(), SOON);
-            reply(&mut reader)
+            reply(&reader)
         });
         one.does([Step::Read(2), Step::Write(b":1\r\n:2\r\n")]);
-        while !first.is_over() {
-            wait_for_any([&mut first, &mut second].into_iter(), soon()).unwrap();
+        while !first.pending.is_over() {
+            wait_for_any([&first, &second].into_iter(), soon()).unwrap();
         }
         assert_eq!(reading.join().unwrap(), 1);
     });
     two.does([Step::Read(1), Step::Write(b":3\r\n")]);
-    while !second.is_over() {
-        wait_for_any([&mut first, &mut second].into_iter(), soon()).unwrap();
+    while !second.pending.is_over() {
+        wait_for_any([&first, &second].into_iter(), soon()).unwrap();
     }
-    assert_eq!((reply(&mut first), reply(&mut second)), (2, 3));
+    assert_eq!((reply(&first), reply(&second)), (2, 3));
     one.finish();
     two.finish();
 }

@@ -8,11 +8,6 @@ use parking_lot::MutexGuard;
 use super::{LARGEST_BUFFER, Link, State};
 
 impl Link {
-    /// Writes what was appended.
-    pub(crate) fn flush(&self) {
-        drop(self.write(self.state.lock()));
-    }
-
     /// Writes what is there, if no other thread does, as far as the buffer of the system takes it.
     pub(super) fn write<'l>(&'l self, mut state: MutexGuard<'l, State>) -> MutexGuard<'l, State> {
         if state.is_writing {

@@ -1,6 +1,7 @@
 //! Sockets whose peers are slow, do not reply, or stop in the middle.
 
 use super::*;
+use std::io::Write;
 use std::net::TcpListener;
 use std::time::Instant;
 

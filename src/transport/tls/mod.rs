@@ -35,6 +35,16 @@ pub(crate) struct CertificateRefused(pub(crate) String);
 #[error("no reply to the TLS handshake in time; is this the TLS port?")]
 pub(crate) struct HandshakeTimeout;
 
+/// Adds to an error of a handshake what to check.
+pub(crate) fn in_handshake(error: io::Error) -> io::Error {
+    match error.kind() {
+        // That of the session itself.
+        io::ErrorKind::InvalidData => error,
+        kind @ io::ErrorKind::TimedOut => io::Error::new(kind, HandshakeTimeout),
+        kind => io::Error::new(kind, format!("TLS handshake: {error}")),
+    }
+}
+
 /// True if `error` is an I/O error that contains an `E`.
 pub(crate) fn is_caused_by<E: StdError + 'static>(error: &RedisError) -> bool {
     // The source of a `RedisError` is the `Arc` that holds the I/O error.

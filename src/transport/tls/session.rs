@@ -8,7 +8,7 @@ use rustls::AlertDescription;
 use rustls::client::{ClientConfig, ClientConnection};
 use rustls::pki_types::ServerName;
 
-use super::{CertificateRefused, HandshakeTimeout};
+use super::CertificateRefused;
 
 /// A session. Dropping it sends no `close_notify`: a forked child that drops its copy would end the
 /// session of its parent, and the rest of a half-sent request would go out with it.
@@ -16,29 +16,22 @@ use super::{CertificateRefused, HandshakeTimeout};
 pub(crate) struct Session(Box<ClientConnection>);
 
 impl Session {
-    /// Does the handshake over `socket`.
-    pub(super) fn open(
-        config: Arc<ClientConfig>,
-        server: ServerName<'static>,
-        socket: &mut (impl Read + Write),
-    ) -> io::Result<Self> {
-        let mut connection = ClientConnection::new(config, server).map_err(io::Error::other)?;
-        connection.complete_io(socket).map_err(in_handshake)?;
-        Ok(Self(Box::new(connection)))
+    pub(super) fn new(config: Arc<ClientConfig>, server: ServerName<'static>) -> io::Result<Self> {
+        let session = ClientConnection::new(config, server).map_err(io::Error::other)?;
+        Ok(Self(Box::new(session)))
     }
 
-    /// Processes bytes from the server, which may be for the session only. The session's response,
-    /// if any, is sent before the next write.
-    fn receive(&mut self, socket: &mut impl Read) -> io::Result<()> {
-        self.0.read_tls(socket)?;
-        self.0.process_new_packets().map(drop).map_err(refused)
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.0.is_handshaking()
     }
 
     /// The records for all of `plain`, after what the session itself has to send.
     pub(crate) fn encrypt(&mut self, mut plain: &[u8]) -> io::Result<Vec<u8>> {
         let mut records = Vec::with_capacity(plain.len() + 64);
         loop {
-            self.flush(&mut records)?;
+            while self.0.wants_write() {
+                self.0.write_tls(&mut records)?;
+            }
             if plain.is_empty() {
                 return Ok(records);
             }
@@ -47,10 +40,12 @@ impl Session {
         }
     }
 
-    /// Takes bytes from the server.
+    /// Takes bytes from the server, or the end of the connection if there are none. The session's
+    /// response, if any, is sent before the next write.
     pub(crate) fn decrypt(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         loop {
-            self.receive(&mut bytes)?;
+            self.0.read_tls(&mut bytes)?;
+            self.0.process_new_packets().map_err(refused)?;
             if bytes.is_empty() {
                 return Ok(());
             }
@@ -60,15 +55,6 @@ impl Session {
     /// Reads text that was decrypted. An error of the kind `WouldBlock` if there is none.
     pub(crate) fn decrypted(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.reader().read(buffer)
-    }
-
-    fn flush(&mut self, socket: &mut impl Write) -> io::Result<()> {
-        while self.0.wants_write() {
-            if self.0.write_tls(socket)? == 0 {
-                return Err(ErrorKind::WriteZero.into());
-            }
-        }
-        Ok(())
     }
 }
 
@@ -80,6 +66,7 @@ fn refused(error: rustls::Error) -> io::Error {
     };
     let text = match error {
         rustls::Error::AlertReceived(alert) => format!("the server ended TLS with {alert:?}"),
+        rustls::Error::InvalidMessage(_) => "the reply is not TLS; is this the TLS port?".into(),
         other => format!("TLS failed: {other}"),
     };
     if is_refusal {
@@ -103,18 +90,4 @@ fn is_about_a_certificate(alert: AlertDescription) -> bool {
             | AlertDescription::UnknownCA
             | AlertDescription::AccessDenied
     )
-}
-
-/// Adds to an error what to check.
-fn in_handshake(error: io::Error) -> io::Error {
-    let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
-    let text = match (error.kind(), tls) {
-        (_, Some(rustls::Error::InvalidMessage(_))) => {
-            "the reply to the TLS handshake is not TLS; is this the TLS port?".into()
-        }
-        (_, Some(other)) => return refused(other.clone()),
-        (kind @ ErrorKind::TimedOut, _) => return io::Error::new(kind, HandshakeTimeout),
-        _ => format!("TLS handshake: {error}"),
-    };
-    io::Error::new(error.kind(), text)
 }

@@ -1,7 +1,7 @@
 //! Which certificates the client trusts, and which certificate it sends.
 
 use std::fmt;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use rustls::client::ClientConfig;
@@ -41,7 +41,7 @@ impl Tls {
                     certificates("client_certificate", chain)?,
                     private_key(key)?,
                 )
-                .map_err(|error| client_certificate_is("not usable", error.to_string()))?,
+                .map_err(|error| invalid("client_certificate", "not usable", error.to_string()))?,
             None => trusting.with_no_client_auth(),
         };
         Ok(Self(Arc::new(config)))
@@ -49,19 +49,15 @@ impl Tls {
 
     /// Fails if no certificate can be issued for the host.
     pub(crate) fn check_host(&self, host: &str) -> Result<()> {
-        match server_name(host) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(Error::Config {
-                field: "url",
-                value: format!("invalid (host {host:?})"),
-                rule: error.to_string(),
-            }),
-        }
+        let invalid = |error: io::Error| {
+            invalid("url", format!("invalid (host {host:?})"), error.to_string())
+        };
+        server_name(host).map(drop).map_err(invalid)
     }
 
     /// Opens a session with the server, whose certificate must be for `host`: a name or an address.
-    pub(crate) fn open(&self, host: &str, socket: &mut (impl Read + Write)) -> io::Result<Session> {
-        Session::open(Arc::clone(&self.0), server_name(host)?, socket)
+    pub(crate) fn open(&self, host: &str) -> io::Result<Session> {
+        Session::new(Arc::clone(&self.0), server_name(host)?)
     }
 }
 
@@ -82,20 +78,19 @@ fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>> {
     let provider = chosen.unwrap_or_else(|| Arc::new(rustls::crypto::ring::default_provider()));
     ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| Error::Config {
-            field: "url",
-            value: "a URL with TLS".into(),
-            rule: format!("the crypto provider of this process does not support it: {error}"),
+        .map_err(|error| {
+            let rule = format!("the crypto provider of this process does not support it: {error}");
+            invalid("url", "a URL with TLS", rule)
         })
 }
 
 fn roots(pem: &[u8]) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates("ca_certificates", pem)? {
-        roots.add(certificate).map_err(|error| Error::Config {
-            field: "ca_certificates",
-            value: format!("{} bytes of PEM", pem.len()),
-            rule: format!("each certificate must be that of an authority: {error}"),
+        roots.add(certificate).map_err(|error| {
+            let value = format!("{} bytes of PEM", pem.len());
+            let rule = format!("each certificate must be that of an authority: {error}");
+            invalid("ca_certificates", value, rule)
         })?;
     }
     Ok(roots)
@@ -109,14 +104,11 @@ fn roots_of_the_system() -> Result<RootCertStore> {
     if roots.is_empty() {
         let why = found.errors.first();
         let why = why.map_or("there are none".into(), ToString::to_string);
-        return Err(Error::Config {
-            field: "ca_certificates",
-            value: "not set".into(),
-            rule: format!(
-                "none of the system's authorities can be read ({why}); install them, check \
-                 SSL_CERT_FILE and SSL_CERT_DIR, or set other authorities"
-            ),
-        });
+        let rule = format!(
+            "none of the system's authorities can be read ({why}); install them, check \
+             SSL_CERT_FILE and SSL_CERT_DIR, or set other authorities"
+        );
+        return Err(invalid("ca_certificates", "not set", rule));
     }
     Ok(roots)
 }
@@ -126,11 +118,8 @@ fn certificates(field: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'s
         .collect::<Result<_, _>>()
         .unwrap_or_default();
     if found.is_empty() {
-        return Err(Error::Config {
-            field,
-            value: format!("{} bytes", pem.len()),
-            rule: "must have at least one certificate in PEM, all of them readable".into(),
-        });
+        let rule = "must have at least one certificate in PEM, all of them readable";
+        return Err(invalid(field, format!("{} bytes", pem.len()), rule));
     }
     Ok(found)
 }
@@ -138,17 +127,16 @@ fn certificates(field: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'s
 /// Drops the parser's error, because that contains lines of the key.
 fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|_| {
-        client_certificate_is(
-            &format!("with a key of {} bytes", pem.len()),
-            "its key must be one private key in PEM, not encrypted".into(),
-        )
+        let value = format!("with a key of {} bytes", pem.len());
+        let rule = "its key must be one private key in PEM, not encrypted";
+        invalid("client_certificate", value, rule)
     })
 }
 
-fn client_certificate_is(value: &str, rule: String) -> Error {
+fn invalid(field: &'static str, value: impl Into<String>, rule: impl Into<String>) -> Error {
     Error::Config {
-        field: "client_certificate",
+        field,
         value: value.into(),
-        rule,
+        rule: rule.into(),
     }
 }
