@@ -18,7 +18,7 @@ use crate::core::Core;
 use crate::deployment::Urls;
 use crate::engine;
 use crate::error::Result;
-use crate::lock::{RedLock, Short};
+use crate::lock::Short;
 use crate::observe::{LockEvent, Stats};
 
 /// A client of the locks on one Redis deployment. Cheap to clone: clones share everything.
@@ -306,22 +306,6 @@ impl fmt::Debug for LockClient {
             .field("node", &Short(&self.core.redis.topology.deployment()))
             .field("id", &self.core.id)
             .finish()
-    }
-}
-
-impl RedLock {
-    /// Makes a handle of the lock with this name on the servers of these clients. Never fails and
-    /// sends nothing.
-    ///
-    /// The first call fails with [`Error::Config`](crate::Error::Config) if the number of clients
-    /// is even or less than three, if a client occurs twice, if two clients have the same address,
-    /// or if the name is invalid. One server under two addresses is not noticed: it grants the lock
-    /// to only one of its clients.
-    ///
-    /// [`RedLock`] has an example.
-    #[must_use]
-    pub fn new(clients: &[LockClient], name: &str) -> Self {
-        Self::over(clients.iter().map(|client| &client.core), name)
     }
 }
 

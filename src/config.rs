@@ -1,20 +1,19 @@
 //! The builder of a client, and the settings that it has checked.
 
-mod debug;
 #[cfg(feature = "serde")]
 mod settings;
 mod sources;
-mod validated;
 
+use std::fmt;
+use std::ops::Deref;
 use std::time::Duration;
 
 use crate::base::test_clock::ClientClock;
-use crate::deployment::Urls;
+use crate::deployment::{Deployment, Urls};
 use crate::error::{Error, Result};
 use crate::lease::check_renewed;
-use crate::transport::tls;
-pub(crate) use validated::Config;
-use validated::within;
+use crate::transport::node::Credentials;
+use crate::transport::tls::{self, Tls};
 
 /// The bounds of all timeouts.
 pub(crate) const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
@@ -42,20 +41,48 @@ pub(crate) const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
 pub struct LockClientBuilder {
     urls: Urls,
     credentials: Option<(Option<String>, String)>,
-    watchdog_lease: Duration,
-    linger: Duration,
-    confirm_every: Duration,
-    connections: u32,
-    pool_size: u32,
-    pool_timeout: Duration,
-    connect_timeout: Duration,
-    command_timeout: Duration,
-    namespace: String,
-    min_replicas: Option<(u32, Duration)>,
-    name_connections: bool,
     tls: tls::Settings,
     /// Another one for clients of an in-memory server, whose time tests skip.
     pub(crate) clock: ClientClock,
+    options: Options,
+}
+
+/// Settings that are a value within bounds. They contain no secret, and are read in many modules.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) watchdog_lease: Duration,
+    pub(crate) linger: Duration,
+    /// Zero, or once checked the longest time, if locks are not confirmed.
+    pub(crate) confirm_every: Duration,
+    pub(crate) connections: u32,
+    pub(crate) pool_size: u32,
+    pub(crate) pool_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) command_timeout: Duration,
+    pub(crate) namespace: String,
+    /// How many replicas must confirm a lock, and how long each attempt waits for them.
+    pub(crate) min_replicas: Option<(u32, Duration)>,
+    pub(crate) name_connections: bool,
+}
+
+/// Settings that [`LockClientBuilder::validate`] has checked.
+#[derive(Clone)]
+pub(crate) struct Config {
+    pub(crate) deployment: Deployment,
+    /// For the servers that have the locks.
+    pub(crate) credentials: Credentials,
+    /// `None` for connections without TLS.
+    pub(crate) tls: Option<Tls>,
+    pub(crate) clock: ClientClock,
+    options: Options,
+}
+
+impl Deref for Config {
+    type Target = Options;
+
+    fn deref(&self) -> &Options {
+        &self.options
+    }
 }
 
 impl LockClientBuilder {
@@ -63,19 +90,21 @@ impl LockClientBuilder {
         Self {
             urls,
             credentials: None,
-            watchdog_lease: Duration::from_secs(30),
-            linger: Duration::ZERO,
-            confirm_every: Duration::from_secs(1),
-            connections: 8,
-            pool_size: 10,
-            pool_timeout: Duration::from_secs(2),
-            connect_timeout: Duration::from_secs(2),
-            command_timeout: Duration::from_secs(1),
-            namespace: String::new(),
-            min_replicas: None,
-            name_connections: true,
             tls: tls::Settings::default(),
             clock: ClientClock::default(),
+            options: Options {
+                watchdog_lease: Duration::from_secs(30),
+                linger: Duration::ZERO,
+                confirm_every: Duration::from_secs(1),
+                connections: 8,
+                pool_size: 10,
+                pool_timeout: Duration::from_secs(2),
+                connect_timeout: Duration::from_secs(2),
+                command_timeout: Duration::from_secs(1),
+                namespace: String::new(),
+                min_replicas: None,
+                name_connections: true,
+            },
         }
     }
 
@@ -86,7 +115,7 @@ impl LockClientBuilder {
     /// Default: 30 seconds. Bounds: 10 ms to 2^53 ms.
     #[must_use]
     pub fn watchdog_lease(mut self, lease: Duration) -> Self {
-        self.watchdog_lease = lease;
+        self.options.watchdog_lease = lease;
         self
     }
 
@@ -127,7 +156,7 @@ impl LockClientBuilder {
     /// ```
     #[must_use]
     pub fn linger(mut self, time: Duration) -> Self {
-        self.linger = time;
+        self.options.linger = time;
         self
     }
 
@@ -149,7 +178,7 @@ impl LockClientBuilder {
     /// Default: 1 second. Bounds: 100 ms to 1 hour, or zero, which turns this off.
     #[must_use]
     pub fn confirm_every(mut self, interval: Duration) -> Self {
-        self.confirm_every = interval;
+        self.options.confirm_every = interval;
         self
     }
 
@@ -164,7 +193,7 @@ impl LockClientBuilder {
     /// Default: 8. Bounds: 1 to 1,000.
     #[must_use]
     pub fn connections(mut self, connections: u32) -> Self {
-        self.connections = connections;
+        self.options.connections = connections;
         self
     }
 
@@ -175,7 +204,7 @@ impl LockClientBuilder {
     /// Default: 10. Bounds: 1 to 1,000.
     #[must_use]
     pub fn pool_size(mut self, connections: u32) -> Self {
-        self.pool_size = connections;
+        self.options.pool_size = connections;
         self
     }
 
@@ -185,7 +214,7 @@ impl LockClientBuilder {
     /// Default: 2 seconds. Bounds: 1 ms to 1 hour.
     #[must_use]
     pub fn pool_timeout(mut self, timeout: Duration) -> Self {
-        self.pool_timeout = timeout;
+        self.options.pool_timeout = timeout;
         self
     }
 
@@ -196,7 +225,7 @@ impl LockClientBuilder {
     /// Default: 2 seconds. Bounds: 1 ms to 1 hour.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
+        self.options.connect_timeout = timeout;
         self
     }
 
@@ -211,7 +240,7 @@ impl LockClientBuilder {
     /// Default: 1 second. Bounds: 1 ms to 1 hour.
     #[must_use]
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
-        self.command_timeout = timeout;
+        self.options.command_timeout = timeout;
         self
     }
 
@@ -242,7 +271,7 @@ impl LockClientBuilder {
     /// one.
     #[must_use]
     pub fn min_replicas(mut self, replicas: u32, timeout: Duration) -> Self {
-        self.min_replicas = Some((replicas, timeout));
+        self.options.min_replicas = Some((replicas, timeout));
         self
     }
 
@@ -252,7 +281,7 @@ impl LockClientBuilder {
     /// Default: empty, so that the key is the lock's name. Bounds: at most 512 bytes.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.namespace = namespace.into();
+        self.options.namespace = namespace.into();
         self
     }
 
@@ -281,7 +310,7 @@ impl LockClientBuilder {
     /// ```
     #[must_use]
     pub fn name_connections(mut self, names: bool) -> Self {
-        self.name_connections = names;
+        self.options.name_connections = names;
         self
     }
 
@@ -328,18 +357,40 @@ impl LockClientBuilder {
     }
 
     /// Checks all settings.
-    pub(crate) fn validate(self) -> Result<Config> {
+    pub(crate) fn validate(mut self) -> Result<Config> {
+        self.options.check()?;
+        if self.options.confirm_every.is_zero() {
+            self.options.confirm_every = Duration::MAX;
+        }
+        let (deployment, credentials, tls) = self.urls.resolve(self.credentials, &self.tls)?;
+        Ok(Config {
+            deployment,
+            credentials,
+            tls,
+            clock: self.clock,
+            options: self.options,
+        })
+    }
+}
+
+/// Shows no secret.
+impl fmt::Debug for LockClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LockClientBuilder")
+            .field(&self.options)
+            .finish()
+    }
+}
+
+impl Options {
+    fn check(&self) -> Result<()> {
         let timeout = |field, value| within(field, value, SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
         timeout("pool_timeout", self.pool_timeout)?;
         timeout("connect_timeout", self.connect_timeout)?;
         timeout("command_timeout", self.command_timeout)?;
         check_renewed("watchdog_lease", self.watchdog_lease)?;
-        within(
-            "linger",
-            self.linger,
-            Duration::ZERO,
-            self.watchdog_lease / 3,
-        )?;
+        let longest = self.watchdog_lease / 3;
+        within("linger", self.linger, Duration::ZERO, longest)?;
         if !self.confirm_every.is_zero() {
             let shortest = Duration::from_millis(100);
             within(
@@ -355,33 +406,30 @@ impl LockClientBuilder {
         }
         within("connections", self.connections, 1, 1000)?;
         within("pool_size", self.pool_size, 1, 1000)?;
-        if self.namespace.len() > 512 {
-            return Err(Error::Config {
-                field: "namespace",
-                value: format!("{} bytes long", self.namespace.len()),
-                rule: "must have at most 512 bytes".into(),
-            });
+        if self.namespace.len() <= 512 {
+            return Ok(());
         }
-        let (deployment, credentials, tls) = self.urls.resolve(self.credentials, &self.tls)?;
-        Ok(Config {
-            deployment,
-            credentials,
-            tls,
-            watchdog_lease: self.watchdog_lease,
-            linger: self.linger,
-            confirm_every: match self.confirm_every {
-                Duration::ZERO => Duration::MAX,
-                interval => interval,
-            },
-            connections: self.connections as usize,
-            pool_size: self.pool_size,
-            pool_timeout: self.pool_timeout,
-            connect_timeout: self.connect_timeout,
-            command_timeout: self.command_timeout,
-            namespace: self.namespace,
-            min_replicas: self.min_replicas,
-            name_connections: self.name_connections,
-            clock: self.clock,
+        Err(Error::Config {
+            field: "namespace",
+            value: format!("{} bytes long", self.namespace.len()),
+            rule: "must have at most 512 bytes".into(),
         })
     }
+}
+
+/// Fails if a setting is outside its bounds.
+fn within<T: PartialOrd + fmt::Debug>(
+    field: &'static str,
+    value: T,
+    lowest: T,
+    highest: T,
+) -> Result<()> {
+    if value >= lowest && value <= highest {
+        return Ok(());
+    }
+    Err(Error::Config {
+        field,
+        value: format!("{value:?}"),
+        rule: format!("must be at least {lowest:?} and at most {highest:?}"),
+    })
 }

@@ -102,7 +102,7 @@ impl Core {
             watchdog_lease: config.watchdog_lease,
             command_timeout: config.command_timeout,
             linger: config.linger,
-            namespace: config.namespace.into(),
+            namespace: config.namespace.as_str().into(),
             watchdog,
             subscriber,
             redis,

@@ -1,17 +1,15 @@
 //! The semaphore whose permits have leases.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::PermitGuard;
 use super::debug::show_handle;
 use crate::base::interrupt::Interrupt;
-use crate::core::Core;
 use crate::engine::{Part, Parts};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
-use crate::protocol::{PERMITS, PermitsChange};
+use crate::protocol::PermitsChange;
 
 /// A number of permits, each with an id and a lease. Made by
 /// [`LockClient::leased_semaphore`](crate::LockClient::leased_semaphore).
@@ -95,13 +93,9 @@ use crate::protocol::{PERMITS, PermitsChange};
 /// No method panics. `cargo run --example rate_limit` shows a semaphore between processes, one of
 /// which is killed.
 #[derive(Clone)]
-pub struct LeasedSemaphore(Parts);
+pub struct LeasedSemaphore(pub(crate) Parts);
 
 impl LeasedSemaphore {
-    pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
-        Self(Parts::one(Part::new(core, name, &PERMITS)))
-    }
-
     /// Returns the name of the semaphore, without the client's namespace.
     #[must_use]
     pub fn name(&self) -> &str {

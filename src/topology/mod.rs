@@ -65,7 +65,7 @@ impl Topology {
             Ok(Servers {
                 login: Arc::new(login),
                 limits: Limits {
-                    connections: config.connections,
+                    connections: config.connections as usize,
                     pool_size: config.pool_size,
                     connect_timeout: config.connect_timeout,
                     command_timeout: config.command_timeout,
