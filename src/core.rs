@@ -1,6 +1,5 @@
 //! The parts of a client. This module starts them, and dropping the client stops them.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -144,15 +143,20 @@ impl Core {
     /// The order matters. From the first step on no call begins or continues to wait. From the
     /// second on the watchdog accepts no grant, so a thread that is granted a lock later releases
     /// it itself. The watchdog ends after these calls, because it repeats their releases.
-    pub(crate) fn shut_down(&self, until: Moment) -> Result<(), NotShutDown> {
+    pub(crate) fn shut_down(&self, until: Moment) -> Result<(), String> {
         self.shutdown.interrupt();
         self.watchdog.release_all();
         self.subscriber.stop(until.left());
         if self.subscriber.join(until) & self.watchdog.join(until) {
             return Ok(());
         }
-        let locks = self.watchdog.unreleased();
-        Err(NotShutDown { locks })
+        Err(match self.watchdog.unreleased() {
+            0 => "a call or a thread of the client still waits for Redis".into(),
+            1 => "the release of 1 lock got no reply; it ends with its lease".into(),
+            locks => {
+                format!("the releases of {locks} locks got no reply; they end with their leases")
+            }
+        })
     }
 
     /// True in the process that made the client, false in one that was forked from it.
@@ -223,25 +227,6 @@ impl Core {
     /// do not all send a request in the same millisecond.
     pub(crate) fn wait_jitter(&self) -> Duration {
         Duration::from_millis(1 + u64::from(self.id.as_bytes()[0] % 16))
-    }
-}
-
-/// A shutdown that has not ended in its time. This many locks, or requests whose effect is not
-/// known, are not released.
-pub(crate) struct NotShutDown {
-    pub(crate) locks: usize,
-}
-
-impl fmt::Display for NotShutDown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.locks {
-            0 => f.write_str("a call or a thread of the client still waits for Redis"),
-            1 => f.write_str("the release of 1 lock got no reply; it ends with its lease"),
-            locks => write!(
-                f,
-                "the releases of {locks} locks got no reply; they end with their leases"
-            ),
-        }
     }
 }
 

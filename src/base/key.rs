@@ -15,7 +15,7 @@ pub(crate) const SLOTS: u16 = 16_384;
 #[derive(Clone, Debug)]
 pub(crate) struct LockKey(Arc<Names>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Names {
     name: Arc<str>,
     key: Arc<str>,
@@ -139,19 +139,9 @@ impl LockKey {
 
     /// The same names with another channel, which must be in the same slot.
     pub(crate) fn with_channel(&self, channel: String) -> Self {
-        let Names {
-            name,
-            key,
-            slot,
-            family,
-            ..
-        } = &*self.0;
         Self(Arc::new(Names {
-            name: Arc::clone(name),
-            key: Arc::clone(key),
             channel: channel.into(),
-            slot: *slot,
-            family: *family,
+            ..(*self.0).clone()
         }))
     }
 

@@ -82,15 +82,17 @@ impl GuardCore {
     }
 
     pub(super) fn extend(&self, duration: Duration) -> Result<()> {
-        let budget = self.budget(Core::budget_for_a_reply);
-        let millis = whole_millis("lease", duration)?;
-        let parts: List<_> = self.parts.iter().map(|part| (part, millis)).collect();
-        extend_all(&parts, self.needed, &budget)
+        self.extend_to(whole_millis("lease", duration)?)
     }
 
     pub(super) fn confirm(&self) -> Result<()> {
+        self.extend_to(0)
+    }
+
+    /// Extends the lease so that at least this much of it is left.
+    fn extend_to(&self, millis: u64) -> Result<()> {
         let budget = self.budget(Core::budget_for_a_reply);
-        let parts: List<_> = self.parts.iter().map(|part| (part, 0)).collect();
+        let parts: List<_> = self.parts.iter().map(|part| (part, millis)).collect();
         extend_all(&parts, self.needed, &budget)
     }
 
