@@ -42,15 +42,9 @@ macro_rules! counters {
             }
         }
 
-        /// What the facade has of each counter.
+        /// What the facade has of each counter: its name, its labels, and its description.
         #[cfg(feature = "metrics")]
-        const IN_FACADE: &[InFacade] = &[
-            $(InFacade {
-                name: $series,
-                labels: &$labels,
-                help: $help,
-            },)+
-        ];
+        const IN_FACADE: &[(&str, &[Label], &str)] = &[$(($series, &$labels, $help),)+];
 
         impl Counters {
             pub(crate) fn stats(&self) -> Stats {
@@ -131,15 +125,13 @@ counters! {
 }
 
 /// The labels of losses.
-const LOST: [Label; LostReason::ALL.len()] = {
-    let mut labels = [("reason", ""); LostReason::ALL.len()];
-    let mut at = 0;
-    while at < labels.len() {
-        labels[at].1 = label_of(LostReason::ALL[at]);
-        at += 1;
-    }
-    labels
-};
+const LOST: [Label; 5] = [
+    ("reason", label_of(LostReason::Expired)),
+    ("reason", label_of(LostReason::Deleted)),
+    ("reason", label_of(LostReason::Taken)),
+    ("reason", label_of(LostReason::RenewalLimit)),
+    ("reason", label_of(LostReason::ShutDown)),
+];
 
 /// The label of a loss in metrics and in spans.
 pub(super) const fn label_of(reason: LostReason) -> &'static str {
@@ -150,17 +142,6 @@ pub(super) const fn label_of(reason: LostReason) -> &'static str {
         LostReason::RenewalLimit => "renewal_limit",
         LostReason::ShutDown => "shut_down",
     }
-}
-
-/// What the facade has of one counter.
-#[cfg_attr(
-    not(feature = "metrics"),
-    expect(dead_code, reason = "there is no facade")
-)]
-struct InFacade {
-    name: &'static str,
-    labels: &'static [Label],
-    help: &'static str,
 }
 
 const WAIT: &str = "leasehold_wait_seconds";
@@ -219,8 +200,7 @@ impl Counters {
 pub(super) fn register() {
     use metrics::Unit;
 
-    for counter in IN_FACADE {
-        let &InFacade { name, labels, help } = counter;
+    for &(name, labels, help) in IN_FACADE {
         super::tell(move || metrics::describe_counter!(name, Unit::Count, help));
         let labels = labels.iter().copied().map(Some);
         let unlabelled = labels.len() == 0;

@@ -26,7 +26,7 @@ pub(crate) use counters::Counters;
 pub use counters::Stats;
 pub(crate) use reporter::{Reporter, tell};
 pub(crate) use span::{HoldSpan, WaitSpan, are_spans_enabled};
-pub(crate) use wait::{Outcome, long_wait, wait};
+pub(crate) use wait::{Outcome, long_wait};
 
 use crate::error::LostReason;
 

@@ -13,6 +13,7 @@ use tracing::{Dispatch, Level, Span};
 
 use super::counters::label_of;
 use super::reporter::{is_own_thread, run, tell};
+use super::wait::Outcome;
 use crate::base::process::Process;
 use crate::error::LostReason;
 
@@ -24,15 +25,15 @@ pub(crate) fn are_spans_enabled() -> bool {
     LEVEL <= STATIC_MAX_LEVEL && LEVEL <= LevelFilter::current()
 }
 
-/// A span that a subscriber wants.
+/// A span whose subscriber may panic. It does nothing if no subscriber wants it.
 #[derive(Debug)]
-struct Enabled(Span);
+struct Guarded(Span);
 
-impl Enabled {
-    fn new(make: impl FnOnce() -> Span) -> Option<Self> {
+impl Guarded {
+    fn new(make: impl FnOnce() -> Span) -> Self {
         let mut span = Span::none();
         run(|| span = make());
-        (!span.is_disabled()).then_some(Self(span))
+        Self(span)
     }
 
     fn call(&self, call: fn(&Dispatch, &tracing::Id)) {
@@ -47,58 +48,51 @@ impl Enabled {
             self.0.record(field, value);
         });
     }
+
+    fn take(&mut self) -> Span {
+        std::mem::replace(&mut self.0, Span::none())
+    }
 }
 
-/// Closes the span.
-impl Drop for Enabled {
+impl Drop for Guarded {
     fn drop(&mut self) {
-        let span = std::mem::replace(&mut self.0, Span::none());
+        let span = self.take();
         run(|| drop(span));
     }
 }
 
 /// The wait of this thread, which is within the span until this is dropped.
 #[derive(Debug)]
-pub(crate) struct WaitSpan(Option<Enabled>);
+pub(crate) struct WaitSpan(Guarded);
 
 impl WaitSpan {
     #[inline]
     pub(crate) fn enter(lock: &str, kind: &'static str) -> Self {
-        Self(if are_spans_enabled() {
-            Self::enter_new(lock, kind)
-        } else {
-            None
-        })
-    }
-
-    #[cold]
-    fn enter_new(lock: &str, kind: &'static str) -> Option<Enabled> {
-        let span = Enabled::new(
+        if !are_spans_enabled() {
+            return Self(Guarded(Span::none()));
+        }
+        let span = Guarded::new(
             || tracing::span!(target: "leasehold", LEVEL, "lock.wait", lock, kind, outcome = Empty),
         );
-        span.inspect(|span| span.call(Dispatch::enter))
+        span.call(Dispatch::enter);
+        Self(span)
     }
 
-    pub(crate) fn end(self, outcome: &'static str) {
-        if let Some(span) = &self.0 {
-            span.record("outcome", outcome);
-        }
+    pub(crate) fn end(self, Outcome(label): Outcome) {
+        self.0.record("outcome", label);
     }
 }
 
 impl Drop for WaitSpan {
     fn drop(&mut self) {
-        if let Some(span) = &self.0 {
-            span.call(Dispatch::exit);
-        }
+        self.0.call(Dispatch::exit);
     }
 }
 
 /// The span of a hold. No thread is within it, because the hold may end on another thread.
 #[derive(Debug)]
 pub(crate) struct HoldSpan {
-    /// `None` after it was dropped.
-    span: Option<Enabled>,
+    span: Guarded,
     process: Process,
 }
 
@@ -110,24 +104,31 @@ impl HoldSpan {
         node: &str,
         token: Option<u64>,
     ) -> Option<Box<Self>> {
-        let span = Enabled::new(|| {
+        let span = Guarded::new(|| {
             tracing::span!(
                 target: "leasehold", LEVEL, "lock.hold",
                 lock, kind, node, token, outcome = Empty, reason = Empty,
             )
-        })?;
-        Some(Box::new(Self {
-            span: Some(span),
-            process: Process::current(),
-        }))
+        });
+        let process = Process::current();
+        (!span.0.is_disabled()).then(|| Box::new(Self { span, process }))
     }
 
     /// Ends the span, on the reporter if this is a thread of the client.
     pub(crate) fn end(self, outcome: &'static str) {
+        tell(move || self.span.record("outcome", outcome));
+    }
+
+    /// Logs the loss of a hold, within its span, which ends.
+    pub(crate) fn log_loss(lock: Arc<str>, reason: LostReason, span: Option<Box<Self>>) {
         tell(move || {
-            if let Some(span) = &self.span {
-                span.record("outcome", outcome);
-            }
+            let none = Guarded(Span::none());
+            let span = span.as_ref().map_or(&none, |span| &span.span);
+            span.call(Dispatch::enter);
+            run(|| tracing::warn!(lock = &*lock, %reason, "a held lock is lost"));
+            span.call(Dispatch::exit);
+            span.record("outcome", "lost");
+            span.record("reason", label_of(reason));
         });
     }
 }
@@ -139,24 +140,5 @@ impl Drop for HoldSpan {
         if !self.process.is_current() || is_own_thread() {
             std::mem::forget(self.span.take());
         }
-    }
-}
-
-impl HoldSpan {
-    /// Logs the loss of a hold, within its span, which ends.
-    pub(crate) fn log_loss(lock: Arc<str>, reason: LostReason, span: Option<Box<Self>>) {
-        let log = move || {
-            let span = span.as_ref().and_then(|span| span.span.as_ref());
-            if let Some(span) = span {
-                span.call(Dispatch::enter);
-            }
-            run(|| tracing::warn!(lock = &*lock, %reason, "a held lock is lost"));
-            if let Some(span) = span {
-                span.call(Dispatch::exit);
-                span.record("outcome", "lost");
-                span.record("reason", label_of(reason));
-            }
-        };
-        tell(log);
     }
 }

@@ -7,7 +7,7 @@ use super::{IfUnclear, Number, Ready, refused};
 use crate::base::call_budget::CallBudget;
 use crate::base::interrupt::Interrupt;
 use crate::error::Result;
-use crate::observe::{self, Outcome};
+use crate::observe::{Outcome, WaitSpan};
 use crate::protocol::{Ask, RequestCopy, number};
 
 /// The largest number that a script of Redis can count with.
@@ -55,7 +55,9 @@ impl Number {
                 _ => Step::Wait(Refusal::default()),
             })
         };
-        let call = || self.request_until_done(0, budget, request);
-        observe::wait(self.name(), "latch", call, Outcome::of_wait)
+        let span = WaitSpan::enter(self.name(), "latch");
+        let waited = self.request_until_done(0, budget, request);
+        span.end(Outcome::of_wait(&waited));
+        waited
     }
 }

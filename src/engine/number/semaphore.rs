@@ -10,7 +10,7 @@ use crate::base::interrupt::Interrupt;
 use crate::base::lanes::RequestId;
 use crate::engine::wait::{FIRST_POLL, polls, wait_until};
 use crate::error::{Error, Result};
-use crate::observe::{self, Outcome};
+use crate::observe::{Outcome, WaitSpan};
 use crate::protocol::{Ask, RequestCopy, Taken, number, taken};
 
 impl Number {
@@ -33,12 +33,11 @@ impl Number {
             budget.check_interrupt(self.name())?;
             return Ok(true);
         }
-        let call = || {
-            let take = |ask: Ask<'_>, ready| self.take(permits, ask, ready, budget);
-            self.request_until_done(permits, budget, take)
-        };
-        let waited = observe::wait(self.name(), "semaphore", call, Outcome::of_wait);
-        let outcome = Outcome::of(&waited, Outcome::of_wait);
+        let span = WaitSpan::enter(self.name(), "semaphore");
+        let take = |ask: Ask<'_>, ready| self.take(permits, ask, ready, budget);
+        let waited = self.request_until_done(permits, budget, take);
+        let outcome = Outcome::of_wait(&waited);
+        span.end(outcome);
         self.core.observer.count_failure(outcome);
         waited
     }
