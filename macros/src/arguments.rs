@@ -43,17 +43,12 @@ impl Parse for Written {
             let message = format!("expected the name of an argument: {ALL}");
             syn::Error::new(error.span(), message)
         })?;
-        if !ALL.contains(&format!("`{name}`")) {
-            return fail(
-                &name,
-                format!("`#[locked]` has no argument `{name}`; it has {ALL}"),
-            );
-        }
-        let value = match input.parse::<Option<Token![=]>>()? {
-            Some(_) => Some(without_groups(input.parse()?)),
-            None => None,
-        };
-        Ok(Self { name, value })
+        let has_value = input.parse::<Option<Token![=]>>()?.is_some();
+        let value = has_value.then(|| input.parse().map(without_groups));
+        Ok(Self {
+            value: value.transpose()?,
+            name,
+        })
     }
 }
 
@@ -61,28 +56,22 @@ impl Parse for Written {
 fn read(input: ParseStream<'_>) -> Result<HashMap<String, Written>> {
     let mut all = HashMap::new();
     for written in input.parse_terminated(Written::parse, Token![,])? {
-        let name = &written.name;
-        if all.contains_key(&name.to_string()) {
-            return fail(
-                name,
-                format!("`{name}` is given twice; each of {ALL} can be given only once"),
-            );
-        }
-        match (name == "fixed", &written.value) {
-            (true, Some(_)) => {
-                return fail(
-                    name,
-                    "`fixed` takes no value; write `fixed`, or leave it out",
-                );
+        let name = written.name.to_string();
+        let error = match (&*name, &written.value) {
+            _ if !ALL.contains(&format!("`{name}`")) => {
+                format!("`#[locked]` has no argument `{name}`; it has {ALL}")
             }
-            (false, None) => {
-                return fail(
-                    name,
-                    format!("`{name}` needs a value; write `{name} = ...`"),
-                );
+            _ if all.contains_key(&name) => {
+                format!("`{name}` is given twice; each of {ALL} can be given only once")
             }
-            _ => all.insert(name.to_string(), written),
+            ("fixed", Some(_)) => "`fixed` takes no value; write `fixed`, or leave it out".into(),
+            ("fixed", None) | (_, Some(_)) => {
+                all.insert(name, written);
+                continue;
+            }
+            (_, None) => format!("`{name}` needs a value; write `{name} = ...`"),
         };
+        return fail(written.name, error);
     }
     Ok(all)
 }

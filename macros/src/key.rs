@@ -51,11 +51,9 @@ impl Key {
             let inner = from.strip_prefix('{').ok_or_else(|| {
                 error("this `}` has no opening `{`; for a literal brace write `}}`")
             })?;
-            let placeholder = Placeholder::parse(inner).ok_or_else(|| {
-                error("this `{` has no closing `}`; for a literal brace write `{{`")
-            })?;
+            let placeholder = Placeholder::parse(inner, literal)?;
             let number = values.len();
-            match placeholder.value(literal)? {
+            match placeholder.value {
                 Value::Variable(name) => text.push_str(&format!("{{{name}")),
                 Value::Expression(value) => {
                     text.push_str(&format!("{{{number}"));
@@ -89,9 +87,8 @@ impl ToTokens for Key {
 }
 
 /// A placeholder of the format string.
-#[derive(Debug, PartialEq)]
 struct Placeholder<'a> {
-    value: &'a str,
+    value: Value,
     /// The format specification with its colon, or empty.
     format: &'a str,
     /// The text after the closing brace.
@@ -105,40 +102,39 @@ enum Value {
 }
 
 impl<'a> Placeholder<'a> {
-    /// Parses up to the first `}`. The format begins at the first single `:`. Both characters are
-    /// skipped within brackets and quotes.
-    fn parse(inner: &'a str) -> Option<Self> {
-        let bytes = inner.as_bytes();
-        let (mut depth, mut quoted, mut colon) = (0_usize, false, None);
-        let mut at = 0;
-        while let Some(&byte) = bytes.get(at) {
-            match byte {
-                b'"' if colon.is_none() => quoted = !quoted,
-                b'\\' if quoted => at += 1,
-                _ if quoted => {}
-                b'(' | b'[' if colon.is_none() => depth += 1,
-                b')' | b']' if colon.is_none() => depth = depth.saturating_sub(1),
-                _ if depth > 0 => {}
-                b'}' => {
-                    let end = colon.unwrap_or(at);
-                    return Some(Self {
-                        value: &inner[..end],
-                        format: &inner[end..at],
-                        rest: &inner[at + 1..],
-                    });
+    /// Parses up to the first `}` before which there is a value. A value may contain braces and
+    /// colons: in brackets, in strings and in paths.
+    fn parse(inner: &'a str, literal: &LitStr) -> Result<Self> {
+        let mut error = None;
+        for (end, _) in inner.match_indices('}') {
+            let rest = &inner[end + 1..];
+            let mut failed = None;
+            // The format begins at the last colon, if there is one.
+            let colons = inner[..end].rmatch_indices(':').map(|(at, _)| at);
+            for at in [end].into_iter().chain(colons) {
+                let format = &inner[at..end];
+                match Value::parse(&inner[..at], literal) {
+                    Ok(value) => {
+                        return Ok(Self {
+                            value,
+                            format,
+                            rest,
+                        });
+                    }
+                    Err(error) => failed = Some(error),
                 }
-                b':' if colon.is_none() && bytes.get(at + 1) == Some(&b':') => at += 1,
-                b':' if colon.is_none() => colon = Some(at),
-                _ => {}
             }
-            at += 1;
+            error = error.or(failed);
         }
-        None
+        let unclosed = "this `{` has no closing `}`; for a literal brace write `{{`";
+        Err(error.unwrap_or_else(|| syn::Error::new(literal.span(), unclosed)))
     }
+}
 
-    fn value(&self, literal: &LitStr) -> Result<Value> {
+impl Value {
+    fn parse(text: &str, literal: &LitStr) -> Result<Self> {
         let error = |message: String| Err(syn::Error::new(literal.span(), message));
-        let value = self.value.trim();
+        let value = text.trim();
         if value.is_empty() {
             return error(
                 "`{}` is empty; write a parameter between the braces, as in `{user_id}`".into(),
@@ -151,14 +147,14 @@ impl<'a> Placeholder<'a> {
             && name != "self"
             && name != "_"
         {
-            return Ok(Value::Variable(name.unraw().to_string()));
+            return Ok(Self::Variable(name.unraw().to_string()));
         }
         match text.parse::<Expr>() {
             Ok(Expr::Lit(_)) => error(format!(
                 "`{{{value}}}` is not a parameter, and there are no arguments after the string; \
                  write a parameter between the braces, as in `{{user_id}}`"
             )),
-            Ok(expression) => Ok(Value::Expression(expression)),
+            Ok(expression) => Ok(Self::Expression(expression)),
             Err(cause) => error(format!(
                 "`{{{value}}}` is not an expression ({cause}); \
                  write a parameter, a field or a call between the braces, as in `{{order.id}}`"
@@ -227,7 +223,7 @@ mod tests {
             ("id}", "}}"),
             ("{order.}", "not an expression"),
             ("{a b}", "not an expression"),
-            ("{f(}", "{{"),
+            ("{f(}", "not an expression"),
         ] {
             let error = key(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");
