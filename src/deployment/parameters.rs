@@ -1,8 +1,7 @@
-//! The parameters after the `?` of a URL. `redis` ignores those of a TCP URL.
-
-use redis::ConnectionInfo;
+//! The parameters after the `?` of a URL. They mean the same for a host and for a socket.
 
 use super::fault::{Result, decoded, fault, shown};
+use crate::transport::node::Credentials;
 
 /// User, password and database, from `?user=..&pass=..&db=..` or from the text before the `?`.
 #[derive(Debug, Default)]
@@ -13,9 +12,9 @@ pub(super) struct Parameters {
 }
 
 impl Parameters {
-    /// Adds those after the `?` of the URL, and checks all of them.
+    /// Adds those after the `?` of the URL.
     pub(super) fn with_query(mut self, url: &str) -> Result<Self> {
-        // What cannot be parsed here cannot be parsed by `redis` later, and gets its message then.
+        // What cannot be parsed gets its message later.
         let Some(url) = redis::parse_redis_url(url) else {
             return Ok(self);
         };
@@ -47,14 +46,7 @@ impl Parameters {
                 (other, value) => return self.unknown(other, value),
             }
         }
-        let is_database = |text: &str| text.parse::<i64>().is_ok_and(|number| number >= 0);
-        match &self.database {
-            Some(text) if !is_database(text) => fault(
-                shown("database", text, &self.secrets()),
-                "a database must be a whole number; it is 0 if it is left out",
-            ),
-            _ => Ok(self),
-        }
+        Ok(self)
     }
 
     pub(super) fn secrets(&self) -> [&str; 2] {
@@ -76,18 +68,17 @@ impl Parameters {
         fault(part, rule)
     }
 
-    /// Sets the parameters in what `redis` has read from the same URL.
-    pub(super) fn add_to(self, server: ConnectionInfo) -> ConnectionInfo {
-        let mut settings = server.redis_settings().clone();
-        if let Some(user) = self.user {
-            settings = settings.set_username(user);
-        }
-        if let Some(password) = self.password {
-            settings = settings.set_password(password);
-        }
-        if let Some(database) = self.database.and_then(|text| text.parse().ok()) {
-            settings = settings.set_db(database);
-        }
-        server.set_redis_settings(settings)
+    pub(super) fn credentials(self) -> Result<Credentials> {
+        let text = self.database.as_deref().unwrap_or("0");
+        let database = text.parse().ok().filter(|&number: &i64| number >= 0);
+        let Some(database) = database else {
+            let rule = "a database must be a whole number; it is 0 if it is left out";
+            return fault(shown("database", text, &self.secrets()), rule);
+        };
+        Ok(Credentials {
+            username: self.user,
+            password: self.password,
+            database,
+        })
     }
 }
