@@ -17,7 +17,7 @@ use crate::base::test_clock::Entered;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::local::{LocalQueue, WaitQueues};
-use crate::observe::{Observer, Reporter};
+use crate::observe::{self, Observer, Reporter};
 use crate::request::{BatchClient, RedisClient};
 use crate::script;
 use crate::subscriber::{Handlers, Subscriber};
@@ -72,7 +72,7 @@ impl Core {
         let no_thread = |error: std::io::Error| Error::NoThread {
             cause: error.into(),
         };
-        let reporter = observer.start_reporter().map_err(no_thread)?;
+        let reporter = Reporter::start(Arc::clone(&observer.queue)).map_err(no_thread)?;
         let watchdog = Watchdog::start(
             batch_client,
             Arc::clone(&observer),
@@ -91,7 +91,7 @@ impl Core {
                 unanswered: Box::new(watchdog.line_leaver()),
             },
         );
-        Observer::register_metrics();
+        observe::register();
         Ok(Self {
             id,
             owner_prefix: id.to_string().into(),

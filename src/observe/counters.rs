@@ -195,9 +195,10 @@ impl Counters {
 }
 
 /// Describes all metrics in the facade, and registers each counter with zero: an alert on its
-/// increase would not see the first one otherwise. May call the application's metrics recorder.
+/// increase would not see the first one otherwise. May call the application's metrics recorder: called
+/// on a thread of the application, without a locked mutex.
 #[cfg(feature = "metrics")]
-pub(super) fn register() {
+pub(crate) fn register() {
     use metrics::Unit;
 
     for &(name, labels, help) in IN_FACADE {
@@ -224,7 +225,7 @@ pub(super) fn register() {
 }
 
 #[cfg(not(feature = "metrics"))]
-pub(super) fn register() {}
+pub(crate) fn register() {}
 
 /// Adds `n` in the facade, if that is built in.
 fn tell(series: Series, n: u64) {

@@ -14,16 +14,14 @@ mod series;
 mod span;
 mod wait;
 
-use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use parking_lot::Mutex;
 
-pub(crate) use counters::Counters;
 pub use counters::Stats;
+pub(crate) use counters::{Counters, register};
 pub(crate) use reporter::{Reporter, tell};
 pub(crate) use span::{HoldSpan, WaitSpan, are_spans_enabled};
 pub(crate) use wait::{Outcome, long_wait};
@@ -78,37 +76,17 @@ pub(crate) struct Observer {
     pub(crate) counters: Counters,
     /// Its mutex protects: no receiver has more than `EVENT_BUFFER` undelivered events.
     receivers: Mutex<Vec<Sender<LockEvent>>>,
-    queue: Arc<reporter::Queue>,
+    /// What the threads of the client report to the log subscriber and the metrics recorder.
+    pub(crate) queue: Arc<reporter::Queue>,
 }
 
 impl Observer {
-    /// Describes and registers the metrics of clients. Called on a thread of the application,
-    /// without a locked mutex.
-    pub(crate) fn register_metrics() {
-        counters::register();
-    }
-
     pub(crate) fn events(&self) -> Receiver<LockEvent> {
         // A bounded channel would allocate its whole buffer now. The client notices that a receiver
         // was dropped only when it sends the next event, so it would keep that buffer until then.
         let (sender, receiver) = unbounded();
         self.receivers.lock().push(sender);
         receiver
-    }
-
-    /// Starts the thread that calls the application's log subscriber and metrics recorder for the
-    /// threads of the client.
-    pub(crate) fn start_reporter(&self) -> io::Result<Reporter> {
-        Reporter::start(Arc::clone(&self.queue))
-    }
-
-    /// Starts a thread of the client. The reporter makes its calls of [`tell`].
-    pub(crate) fn spawn(
-        &self,
-        name: &str,
-        body: impl FnOnce() + Send + 'static,
-    ) -> io::Result<JoinHandle<()>> {
-        self.queue.spawn(name, body)
     }
 
     /// Reports that one of the client's own threads connected again.

@@ -61,7 +61,10 @@ impl SubscriberConnection {
             logged_refusal: false,
         };
         let observer = &self.context.observer;
-        match observer.spawn("leasehold-subscriber", move || body.run()) {
+        match observer
+            .queue
+            .spawn("leasehold-subscriber", move || body.run())
+        {
             Ok(handle) => {
                 let ended = thread.replace(handle);
                 drop(thread);
