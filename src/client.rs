@@ -13,7 +13,7 @@ use crossbeam_channel::Receiver;
 pub use handles::lock_of_kind;
 
 use crate::base::key::LockKey;
-use crate::config::{Config, LockClientBuilder};
+use crate::config::LockClientBuilder;
 use crate::core::Core;
 use crate::deployment::Urls;
 use crate::engine;
@@ -188,12 +188,6 @@ impl LockClient {
         LockClientBuilder::new(Urls::Cluster(nodes.into_iter().map(Into::into).collect()))
     }
 
-    pub(crate) fn open(config: Config) -> Result<Self> {
-        Ok(Self {
-            core: Arc::new(Core::open(config)?),
-        })
-    }
-
     /// Asks Redis which owner holds the lock with this name, how many times, and for how long. How
     /// many times may be up to a second old: see [`LockStatus::hold_count`].
     ///
@@ -318,7 +312,8 @@ impl LockClientBuilder {
     /// [`Error::Config`](crate::Error::Config) names the setting, its value and the bound that it
     /// violates, or says that the client's threads could not be started.
     pub fn build(self) -> Result<LockClient> {
-        LockClient::open(self.validate()?)
+        let core = Arc::new(Core::open(self.validate()?)?);
+        Ok(LockClient { core })
     }
 }
 

@@ -409,11 +409,9 @@ impl Options {
         if self.namespace.len() <= 512 {
             return Ok(());
         }
-        Err(Error::Config {
-            field: "namespace",
-            value: format!("{} bytes long", self.namespace.len()),
-            rule: "must have at most 512 bytes".into(),
-        })
+        let value = format!("{} bytes long", self.namespace.len());
+        let rule = "must have at most 512 bytes";
+        Err(Error::config("namespace", value, rule))
     }
 }
 
@@ -427,9 +425,6 @@ fn within<T: PartialOrd + fmt::Debug>(
     if value >= lowest && value <= highest {
         return Ok(());
     }
-    Err(Error::Config {
-        field,
-        value: format!("{value:?}"),
-        rule: format!("must be at least {lowest:?} and at most {highest:?}"),
-    })
+    let rule = format!("must be at least {lowest:?} and at most {highest:?}");
+    Err(Error::config(field, format!("{value:?}"), rule))
 }

@@ -62,12 +62,8 @@ impl Urls {
             Self::Sentinel { sentinels, .. } => ("sentinels", parse_all("sentinels", sentinels)?),
             Self::Cluster(nodes) => ("nodes", parse_all("nodes", nodes)?),
         };
-        let refused = |field, value: String, rule: &str| {
-            let rule = rule.into();
-            Err(Error::Config { field, value, rule })
-        };
         let Some(first) = servers.first() else {
-            return refused(field, "empty".into(), "must have at least one URL");
+            return Err(Error::config(field, "empty", "must have at least one URL"));
         };
         let tls = tls_for(field, &servers, settings)?;
         let (address, mut credentials) = (first.address.clone(), first.credentials.clone());
@@ -76,7 +72,7 @@ impl Urls {
             Self::One(_) | Self::Info(_) => Deployment::One(address),
             Self::Sentinel { service, .. } if service.is_empty() => {
                 let rule = "must be the name under which the sentinels monitor the master";
-                return refused("master", "\"\"".into(), rule);
+                return Err(Error::config("master", "\"\"", rule));
             }
             Self::Sentinel { service, .. } => {
                 // Sentinels have no other database. The one in their URLs is the master's.
@@ -93,7 +89,8 @@ impl Urls {
             }
             Self::Cluster(_) if credentials.database != 0 => {
                 let found = format!("database {}", credentials.database);
-                return refused("nodes", found, "a cluster has only database 0");
+                let rule = "a cluster has only database 0";
+                return Err(Error::config("nodes", found, rule));
             }
             Self::Cluster(_) => Deployment::Cluster(addresses),
         };
@@ -125,21 +122,20 @@ fn parse_all(field: &'static str, urls: &[String]) -> Result<Vec<Server>> {
             servers.push(server);
             continue;
         };
-        return Err(Error::Config {
+        return Err(Error::config(
             field,
-            value: format!("{which}{}", server.address),
-            rule: rule.into(),
-        });
+            format!("{which}{}", server.address),
+            rule,
+        ));
     }
     Ok(servers)
 }
 
 /// Parses a URL. `which` says for errors which entry of a list it is, and is empty without one.
 fn parse(field: &'static str, url: &str, which: &str) -> Result<Server> {
-    url::parse(url.trim(), which.is_empty()).map_err(|Fault { part, rule }| Error::Config {
-        field,
-        value: format!("{which}invalid ({part})"),
-        rule,
+    let parsed = url::parse(url.trim(), which.is_empty());
+    parsed.map_err(|Fault { part, rule }| {
+        Error::config(field, format!("{which}invalid ({part})"), rule)
     })
 }
 

@@ -120,11 +120,8 @@ const SHORTEST_RENEWED: Duration = Duration::from_millis(10);
 /// A renewed lease in milliseconds. Fails if it cannot have this length.
 pub(crate) fn check_renewed(field: &'static str, length: Duration) -> Result<u64> {
     if length < SHORTEST_RENEWED {
-        return Err(Error::Config {
-            field,
-            value: format!("{length:?}"),
-            rule: format!("a renewed lease must be at least {SHORTEST_RENEWED:?}"),
-        });
+        let rule = format!("a renewed lease must be at least {SHORTEST_RENEWED:?}");
+        return Err(Error::config(field, format!("{length:?}"), rule));
     }
     whole_millis(field, length)
 }
@@ -138,11 +135,10 @@ pub(crate) fn whole_millis(field: &'static str, length: Duration) -> Result<u64>
     let millis = length.as_nanos().div_ceil(1_000_000);
     match u64::try_from(millis) {
         Ok(millis) if length >= Duration::from_millis(1) && millis <= MAX_MILLIS => Ok(millis),
-        _ => Err(Error::Config {
-            field,
-            value: format!("{length:?}"),
-            rule: "must be at least 1 ms and at most 2^53 ms, which are 285,000 years".into(),
-        }),
+        _ => {
+            let rule = "must be at least 1 ms and at most 2^53 ms, which are 285,000 years";
+            Err(Error::config(field, format!("{length:?}"), rule))
+        }
     }
 }
 

@@ -242,21 +242,7 @@ pub mod guide {
     /// A page of `docs/`. These link targets replace those of the file, which are paths.
     macro_rules! page {
         ($name:ident, $file:literal) => {
-            #[doc = "[command.md]: crate::guide::command"]
-            #[doc = "[costs.md]: crate::guide::costs"]
-            #[doc = "[deployments.md]: crate::guide::deployments"]
-            #[doc = "[errors.md]: crate::guide::errors"]
-            #[doc = "[migration.md]: crate::guide::migration"]
-            #[doc = "[monitoring.md]: crate::guide::monitoring"]
-            #[doc = "[permissions.md]: crate::guide::permissions"]
-            #[doc = "[redisson.md]: crate::guide::redisson"]
-            #[doc = "[settings.md]: crate::guide::settings"]
-            #[doc = "[tokio.md]: crate::guide::tokio"]
-            #[doc = "[testing.md]: crate::guide::testing"]
-            #[doc = "[which_lock.md]: crate::guide::which_lock"]
-            #[doc = "[keys]: crate::guide::costs#keys-that-stay-in-redis"]
-            #[doc = "[promises]: crate#promises"]
-            #[doc = "[time-limits]: crate::guide::deployments#time-limits-and-failovers"]
+            #[doc = include_str!("links.md")]
             #[doc = ""]
             #[doc = include_str!($file)]
             pub mod $name {}

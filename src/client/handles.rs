@@ -26,11 +26,8 @@ pub fn lock_of_kind(client: &LockClient, kind: &str, name: &str) -> Result<Box<d
         "read" => Box::new(client.read_write_lock(name).read),
         "write" => Box::new(client.read_write_lock(name).write),
         _ => {
-            return Err(Error::Config {
-                field: "kind",
-                value: format!("{kind:?}"),
-                rule: "must be reentrant, fenced, fair, read or write".into(),
-            });
+            let rule = "must be reentrant, fenced, fair, read or write";
+            return Err(Error::config("kind", format!("{kind:?}"), rule));
         }
     })
 }

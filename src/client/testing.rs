@@ -80,11 +80,9 @@ impl InMemoryRedis {
     pub fn start() -> Result<Self> {
         let now = || Moment::now().since(Moment::ZERO);
         let started = leasehold_testing::InMemoryRedis::start(SCRIPTS.clone(), now);
-        started.map(Self).map_err(|error| Error::Config {
-            field: "InMemoryRedis",
-            value: error.to_string(),
-            rule: "the server could not be started".into(),
-        })
+        let rule = "the server could not be started";
+        let failed = |error: io::Error| Error::config("InMemoryRedis", error.to_string(), rule);
+        started.map(Self).map_err(failed)
     }
 
     /// Makes a client with the default settings. To the locks, each client is another process.

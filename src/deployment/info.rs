@@ -53,9 +53,5 @@ pub(super) fn reuse(info: &ConnectionInfo) -> Result<Server> {
             with_tls,
         });
     };
-    Err(Error::Config {
-        field: FIELD,
-        value: value.into(),
-        rule: rule.into(),
-    })
+    Err(Error::config(FIELD, value, rule))
 }

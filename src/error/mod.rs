@@ -327,6 +327,16 @@ impl Error {
         )
     }
 
+    /// The error of a setting or an argument with this value, which breaks this rule.
+    pub(crate) fn config(
+        field: &'static str,
+        value: impl Into<String>,
+        rule: impl Into<String>,
+    ) -> Self {
+        let (value, rule) = (value.into(), rule.into());
+        Self::Config { field, value, rule }
+    }
+
     /// This error of a release: without a clear reply it is [`NotReleased`](Self::NotReleased).
     pub(crate) fn of_release(self, retried: bool) -> Self {
         match self {

@@ -249,14 +249,9 @@ impl LeasedSemaphore {
 }
 
 fn total(permits: u32) -> Result<i64> {
-    match i32::try_from(permits) {
-        Ok(permits) => Ok(permits.into()),
-        Err(_) => Err(Error::Config {
-            field: "permits",
-            value: permits.to_string(),
-            rule: "a semaphore can have at most 2^31 - 1 permits".into(),
-        }),
-    }
+    let rule = "a semaphore can have at most 2^31 - 1 permits";
+    let total = i32::try_from(permits).map(Into::into);
+    total.map_err(|_| Error::config("permits", permits.to_string(), rule))
 }
 
 impl fmt::Debug for LeasedSemaphore {
