@@ -4,15 +4,13 @@
 //! |---|---|
 //! | `counters` | the counters, and their names in the `metrics` facade |
 //! | `series` | one counter of the facade |
-//! | `span` | the spans of `tracing`: a thread waits for a lock, and holds it |
-//! | `wait` | a call that waits for a lock: its span, its outcome |
+//! | `span` | the spans of `tracing`: a thread waits for a lock, with its outcome, and holds it |
 //! | `reporter` | calls the log subscriber and the metrics recorder |
 
 mod counters;
 mod reporter;
 mod series;
 mod span;
-mod wait;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +21,7 @@ use parking_lot::Mutex;
 pub use counters::Stats;
 pub(crate) use counters::{Counters, register};
 pub(crate) use reporter::{Reporter, tell};
-pub(crate) use span::{HoldSpan, WaitSpan, are_spans_enabled};
-pub(crate) use wait::{Outcome, long_wait};
+pub(crate) use span::{HoldSpan, Outcome, WaitSpan, are_spans_enabled};
 
 use crate::error::LostReason;
 
@@ -99,6 +96,18 @@ impl Observer {
         tell(move || tracing::info!(node = &*node, "connected again"));
     }
 
+    /// Counts a call for a lock or for permits if it did not acquire them.
+    pub(crate) fn count_failure(&self, outcome: Outcome) {
+        let counters = &self.counters;
+        let counter = match outcome.0 {
+            "timeout" => &counters.acquires_timed_out,
+            "unavailable" => &counters.acquires_unavailable,
+            "refused" => &counters.acquires_refused,
+            _ => return,
+        };
+        counter.add(1);
+    }
+
     /// Sends an event to all receivers. Never blocks: a full receiver misses the event.
     pub(crate) fn emit(&self, event: &LockEvent) {
         let mut dropped = 0;
@@ -113,6 +122,13 @@ impl Observer {
             self.counters.events_dropped.add(dropped);
         }
     }
+}
+
+/// Reports that this thread has waited for a lock or a permit for this long. The holder is the
+/// owner id of another client, by the last reply; `None` if a thread of this client has the lock,
+/// or no reply has arrived.
+pub(crate) fn long_wait(lock: &str, waited: Duration, holder: Option<&str>) {
+    reporter::run(|| tracing::info!(lock, ?waited, holder, "still waiting for a lock"));
 }
 
 #[cfg(test)]

@@ -13,9 +13,8 @@ use tracing::{Dispatch, Level, Span};
 
 use super::counters::label_of;
 use super::reporter::{is_own_thread, run, tell};
-use super::wait::Outcome;
 use crate::base::process::Process;
-use crate::error::LostReason;
+use crate::error::{Error, LostReason, Result};
 
 const LEVEL: Level = Level::DEBUG;
 
@@ -23,6 +22,43 @@ const LEVEL: Level = Level::DEBUG;
 #[inline]
 pub(crate) fn are_spans_enabled() -> bool {
     LEVEL <= STATIC_MAX_LEVEL && LEVEL <= LevelFilter::current()
+}
+
+/// How a call ended that waits for a lock, for permits, for a latch or on a condition: the label in
+/// its span.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outcome(pub(super) &'static str);
+
+impl Outcome {
+    /// It has what it waited for.
+    pub(crate) const ACQUIRED: Self = Self("acquired");
+    /// It has a further level: its thread already held the lock.
+    pub(crate) const REENTERED: Self = Self("reentered");
+    /// Its wait ended first.
+    pub(crate) const TIMEOUT: Self = Self("timeout");
+
+    /// The outcome of a call, by that of a value.
+    pub(crate) fn of<T>(result: &Result<T>, of_value: impl FnOnce(&T) -> Self) -> Self {
+        Self(match result {
+            Ok(value) => return of_value(value),
+            Err(Error::Unavailable { .. }) => "unavailable",
+            Err(Error::Redis { .. } | Error::WrongType { .. } | Error::TooFewReplicas { .. }) => {
+                "refused"
+            }
+            Err(Error::Interrupted { .. }) => "interrupted",
+            Err(Error::ShutDown { .. }) => "shut_down",
+            Err(Error::Lost { .. }) => "lost",
+            Err(_) => "invalid",
+        })
+    }
+
+    /// The outcome of a call that returns whether it has what it waited for.
+    pub(crate) fn of_wait(result: &Result<bool>) -> Self {
+        Self::of(result, |has_acquired| match has_acquired {
+            true => Self::ACQUIRED,
+            false => Self::TIMEOUT,
+        })
+    }
 }
 
 /// A span whose subscriber may panic. It does nothing if no subscriber wants it.
