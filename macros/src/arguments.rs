@@ -7,7 +7,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
-use syn::{Expr, ExprLit, Lit, LitStr, Result, Token};
+use syn::{Expr, LitInt, LitStr, Result, Token};
 
 use crate::duration;
 use crate::key::Key;
@@ -91,14 +91,8 @@ pub(crate) fn fail<T>(at: impl ToTokens, message: impl std::fmt::Display) -> Res
 }
 
 /// The string literal that the value is.
-pub(crate) fn literal(value: &Expr) -> Option<&LitStr> {
-    match value {
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(text),
-            ..
-        }) => Some(text),
-        _ => None,
-    }
+pub(crate) fn literal(value: &Expr) -> Option<LitStr> {
+    syn::parse2(value.to_token_stream()).ok()
 }
 
 impl Parse for Arguments {
@@ -152,18 +146,13 @@ fn lease(
 }
 
 fn number(count: &Expr) -> Result<u32> {
-    if let Expr::Lit(ExprLit {
-        lit: Lit::Int(number),
-        ..
-    }) = count
-        && let Ok(number) = number.base10_parse()
-    {
-        return Ok(number);
-    }
-    fail(
-        count,
-        "`max_renewals` is a number from 0 to 4294967295; write `max_renewals = 3`",
-    )
+    let number = syn::parse2::<LitInt>(count.to_token_stream());
+    number
+        .and_then(|number| number.base10_parse())
+        .or_else(|_| {
+            let rule = "is a number from 0 to 4294967295; write `max_renewals = 3`";
+            fail(count, format!("`max_renewals` {rule}"))
+        })
 }
 
 fn wait(value: Option<Expr>) -> Result<TokenStream> {
@@ -177,11 +166,10 @@ fn wait(value: Option<Expr>) -> Result<TokenStream> {
 fn kind(value: Expr) -> Result<String> {
     const WRITE: &str = "write `kind = reentrant`, which is the default, `kind = fenced`, \
                          `kind = fair`, `kind = read` or `kind = write`";
-    let Expr::Path(path) = &value else {
+    let Ok(name) = syn::parse2::<Ident>(value.to_token_stream()) else {
         return fail(value, format!("`kind` is an identifier; {WRITE}"));
     };
-    let name = path.path.get_ident().map(Ident::to_string);
-    match name.unwrap_or_default() {
+    match name.to_string() {
         name if KINDS.contains(&&*name) => Ok(name),
         name if ["semaphore", "multi", "redlock"].contains(&&*name) => {
             fail(value, format!("`{name}` is not supported; {WRITE}"))
@@ -191,13 +179,13 @@ fn kind(value: Expr) -> Result<String> {
 }
 
 fn ignores_loss(value: Expr) -> Result<bool> {
-    match literal(&value).map(LitStr::value).as_deref() {
+    match literal(&value).map(|text| text.value()).as_deref() {
         Some("error") => Ok(false),
         Some("ignore") => Ok(true),
-        _ => fail(
-            value,
-            "`on_loss` is `\"error\"`, which is the default, or `\"ignore\"`",
-        ),
+        _ => {
+            let rule = "is `\"error\"`, which is the default, or `\"ignore\"`";
+            fail(value, format!("`on_loss` {rule}"))
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Expr, LitStr, Result};
+use syn::{Expr, Result};
 
 use crate::arguments::{fail, literal};
 
@@ -39,7 +39,7 @@ pub(crate) fn wait(value: &Expr) -> Result<Option<Duration>> {
 }
 
 fn parse(name: &str, example: &str, value: &Expr) -> Result<Duration> {
-    let Some(text) = literal(value).map(LitStr::value) else {
+    let Some(text) = literal(value).map(|text| text.value()) else {
         let rule = "is a string with a duration; write";
         return fail(value, format!("`{name}` {rule} `{name} = {example}`"));
     };

@@ -3,7 +3,9 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::ext::IdentExt;
-use syn::{Expr, ExprLit, Lit, LitStr, Result};
+use syn::{Expr, LitStr, Result};
+
+use crate::arguments::{fail, literal};
 
 /// The value of `key`.
 pub(crate) enum Key {
@@ -15,17 +17,14 @@ pub(crate) enum Key {
 
 impl Key {
     pub(crate) fn parse(value: Expr) -> Result<Self> {
-        match value {
-            Expr::Lit(ExprLit {
-                lit: Lit::Str(text),
-                ..
-            }) => Self::format(&text),
-            Expr::Lit(literal) => Err(syn::Error::new_spanned(
-                literal,
+        match (literal(&value), value) {
+            (Some(text), _) => Self::format(&text),
+            (None, Expr::Lit(other)) => fail(
+                other,
                 "`key` is a string or an expression that implements `Display`; \
                  write `key = \"order:{id}\"`",
-            )),
-            value => Ok(Self::Value(value)),
+            ),
+            (None, value) => Ok(Self::Value(value)),
         }
     }
 
@@ -51,18 +50,16 @@ impl Key {
             let inner = from.strip_prefix('{').ok_or_else(|| {
                 error("this `}` has no opening `{`; for a literal brace write `}}`")
             })?;
-            let placeholder = Placeholder::parse(inner, literal)?;
-            let number = values.len();
-            match placeholder.value {
-                Value::Variable(name) => text.push_str(&format!("{{{name}")),
+            let (value, format, after) = placeholder(inner, literal)?;
+            let name = match value {
+                Value::Variable(name) => name,
                 Value::Expression(value) => {
-                    text.push_str(&format!("{{{number}"));
                     values.push(value);
+                    (values.len() - 1).to_string()
                 }
-            }
-            text.push_str(placeholder.format);
-            text.push('}');
-            rest = placeholder.rest;
+            };
+            text.push_str(&format!("{{{name}{format}}}"));
+            rest = after;
         }
         text.push_str(rest);
         Ok(Self::Format {
@@ -86,49 +83,32 @@ impl ToTokens for Key {
     }
 }
 
-/// A placeholder of the format string.
-struct Placeholder<'a> {
-    value: Value,
-    /// The format specification with its colon, or empty.
-    format: &'a str,
-    /// The text after the closing brace.
-    rest: &'a str,
-}
-
+/// The value of a placeholder of the format string.
 enum Value {
     /// A variable, which `format_args!` captures.
     Variable(String),
     Expression(Expr),
 }
 
-impl<'a> Placeholder<'a> {
-    /// Parses up to the first `}` before which there is a value. A value may contain braces and
-    /// colons: in brackets, in strings and in paths.
-    fn parse(inner: &'a str, literal: &LitStr) -> Result<Self> {
-        let mut error = None;
-        for (end, _) in inner.match_indices('}') {
-            let rest = &inner[end + 1..];
-            let mut failed = None;
-            // The format begins at the last colon, if there is one.
-            let colons = inner[..end].rmatch_indices(':').map(|(at, _)| at);
-            for at in [end].into_iter().chain(colons) {
-                let format = &inner[at..end];
-                match Value::parse(&inner[..at], literal) {
-                    Ok(value) => {
-                        return Ok(Self {
-                            value,
-                            format,
-                            rest,
-                        });
-                    }
-                    Err(error) => failed = Some(error),
-                }
+/// Parses a placeholder up to the first `}` before which there is a value. A value may contain
+/// braces and colons: in brackets, in strings and in paths. Returns it, the format specification
+/// with its colon, which may be empty, and the text after the brace.
+fn placeholder<'a>(inner: &'a str, literal: &LitStr) -> Result<(Value, &'a str, &'a str)> {
+    let mut error = None;
+    for (end, _) in inner.match_indices('}') {
+        let mut failed = None;
+        // The format begins at the last colon, if there is one.
+        let colons = inner[..end].rmatch_indices(':').map(|(at, _)| at);
+        for at in [end].into_iter().chain(colons) {
+            match Value::parse(&inner[..at], literal) {
+                Ok(value) => return Ok((value, &inner[at..end], &inner[end + 1..])),
+                Err(error) => failed = Some(error),
             }
-            error = error.or(failed);
         }
-        let unclosed = "this `{` has no closing `}`; for a literal brace write `{{`";
-        Err(error.unwrap_or_else(|| syn::Error::new(literal.span(), unclosed)))
+        error = error.or(failed);
     }
+    let unclosed = "this `{` has no closing `}`; for a literal brace write `{{`";
+    Err(error.unwrap_or_else(|| syn::Error::new(literal.span(), unclosed)))
 }
 
 impl Value {

@@ -69,36 +69,26 @@ fn check_control_characters(url: &str, form: &str) -> Result<()> {
 
 /// Returns the scheme in lower case, and the text after its colon. `host:port` has no scheme.
 fn split_scheme<'a>(url: &'a str, form: &str) -> Result<(String, &'a str)> {
-    let is_scheme = |text: &str| {
-        let mut chars = text.chars();
-        chars.next().is_some_and(|c| c.is_ascii_alphabetic())
-            && chars.all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
-    };
     if let Some((scheme, rest)) = url.split_once(':') {
         let lower = scheme.to_ascii_lowercase();
         let is_known = TCP.contains(&&*lower) || UNIX.contains(&&*lower);
-        if is_known || is_scheme(scheme) && rest.starts_with("//") {
+        let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+        if is_known || scheme.chars().all(is_of_scheme) && rest.starts_with("//") {
             return Ok((lower, rest));
         }
     }
     // Other text is not shown, because it may contain a user or a password.
-    let is_host = |host: &str| {
-        let inner = host
-            .strip_prefix('[')
-            .and_then(|host| host.strip_suffix(']'));
-        let is_name = |host: &str| {
-            let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-            !host.is_empty() && host.chars().all(is_of_name)
-        };
-        inner.map_or_else(|| is_name(host), |inner| inner.parse::<Ipv6Addr>().is_ok())
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let is_host = |host: &str| match host.strip_prefix('[') {
+        Some(ip) => ip.trim_end_matches(']').parse::<Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && host.chars().all(is_of_name),
     };
-    let is_host_and_port = url
-        .rsplit_once(':')
-        .is_some_and(|(host, port)| is_host(host) && may_be_port(port));
-    if is_host_and_port {
-        return fault("no scheme", format!("write redis://{url}"));
+    match url.rsplit_once(':') {
+        Some((host, port)) if is_host(host) && may_be_port(port) => {
+            fault("no scheme", format!("write redis://{url}"))
+        }
+        _ => fault("no scheme", form),
     }
-    fault("no scheme", form)
 }
 
 fn may_be_port(text: &str) -> bool {
