@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     pub(crate) key: Key,
     /// An expression of the type `leasehold::Lease`.
     pub(crate) lease: TokenStream,
-    /// An expression of the type `Option<Duration>`. `None`: without a limit.
+    /// An expression of the type `Duration`.
     pub(crate) wait: TokenStream,
     pub(crate) kind: String,
     pub(crate) ignores_loss: bool,
@@ -105,12 +105,13 @@ impl Parse for Arguments {
             let message = "`#[locked]` needs the key of the lock; write `key = \"order:{id}\"`";
             syn::Error::new(whole, message)
         })?;
+        let wait = take("wait").map_or(Ok(Duration::ZERO), |value| duration::wait(&value))?;
         Ok(Self {
             client: take("client"),
             prefix: take("prefix"),
             lease: lease(take("lease"), fixed, take("max_renewals"))?,
             key: Key::parse(key)?,
-            wait: wait(take("wait"))?,
+            wait: duration::tokens(wait),
             kind: take("kind").map_or(Ok(KINDS[0].into()), kind)?,
             ignores_loss: take("on_loss").map_or(Ok(false), ignores_loss)?,
         })
@@ -153,14 +154,6 @@ fn number(count: &Expr) -> Result<u32> {
             let rule = "is a number from 0 to 4294967295; write `max_renewals = 3`";
             fail(count, format!("`max_renewals` {rule}"))
         })
-}
-
-fn wait(value: Option<Expr>) -> Result<TokenStream> {
-    let wait = value.map_or(Ok(Some(Duration::ZERO)), |value| duration::wait(&value))?;
-    Ok(wait.map(duration::tokens).map_or_else(
-        || quote!(::core::option::Option::None),
-        |wait| quote!(::core::option::Option::Some(#wait)),
-    ))
 }
 
 fn kind(value: Expr) -> Result<String> {
@@ -207,12 +200,7 @@ mod tests {
         let found = parse(r#"key = "order""#).unwrap();
         assert!(found.client.is_none() && found.prefix.is_none() && !found.ignores_loss);
         assert_eq!(found.kind, "reentrant");
-        assert_same(
-            &found.wait,
-            quote!(::core::option::Option::Some(::core::time::Duration::new(
-                0u64, 0u32
-            ))),
-        );
+        assert_same(&found.wait, quote!(::core::time::Duration::new(0u64, 0u32)));
         assert_same(&found.lease, quote!(::leasehold::Lease::RENEWED));
     }
 
@@ -224,7 +212,7 @@ mod tests {
         )
         .unwrap();
         assert!(found.client.is_some() && found.prefix.is_some() && found.ignores_loss);
-        assert_same(&found.wait, quote!(::core::option::Option::None));
+        assert_same(&found.wait, duration::tokens(Duration::MAX));
         assert_eq!(found.kind, "fenced");
         let seconds = |seconds| duration::tokens(Duration::from_secs(seconds));
         let lease = seconds(30);
@@ -259,7 +247,7 @@ mod tests {
             let lease = duration::tokens(Duration::from_secs(30));
             let lease = quote!(::leasehold::Lease::renewed_at_most(3u32).lasting(#lease));
             assert_same(&found.lease, lease);
-            assert_same(&found.wait, quote!(::core::option::Option::None));
+            assert_same(&found.wait, duration::tokens(Duration::MAX));
             assert!(found.ignores_loss && found.kind == "fenced");
         }
     }

@@ -30,12 +30,12 @@ pub(crate) fn lease(value: &Expr, fixed: bool) -> Result<Duration> {
     )
 }
 
-/// Parses a wait; `None`: without a limit.
-pub(crate) fn wait(value: &Expr) -> Result<Option<Duration>> {
+/// Parses a wait. `Duration::MAX` is one without a limit.
+pub(crate) fn wait(value: &Expr) -> Result<Duration> {
     if literal(value).is_some_and(|text| text.value() == "forever") {
-        return Ok(None);
+        return Ok(Duration::MAX);
     }
-    parse("wait", r#""10s"` or `wait = "forever""#, value).map(Some)
+    parse("wait", r#""10s"` or `wait = "forever""#, value)
 }
 
 fn parse(name: &str, example: &str, value: &Expr) -> Result<Duration> {
@@ -94,9 +94,9 @@ mod tests {
     #[test]
     fn a_wait_may_be_zero_or_unlimited() {
         for (text, expected) in [
-            ("0s", Some(Some(Duration::ZERO))),
-            ("10s", Some(Some(Duration::from_secs(10)))),
-            ("forever", Some(None)),
+            ("0s", Some(Duration::ZERO)),
+            ("10s", Some(Duration::from_secs(10))),
+            ("forever", Some(Duration::MAX)),
             ("always", None),
             ("10", None),
         ] {
