@@ -1,5 +1,6 @@
 //! The builder of a client, and the settings that it has checked.
 
+mod options;
 #[cfg(feature = "serde")]
 mod settings;
 mod sources;
@@ -10,14 +11,10 @@ use std::time::Duration;
 
 use crate::base::test_clock::ClientClock;
 use crate::deployment::{Deployment, Urls};
-use crate::error::{Error, Result};
-use crate::lease::check_renewed;
+use crate::error::Result;
 use crate::transport::node::Credentials;
 use crate::transport::tls::{self, Tls};
-
-/// The bounds of all timeouts.
-pub(crate) const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
-pub(crate) const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
+pub(crate) use options::Options;
 
 /// The settings of a [`LockClient`](crate::LockClient).
 ///
@@ -47,24 +44,6 @@ pub struct LockClientBuilder {
     options: Options,
 }
 
-/// Settings that are a value within bounds. They contain no secret, and are read in many modules.
-#[derive(Clone, Debug)]
-pub(crate) struct Options {
-    pub(crate) watchdog_lease: Duration,
-    pub(crate) linger: Duration,
-    /// Zero, or once checked the longest time, if locks are not confirmed.
-    pub(crate) confirm_every: Duration,
-    pub(crate) connections: u32,
-    pub(crate) pool_size: u32,
-    pub(crate) pool_timeout: Duration,
-    pub(crate) connect_timeout: Duration,
-    pub(crate) command_timeout: Duration,
-    pub(crate) namespace: String,
-    /// How many replicas must confirm a lock, and how long each attempt waits for them.
-    pub(crate) min_replicas: Option<(u32, Duration)>,
-    pub(crate) name_connections: bool,
-}
-
 /// Settings that [`LockClientBuilder::validate`] has checked.
 #[derive(Clone)]
 pub(crate) struct Config {
@@ -92,19 +71,7 @@ impl LockClientBuilder {
             credentials: None,
             tls: tls::Settings::default(),
             clock: ClientClock::default(),
-            options: Options {
-                watchdog_lease: Duration::from_secs(30),
-                linger: Duration::ZERO,
-                confirm_every: Duration::from_secs(1),
-                connections: 8,
-                pool_size: 10,
-                pool_timeout: Duration::from_secs(2),
-                connect_timeout: Duration::from_secs(2),
-                command_timeout: Duration::from_secs(1),
-                namespace: String::new(),
-                min_replicas: None,
-                name_connections: true,
-            },
+            options: Options::default(),
         }
     }
 
@@ -380,51 +347,4 @@ impl fmt::Debug for LockClientBuilder {
             .field(&self.options)
             .finish()
     }
-}
-
-impl Options {
-    fn check(&self) -> Result<()> {
-        let timeout = |field, value| within(field, value, SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
-        timeout("pool_timeout", self.pool_timeout)?;
-        timeout("connect_timeout", self.connect_timeout)?;
-        timeout("command_timeout", self.command_timeout)?;
-        check_renewed("watchdog_lease", self.watchdog_lease)?;
-        let longest = self.watchdog_lease / 3;
-        within("linger", self.linger, Duration::ZERO, longest)?;
-        if !self.confirm_every.is_zero() {
-            let shortest = Duration::from_millis(100);
-            within(
-                "confirm_every",
-                self.confirm_every,
-                shortest,
-                LONGEST_TIMEOUT,
-            )?;
-        }
-        if let Some((replicas, time)) = self.min_replicas {
-            timeout("min_replicas' timeout", time)?;
-            within("min_replicas", replicas, 1, 100)?;
-        }
-        within("connections", self.connections, 1, 1000)?;
-        within("pool_size", self.pool_size, 1, 1000)?;
-        if self.namespace.len() <= 512 {
-            return Ok(());
-        }
-        let value = format!("{} bytes long", self.namespace.len());
-        let rule = "must have at most 512 bytes";
-        Err(Error::config("namespace", value, rule))
-    }
-}
-
-/// Fails if a setting is outside its bounds.
-fn within<T: PartialOrd + fmt::Debug>(
-    field: &'static str,
-    value: T,
-    lowest: T,
-    highest: T,
-) -> Result<()> {
-    if value >= lowest && value <= highest {
-        return Ok(());
-    }
-    let rule = format!("must be at least {lowest:?} and at most {highest:?}");
-    Err(Error::config(field, format!("{value:?}"), rule))
 }
