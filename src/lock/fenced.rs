@@ -86,7 +86,7 @@ pub struct FencedGuard(LockGuard);
 
 impl FencedGuard {
     fn of(lock: &Parts, parts: List<HeldPart>) -> Self {
-        Self(LockGuard::of(lock, parts).with_token())
+        Self(LockGuard::of(lock, parts))
     }
 
     /// Returns the fencing token of the hold: greater than the token of every earlier hold of this
