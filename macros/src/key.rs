@@ -97,8 +97,9 @@ fn placeholder<'a>(inner: &'a str, literal: &LitStr) -> Result<(Value, &'a str, 
     let mut error = None;
     for (end, _) in inner.match_indices('}') {
         let mut failed = None;
-        // The format begins at the last colon, if there is one.
+        // The format begins at the last colon that is not of a path, if there is one.
         let colons = inner[..end].rmatch_indices(':').map(|(at, _)| at);
+        let colons = colons.filter(|&at| !inner[at..].starts_with("::"));
         for at in [end].into_iter().chain(colons) {
             match Value::parse(&inner[..at], literal) {
                 Ok(value) => return Ok((value, &inner[at..end], &inner[end + 1..])),
@@ -181,6 +182,7 @@ mod tests {
             ("{a::B:?}", "{0:?}", &["a :: B"]),
             ("{f(a::b, c[1])}", "{0}", &["f (a :: b , c [1])"]),
             (r#"{m["a}:b"]}"#, "{0}", &[r#"m ["a}:b"]"#]),
+            (r#"{A::f("a:}b")}"#, "{0}", &[r#"A :: f ("a:}b")"#]),
             (r#"{m["a\"}"]:?}"#, "{0:?}", &[r#"m ["a\"}"]"#]),
             ("{{literally}}", "{{literally}}", &[]),
             ("{{{id}}}", "{{{id}}}", &[]),
