@@ -58,25 +58,20 @@ impl LockKey {
     /// Never fails, so that creating a handle never fails. [`check`](Self::check) refuses a bad
     /// name.
     pub(crate) fn of(family: Family, namespace: &str, name: &str) -> Self {
-        let key = if namespace.is_empty() {
-            name.to_owned()
-        } else if namespace.ends_with(':') {
-            format!("{namespace}{name}")
-        } else {
-            format!("{namespace}:{name}")
+        let key: Arc<str> = match namespace {
+            "" => name.into(),
+            _ if namespace.ends_with(':') => format!("{namespace}{name}").into(),
+            _ => format!("{namespace}:{name}").into(),
         };
-        let channel = family.channel(&key).into();
-        let slot = slot(&key);
-        let key: Arc<str> = key.into();
         Self(Arc::new(Names {
             name: match namespace {
                 "" => Arc::clone(&key),
                 _ => name.into(),
             },
+            channel: family.channel(&key).into(),
+            slot: slot(&key),
             key,
-            channel,
             family,
-            slot,
         }))
     }
 

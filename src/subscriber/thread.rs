@@ -60,11 +60,8 @@ impl SubscriberConnection {
             refused: false,
             logged_refusal: false,
         };
-        let observer = &self.context.observer;
-        match observer
-            .queue
-            .spawn("leasehold-subscriber", move || body.run())
-        {
+        let queue = &self.context.observer.queue;
+        match queue.spawn("leasehold-subscriber", move || body.run()) {
             Ok(handle) => {
                 let ended = thread.replace(handle);
                 drop(thread);
