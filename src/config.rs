@@ -35,6 +35,7 @@ pub(crate) use options::Options;
 /// # Ok::<(), leasehold::Error>(())
 /// ```
 #[derive(Clone)]
+#[must_use = "a builder does nothing until it is built"]
 pub struct LockClientBuilder {
     urls: Urls,
     credentials: Option<(Option<String>, String)>,
@@ -80,7 +81,6 @@ impl LockClientBuilder {
     /// is renewed when a little more than a third of it is left.
     ///
     /// Default: 30 seconds. Bounds: 10 ms to 2^53 ms.
-    #[must_use]
     pub fn watchdog_lease(mut self, lease: Duration) -> Self {
         self.options.watchdog_lease = lease;
         self
@@ -121,7 +121,6 @@ impl LockClientBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn linger(mut self, time: Duration) -> Self {
         self.options.linger = time;
         self
@@ -143,7 +142,6 @@ impl LockClientBuilder {
     /// after twice this time. A server that does not reply is asked more rarely.
     ///
     /// Default: 1 second. Bounds: 100 ms to 1 hour, or zero, which turns this off.
-    #[must_use]
     pub fn confirm_every(mut self, interval: Duration) -> Self {
         self.options.confirm_every = interval;
         self
@@ -158,7 +156,6 @@ impl LockClientBuilder {
     /// [confirmations by replicas](Self::pool_size).
     ///
     /// Default: 8. Bounds: 1 to 1,000.
-    #[must_use]
     pub fn connections(mut self, connections: u32) -> Self {
         self.options.connections = connections;
         self
@@ -169,7 +166,6 @@ impl LockClientBuilder {
     /// share none. They are opened when they are first needed.
     ///
     /// Default: 10. Bounds: 1 to 1,000.
-    #[must_use]
     pub fn pool_size(mut self, connections: u32) -> Self {
         self.options.pool_size = connections;
         self
@@ -179,7 +175,6 @@ impl LockClientBuilder {
     /// time limit of the call.
     ///
     /// Default: 2 seconds. Bounds: 1 ms to 1 hour.
-    #[must_use]
     pub fn pool_timeout(mut self, timeout: Duration) -> Self {
         self.options.pool_timeout = timeout;
         self
@@ -190,7 +185,6 @@ impl LockClientBuilder {
     /// its own.
     ///
     /// Default: 2 seconds. Bounds: 1 ms to 1 hour.
-    #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.options.connect_timeout = timeout;
         self
@@ -205,7 +199,6 @@ impl LockClientBuilder {
     /// [`lock`](crate::Lock::lock) gives up after ten command timeouts without any reply.
     ///
     /// Default: 1 second. Bounds: 1 ms to 1 hour.
-    #[must_use]
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.options.command_timeout = timeout;
         self
@@ -216,7 +209,6 @@ impl LockClientBuilder {
     ///
     /// Default: those of the URLs. With sentinels the default is none, because the user and the
     /// password of the URLs are for the sentinels.
-    #[must_use]
     pub fn credentials(mut self, username: Option<&str>, password: &str) -> Self {
         self.credentials = Some((username.map(Into::into), password.into()));
         self
@@ -236,7 +228,6 @@ impl LockClientBuilder {
     /// Default: none. Bounds: 1 to 100 replicas, and a timeout of 1 ms to 1 hour. The cost is one
     /// more command and the round trip to the replicas for each acquire, and nothing for a nested
     /// one.
-    #[must_use]
     pub fn min_replicas(mut self, replicas: u32, timeout: Duration) -> Self {
         self.options.min_replicas = Some((replicas, timeout));
         self
@@ -246,7 +237,6 @@ impl LockClientBuilder {
     /// one. Clients that share locks must use the same namespace.
     ///
     /// Default: empty, so that the key is the lock's name. Bounds: at most 512 bytes.
-    #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.options.namespace = namespace.into();
         self
@@ -275,7 +265,6 @@ impl LockClientBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn name_connections(mut self, names: bool) -> Self {
         self.options.name_connections = names;
         self
@@ -300,7 +289,6 @@ impl LockClientBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn ca_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.tls.ca_certificates = Some(pem.into());
         self
@@ -313,7 +301,6 @@ impl LockClientBuilder {
     /// Default: none. Bounds: at least one certificate, and the key that belongs to the first; only
     /// for `rediss://`. Needs the feature `tls`. [`ca_certificates`](Self::ca_certificates) has an
     /// example.
-    #[must_use]
     pub fn client_certificate(
         mut self,
         chain_pem: impl Into<Vec<u8>>,

@@ -36,6 +36,7 @@ use crate::error::{Error, Result};
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct Lease {
     /// `None` means the client's `watchdog_lease`.
     length: Option<Duration>,
@@ -57,7 +58,6 @@ impl Lease {
     ///
     /// Bounds: 1 ms to 2^53 ms. A fraction of a millisecond is rounded up. The first call that uses
     /// a lease outside these bounds fails with [`Error::Config`].
-    #[must_use]
     pub const fn fixed(duration: Duration) -> Self {
         Self {
             length: Some(duration),
@@ -75,7 +75,6 @@ impl Lease {
     ///
     /// If the hold has several levels, it ends when no level has renewals left. A level without a
     /// limit keeps it.
-    #[must_use]
     pub const fn renewed_at_most(renewals: u32) -> Self {
         Self {
             length: None,
@@ -94,7 +93,6 @@ impl Lease {
     ///
     /// Bounds: 10 ms to 2^53 ms for a renewed lease, 1 ms to 2^53 ms for a fixed one. The first
     /// call that uses a lease outside these bounds fails with [`Error::Config`].
-    #[must_use]
     pub const fn lasting(self, length: Duration) -> Self {
         Self {
             length: Some(length),

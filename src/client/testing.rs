@@ -95,7 +95,6 @@ impl InMemoryRedis {
     }
 
     /// Makes a builder for a client of this server.
-    #[must_use]
     pub fn builder(&self) -> LockClientBuilder {
         let mut builder = LockClient::builder(&self.0.url());
         builder.clock = self.0.clock();

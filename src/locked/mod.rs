@@ -38,7 +38,6 @@ impl Call {
     /// A call with this key and the default client. `kind` is one of those of
     /// [`lock_of_kind`](crate::admin::lock_of_kind). If it `ignores_loss`, it only logs the loss of
     /// the lock and errors of its release.
-    #[must_use]
     pub fn new(
         key: &dyn Display,
         lease: Lease,
@@ -57,14 +56,12 @@ impl Call {
     }
 
     /// Adds a prefix to the key, separated by `:`.
-    #[must_use]
     pub fn prefix(mut self, prefix: &dyn Display) -> Self {
         self.name = format!("{prefix}:{}", self.name);
         self
     }
 
     /// Uses this client instead of the default one.
-    #[must_use]
     pub fn client(mut self, client: &LockClient) -> Self {
         self.client = Some(client.clone());
         self

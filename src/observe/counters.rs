@@ -67,8 +67,7 @@ counters! {
     /// Locks and permits of leased semaphores acquired from Redis, each name or server of a lock of
     /// several counted separately. Not counted are nested acquires, locks that another thread of
     /// this client has handed over, and locks that [lingered](crate::LockClientBuilder::linger).
-    acquisitions = "leasehold_acquisitions_total" []
-        => "Locks and permits acquired from Redis.",
+    acquisitions = "leasehold_acquisitions_total" [] => "Locks and permits acquired from Redis.",
     /// Locks acquired from Redis and released again because too few replicas confirmed them.
     unreplicated = "leasehold_unreplicated_total" []
         => "Locks released again because too few replicas confirmed them.",
@@ -78,8 +77,7 @@ counters! {
     hand_overs = "leasehold_hand_overs_total" []
         => "Locks that a thread got from another thread of its client, without a request.",
     /// Nested acquires: the thread already held the lock.
-    reentries = "leasehold_reentries_total" []
-        => "Nested acquires.",
+    reentries = "leasehold_reentries_total" [] => "Nested acquires.",
     /// Locks released in Redis by the unlock of a thread. Locks that were handed over, and those
     /// that the watchdog releases in the background, do not count.
     releases = "leasehold_releases_total" []
