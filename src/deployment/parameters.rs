@@ -3,6 +3,9 @@
 use super::fault::{Result, decoded, fault, shown};
 use crate::transport::node::Credentials;
 
+const KNOWN: &str = "the parameters are db, user, pass and protocol; in a user or a password, write \
+                     %26 for &";
+
 /// User, password and database, from `?user=..&pass=..&db=..` or from the text before the `?`.
 #[derive(Debug, Default)]
 pub(super) struct Parameters {
@@ -34,38 +37,33 @@ impl Parameters {
                 return fault(format!("two different {part}"), "leave out one of them");
             }
         }
+        // The name of an unknown one may be the end of a user or a password that contains `&`.
+        let may_be_secret = self.user.is_some() || self.password.is_some();
+        let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         for (name, value) in url.query_pairs() {
-            match (&*name, &*value) {
-                ("user" | "pass" | "db", _) => {}
+            let (part, rule) = match (&*name, &*value) {
                 // This crate always uses RESP2.
-                ("protocol", "2" | "3" | "resp2" | "resp3") => {}
+                ("user" | "pass" | "db", _) | ("protocol", "2" | "3" | "resp2" | "resp3") => {
+                    continue;
+                }
                 ("protocol", other) => {
                     let part = shown("protocol", other, &self.secrets());
-                    return fault(part, "a protocol must be 2 or 3");
+                    (part, "a protocol must be 2 or 3")
                 }
-                (other, value) => return self.unknown(other, value),
-            }
+                (other, value)
+                    if may_be_secret || value.is_empty() || !other.chars().all(is_of_name) =>
+                {
+                    ("a parameter that is not known".into(), KNOWN)
+                }
+                (other, _) => (format!("parameter {other:?}"), KNOWN),
+            };
+            return fault(part, rule);
         }
         Ok(self)
     }
 
     pub(super) fn secrets(&self) -> [&str; 2] {
         [&self.user, &self.password].map(|secret| secret.as_deref().unwrap_or_default())
-    }
-
-    /// The fault of an unknown parameter. Its name is not shown if it may be the end of a user or a
-    /// password that contains `&`.
-    fn unknown<T>(&self, name: &str, value: &str) -> Result<T> {
-        let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-        let may_be_secret = self.user.is_some() || self.password.is_some();
-        let part = if !may_be_secret && !value.is_empty() && name.chars().all(is_of_name) {
-            shown("parameter", name, &self.secrets())
-        } else {
-            "a parameter that is not known".into()
-        };
-        let rule = "the parameters are db, user, pass and protocol; in a user or a password, write \
-                    %26 for &";
-        fault(part, rule)
     }
 
     pub(super) fn credentials(self) -> Result<Credentials> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
-use super::debug::{CheckResult, Short};
+use super::debug::{Short, state_of};
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
 use crate::core::Core;
@@ -132,9 +132,9 @@ impl GuardCore {
             shown.field(field, value);
         }
         let check = |part: &HeldPart| part.left().map(drop);
-        let state = combine(self.parts.iter().map(check), self.needed());
+        let state = state_of(&combine(self.parts.iter().map(check), self.needed()));
         shown
-            .field("state", &CheckResult(&state))
+            .field("state", &format_args!("{state}"))
             .field("remaining", &format_args!("{:.1?}", self.left()))
             .finish()
     }
