@@ -7,7 +7,6 @@ pub(crate) mod testing;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 pub use handles::lock_of_kind;
@@ -20,6 +19,7 @@ use crate::engine;
 use crate::error::Result;
 use crate::lock::Short;
 use crate::observe::{LockEvent, Stats};
+use crate::protocol::LockStatus;
 
 /// A client of the locks on one Redis deployment. Cheap to clone: clones share everything.
 ///
@@ -86,8 +86,7 @@ impl LockClient {
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
-    /// use std::time::Duration;
-    /// use leasehold::LockClient;
+    ///     /// use leasehold::LockClient;
     ///
     /// let client = LockClient::builder("redis://127.0.0.1:6379")
     ///     .watchdog_lease(Duration::from_secs(15))
@@ -214,13 +213,7 @@ impl LockClient {
     /// its own handle.
     pub fn inspect(&self, name: &str) -> Result<LockStatus> {
         let key = LockKey::new(&self.core.namespace, name);
-        let status = engine::inspect(&self.core, &key)?;
-        Ok(status.map_or_else(LockStatus::default, |hold| LockStatus {
-            owner: Some(hold.owner),
-            hold_count: hold.hold_count,
-            readers: hold.readers,
-            time_to_live: hold.millis_left.map(Duration::from_millis),
-        }))
+        engine::inspect(&self.core, &key)
     }
 
     /// Frees the lock with this name, whichever owner holds it, and wakes the clients that wait for
@@ -315,29 +308,6 @@ impl LockClientBuilder {
         let core = Arc::new(Core::open(self.validate()?)?);
         Ok(LockClient { core })
     }
-}
-
-/// The state of a lock in Redis, as [`LockClient::inspect`] returns it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LockStatus {
-    /// The owner id, `<client uuid>:<number>`; `None` if the lock is free. [`LockClient::holder`]
-    /// finds its process. A client of this crate uses a new number each time it acquires a lock
-    /// from Redis. The threads of a client that hand a lock over to each other have one owner id.
-    /// In Redisson the number is that of a thread.
-    pub owner: Option<String>,
-    /// How many times the owner holds the lock; 0 if it is free. Clients of this crate count in the
-    /// process, and write the number for other programs to read: it may be up to a second old.
-    /// [`Lock::hold_count`](crate::Lock::hold_count) is exact.
-    pub hold_count: u32,
-    /// The number of owners of the read lock of a [`ReadWriteLock`](crate::ReadWriteLock), among
-    /// them a writer that also reads; 0 for any other lock. Threads of a client that share a grant
-    /// are one owner. If there is no writer, `owner` and `hold_count` are those of one of these.
-    /// The owner id of a writer ends in `:write`.
-    pub readers: u32,
-    /// What is left of the lease, in whole milliseconds; `None` if the lock is free, or if it never
-    /// expires. This crate never sets a lock without an expiry.
-    pub time_to_live: Option<Duration>,
 }
 
 #[cfg(test)]

@@ -201,7 +201,7 @@ pub use admin::holder::Holder;
 #[doc(hidden)]
 pub use base::clock::Moment as __Moment;
 pub use base::interrupt::Interrupt;
-pub use client::{LockClient, LockStatus};
+pub use client::LockClient;
 pub use config::LockClientBuilder;
 /// The crate of the channels that [`LockGuard::lost`] and [`LockClient::events`] return, for its
 /// `select!` and the errors of its `Receiver`.
@@ -222,6 +222,7 @@ pub use locked::Call as __LockedCall;
 #[cfg(feature = "macros")]
 pub use locked::{CurrentLock, current_lock, set_default_client};
 pub use observe::{LockEvent, Stats};
+pub use protocol::LockStatus;
 
 /// For tests of programs that use this crate: locks without Redis, and a proxy with faults.
 ///
