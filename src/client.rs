@@ -86,7 +86,8 @@ impl LockClient {
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
-    ///     /// use leasehold::LockClient;
+    /// use std::time::Duration;
+    /// use leasehold::LockClient;
     ///
     /// let client = LockClient::builder("redis://127.0.0.1:6379")
     ///     .watchdog_lease(Duration::from_secs(15))
