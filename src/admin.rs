@@ -89,8 +89,7 @@ pub fn servers(client: &LockClient) -> Result<Vec<Server>, RouteError> {
 /// Those of [`servers`], and [`RouteError::Invalid`] with
 /// [`Error::Config`](crate::Error::Config) for an invalid name. No panics.
 pub fn server_of(client: &LockClient, name: &str) -> Result<Server, RouteError> {
-    check_name(client, name).map_err(RouteError::Invalid)?;
-    let check = client.core.check_process(name);
+    let check = check_name(client, name).and_then(|()| client.core.check_process(name));
     check.map_err(RouteError::Invalid)?;
     let redis = &client.core.redis;
     let server = redis

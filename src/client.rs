@@ -7,19 +7,19 @@ pub(crate) mod testing;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 pub use handles::lock_of_kind;
 
 use crate::base::key::LockKey;
-use crate::config::{Config, LockClientBuilder};
+use crate::config::LockClientBuilder;
 use crate::core::Core;
 use crate::deployment::Urls;
 use crate::engine;
 use crate::error::Result;
-use crate::lock::{RedLock, Short};
+use crate::lock::Short;
 use crate::observe::{LockEvent, Stats};
+use crate::protocol::LockStatus;
 
 /// A client of the locks on one Redis deployment. Cheap to clone: clones share everything.
 ///
@@ -188,12 +188,6 @@ impl LockClient {
         LockClientBuilder::new(Urls::Cluster(nodes.into_iter().map(Into::into).collect()))
     }
 
-    pub(crate) fn open(config: Config) -> Result<Self> {
-        Ok(Self {
-            core: Arc::new(Core::open(config)?),
-        })
-    }
-
     /// Asks Redis which owner holds the lock with this name, how many times, and for how long. How
     /// many times may be up to a second old: see [`LockStatus::hold_count`].
     ///
@@ -220,13 +214,7 @@ impl LockClient {
     /// its own handle.
     pub fn inspect(&self, name: &str) -> Result<LockStatus> {
         let key = LockKey::new(&self.core.namespace, name);
-        let status = engine::inspect(&self.core, &key)?;
-        Ok(status.map_or_else(LockStatus::default, |hold| LockStatus {
-            owner: Some(hold.owner),
-            hold_count: hold.hold_count,
-            readers: hold.readers,
-            time_to_live: hold.millis_left.map(Duration::from_millis),
-        }))
+        engine::inspect(&self.core, &key)
     }
 
     /// Frees the lock with this name, whichever owner holds it, and wakes the clients that wait for
@@ -309,22 +297,6 @@ impl fmt::Debug for LockClient {
     }
 }
 
-impl RedLock {
-    /// Makes a handle of the lock with this name on the servers of these clients. Never fails and
-    /// sends nothing.
-    ///
-    /// The first call fails with [`Error::Config`](crate::Error::Config) if the number of clients
-    /// is even or less than three, if a client occurs twice, if two clients have the same address,
-    /// or if the name is invalid. One server under two addresses is not noticed: it grants the lock
-    /// to only one of its clients.
-    ///
-    /// [`RedLock`] has an example.
-    #[must_use]
-    pub fn new(clients: &[LockClient], name: &str) -> Self {
-        Self::over(clients.iter().map(|client| &client.core), name)
-    }
-}
-
 impl LockClientBuilder {
     /// Makes the client. Checks all settings, but opens no connection: if a server cannot be
     /// reached or refuses the login, that is an error of the first call.
@@ -334,31 +306,9 @@ impl LockClientBuilder {
     /// [`Error::Config`](crate::Error::Config) names the setting, its value and the bound that it
     /// violates, or says that the client's threads could not be started.
     pub fn build(self) -> Result<LockClient> {
-        LockClient::open(self.validate()?)
+        let core = Arc::new(Core::open(self.validate()?)?);
+        Ok(LockClient { core })
     }
-}
-
-/// The state of a lock in Redis, as [`LockClient::inspect`] returns it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LockStatus {
-    /// The owner id, `<client uuid>:<number>`; `None` if the lock is free. [`LockClient::holder`]
-    /// finds its process. A client of this crate uses a new number each time it acquires a lock
-    /// from Redis. The threads of a client that hand a lock over to each other have one owner id.
-    /// In Redisson the number is that of a thread.
-    pub owner: Option<String>,
-    /// How many times the owner holds the lock; 0 if it is free. Clients of this crate count in the
-    /// process, and write the number for other programs to read: it may be up to a second old.
-    /// [`Lock::hold_count`](crate::Lock::hold_count) is exact.
-    pub hold_count: u32,
-    /// The number of owners of the read lock of a [`ReadWriteLock`](crate::ReadWriteLock), among
-    /// them a writer that also reads; 0 for any other lock. Threads of a client that share a grant
-    /// are one owner. If there is no writer, `owner` and `hold_count` are those of one of these.
-    /// The owner id of a writer ends in `:write`.
-    pub readers: u32,
-    /// What is left of the lease, in whole milliseconds; `None` if the lock is free, or if it never
-    /// expires. This crate never sets a lock without an expiry.
-    pub time_to_live: Option<Duration>,
 }
 
 #[cfg(test)]

@@ -1,24 +1,20 @@
 //! The builder of a client, and the settings that it has checked.
 
-mod debug;
+mod options;
 #[cfg(feature = "serde")]
 mod settings;
 mod sources;
-mod validated;
 
+use std::fmt;
+use std::ops::Deref;
 use std::time::Duration;
 
 use crate::base::test_clock::ClientClock;
-use crate::deployment::Urls;
-use crate::error::{Error, Result};
-use crate::lease::check_renewed;
-use crate::transport::tls;
-pub(crate) use validated::Config;
-use validated::within;
-
-/// The bounds of all timeouts.
-pub(crate) const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
-pub(crate) const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
+use crate::deployment::{Deployment, Urls};
+use crate::error::Result;
+use crate::transport::node::Credentials;
+use crate::transport::tls::{self, Tls};
+pub(crate) use options::Options;
 
 /// The settings of a [`LockClient`](crate::LockClient).
 ///
@@ -39,23 +35,34 @@ pub(crate) const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
 /// # Ok::<(), leasehold::Error>(())
 /// ```
 #[derive(Clone)]
+#[must_use = "a builder does nothing until it is built"]
 pub struct LockClientBuilder {
     urls: Urls,
     credentials: Option<(Option<String>, String)>,
-    watchdog_lease: Duration,
-    linger: Duration,
-    confirm_every: Duration,
-    connections: u32,
-    pool_size: u32,
-    pool_timeout: Duration,
-    connect_timeout: Duration,
-    command_timeout: Duration,
-    namespace: String,
-    min_replicas: Option<(u32, Duration)>,
-    name_connections: bool,
     tls: tls::Settings,
     /// Another one for clients of an in-memory server, whose time tests skip.
     pub(crate) clock: ClientClock,
+    options: Options,
+}
+
+/// Settings that [`LockClientBuilder::validate`] has checked.
+#[derive(Clone)]
+pub(crate) struct Config {
+    pub(crate) deployment: Deployment,
+    /// For the servers that have the locks.
+    pub(crate) credentials: Credentials,
+    /// `None` for connections without TLS.
+    pub(crate) tls: Option<Tls>,
+    pub(crate) clock: ClientClock,
+    options: Options,
+}
+
+impl Deref for Config {
+    type Target = Options;
+
+    fn deref(&self) -> &Options {
+        &self.options
+    }
 }
 
 impl LockClientBuilder {
@@ -63,19 +70,9 @@ impl LockClientBuilder {
         Self {
             urls,
             credentials: None,
-            watchdog_lease: Duration::from_secs(30),
-            linger: Duration::ZERO,
-            confirm_every: Duration::from_secs(1),
-            connections: 8,
-            pool_size: 10,
-            pool_timeout: Duration::from_secs(2),
-            connect_timeout: Duration::from_secs(2),
-            command_timeout: Duration::from_secs(1),
-            namespace: String::new(),
-            min_replicas: None,
-            name_connections: true,
             tls: tls::Settings::default(),
             clock: ClientClock::default(),
+            options: Options::default(),
         }
     }
 
@@ -84,9 +81,8 @@ impl LockClientBuilder {
     /// is renewed when a little more than a third of it is left.
     ///
     /// Default: 30 seconds. Bounds: 10 ms to 2^53 ms.
-    #[must_use]
     pub fn watchdog_lease(mut self, lease: Duration) -> Self {
-        self.watchdog_lease = lease;
+        self.options.watchdog_lease = lease;
         self
     }
 
@@ -125,9 +121,8 @@ impl LockClientBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn linger(mut self, time: Duration) -> Self {
-        self.linger = time;
+        self.options.linger = time;
         self
     }
 
@@ -147,9 +142,8 @@ impl LockClientBuilder {
     /// after twice this time. A server that does not reply is asked more rarely.
     ///
     /// Default: 1 second. Bounds: 100 ms to 1 hour, or zero, which turns this off.
-    #[must_use]
     pub fn confirm_every(mut self, interval: Duration) -> Self {
-        self.confirm_every = interval;
+        self.options.confirm_every = interval;
         self
     }
 
@@ -162,9 +156,8 @@ impl LockClientBuilder {
     /// [confirmations by replicas](Self::pool_size).
     ///
     /// Default: 8. Bounds: 1 to 1,000.
-    #[must_use]
     pub fn connections(mut self, connections: u32) -> Self {
-        self.connections = connections;
+        self.options.connections = connections;
         self
     }
 
@@ -173,9 +166,8 @@ impl LockClientBuilder {
     /// share none. They are opened when they are first needed.
     ///
     /// Default: 10. Bounds: 1 to 1,000.
-    #[must_use]
     pub fn pool_size(mut self, connections: u32) -> Self {
-        self.pool_size = connections;
+        self.options.pool_size = connections;
         self
     }
 
@@ -183,9 +175,8 @@ impl LockClientBuilder {
     /// time limit of the call.
     ///
     /// Default: 2 seconds. Bounds: 1 ms to 1 hour.
-    #[must_use]
     pub fn pool_timeout(mut self, timeout: Duration) -> Self {
-        self.pool_timeout = timeout;
+        self.options.pool_timeout = timeout;
         self
     }
 
@@ -194,9 +185,8 @@ impl LockClientBuilder {
     /// its own.
     ///
     /// Default: 2 seconds. Bounds: 1 ms to 1 hour.
-    #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
+        self.options.connect_timeout = timeout;
         self
     }
 
@@ -209,9 +199,8 @@ impl LockClientBuilder {
     /// [`lock`](crate::Lock::lock) gives up after ten command timeouts without any reply.
     ///
     /// Default: 1 second. Bounds: 1 ms to 1 hour.
-    #[must_use]
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
-        self.command_timeout = timeout;
+        self.options.command_timeout = timeout;
         self
     }
 
@@ -220,7 +209,6 @@ impl LockClientBuilder {
     ///
     /// Default: those of the URLs. With sentinels the default is none, because the user and the
     /// password of the URLs are for the sentinels.
-    #[must_use]
     pub fn credentials(mut self, username: Option<&str>, password: &str) -> Self {
         self.credentials = Some((username.map(Into::into), password.into()));
         self
@@ -240,9 +228,8 @@ impl LockClientBuilder {
     /// Default: none. Bounds: 1 to 100 replicas, and a timeout of 1 ms to 1 hour. The cost is one
     /// more command and the round trip to the replicas for each acquire, and nothing for a nested
     /// one.
-    #[must_use]
     pub fn min_replicas(mut self, replicas: u32, timeout: Duration) -> Self {
-        self.min_replicas = Some((replicas, timeout));
+        self.options.min_replicas = Some((replicas, timeout));
         self
     }
 
@@ -250,9 +237,8 @@ impl LockClientBuilder {
     /// one. Clients that share locks must use the same namespace.
     ///
     /// Default: empty, so that the key is the lock's name. Bounds: at most 512 bytes.
-    #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
-        self.namespace = namespace.into();
+        self.options.namespace = namespace.into();
         self
     }
 
@@ -281,9 +267,8 @@ impl LockClientBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn name_connections(mut self, names: bool) -> Self {
-        self.name_connections = names;
+        self.options.name_connections = names;
         self
     }
 
@@ -306,7 +291,6 @@ impl LockClientBuilder {
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
     pub fn ca_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.tls.ca_certificates = Some(pem.into());
         self
@@ -319,7 +303,6 @@ impl LockClientBuilder {
     /// Default: none. Bounds: at least one certificate, and the key that belongs to the first; only
     /// for `rediss://`. Needs the feature `tls`. [`ca_certificates`](Self::ca_certificates) has an
     /// example.
-    #[must_use]
     pub fn client_certificate(
         mut self,
         chain_pem: impl Into<Vec<u8>>,
@@ -330,60 +313,27 @@ impl LockClientBuilder {
     }
 
     /// Checks all settings.
-    pub(crate) fn validate(self) -> Result<Config> {
-        let timeout = |field, value| within(field, value, SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
-        timeout("pool_timeout", self.pool_timeout)?;
-        timeout("connect_timeout", self.connect_timeout)?;
-        timeout("command_timeout", self.command_timeout)?;
-        check_renewed("watchdog_lease", self.watchdog_lease)?;
-        within(
-            "linger",
-            self.linger,
-            Duration::ZERO,
-            self.watchdog_lease / 3,
-        )?;
-        if !self.confirm_every.is_zero() {
-            let shortest = Duration::from_millis(100);
-            within(
-                "confirm_every",
-                self.confirm_every,
-                shortest,
-                LONGEST_TIMEOUT,
-            )?;
-        }
-        if let Some((replicas, time)) = self.min_replicas {
-            timeout("min_replicas' timeout", time)?;
-            within("min_replicas", replicas, 1, 100)?;
-        }
-        within("connections", self.connections, 1, 1000)?;
-        within("pool_size", self.pool_size, 1, 1000)?;
-        if self.namespace.len() > 512 {
-            return Err(Error::Config {
-                field: "namespace",
-                value: format!("{} bytes long", self.namespace.len()),
-                rule: "must have at most 512 bytes".into(),
-            });
+    pub(crate) fn validate(mut self) -> Result<Config> {
+        self.options.check()?;
+        if self.options.confirm_every.is_zero() {
+            self.options.confirm_every = Duration::MAX;
         }
         let (deployment, credentials, tls) = self.urls.resolve(self.credentials, &self.tls)?;
         Ok(Config {
             deployment,
             credentials,
             tls,
-            watchdog_lease: self.watchdog_lease,
-            linger: self.linger,
-            confirm_every: match self.confirm_every {
-                Duration::ZERO => Duration::MAX,
-                interval => interval,
-            },
-            connections: self.connections as usize,
-            pool_size: self.pool_size,
-            pool_timeout: self.pool_timeout,
-            connect_timeout: self.connect_timeout,
-            command_timeout: self.command_timeout,
-            namespace: self.namespace,
-            min_replicas: self.min_replicas,
-            name_connections: self.name_connections,
             clock: self.clock,
+            options: self.options,
         })
+    }
+}
+
+/// Shows no secret.
+impl fmt::Debug for LockClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LockClientBuilder")
+            .field(&self.options)
+            .finish()
     }
 }

@@ -1,6 +1,5 @@
 //! The parts of a client. This module starts them, and dropping the client stops them.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,7 +17,7 @@ use crate::base::test_clock::Entered;
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::local::{LocalQueue, WaitQueues};
-use crate::observe::{Observer, Reporter};
+use crate::observe::{self, Observer, Reporter};
 use crate::request::{BatchClient, RedisClient};
 use crate::script;
 use crate::subscriber::{Handlers, Subscriber};
@@ -73,7 +72,7 @@ impl Core {
         let no_thread = |error: std::io::Error| Error::NoThread {
             cause: error.into(),
         };
-        let reporter = observer.start_reporter().map_err(no_thread)?;
+        let reporter = Reporter::start(Arc::clone(&observer.queue)).map_err(no_thread)?;
         let watchdog = Watchdog::start(
             batch_client,
             Arc::clone(&observer),
@@ -92,7 +91,7 @@ impl Core {
                 unanswered: Box::new(watchdog.line_leaver()),
             },
         );
-        Observer::register_metrics();
+        observe::register();
         Ok(Self {
             id,
             owner_prefix: id.to_string().into(),
@@ -102,7 +101,7 @@ impl Core {
             watchdog_lease: config.watchdog_lease,
             command_timeout: config.command_timeout,
             linger: config.linger,
-            namespace: config.namespace.into(),
+            namespace: config.namespace.as_str().into(),
             watchdog,
             subscriber,
             redis,
@@ -144,15 +143,20 @@ impl Core {
     /// The order matters. From the first step on no call begins or continues to wait. From the
     /// second on the watchdog accepts no grant, so a thread that is granted a lock later releases
     /// it itself. The watchdog ends after these calls, because it repeats their releases.
-    pub(crate) fn shut_down(&self, until: Moment) -> Result<(), NotShutDown> {
+    pub(crate) fn shut_down(&self, until: Moment) -> Result<(), String> {
         self.shutdown.interrupt();
         self.watchdog.release_all();
         self.subscriber.stop();
         if self.subscriber.join(until) & self.watchdog.join(until) {
             return Ok(());
         }
-        let locks = self.watchdog.unreleased();
-        Err(NotShutDown { locks })
+        Err(match self.watchdog.unreleased() {
+            0 => "a call or a thread of the client still waits for Redis".into(),
+            1 => "the release of 1 lock got no reply; it ends with its lease".into(),
+            locks => {
+                format!("the releases of {locks} locks got no reply; they end with their leases")
+            }
+        })
     }
 
     /// True in the process that made the client, false in one that was forked from it.
@@ -223,25 +227,6 @@ impl Core {
     /// do not all send a request in the same millisecond.
     pub(crate) fn wait_jitter(&self) -> Duration {
         Duration::from_millis(1 + u64::from(self.id.as_bytes()[0] % 16))
-    }
-}
-
-/// A shutdown that has not ended in its time. This many locks, or requests whose effect is not
-/// known, are not released.
-pub(crate) struct NotShutDown {
-    pub(crate) locks: usize,
-}
-
-impl fmt::Display for NotShutDown {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.locks {
-            0 => f.write_str("a call or a thread of the client still waits for Redis"),
-            1 => f.write_str("the release of 1 lock got no reply; it ends with its lease"),
-            locks => write!(
-                f,
-                "the releases of {locks} locks got no reply; they end with their leases"
-            ),
-        }
     }
 }
 

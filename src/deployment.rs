@@ -5,7 +5,8 @@ mod info;
 mod parameters;
 mod url;
 
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
+use fault::Fault;
+use redis::{ConnectionAddr, ConnectionInfo};
 
 use crate::error::{Error, Result};
 use crate::transport::node::Credentials;
@@ -38,6 +39,15 @@ pub(crate) enum Deployment {
     Cluster(Vec<ConnectionAddr>),
 }
 
+/// A server as its URL, or settings of the `redis` crate, describe it.
+#[derive(Debug)]
+struct Server {
+    /// Without TLS.
+    address: ConnectionAddr,
+    credentials: Credentials,
+    with_tls: bool,
+}
+
 impl Urls {
     /// Returns the deployment, and the credentials for the servers that have the locks: `own`, or
     /// else those of the URLs.
@@ -46,45 +56,43 @@ impl Urls {
         own: Option<(Option<String>, String)>,
         settings: &tls::Settings,
     ) -> Result<(Deployment, Credentials, Option<Tls>)> {
-        let (deployment, mut credentials, tls) = match self {
-            Self::One(url) => one("url", parse("url", url, "")?, settings)?,
-            Self::Info(info) => one(info::FIELD, info::reuse(info)?, settings)?,
-            Self::Sentinel { sentinels, service } => {
-                if service.is_empty() {
-                    return Err(Error::Config {
-                        field: "master",
-                        value: "\"\"".into(),
-                        rule: "must be the name under which the sentinels monitor the master"
-                            .into(),
-                    });
-                }
-                let (addresses, of_sentinels, tls) = parse_all("sentinels", sentinels, settings)?;
-                let deployment = Deployment::Sentinel {
-                    sentinels: addresses,
-                    service: service.clone(),
-                    credentials: Credentials {
-                        // Sentinels have no other database. The one in their URLs is the master's.
-                        database: 0,
-                        ..of_sentinels.clone()
-                    },
-                };
-                let credentials = Credentials {
-                    database: of_sentinels.database,
+        let (field, servers) = match self {
+            Self::One(url) => ("url", vec![parse("url", url, "")?]),
+            Self::Info(info) => (info::FIELD, vec![info::reuse(info)?]),
+            Self::Sentinel { sentinels, .. } => ("sentinels", parse_all("sentinels", sentinels)?),
+            Self::Cluster(nodes) => ("nodes", parse_all("nodes", nodes)?),
+        };
+        let Some(first) = servers.first() else {
+            return Err(Error::config(field, "empty", "must have at least one URL"));
+        };
+        let tls = tls_for(field, &servers, settings)?;
+        let (address, mut credentials) = (first.address.clone(), first.credentials.clone());
+        let addresses = servers.into_iter().map(|server| server.address).collect();
+        let deployment = match self {
+            Self::One(_) | Self::Info(_) => Deployment::One(address),
+            Self::Sentinel { service, .. } if service.is_empty() => {
+                let rule = "must be the name under which the sentinels monitor the master";
+                return Err(Error::config("master", "\"\"", rule));
+            }
+            Self::Sentinel { service, .. } => {
+                // Sentinels have no other database. The one in their URLs is the master's.
+                let database = std::mem::take(&mut credentials.database);
+                let of_master = Credentials {
+                    database,
                     ..Credentials::default()
                 };
-                (deployment, credentials, tls)
-            }
-            Self::Cluster(nodes) => {
-                let (addresses, credentials, tls) = parse_all("nodes", nodes, settings)?;
-                if credentials.database != 0 {
-                    return Err(Error::Config {
-                        field: "nodes",
-                        value: format!("database {}", credentials.database),
-                        rule: "a cluster has only database 0".into(),
-                    });
+                Deployment::Sentinel {
+                    sentinels: addresses,
+                    service: service.clone(),
+                    credentials: std::mem::replace(&mut credentials, of_master),
                 }
-                (Deployment::Cluster(addresses), credentials, tls)
             }
+            Self::Cluster(_) if credentials.database != 0 => {
+                let found = format!("database {}", credentials.database);
+                let rule = "a cluster has only database 0";
+                return Err(Error::config("nodes", found, rule));
+            }
+            Self::Cluster(_) => Deployment::Cluster(addresses),
         };
         if let Some((username, password)) = own {
             credentials.username = username;
@@ -94,114 +102,60 @@ impl Urls {
     }
 }
 
-/// The deployment of one server, which has TLS or not.
-fn one(
-    field: &'static str,
-    (server, with_tls): (ConnectionInfo, bool),
-    settings: &tls::Settings,
-) -> Result<(Deployment, Credentials, Option<Tls>)> {
-    let tls = tls_for(field, with_tls, settings, &[server.addr()])?;
-    let credentials = Credentials::from(&server);
-    Ok((Deployment::One(server.addr().clone()), credentials, tls))
-}
-
-/// The addresses of several servers, and the credentials, database and TLS that their URLs share.
-fn parse_all(
-    field: &'static str,
-    urls: &[String],
-    settings: &tls::Settings,
-) -> Result<(Vec<ConnectionAddr>, Credentials, Option<Tls>)> {
-    let mut addresses: Vec<ConnectionAddr> = Vec::with_capacity(urls.len());
-    let mut common: Option<(Credentials, bool)> = None;
+/// Parses the URLs of several servers, which must agree in all but the address.
+fn parse_all(field: &'static str, urls: &[String]) -> Result<Vec<Server>> {
+    let mut servers: Vec<Server> = Vec::with_capacity(urls.len());
     for (place, url) in urls.iter().enumerate() {
         let which = format!("number {} of {}, ", place + 1, urls.len());
-        let (server, with_tls) = parse(field, url, &which)?;
-        let refused = |rule: &str| Error::Config {
-            field,
-            value: format!("{which}{}", server.addr()),
-            rule: rule.into(),
+        let server = parse(field, url, &which)?;
+        let common = |server: &Server| (server.credentials.clone(), server.with_tls);
+        let rule = if !matches!(server.address, ConnectionAddr::Tcp(..)) {
+            "must have a host and a port"
+        } else if servers.iter().any(|it| it.address == server.address) {
+            "each server must be listed once"
+        } else if servers
+            .first()
+            .is_some_and(|first| common(first) != common(&server))
+        {
+            "all URLs must have the same scheme, user, password and database"
+        } else {
+            servers.push(server);
+            continue;
         };
-        if !matches!(server.addr(), ConnectionAddr::Tcp(..)) {
-            return Err(refused("must have a host and a port"));
-        }
-        if addresses.contains(server.addr()) {
-            return Err(refused("each server must be listed once"));
-        }
-        let found = (Credentials::from(&server), with_tls);
-        if *common.get_or_insert_with(|| found.clone()) != found {
-            return Err(refused(
-                "all URLs must have the same scheme, user, password and database",
-            ));
-        }
-        addresses.push(server.addr().clone());
-    }
-    let (credentials, with_tls) = common.ok_or_else(|| Error::Config {
-        field,
-        value: "empty".into(),
-        rule: "must have at least one URL".into(),
-    })?;
-    let all: Vec<_> = addresses.iter().collect();
-    let tls = tls_for(field, with_tls, settings, &all)?;
-    Ok((addresses, credentials, tls))
-}
-
-/// Parses a URL. Returns true if it asks for TLS. `which` describes its position in a list, and is
-/// empty without a list.
-fn parse(field: &'static str, url: &str, which: &str) -> Result<(ConnectionInfo, bool)> {
-    let refused = |part: &str, rule: String| Error::Config {
-        field,
-        value: format!("{which}invalid ({part})"),
-        rule,
-    };
-    // A URL that was read from a file often ends with a newline.
-    let url = url.trim();
-    let parameters =
-        url::check(url, which.is_empty()).map_err(|fault| refused(&fault.part, fault.rule))?;
-    let stripped = tls::strip(url).map_err(|error| located(error, field, which))?;
-    let plain = stripped.as_deref().unwrap_or(url);
-    // Other faults are rare, so they get the message of `redis`.
-    let server = plain
-        .into_connection_info()
-        .map_err(|error| refused("not readable", error.to_string()))?;
-    let server = parameters.add_to(server);
-    match (server.addr(), stripped.is_some()) {
-        (ConnectionAddr::Tcp(..), with_tls) => Ok((server, with_tls)),
-        (ConnectionAddr::Unix(_), false) => Ok((server, false)),
-        _ => Err(refused(
-            "not readable",
-            "must be a TCP or Unix socket address".into(),
-        )),
-    }
-}
-
-/// Adds the setting, and the position of the URL, to an error about a URL.
-fn located(error: Error, field: &'static str, which: &str) -> Error {
-    match error {
-        Error::Config { value, rule, .. } => Error::Config {
+        return Err(Error::config(
             field,
-            value: format!("{which}{value}"),
+            format!("{which}{}", server.address),
             rule,
-        },
-        other => other,
+        ));
     }
+    Ok(servers)
 }
 
-/// The TLS settings for these addresses.
+/// Parses a URL. `which` says for errors which entry of a list it is, and is empty without one.
+fn parse(field: &'static str, url: &str, which: &str) -> Result<Server> {
+    let parsed = url::parse(url.trim(), which.is_empty());
+    parsed.map_err(|Fault { part, rule }| {
+        Error::config(field, format!("{which}invalid ({part})"), rule)
+    })
+}
+
+/// What connections with TLS need, if the URLs ask for it.
 fn tls_for(
     field: &'static str,
-    with_tls: bool,
+    servers: &[Server],
     settings: &tls::Settings,
-    addresses: &[&ConnectionAddr],
 ) -> Result<Option<Tls>> {
-    if !with_tls {
+    if !servers.iter().any(|server| server.with_tls) {
         settings.refuse()?;
         return Ok(None);
     }
     let tls = settings.validate()?;
-    for address in addresses {
-        if let ConnectionAddr::Tcp(host, _) = address {
-            tls.check_host(host)
-                .map_err(|error| located(error, field, ""))?;
+    for server in servers {
+        if let ConnectionAddr::Tcp(host, _) = &server.address {
+            tls.check_host(host).map_err(|error| match error {
+                Error::Config { value, rule, .. } => Error::Config { field, value, rule },
+                other => other,
+            })?;
         }
     }
     Ok(Some(tls))

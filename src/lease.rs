@@ -36,6 +36,7 @@ use crate::error::{Error, Result};
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct Lease {
     /// `None` means the client's `watchdog_lease`.
     length: Option<Duration>,
@@ -57,7 +58,6 @@ impl Lease {
     ///
     /// Bounds: 1 ms to 2^53 ms. A fraction of a millisecond is rounded up. The first call that uses
     /// a lease outside these bounds fails with [`Error::Config`].
-    #[must_use]
     pub const fn fixed(duration: Duration) -> Self {
         Self {
             length: Some(duration),
@@ -75,7 +75,6 @@ impl Lease {
     ///
     /// If the hold has several levels, it ends when no level has renewals left. A level without a
     /// limit keeps it.
-    #[must_use]
     pub const fn renewed_at_most(renewals: u32) -> Self {
         Self {
             length: None,
@@ -94,7 +93,6 @@ impl Lease {
     ///
     /// Bounds: 10 ms to 2^53 ms for a renewed lease, 1 ms to 2^53 ms for a fixed one. The first
     /// call that uses a lease outside these bounds fails with [`Error::Config`].
-    #[must_use]
     pub const fn lasting(self, length: Duration) -> Self {
         Self {
             length: Some(length),
@@ -120,11 +118,8 @@ const SHORTEST_RENEWED: Duration = Duration::from_millis(10);
 /// A renewed lease in milliseconds. Fails if it cannot have this length.
 pub(crate) fn check_renewed(field: &'static str, length: Duration) -> Result<u64> {
     if length < SHORTEST_RENEWED {
-        return Err(Error::Config {
-            field,
-            value: format!("{length:?}"),
-            rule: format!("a renewed lease must be at least {SHORTEST_RENEWED:?}"),
-        });
+        let rule = format!("a renewed lease must be at least {SHORTEST_RENEWED:?}");
+        return Err(Error::config(field, format!("{length:?}"), rule));
     }
     whole_millis(field, length)
 }
@@ -138,11 +133,10 @@ pub(crate) fn whole_millis(field: &'static str, length: Duration) -> Result<u64>
     let millis = length.as_nanos().div_ceil(1_000_000);
     match u64::try_from(millis) {
         Ok(millis) if length >= Duration::from_millis(1) && millis <= MAX_MILLIS => Ok(millis),
-        _ => Err(Error::Config {
-            field,
-            value: format!("{length:?}"),
-            rule: "must be at least 1 ms and at most 2^53 ms, which are 285,000 years".into(),
-        }),
+        _ => {
+            let rule = "must be at least 1 ms and at most 2^53 ms, which are 285,000 years";
+            Err(Error::config(field, format!("{length:?}"), rule))
+        }
     }
 }
 

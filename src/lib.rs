@@ -201,7 +201,7 @@ pub use admin::holder::Holder;
 #[doc(hidden)]
 pub use base::clock::Moment as __Moment;
 pub use base::interrupt::Interrupt;
-pub use client::{LockClient, LockStatus};
+pub use client::LockClient;
 pub use config::LockClientBuilder;
 /// The crate of the channels that [`LockGuard::lost`] and [`LockClient::events`] return, for its
 /// `select!` and the errors of its `Receiver`.
@@ -222,6 +222,7 @@ pub use locked::Call as __LockedCall;
 #[cfg(feature = "macros")]
 pub use locked::{CurrentLock, current_lock, set_default_client};
 pub use observe::{LockEvent, Stats};
+pub use protocol::LockStatus;
 
 /// For tests of programs that use this crate: locks without Redis, and a proxy with faults.
 ///
@@ -242,21 +243,7 @@ pub mod guide {
     /// A page of `docs/`. These link targets replace those of the file, which are paths.
     macro_rules! page {
         ($name:ident, $file:literal) => {
-            #[doc = "[command.md]: crate::guide::command"]
-            #[doc = "[costs.md]: crate::guide::costs"]
-            #[doc = "[deployments.md]: crate::guide::deployments"]
-            #[doc = "[errors.md]: crate::guide::errors"]
-            #[doc = "[migration.md]: crate::guide::migration"]
-            #[doc = "[monitoring.md]: crate::guide::monitoring"]
-            #[doc = "[permissions.md]: crate::guide::permissions"]
-            #[doc = "[redisson.md]: crate::guide::redisson"]
-            #[doc = "[settings.md]: crate::guide::settings"]
-            #[doc = "[tokio.md]: crate::guide::tokio"]
-            #[doc = "[testing.md]: crate::guide::testing"]
-            #[doc = "[which_lock.md]: crate::guide::which_lock"]
-            #[doc = "[keys]: crate::guide::costs#keys-that-stay-in-redis"]
-            #[doc = "[promises]: crate#promises"]
-            #[doc = "[time-limits]: crate::guide::deployments#time-limits-and-failovers"]
+            #[doc = include_str!("links.md")]
             #[doc = ""]
             #[doc = include_str!($file)]
             pub mod $name {}

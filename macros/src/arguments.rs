@@ -7,7 +7,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
-use syn::{Expr, ExprLit, Lit, LitStr, Result, Token};
+use syn::{Expr, LitInt, LitStr, Result, Token};
 
 use crate::duration;
 use crate::key::Key;
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     pub(crate) key: Key,
     /// An expression of the type `leasehold::Lease`.
     pub(crate) lease: TokenStream,
-    /// An expression of the type `Option<Duration>`. `None`: without a limit.
+    /// An expression of the type `Duration`.
     pub(crate) wait: TokenStream,
     pub(crate) kind: String,
     pub(crate) ignores_loss: bool,
@@ -43,17 +43,12 @@ impl Parse for Written {
             let message = format!("expected the name of an argument: {ALL}");
             syn::Error::new(error.span(), message)
         })?;
-        if !ALL.contains(&format!("`{name}`")) {
-            return fail(
-                &name,
-                format!("`#[locked]` has no argument `{name}`; it has {ALL}"),
-            );
-        }
-        let value = match input.parse::<Option<Token![=]>>()? {
-            Some(_) => Some(without_groups(input.parse()?)),
-            None => None,
-        };
-        Ok(Self { name, value })
+        let has_value = input.parse::<Option<Token![=]>>()?.is_some();
+        let value = has_value.then(|| input.parse().map(without_groups));
+        Ok(Self {
+            value: value.transpose()?,
+            name,
+        })
     }
 }
 
@@ -61,28 +56,22 @@ impl Parse for Written {
 fn read(input: ParseStream<'_>) -> Result<HashMap<String, Written>> {
     let mut all = HashMap::new();
     for written in input.parse_terminated(Written::parse, Token![,])? {
-        let name = &written.name;
-        if all.contains_key(&name.to_string()) {
-            return fail(
-                name,
-                format!("`{name}` is given twice; each of {ALL} can be given only once"),
-            );
-        }
-        match (name == "fixed", &written.value) {
-            (true, Some(_)) => {
-                return fail(
-                    name,
-                    "`fixed` takes no value; write `fixed`, or leave it out",
-                );
+        let name = written.name.to_string();
+        let error = match (&*name, &written.value) {
+            _ if !ALL.contains(&format!("`{name}`")) => {
+                format!("`#[locked]` has no argument `{name}`; it has {ALL}")
             }
-            (false, None) => {
-                return fail(
-                    name,
-                    format!("`{name}` needs a value; write `{name} = ...`"),
-                );
+            _ if all.contains_key(&name) => {
+                format!("`{name}` is given twice; each of {ALL} can be given only once")
             }
-            _ => all.insert(name.to_string(), written),
+            ("fixed", Some(_)) => "`fixed` takes no value; write `fixed`, or leave it out".into(),
+            ("fixed", None) | (_, Some(_)) => {
+                all.insert(name, written);
+                continue;
+            }
+            (_, None) => format!("`{name}` needs a value; write `{name} = ...`"),
         };
+        return fail(written.name, error);
     }
     Ok(all)
 }
@@ -102,14 +91,8 @@ pub(crate) fn fail<T>(at: impl ToTokens, message: impl std::fmt::Display) -> Res
 }
 
 /// The string literal that the value is.
-pub(crate) fn literal(value: &Expr) -> Option<&LitStr> {
-    match value {
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(text),
-            ..
-        }) => Some(text),
-        _ => None,
-    }
+pub(crate) fn literal(value: &Expr) -> Option<LitStr> {
+    syn::parse2(value.to_token_stream()).ok()
 }
 
 impl Parse for Arguments {
@@ -122,12 +105,13 @@ impl Parse for Arguments {
             let message = "`#[locked]` needs the key of the lock; write `key = \"order:{id}\"`";
             syn::Error::new(whole, message)
         })?;
+        let wait = take("wait").map_or(Ok(Duration::ZERO), |value| duration::wait(&value))?;
         Ok(Self {
             client: take("client"),
             prefix: take("prefix"),
             lease: lease(take("lease"), fixed, take("max_renewals"))?,
             key: Key::parse(key)?,
-            wait: wait(take("wait"))?,
+            wait: duration::tokens(wait),
             kind: take("kind").map_or(Ok(KINDS[0].into()), kind)?,
             ignores_loss: take("on_loss").map_or(Ok(false), ignores_loss)?,
         })
@@ -163,36 +147,22 @@ fn lease(
 }
 
 fn number(count: &Expr) -> Result<u32> {
-    if let Expr::Lit(ExprLit {
-        lit: Lit::Int(number),
-        ..
-    }) = count
-        && let Ok(number) = number.base10_parse()
-    {
-        return Ok(number);
-    }
-    fail(
-        count,
-        "`max_renewals` is a number from 0 to 4294967295; write `max_renewals = 3`",
-    )
-}
-
-fn wait(value: Option<Expr>) -> Result<TokenStream> {
-    let wait = value.map_or(Ok(Some(Duration::ZERO)), |value| duration::wait(&value))?;
-    Ok(wait.map(duration::tokens).map_or_else(
-        || quote!(::core::option::Option::None),
-        |wait| quote!(::core::option::Option::Some(#wait)),
-    ))
+    let number = syn::parse2::<LitInt>(count.to_token_stream());
+    number
+        .and_then(|number| number.base10_parse())
+        .or_else(|_| {
+            let rule = "is a number from 0 to 4294967295; write `max_renewals = 3`";
+            fail(count, format!("`max_renewals` {rule}"))
+        })
 }
 
 fn kind(value: Expr) -> Result<String> {
     const WRITE: &str = "write `kind = reentrant`, which is the default, `kind = fenced`, \
                          `kind = fair`, `kind = read` or `kind = write`";
-    let Expr::Path(path) = &value else {
+    let Ok(name) = syn::parse2::<Ident>(value.to_token_stream()) else {
         return fail(value, format!("`kind` is an identifier; {WRITE}"));
     };
-    let name = path.path.get_ident().map(Ident::to_string);
-    match name.unwrap_or_default() {
+    match name.to_string() {
         name if KINDS.contains(&&*name) => Ok(name),
         name if ["semaphore", "multi", "redlock"].contains(&&*name) => {
             fail(value, format!("`{name}` is not supported; {WRITE}"))
@@ -202,13 +172,13 @@ fn kind(value: Expr) -> Result<String> {
 }
 
 fn ignores_loss(value: Expr) -> Result<bool> {
-    match literal(&value).map(LitStr::value).as_deref() {
+    match literal(&value).map(|text| text.value()).as_deref() {
         Some("error") => Ok(false),
         Some("ignore") => Ok(true),
-        _ => fail(
-            value,
-            "`on_loss` is `\"error\"`, which is the default, or `\"ignore\"`",
-        ),
+        _ => {
+            let rule = "is `\"error\"`, which is the default, or `\"ignore\"`";
+            fail(value, format!("`on_loss` {rule}"))
+        }
     }
 }
 
@@ -230,12 +200,7 @@ mod tests {
         let found = parse(r#"key = "order""#).unwrap();
         assert!(found.client.is_none() && found.prefix.is_none() && !found.ignores_loss);
         assert_eq!(found.kind, "reentrant");
-        assert_same(
-            &found.wait,
-            quote!(::core::option::Option::Some(::core::time::Duration::new(
-                0u64, 0u32
-            ))),
-        );
+        assert_same(&found.wait, quote!(::core::time::Duration::new(0u64, 0u32)));
         assert_same(&found.lease, quote!(::leasehold::Lease::RENEWED));
     }
 
@@ -247,7 +212,7 @@ mod tests {
         )
         .unwrap();
         assert!(found.client.is_some() && found.prefix.is_some() && found.ignores_loss);
-        assert_same(&found.wait, quote!(::core::option::Option::None));
+        assert_same(&found.wait, duration::tokens(Duration::MAX));
         assert_eq!(found.kind, "fenced");
         let seconds = |seconds| duration::tokens(Duration::from_secs(seconds));
         let lease = seconds(30);
@@ -282,7 +247,7 @@ mod tests {
             let lease = duration::tokens(Duration::from_secs(30));
             let lease = quote!(::leasehold::Lease::renewed_at_most(3u32).lasting(#lease));
             assert_same(&found.lease, lease);
-            assert_same(&found.wait, quote!(::core::option::Option::None));
+            assert_same(&found.wait, duration::tokens(Duration::MAX));
             assert!(found.ignores_loss && found.kind == "fenced");
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Expr, LitStr, Result};
+use syn::{Expr, Result};
 
 use crate::arguments::{fail, literal};
 
@@ -15,57 +15,38 @@ const LONGEST: Duration = Duration::from_millis(1 << 53);
 
 /// Parses the duration of a lease and checks its bounds.
 pub(crate) fn lease(value: &Expr, fixed: bool) -> Result<Duration> {
-    let text = text("lease", r#""30s""#, value)?;
-    let lease = parse("lease", r#""30s""#, text)?;
-    let (shortest, lease_kind) = if fixed {
-        (SHORTEST_FIXED, "a fixed lease")
-    } else {
-        (SHORTEST_RENEWED, "a renewed lease")
+    let lease = parse("lease", r#""30s""#, value)?;
+    let (shortest, kind) = match fixed {
+        true => (SHORTEST_FIXED, "a fixed lease"),
+        false => (SHORTEST_RENEWED, "a renewed lease"),
     };
     if (shortest..=LONGEST).contains(&lease) {
         return Ok(lease);
     }
+    let bounds = format!("at least {shortest:?} and at most 2^53 ms");
     fail(
-        text,
-        format!(
-            "{lease_kind} is at least {shortest:?} and at most 2^53 ms; write `lease = \"30s\"`"
-        ),
+        value,
+        format!("{kind} is {bounds}; write `lease = \"30s\"`"),
     )
 }
 
-/// Parses a wait; `None`: without a limit.
-pub(crate) fn wait(value: &Expr) -> Result<Option<Duration>> {
-    let example = r#""10s"` or `wait = "forever""#;
-    let text = text("wait", example, value)?;
-    match text.value().as_str() {
-        "forever" => Ok(None),
-        _ => parse("wait", example, text).map(Some),
+/// Parses a wait. `Duration::MAX` is one without a limit.
+pub(crate) fn wait(value: &Expr) -> Result<Duration> {
+    if literal(value).is_some_and(|text| text.value() == "forever") {
+        return Ok(Duration::MAX);
     }
+    parse("wait", r#""10s"` or `wait = "forever""#, value)
 }
 
-/// The string literal of a duration.
-fn text<'a>(name: &str, example: &str, value: &'a Expr) -> Result<&'a LitStr> {
-    literal(value).map_or_else(
-        || {
-            fail(
-                value,
-                format!("`{name}` is a string with a duration; write `{name} = {example}`"),
-            )
-        },
-        Ok,
-    )
-}
-
-fn parse(name: &str, example: &str, text: &LitStr) -> Result<Duration> {
-    let value = text.value();
-    humantime::parse_duration(&value).or_else(|error| {
-        fail(
-            text,
-            format!(
-                "`{value}` is not a duration ({error}); \
-                 write a number with a unit, as in `{name} = {example}`"
-            ),
-        )
+fn parse(name: &str, example: &str, value: &Expr) -> Result<Duration> {
+    let Some(text) = literal(value).map(|text| text.value()) else {
+        let rule = "is a string with a duration; write";
+        return fail(value, format!("`{name}` {rule} `{name} = {example}`"));
+    };
+    humantime::parse_duration(&text).or_else(|error| {
+        let rule = "write a number with a unit, as in";
+        let error = format!("`{text}` is not a duration ({error})");
+        fail(value, format!("{error}; {rule} `{name} = {example}`"))
     })
 }
 
@@ -113,9 +94,9 @@ mod tests {
     #[test]
     fn a_wait_may_be_zero_or_unlimited() {
         for (text, expected) in [
-            ("0s", Some(Some(Duration::ZERO))),
-            ("10s", Some(Some(Duration::from_secs(10)))),
-            ("forever", Some(None)),
+            ("0s", Some(Duration::ZERO)),
+            ("10s", Some(Duration::from_secs(10))),
+            ("forever", Some(Duration::MAX)),
             ("always", None),
             ("10", None),
         ] {

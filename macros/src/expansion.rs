@@ -9,7 +9,8 @@ use crate::function::Function;
 use crate::parameters;
 
 /// The body becomes a closure, so that `return` and `?` leave only the body. Generated names have
-/// the hygiene of `mixed_site`, so the body cannot see them. The user's tokens keep their spans.
+/// the hygiene of `mixed_site`, so the body cannot see them. The user's tokens keep their spans. The
+/// lock is described before the closure moves the parameters.
 pub(crate) fn expand(arguments: &Arguments, function: &Function) -> TokenStream {
     let Function {
         attributes,
@@ -25,14 +26,18 @@ pub(crate) fn expand(arguments: &Arguments, function: &Function) -> TokenStream 
         client,
         prefix,
         key,
-        ..
+        lease,
+        wait,
+        kind,
+        ignores_loss,
     } = arguments;
-    let call = call(arguments);
     let result = function.result();
     // Errors about the return type point to where it is written.
     let run = quote_spanned!(Span::mixed_site().located_at(result.span())=> run);
     let mut signature = signature.clone();
     let captures = parameters::captures(&mut signature, &quote!(#key #prefix #client #statements));
+    let key = reference(key);
+    let (prefix, client) = (prefix.iter().map(reference), client.iter().map(reference));
     let mut block = TokenStream::new();
     body.braces.surround(&mut block, |within| {
         let name = quote_spanned!(Span::mixed_site()=> call);
@@ -43,31 +48,13 @@ pub(crate) fn expand(arguments: &Arguments, function: &Function) -> TokenStream 
         });
         quote!(#(#inner_attributes)*).to_tokens(within);
         within.extend(quote_spanned! {Span::mixed_site()=>
-            let #name = #call;
+            let #name = ::leasehold::__LockedCall::new(#key, #lease, #wait, #kind, #ignores_loss)
+                #(.prefix(#prefix))*
+                #(.client(#client))*;
             #name.#run(move || -> #result #inner)
         });
     });
     quote!(#(#attributes)* #visibility #signature #block)
-}
-
-/// The expression that describes the lock. It is evaluated before the closure moves the parameters.
-fn call(arguments: &Arguments) -> TokenStream {
-    let Arguments {
-        client,
-        prefix,
-        key,
-        lease,
-        wait,
-        kind,
-        ignores_loss,
-    } = arguments;
-    let key = reference(key);
-    let (prefix, client) = (prefix.iter().map(reference), client.iter().map(reference));
-    quote_spanned! {Span::mixed_site()=>
-        ::leasehold::__LockedCall::new(#key, #lease, #wait, #kind, #ignores_loss)
-            #(.prefix(#prefix))*
-            #(.client(#client))*
-    }
 }
 
 /// A reference to the user's expression, with its span, so that type errors point to it.

@@ -3,7 +3,9 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::ext::IdentExt;
-use syn::{Expr, ExprLit, Lit, LitStr, Result};
+use syn::{Expr, LitStr, Result};
+
+use crate::arguments::{fail, literal};
 
 /// The value of `key`.
 pub(crate) enum Key {
@@ -15,17 +17,14 @@ pub(crate) enum Key {
 
 impl Key {
     pub(crate) fn parse(value: Expr) -> Result<Self> {
-        match value {
-            Expr::Lit(ExprLit {
-                lit: Lit::Str(text),
-                ..
-            }) => Self::format(&text),
-            Expr::Lit(literal) => Err(syn::Error::new_spanned(
-                literal,
+        match (literal(&value), value) {
+            (Some(text), _) => Self::format(&text),
+            (None, Expr::Lit(other)) => fail(
+                other,
                 "`key` is a string or an expression that implements `Display`; \
                  write `key = \"order:{id}\"`",
-            )),
-            value => Ok(Self::Value(value)),
+            ),
+            (None, value) => Ok(Self::Value(value)),
         }
     }
 
@@ -51,20 +50,16 @@ impl Key {
             let inner = from.strip_prefix('{').ok_or_else(|| {
                 error("this `}` has no opening `{`; for a literal brace write `}}`")
             })?;
-            let placeholder = Placeholder::parse(inner).ok_or_else(|| {
-                error("this `{` has no closing `}`; for a literal brace write `{{`")
-            })?;
-            let number = values.len();
-            match placeholder.value(literal)? {
-                Value::Variable(name) => text.push_str(&format!("{{{name}")),
+            let (value, format, after) = placeholder(inner, literal)?;
+            let name = match value {
+                Value::Variable(name) => name,
                 Value::Expression(value) => {
-                    text.push_str(&format!("{{{number}"));
                     values.push(value);
+                    (values.len() - 1).to_string()
                 }
-            }
-            text.push_str(placeholder.format);
-            text.push('}');
-            rest = placeholder.rest;
+            };
+            text.push_str(&format!("{{{name}{format}}}"));
+            rest = after;
         }
         text.push_str(rest);
         Ok(Self::Format {
@@ -88,57 +83,39 @@ impl ToTokens for Key {
     }
 }
 
-/// A placeholder of the format string.
-#[derive(Debug, PartialEq)]
-struct Placeholder<'a> {
-    value: &'a str,
-    /// The format specification with its colon, or empty.
-    format: &'a str,
-    /// The text after the closing brace.
-    rest: &'a str,
-}
-
+/// The value of a placeholder of the format string.
 enum Value {
     /// A variable, which `format_args!` captures.
     Variable(String),
     Expression(Expr),
 }
 
-impl<'a> Placeholder<'a> {
-    /// Parses up to the first `}`. The format begins at the first single `:`. Both characters are
-    /// skipped within brackets and quotes.
-    fn parse(inner: &'a str) -> Option<Self> {
-        let bytes = inner.as_bytes();
-        let (mut depth, mut quoted, mut colon) = (0_usize, false, None);
-        let mut at = 0;
-        while let Some(&byte) = bytes.get(at) {
-            match byte {
-                b'"' if colon.is_none() => quoted = !quoted,
-                b'\\' if quoted => at += 1,
-                _ if quoted => {}
-                b'(' | b'[' if colon.is_none() => depth += 1,
-                b')' | b']' if colon.is_none() => depth = depth.saturating_sub(1),
-                _ if depth > 0 => {}
-                b'}' => {
-                    let end = colon.unwrap_or(at);
-                    return Some(Self {
-                        value: &inner[..end],
-                        format: &inner[end..at],
-                        rest: &inner[at + 1..],
-                    });
-                }
-                b':' if colon.is_none() && bytes.get(at + 1) == Some(&b':') => at += 1,
-                b':' if colon.is_none() => colon = Some(at),
-                _ => {}
+/// Parses a placeholder up to the first `}` before which there is a value. A value may contain
+/// braces and colons: in brackets, in strings and in paths. Returns it, the format specification
+/// with its colon, which may be empty, and the text after the brace.
+fn placeholder<'a>(inner: &'a str, literal: &LitStr) -> Result<(Value, &'a str, &'a str)> {
+    let mut error = None;
+    for (end, _) in inner.match_indices('}') {
+        let mut failed = None;
+        // The format begins at the last colon that is not of a path, if there is one.
+        let colons = inner[..end].rmatch_indices(':').map(|(at, _)| at);
+        let colons = colons.filter(|&at| !inner[at..].starts_with("::"));
+        for at in [end].into_iter().chain(colons) {
+            match Value::parse(&inner[..at], literal) {
+                Ok(value) => return Ok((value, &inner[at..end], &inner[end + 1..])),
+                Err(error) => failed = Some(error),
             }
-            at += 1;
         }
-        None
+        error = error.or(failed);
     }
+    let unclosed = "this `{` has no closing `}`; for a literal brace write `{{`";
+    Err(error.unwrap_or_else(|| syn::Error::new(literal.span(), unclosed)))
+}
 
-    fn value(&self, literal: &LitStr) -> Result<Value> {
+impl Value {
+    fn parse(text: &str, literal: &LitStr) -> Result<Self> {
         let error = |message: String| Err(syn::Error::new(literal.span(), message));
-        let value = self.value.trim();
+        let value = text.trim();
         if value.is_empty() {
             return error(
                 "`{}` is empty; write a parameter between the braces, as in `{user_id}`".into(),
@@ -151,14 +128,14 @@ impl<'a> Placeholder<'a> {
             && name != "self"
             && name != "_"
         {
-            return Ok(Value::Variable(name.unraw().to_string()));
+            return Ok(Self::Variable(name.unraw().to_string()));
         }
         match text.parse::<Expr>() {
             Ok(Expr::Lit(_)) => error(format!(
                 "`{{{value}}}` is not a parameter, and there are no arguments after the string; \
                  write a parameter between the braces, as in `{{user_id}}`"
             )),
-            Ok(expression) => Ok(Value::Expression(expression)),
+            Ok(expression) => Ok(Self::Expression(expression)),
             Err(cause) => error(format!(
                 "`{{{value}}}` is not an expression ({cause}); \
                  write a parameter, a field or a call between the braces, as in `{{order.id}}`"
@@ -205,6 +182,7 @@ mod tests {
             ("{a::B:?}", "{0:?}", &["a :: B"]),
             ("{f(a::b, c[1])}", "{0}", &["f (a :: b , c [1])"]),
             (r#"{m["a}:b"]}"#, "{0}", &[r#"m ["a}:b"]"#]),
+            (r#"{A::f("a:}b")}"#, "{0}", &[r#"A :: f ("a:}b")"#]),
             (r#"{m["a\"}"]:?}"#, "{0:?}", &[r#"m ["a\"}"]"#]),
             ("{{literally}}", "{{literally}}", &[]),
             ("{{{id}}}", "{{{id}}}", &[]),
@@ -227,7 +205,7 @@ mod tests {
             ("id}", "}}"),
             ("{order.}", "not an expression"),
             ("{a b}", "not an expression"),
-            ("{f(}", "{{"),
+            ("{f(}", "not an expression"),
         ] {
             let error = key(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");

@@ -36,13 +36,10 @@ fn locked_function(arguments: TokenStream, item: TokenStream) -> TokenStream {
         Err(error) => return with_errors(&[error], item),
     };
     let mut errors = function.errors();
+    let arguments = arguments.map_err(|error| errors.push(error));
     match arguments {
         Ok(arguments) if errors.is_empty() => expansion::expand(&arguments, &function),
-        Ok(_) => with_errors(&errors, item),
-        Err(error) => {
-            errors.push(error);
-            with_errors(&errors, item)
-        }
+        _ => with_errors(&errors, item),
     }
 }
 

@@ -9,6 +9,9 @@ use syn::punctuated::Punctuated;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Attribute, FieldPat, FnArg, Meta, PatIdent, Signature, Token};
 
+/// Attributes of a parameter that its capture needs, too.
+const STAYING: [&str; 4] = ["cfg", "allow", "warn", "deny"];
+
 /// Statements for the start of the body. The body is a closure that moves what it mentions, so they
 /// mention each variable as a whole: a use of one field would capture only that field. The last
 /// parameter comes first: a closure drops its captures in the order of their first use, and a
@@ -35,11 +38,7 @@ pub(crate) fn captures(signature: &mut Signature, text: &TokenStream) -> TokenSt
                 let moved = typed.attrs.extract_if(.., |it| expects_unused(it));
                 let mut attributes: Vec<_> = moved.collect();
                 // Other attributes stay at the parameter, where other macros expect them.
-                let stays = |it: &&Attribute| {
-                    ["cfg", "allow", "warn", "deny"]
-                        .iter()
-                        .any(|name| is(it, name))
-                };
+                let stays = |it: &&Attribute| STAYING.iter().any(|name| is(it, name));
                 attributes.extend(typed.attrs.iter().filter(stays).cloned());
                 let captures = names.0.iter().rev().map(|name| capture(name, &words));
                 // One block for each pattern, because one `expect` applies to all its names.

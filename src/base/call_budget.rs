@@ -3,7 +3,6 @@
 mod long_wait;
 
 use std::cell::{Cell, OnceCell};
-use std::rc::Rc;
 use std::time::Duration;
 
 use crate::base::clock::Moment;
@@ -25,7 +24,7 @@ pub(crate) const GRACE: Duration = Duration::from_millis(250);
 ///
 /// It borrows the interrupts. All calls of a client share that of its shutdown, so a clone would
 /// write to memory that they all write.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CallBudget<'c> {
     started: Moment,
     /// When the wait ends.
@@ -36,8 +35,8 @@ pub(crate) struct CallBudget<'c> {
     unanswered_for: Duration,
     grace: Duration,
     /// Set if all steps of the call [share one grace](Self::share_grace): when that grace ends,
-    /// once it has begun.
-    shared_grace: OnceCell<Rc<Cell<Option<Moment>>>>,
+    /// which is never before it has begun.
+    shared_grace: Cell<Option<Moment>>,
     /// Since when Redis has not replied to the thread that this one waits for.
     unanswered_since: Cell<Option<Moment>>,
     interrupt: Option<&'c Interrupt>,
@@ -69,15 +68,7 @@ impl<'c> CallBudget<'c> {
             reply_by,
             unanswered_for: Duration::MAX,
             grace,
-            shared_grace: OnceCell::new(),
-            unanswered_since: Cell::new(None),
-            interrupt: None,
-            clock: ClientClock::default(),
-            _entered: Entered::default(),
-            shutdown: None,
-            further_shutdowns: Vec::new(),
-            parked: OnceCell::new(),
-            long_wait: LongWait::default(),
+            ..Self::default()
         }
     }
 
@@ -121,10 +112,9 @@ impl<'c> CallBudget<'c> {
 
     /// Makes it also end when a client is shut down, which raises `shutdown`.
     pub(crate) fn end_at_shutdown(&mut self, shutdown: &'c Interrupt) {
-        if self.shutdown.is_none() {
-            self.shutdown = Some(shutdown);
-        } else {
-            self.further_shutdowns.push(shutdown);
+        match self.shutdown {
+            None => self.shutdown = Some(shutdown),
+            Some(_) => self.further_shutdowns.push(shutdown),
         }
     }
 
@@ -166,7 +156,8 @@ impl<'c> CallBudget<'c> {
     /// Gives all later steps of the call one grace together. It begins when the call ends, or with
     /// the first request after that. Without this every request has a grace of its own.
     pub(crate) fn share_grace(&self) {
-        self.shared_grace.get_or_init(Rc::default);
+        let end = self.shared_grace.get().unwrap_or(Moment::NEVER);
+        self.shared_grace.set(Some(end));
     }
 
     /// When the reply to a request that is sent now must have arrived.
@@ -175,10 +166,9 @@ impl<'c> CallBudget<'c> {
         let now = Moment::now();
         let grace = now.after(self.grace);
         let end = match self.shared_grace.get() {
-            Some(shared) if grace > moment => {
-                let begun = moment.max(now).after(self.grace);
-                let end = shared.get().unwrap_or(begun);
-                shared.set(Some(end));
+            Some(end) if grace > moment => {
+                let end = end.min(moment.max(now).after(self.grace));
+                self.shared_grace.set(Some(end));
                 end
             }
             _ => moment.max(grace),
@@ -287,13 +277,11 @@ impl<'c> CallBudget<'c> {
     fn parked(&self) -> &Parked {
         self.parked.get_or_init(|| {
             let (unparker, parker) = parker::pair();
-            let registered = self.interrupts();
-            let registered = registered.map(|interrupt| interrupt.register(unparker.clone()));
-            let registered = registered.collect();
+            let register = |interrupt: &Interrupt| interrupt.register(unparker.clone());
             Parked {
+                _registered: self.interrupts().map(register).collect(),
                 unparker,
                 parker,
-                _registered: registered,
             }
         })
     }

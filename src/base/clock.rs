@@ -22,19 +22,16 @@ impl Moment {
     pub const ZERO: Self = Self(0);
 
     /// The time now.
-    #[must_use]
     pub fn now() -> Self {
         Self(since_boot())
     }
 
     /// The moment that is later by this duration.
-    #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(nanos(duration)))
     }
 
     /// The moment that is earlier by this duration.
-    #[must_use]
     pub fn before(self, duration: Duration) -> Self {
         if self == Self::NEVER {
             return self;
@@ -43,13 +40,11 @@ impl Moment {
     }
 
     /// The time from `earlier` to this moment; zero if `earlier` is later.
-    #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
     /// The time from now to this moment; zero if it is past.
-    #[must_use]
     pub fn left(self) -> Duration {
         // Most waits have no end, and need no clock.
         if self == Self::NEVER {
@@ -66,7 +61,6 @@ impl Moment {
     }
 
     /// True if this moment has come.
-    #[must_use]
     pub fn is_past(self) -> bool {
         self != Self::NEVER && Self::now() >= self
     }

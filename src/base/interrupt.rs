@@ -113,9 +113,7 @@ pub(crate) struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        let mut unparkers = self.interrupt.0.unparkers.get().0.lock();
-        let removed = unparkers.remove(&self.id);
-        drop(unparkers);
-        drop(removed);
+        let unparkers = self.interrupt.0.unparkers.get();
+        unparkers.0.lock().remove(&self.id);
     }
 }

@@ -15,7 +15,7 @@ pub(crate) const SLOTS: u16 = 16_384;
 #[derive(Clone, Debug)]
 pub(crate) struct LockKey(Arc<Names>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Names {
     name: Arc<str>,
     key: Arc<str>,
@@ -58,25 +58,20 @@ impl LockKey {
     /// Never fails, so that creating a handle never fails. [`check`](Self::check) refuses a bad
     /// name.
     pub(crate) fn of(family: Family, namespace: &str, name: &str) -> Self {
-        let key = if namespace.is_empty() {
-            name.to_owned()
-        } else if namespace.ends_with(':') {
-            format!("{namespace}{name}")
-        } else {
-            format!("{namespace}:{name}")
+        let key: Arc<str> = match namespace {
+            "" => name.into(),
+            _ if namespace.ends_with(':') => format!("{namespace}{name}").into(),
+            _ => format!("{namespace}:{name}").into(),
         };
-        let channel = family.channel(&key).into();
-        let slot = slot(&key);
-        let key: Arc<str> = key.into();
         Self(Arc::new(Names {
             name: match namespace {
                 "" => Arc::clone(&key),
                 _ => name.into(),
             },
+            channel: family.channel(&key).into(),
+            slot: slot(&key),
             key,
-            channel,
             family,
-            slot,
         }))
     }
 
@@ -100,14 +95,10 @@ impl LockKey {
         if slot(&self.0.channel) == self.0.slot {
             return Ok(());
         }
-        Err(Error::Config {
-            field: "name",
-            value: format!("{:?}", self.0.name),
-            rule: "in a cluster, braces in a name must enclose a text, as in \"{order}:pay\", and \
-                   the name of a latch must have no braces, or else its key and its channel are \
-                   in different slots"
-                .into(),
-        })
+        let rule = "in a cluster, braces in a name must enclose a text, as in \"{order}:pay\", and \
+                    the name of a latch must have no braces, or else its key and its channel are \
+                    in different slots";
+        Err(Error::config("name", format!("{:?}", self.0.name), rule))
     }
 
     /// The name of the lock, without the namespace.
@@ -139,19 +130,9 @@ impl LockKey {
 
     /// The same names with another channel, which must be in the same slot.
     pub(crate) fn with_channel(&self, channel: String) -> Self {
-        let Names {
-            name,
-            key,
-            slot,
-            family,
-            ..
-        } = &*self.0;
         Self(Arc::new(Names {
-            name: Arc::clone(name),
-            key: Arc::clone(key),
             channel: channel.into(),
-            slot: *slot,
-            family: *family,
+            ..(*self.0).clone()
         }))
     }
 
@@ -179,32 +160,32 @@ impl LockKey {
 /// Fails if the name is empty or too long.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let rule = match name.len() {
-        0 => "at least one byte",
+        0 => "must have at least one byte",
         1..=MAX_NAME => return Ok(()),
-        _ => "at most 512 bytes",
+        _ => "must have at most 512 bytes",
     };
-    Err(Error::Config {
-        field: "name",
-        value: format!("{} bytes long", name.len()),
-        rule: format!("must have {rule}"),
-    })
+    let value = format!("{} bytes long", name.len());
+    Err(Error::config("name", value, rule))
 }
 
 /// Redisson's `prefixName`: the key becomes the hash tag, unless it already contains a `{`.
 fn prefixed(prefix: &str, key: &str) -> String {
-    if key.contains('{') {
-        format!("{prefix}:{key}")
-    } else {
-        format!("{prefix}:{{{key}}}")
-    }
+    let [open, close] = braces(key);
+    format!("{prefix}:{open}{key}{close}")
 }
 
 /// Redisson's `suffixName`: the key becomes the hash tag, unless it already contains a `{`.
 fn suffixed(key: &str, suffix: &str) -> String {
+    let [open, close] = braces(key);
+    format!("{open}{key}{close}:{suffix}")
+}
+
+/// What makes the key a hash tag.
+fn braces(key: &str) -> [&'static str; 2] {
     if key.contains('{') {
-        format!("{key}:{suffix}")
+        ["", ""]
     } else {
-        format!("{{{key}}}:{suffix}")
+        ["{", "}"]
     }
 }
 

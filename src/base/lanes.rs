@@ -4,8 +4,7 @@
 //! numbers, and Redis keeps the last record of each lane. So the records of a client are as many as
 //! its requests under way.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -22,7 +21,7 @@ struct State {
     last_number: u64,
     lanes: u32,
     /// The smallest one is used first.
-    free: BinaryHeap<Reverse<u32>>,
+    free: BTreeSet<u32>,
     /// Lanes whose last request may still be executed or undone, until the given moment.
     retired: VecDeque<(Moment, u32)>,
 }
@@ -31,9 +30,8 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct RequestId<'a> {
     lanes: &'a Lanes,
-    lane: u32,
-    number: u64,
-    is_over: bool,
+    pub(crate) lane: u32,
+    pub(crate) number: u64,
 }
 
 impl Lanes {
@@ -44,48 +42,35 @@ impl Lanes {
             && until <= now
         {
             state.retired.pop_front();
-            state.free.push(Reverse(lane));
+            state.free.insert(lane);
         }
-        let lane = state.free.pop().map_or_else(
-            || {
-                state.lanes += 1;
-                state.lanes
-            },
-            |Reverse(lane)| lane,
-        );
+        let lane = state.free.pop_first().unwrap_or_else(|| {
+            state.lanes += 1;
+            state.lanes
+        });
         state.last_number += 1;
         RequestId {
             lanes: self,
             lane,
             number: state.last_number,
-            is_over: false,
         }
     }
 }
 
 impl RequestId<'_> {
-    pub(crate) fn lane(&self) -> u32 {
-        self.lane
-    }
-
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
     /// Keeps the lane from other requests for `time`, because copies of this one may still be under
     /// way.
-    pub(crate) fn retire(mut self, time: Duration) {
-        self.is_over = true;
+    pub(crate) fn retire(self, time: Duration) {
         let until = Moment::now().after(time);
         self.lanes.0.lock().retired.push_back((until, self.lane));
+        // A drop would free the lane.
+        std::mem::forget(self);
     }
 }
 
 impl Drop for RequestId<'_> {
     fn drop(&mut self) {
-        if !self.is_over {
-            self.lanes.0.lock().free.push(Reverse(self.lane));
-        }
+        self.lanes.0.lock().free.insert(self.lane);
     }
 }
 
@@ -97,21 +82,21 @@ mod tests {
     fn a_lane_is_used_again_with_a_larger_number() {
         let lanes = Lanes::default();
         let (one, two) = (lanes.next(), lanes.next());
-        assert_eq!((one.lane(), two.lane()), (1, 2));
-        assert!(two.number() > one.number());
+        assert_eq!((one.lane, two.lane), (1, 2));
+        assert!(two.number > one.number);
         drop(two);
         drop(one);
         let three = lanes.next();
-        assert_eq!((three.lane(), three.number()), (1, 3));
+        assert_eq!((three.lane, three.number), (1, 3));
     }
 
     #[test]
     fn a_lane_of_an_unclear_request_is_not_used_for_a_while() {
         let lanes = Lanes::default();
         lanes.next().retire(Duration::from_secs(60));
-        assert_eq!(lanes.next().lane(), 2);
+        assert_eq!(lanes.next().lane, 2);
         let lanes = Lanes::default();
         lanes.next().retire(Duration::ZERO);
-        assert_eq!(lanes.next().lane(), 1);
+        assert_eq!(lanes.next().lane, 1);
     }
 }

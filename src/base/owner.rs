@@ -5,7 +5,6 @@
 //! replaces the one that it finds. The grant has the id of the copy that got the reply. No id is
 //! used again.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -19,16 +18,10 @@ fn next_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The thread has no number yet.
-const NONE: u64 = 0;
-
 thread_local! {
-    // A cell of a plain number has no destructor. So guards in other thread-local variables can
-    // read it while the thread ends.
-    static THREAD: Cell<u64> = const { Cell::new(NONE) };
-}
-
-thread_local! {
+    // A plain number has no destructor. So guards in other thread-local variables can read it while
+    // the thread ends.
+    static THREAD: u64 = next_number();
     /// Dropped at the end of the thread.
     static LIVENESS: Arc<()> = Arc::default();
 }
@@ -39,12 +32,7 @@ pub(crate) struct ThreadId(u64);
 
 impl ThreadId {
     pub(crate) fn current() -> Self {
-        THREAD.with(|number| {
-            if number.get() == NONE {
-                number.set(next_number());
-            }
-            Self(number.get())
-        })
+        THREAD.with(|number| Self(*number))
     }
 
     #[cfg(any(test, interleavings))]

@@ -3,30 +3,14 @@
 use std::sync::Arc;
 
 use super::LockClient;
+use crate::base::key::Family;
+use crate::engine::{Number, Part, Parts};
 use crate::error::{Error, Result};
 use crate::lock::{
-    CountDownLatch, FairLock, FencedLock, LeasedSemaphore, Lock, MultiLock, ReadWriteLock,
-    ReentrantLock, Semaphore,
+    CountDownLatch, FairLock, FencedLock, LeasedSemaphore, Lock, MultiLock, ReadLock,
+    ReadWriteLock, RedLock, ReentrantLock, Semaphore, WriteLock,
 };
-
-/// Makes a handle of the lock with a name.
-type MakeLock = fn(&LockClient, &str) -> Box<dyn Lock>;
-
-/// The kinds of locks that are made by the name of the kind, as in `#[locked(kind = fair)]` and in
-/// the command.
-const KINDS: [(&str, MakeLock); 5] = [
-    ("reentrant", |client, name| {
-        Box::new(client.reentrant_lock(name))
-    }),
-    ("fenced", |client, name| Box::new(client.fenced_lock(name))),
-    ("fair", |client, name| Box::new(client.fair_lock(name))),
-    ("read", |client, name| {
-        Box::new(client.read_write_lock(name).read())
-    }),
-    ("write", |client, name| {
-        Box::new(client.read_write_lock(name).write())
-    }),
-];
+use crate::protocol::{FAIR, FENCED, Kind, PERMITS, PLAIN, READ, WRITE};
 
 /// Makes a handle of the lock with this name and of this kind: `reentrant`, `fenced`, `fair`,
 /// `read` or `write`.
@@ -35,17 +19,28 @@ const KINDS: [(&str, MakeLock); 5] = [
 ///
 /// [`Error::Config`] for another kind.
 pub fn lock_of_kind(client: &LockClient, kind: &str, name: &str) -> Result<Box<dyn Lock>> {
-    let found = KINDS.iter().find(|(known, _)| *known == kind);
-    found
-        .map(|(_, make)| make(client, name))
-        .ok_or_else(|| Error::Config {
-            field: "kind",
-            value: format!("{kind:?}"),
-            rule: format!("must be one of {:?}", KINDS.map(|(known, _)| known)),
-        })
+    Ok(match kind {
+        "reentrant" => Box::new(client.reentrant_lock(name)),
+        "fenced" => Box::new(client.fenced_lock(name)),
+        "fair" => Box::new(client.fair_lock(name)),
+        "read" => Box::new(client.read_write_lock(name).read),
+        "write" => Box::new(client.read_write_lock(name).write),
+        _ => {
+            let rule = "must be reentrant, fenced, fair, read or write";
+            return Err(Error::config("kind", format!("{kind:?}"), rule));
+        }
+    })
 }
 
 impl LockClient {
+    fn part(&self, name: &str, kind: &'static Kind) -> Part {
+        Part::new(Arc::clone(&self.core), name, kind)
+    }
+
+    fn number(&self, name: &str, family: Family) -> Number {
+        Number::new(Arc::clone(&self.core), family, name)
+    }
+
     /// Makes a handle of the reentrant lock with this name. Never fails and sends nothing: an
     /// invalid name is an error of the first call that uses the handle.
     ///
@@ -55,7 +50,7 @@ impl LockClient {
     /// [`ReentrantLock`] has an example.
     #[must_use]
     pub fn reentrant_lock(&self, name: &str) -> ReentrantLock {
-        ReentrantLock::new(Arc::clone(&self.core), name)
+        ReentrantLock(Parts::one(self.part(name, &PLAIN)))
     }
 
     /// Makes a handle of the fenced lock with this name: a reentrant lock that gives each hold a
@@ -68,7 +63,7 @@ impl LockClient {
     /// [`FencedLock`] has an example.
     #[must_use]
     pub fn fenced_lock(&self, name: &str) -> FencedLock {
-        FencedLock::new(Arc::clone(&self.core), name)
+        FencedLock(Parts::one(self.part(name, &FENCED)))
     }
 
     /// Makes a handle of the fair lock with this name: a reentrant lock that clients acquire first
@@ -81,7 +76,7 @@ impl LockClient {
     /// [`FairLock`] has an example.
     #[must_use]
     pub fn fair_lock(&self, name: &str) -> FairLock {
-        FairLock::new(Arc::clone(&self.core), name)
+        FairLock(Parts::one(self.part(name, &FAIR)))
     }
 
     /// Makes a handle of the semaphore with this name. Never fails and sends nothing: an invalid
@@ -92,7 +87,7 @@ impl LockClient {
     /// [`Semaphore`] has an example.
     #[must_use]
     pub fn semaphore(&self, name: &str) -> Semaphore {
-        Semaphore::new(Arc::clone(&self.core), name)
+        Semaphore(self.number(name, Family::Semaphore))
     }
 
     /// Makes a handle of the latch with this name. Never fails and sends nothing: an invalid name
@@ -104,7 +99,7 @@ impl LockClient {
     /// [`CountDownLatch`] has an example.
     #[must_use]
     pub fn count_down_latch(&self, name: &str) -> CountDownLatch {
-        CountDownLatch::new(Arc::clone(&self.core), name)
+        CountDownLatch(self.number(name, Family::CountDownLatch))
     }
 
     /// Makes a handle of the reentrant locks with these names, as one lock that acquires all of
@@ -115,7 +110,8 @@ impl LockClient {
     /// several clients.
     #[must_use]
     pub fn multi_lock<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> MultiLock {
-        MultiLock::new(&self.core, names)
+        let part = |name: N| self.part(name.as_ref(), &PLAIN);
+        MultiLock(Parts::all(names.into_iter().map(part).collect()))
     }
 
     /// Makes a handle of the read-write lock with this name: a read lock that threads share, and a
@@ -128,7 +124,11 @@ impl LockClient {
     /// [`ReadWriteLock`] has the details and examples.
     #[must_use]
     pub fn read_write_lock(&self, name: &str) -> ReadWriteLock {
-        ReadWriteLock::new(&self.core, name)
+        let lock = |kind| Parts::one(self.part(name, kind));
+        ReadWriteLock {
+            read: ReadLock(lock(&READ)),
+            write: WriteLock(lock(&WRITE)),
+        }
     }
 
     /// Makes a handle of the leased semaphore with this name: a number of permits, each with a
@@ -141,6 +141,23 @@ impl LockClient {
     /// [`LeasedSemaphore`] has an example.
     #[must_use]
     pub fn leased_semaphore(&self, name: &str) -> LeasedSemaphore {
-        LeasedSemaphore::new(Arc::clone(&self.core), name)
+        LeasedSemaphore(Parts::one(self.part(name, &PERMITS)))
+    }
+}
+
+impl RedLock {
+    /// Makes a handle of the lock with this name on the servers of these clients. Never fails and
+    /// sends nothing.
+    ///
+    /// The first call fails with [`Error::Config`](crate::Error::Config) if the number of clients
+    /// is even or less than three, if a client occurs twice, if two clients have the same address,
+    /// or if the name is invalid. One server under two addresses is not noticed: it grants the lock
+    /// to only one of its clients.
+    ///
+    /// [`RedLock`] has an example.
+    #[must_use]
+    pub fn new(clients: &[LockClient], name: &str) -> Self {
+        let part = |client: &LockClient| client.part(name, &PLAIN);
+        Self(Parts::majority(name, clients.iter().map(part).collect()))
     }
 }

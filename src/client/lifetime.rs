@@ -129,7 +129,7 @@ impl LockClient {
         ended.map_err(|rest| Error::NotReleased {
             lock: String::new(),
             node: self.core.redis.topology.deployment().as_ref().into(),
-            cause: rest.to_string().into(),
+            cause: rest.into(),
             retried: true,
         })
     }

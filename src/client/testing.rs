@@ -1,7 +1,6 @@
 //! What `leasehold::testing` adds to the crate `leasehold-testing`: clients of its server, and the
 //! names of the scripts.
 
-use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Deref;
@@ -69,7 +68,7 @@ static SCRIPTS: LazyLock<KnownScripts> =
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct InMemoryRedis(leasehold_testing::InMemoryRedis);
 
 impl InMemoryRedis {
@@ -81,11 +80,9 @@ impl InMemoryRedis {
     pub fn start() -> Result<Self> {
         let now = || Moment::now().since(Moment::ZERO);
         let started = leasehold_testing::InMemoryRedis::start(SCRIPTS.clone(), now);
-        started.map(Self).map_err(|error| Error::Config {
-            field: "InMemoryRedis",
-            value: error.to_string(),
-            rule: "the server could not be started".into(),
-        })
+        let rule = "the server could not be started";
+        let failed = |error: io::Error| Error::config("InMemoryRedis", error.to_string(), rule);
+        started.map(Self).map_err(failed)
     }
 
     /// Makes a client with the default settings. To the locks, each client is another process.
@@ -98,17 +95,10 @@ impl InMemoryRedis {
     }
 
     /// Makes a builder for a client of this server.
-    #[must_use]
     pub fn builder(&self) -> LockClientBuilder {
         let mut builder = LockClient::builder(&self.0.url());
         builder.clock = self.0.clock();
         builder
-    }
-}
-
-impl fmt::Debug for InMemoryRedis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 
@@ -160,6 +150,7 @@ impl Deref for InMemoryRedis {
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
 pub struct FaultProxy(leasehold_testing::FaultProxy);
 
 impl FaultProxy {
@@ -181,12 +172,6 @@ impl FaultProxy {
     /// Those of [`start`](Self::start), and if the address is in use.
     pub fn listening(listen: SocketAddr, upstream: impl Into<String>) -> io::Result<Self> {
         leasehold_testing::FaultProxy::listening(listen, upstream, &SCRIPTS).map(Self)
-    }
-}
-
-impl fmt::Debug for FaultProxy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

@@ -1,9 +1,8 @@
 //! A builder from a configuration file: feature `serde`.
 
-use std::fmt;
 use std::time::Duration;
 
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::de::{Deserialize, Deserializer, Error};
 
 use super::LockClientBuilder;
 use crate::deployment::Urls;
@@ -97,9 +96,6 @@ struct Settings {
     client_key: Option<Secret>,
 }
 
-/// A method of the builder.
-type SetTime = fn(LockClientBuilder, Duration) -> LockClientBuilder;
-
 impl Settings {
     /// Fails if keys are missing or exclude each other. The text contains no value.
     fn into_builder(self) -> Result<LockClientBuilder, &'static str> {
@@ -113,54 +109,50 @@ impl Settings {
                 );
             }
         };
+        if self.username.is_some() && self.password.is_none() {
+            return Err("`username` needs `password`");
+        }
+        if self.min_replicas.is_some() != self.min_replicas_timeout.is_some() {
+            return Err("`min_replicas` and `min_replicas_timeout` need each other");
+        }
+        if self.client_certificate.is_some() != self.client_key.is_some() {
+            return Err("`client_certificate` and `client_key` need each other");
+        }
         let mut builder = LockClientBuilder::new(urls);
-        match (self.username, self.password) {
-            (user, Some(Secret(password))) => {
-                builder = builder.credentials(user.as_deref(), &password);
-            }
-            (Some(_), None) => return Err("`username` needs `password`"),
-            (None, None) => {}
+        if let Some(Secret(password)) = self.password {
+            builder = builder.credentials(self.username.as_deref(), &password);
         }
-        match (self.min_replicas, self.min_replicas_timeout) {
-            (Some(replicas), Some(Time(timeout))) => {
-                builder = builder.min_replicas(replicas, timeout);
-            }
-            (None, None) => {}
-            _ => return Err("`min_replicas` and `min_replicas_timeout` need each other"),
-        }
-        match (self.client_certificate, self.client_key) {
-            (Some(chain), Some(Secret(key))) => builder = builder.client_certificate(chain, key),
-            (None, None) => {}
-            _ => return Err("`client_certificate` and `client_key` need each other"),
-        }
-        if let Some(namespace) = self.namespace {
-            builder = builder.namespace(namespace);
-        }
-        if let Some(connections) = self.connections {
-            builder = builder.connections(connections);
-        }
-        if let Some(connections) = self.pool_size {
-            builder = builder.pool_size(connections);
-        }
-        if let Some(names) = self.name_connections {
-            builder = builder.name_connections(names);
+        if let (Some(chain), Some(Secret(key))) = (self.client_certificate, self.client_key) {
+            builder = builder.client_certificate(chain, key);
         }
         if let Some(pem) = self.ca_certificates {
             builder = builder.ca_certificates(pem);
         }
-        let times: [(Option<Time>, SetTime); 6] = [
-            (self.watchdog_lease, LockClientBuilder::watchdog_lease),
-            (self.linger, LockClientBuilder::linger),
-            (self.confirm_every, LockClientBuilder::confirm_every),
-            (self.pool_timeout, LockClientBuilder::pool_timeout),
-            (self.connect_timeout, LockClientBuilder::connect_timeout),
-            (self.command_timeout, LockClientBuilder::command_timeout),
-        ];
-        let set = |builder, (time, set): (Option<Time>, SetTime)| match time {
-            Some(Time(time)) => set(builder, time),
-            None => builder,
-        };
-        Ok(times.into_iter().fold(builder, set))
+        let options = &mut builder.options;
+        let replicas = self.min_replicas.zip(self.min_replicas_timeout);
+        options.min_replicas = replicas.map(|(replicas, Time(timeout))| (replicas, timeout));
+        set(&mut options.namespace, self.namespace);
+        set(&mut options.connections, self.connections);
+        set(&mut options.pool_size, self.pool_size);
+        set(&mut options.name_connections, self.name_connections);
+        for (option, time) in [
+            (&mut options.watchdog_lease, self.watchdog_lease),
+            (&mut options.linger, self.linger),
+            (&mut options.confirm_every, self.confirm_every),
+            (&mut options.pool_timeout, self.pool_timeout),
+            (&mut options.connect_timeout, self.connect_timeout),
+            (&mut options.command_timeout, self.command_timeout),
+        ] {
+            set(option, time.map(|Time(time)| time));
+        }
+        Ok(builder)
+    }
+}
+
+/// Sets an option whose key is given.
+fn set<T>(option: &mut T, given: Option<T>) {
+    if let Some(value) = given {
+        *option = value;
     }
 }
 
@@ -169,60 +161,22 @@ struct Time(Duration);
 
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(TimeVisitor)
+        let text = String::deserialize(deserializer).map_err(|_| {
+            D::Error::custom("expected a duration with a unit, such as \"30s\" or \"500ms\"")
+        })?;
+        let invalid = |error| D::Error::custom(format_args!("{text:?} is no duration: {error}"));
+        humantime::parse_duration(&text).map(Self).map_err(invalid)
     }
 }
 
-struct TimeVisitor;
-
-impl Visitor<'_> for TimeVisitor {
-    type Value = Time;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a duration with a unit, such as \"30s\" or \"500ms\"")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Time, E> {
-        let invalid = |error| E::custom(format_args!("{text:?} is no duration: {error}"));
-        humantime::parse_duration(text).map(Time).map_err(invalid)
-    }
-}
-
-/// A text that no error contains.
+/// A text that no error contains. The errors of `serde` and of formats would show a number.
 struct Secret(String);
 
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = deserializer.deserialize_any(SecretVisitor)?;
-        text.map(Secret)
-            .ok_or_else(|| D::Error::custom("a password or a key must be a text"))
-    }
-}
-
-/// Accepts numbers, which are then refused: the errors of `serde` and of formats would show them.
-struct SecretVisitor;
-
-impl Visitor<'_> for SecretVisitor {
-    type Value = Option<String>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Some(text.into()))
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(None)
+        let text = String::deserialize(deserializer);
+        text.map(Self)
+            .map_err(|_| D::Error::custom("a password or a key must be a text"))
     }
 }
 

@@ -4,66 +4,54 @@
 use redis::io::tcp::TcpSettings;
 use redis::{ConnectionAddr, ConnectionInfo};
 
+use super::Server;
 use crate::error::{Error, Result};
+use crate::transport::node::Credentials;
 
 /// The name of the setting in errors.
 pub(super) const FIELD: &str = "connection info";
 
-/// Returns the settings with an address without TLS, and whether they ask for TLS.
-pub(super) fn reuse(info: &ConnectionInfo) -> Result<(ConnectionInfo, bool)> {
-    check(info)?;
-    match info.addr() {
-        ConnectionAddr::Tcp(..) | ConnectionAddr::Unix(_) => Ok((info.clone(), false)),
-        ConnectionAddr::TcpTls {
-            host,
-            port,
-            insecure,
-            tls_params,
-        } => {
-            if *insecure {
-                let rule = "the certificate of a server is always checked; build the settings \
-                            without `insecure`";
-                return Err(refused("insecure TLS", rule));
-            }
-            if tls_params.is_some() {
-                let rule = "certificates cannot be read from it; build it without them, and set \
-                            them by LockClientBuilder::ca_certificates and client_certificate";
-                return Err(refused("TLS with certificates", rule));
-            }
-            let plain = ConnectionAddr::Tcp(host.clone(), *port);
-            Ok((info.clone().set_addr(plain), true))
+/// Returns what the settings say about the server.
+pub(super) fn reuse(info: &ConnectionInfo) -> Result<Server> {
+    let (address, with_tls) = match info.addr() {
+        ConnectionAddr::TcpTls { host, port, .. } => {
+            (ConnectionAddr::Tcp(host.clone(), *port), true)
         }
-        _ => Err(refused(
-            "an address of an unknown type",
-            "must be a TCP or Unix socket address",
-        )),
-    }
-}
-
-fn check(info: &ConnectionInfo) -> Result<()> {
+        address => (address.clone(), false),
+    };
     // Of the settings of TCP, all but one can be read only in this form.
     let tcp = |settings: TcpSettings| format!("{:?}", settings.set_nodelay(true));
-    if tcp(info.tcp_settings().clone()) != tcp(TcpSettings::default()) {
+    let settings = info.redis_settings();
+    let (value, rule) = if matches!(info.addr(), ConnectionAddr::TcpTls { insecure: true, .. }) {
+        let rule = "the certificate of a server is always checked; build the settings without \
+                    `insecure`";
+        ("insecure TLS", rule)
+    } else if let ConnectionAddr::TcpTls {
+        tls_params: Some(_),
+        ..
+    } = info.addr()
+    {
+        let rule = "certificates cannot be read from it; build it without them, and set them by \
+                    LockClientBuilder::ca_certificates and client_certificate";
+        ("TLS with certificates", rule)
+    } else if !matches!(address, ConnectionAddr::Tcp(..) | ConnectionAddr::Unix(_)) {
+        let rule = "must be a TCP or Unix socket address";
+        ("an address of an unknown type", rule)
+    } else if tcp(info.tcp_settings().clone()) != tcp(TcpSettings::default()) {
         let rule = "keepalive, linger and the user timeout of TCP cannot be set; the timeouts of \
                     LockClientBuilder limit every wait";
-        return Err(refused("TCP settings", rule));
-    }
-    let settings = info.redis_settings();
-    if settings.lib_name().is_some() || settings.lib_ver().is_some() {
+        ("TCP settings", rule)
+    } else if settings.lib_name().is_some() || settings.lib_ver().is_some() {
         let rule = "this client sends no name and no version of a library; build it without them";
-        return Err(refused("a library name or version", rule));
-    }
-    if settings.db() < 0 {
-        let rule = "a database must be a whole number";
-        return Err(refused("a negative database", rule));
-    }
-    Ok(())
-}
-
-fn refused(value: &str, rule: &str) -> Error {
-    Error::Config {
-        field: FIELD,
-        value: value.into(),
-        rule: rule.into(),
-    }
+        ("a library name or version", rule)
+    } else if settings.db() < 0 {
+        ("a negative database", "a database must be a whole number")
+    } else {
+        return Ok(Server {
+            address,
+            credentials: Credentials::from(info),
+            with_tls,
+        });
+    };
+    Err(Error::config(FIELD, value, rule))
 }

@@ -1,8 +1,10 @@
-//! The parameters after the `?` of a URL. `redis` ignores those of a TCP URL.
-
-use redis::ConnectionInfo;
+//! The parameters after the `?` of a URL. They mean the same for a host and for a socket.
 
 use super::fault::{Result, decoded, fault, shown};
+use crate::transport::node::Credentials;
+
+const KNOWN: &str = "the parameters are db, user, pass and protocol; in a user or a password, write \
+                     %26 for &";
 
 /// User, password and database, from `?user=..&pass=..&db=..` or from the text before the `?`.
 #[derive(Debug, Default)]
@@ -13,9 +15,9 @@ pub(super) struct Parameters {
 }
 
 impl Parameters {
-    /// Adds those after the `?` of the URL, and checks all of them.
+    /// Adds those after the `?` of the URL.
     pub(super) fn with_query(mut self, url: &str) -> Result<Self> {
-        // What cannot be parsed here cannot be parsed by `redis` later, and gets its message then.
+        // What cannot be parsed gets its message later.
         let Some(url) = redis::parse_redis_url(url) else {
             return Ok(self);
         };
@@ -35,59 +37,46 @@ impl Parameters {
                 return fault(format!("two different {part}"), "leave out one of them");
             }
         }
+        // The name of an unknown one may be the end of a user or a password that contains `&`.
+        let may_be_secret = self.user.is_some() || self.password.is_some();
+        let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         for (name, value) in url.query_pairs() {
-            match (&*name, &*value) {
-                ("user" | "pass" | "db", _) => {}
+            let (part, rule) = match (&*name, &*value) {
                 // This crate always uses RESP2.
-                ("protocol", "2" | "3" | "resp2" | "resp3") => {}
+                ("user" | "pass" | "db", _) | ("protocol", "2" | "3" | "resp2" | "resp3") => {
+                    continue;
+                }
                 ("protocol", other) => {
                     let part = shown("protocol", other, &self.secrets());
-                    return fault(part, "a protocol must be 2 or 3");
+                    (part, "a protocol must be 2 or 3")
                 }
-                (other, value) => return self.unknown(other, value),
-            }
+                (other, value)
+                    if may_be_secret || value.is_empty() || !other.chars().all(is_of_name) =>
+                {
+                    ("a parameter that is not known".into(), KNOWN)
+                }
+                (other, _) => (format!("parameter {other:?}"), KNOWN),
+            };
+            return fault(part, rule);
         }
-        let is_database = |text: &str| text.parse::<i64>().is_ok_and(|number| number >= 0);
-        match &self.database {
-            Some(text) if !is_database(text) => fault(
-                shown("database", text, &self.secrets()),
-                "a database must be a whole number; it is 0 if it is left out",
-            ),
-            _ => Ok(self),
-        }
+        Ok(self)
     }
 
     pub(super) fn secrets(&self) -> [&str; 2] {
         [&self.user, &self.password].map(|secret| secret.as_deref().unwrap_or_default())
     }
 
-    /// The fault of an unknown parameter. Its name is not shown if it may be the end of a user or a
-    /// password that contains `&`.
-    fn unknown<T>(&self, name: &str, value: &str) -> Result<T> {
-        let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-        let may_be_secret = self.user.is_some() || self.password.is_some();
-        let part = if !may_be_secret && !value.is_empty() && name.chars().all(is_of_name) {
-            shown("parameter", name, &self.secrets())
-        } else {
-            "a parameter that is not known".into()
+    pub(super) fn credentials(self) -> Result<Credentials> {
+        let text = self.database.as_deref().unwrap_or("0");
+        let database = text.parse().ok().filter(|&number: &i64| number >= 0);
+        let Some(database) = database else {
+            let rule = "a database must be a whole number; it is 0 if it is left out";
+            return fault(shown("database", text, &self.secrets()), rule);
         };
-        let rule = "the parameters are db, user, pass and protocol; in a user or a password, write \
-                    %26 for &";
-        fault(part, rule)
-    }
-
-    /// Sets the parameters in what `redis` has read from the same URL.
-    pub(super) fn add_to(self, server: ConnectionInfo) -> ConnectionInfo {
-        let mut settings = server.redis_settings().clone();
-        if let Some(user) = self.user {
-            settings = settings.set_username(user);
-        }
-        if let Some(password) = self.password {
-            settings = settings.set_password(password);
-        }
-        if let Some(database) = self.database.and_then(|text| text.parse().ok()) {
-            settings = settings.set_db(database);
-        }
-        server.set_redis_settings(settings)
+        Ok(Credentials {
+            username: self.user,
+            password: self.password,
+            database,
+        })
     }
 }

@@ -1,7 +1,10 @@
-//! Checks a URL part by part, because the errors of `redis` do not name the invalid part. Pure.
+//! Parses a URL part by part, because the errors of `redis` do not name the invalid part. Pure.
 
 use std::net::Ipv6Addr;
 
+use redis::ConnectionAddr;
+
+use super::Server;
 use super::fault::{Result, decoded, fault, shown};
 use super::parameters::Parameters;
 
@@ -11,8 +14,8 @@ const UNIX: [&str; 3] = ["redis+unix", "valkey+unix", "unix"];
 /// A longer number after a colon may be a password, so it is not shown as a port.
 const LONGEST_PORT: usize = 6;
 
-/// Checks a URL, and returns its parameters. `sockets`: the URL may name a Unix socket.
-pub(super) fn check(url: &str, sockets: bool) -> Result<Parameters> {
+/// Parses a URL. `sockets`: the URL may name a Unix socket.
+pub(super) fn parse(url: &str, sockets: bool) -> Result<Server> {
     let form = if sockets {
         "a URL has the form redis://[user:password@]host[:port][/database], with rediss:// for \
          TLS, or redis+unix:///path/to/socket"
@@ -21,17 +24,31 @@ pub(super) fn check(url: &str, sockets: bool) -> Result<Parameters> {
     };
     check_control_characters(url, form)?;
     let (scheme, rest) = split_scheme(url, form)?;
-    if UNIX.contains(&&*scheme) {
-        check_socket(&scheme, rest)?;
-        return Parameters::default().with_query(url);
-    }
-    if !TCP.contains(&&*scheme) {
+    let (address, parameters) = if UNIX.contains(&&*scheme) {
+        let address = ConnectionAddr::Unix(socket(&scheme, rest)?.into());
+        (address, Parameters::default().with_query(url)?)
+    } else if !TCP.contains(&&*scheme) {
         return fault(format!("scheme {scheme:?}"), form);
+    } else if let Some(rest) = rest.strip_prefix("//") {
+        tcp(url, rest, form)?
+    } else {
+        return fault(format!("no // after the scheme {scheme:?}"), form);
+    };
+    let credentials = parameters.credentials()?;
+    let with_tls = ["rediss", "valkeys"].contains(&&*scheme);
+    if with_tls && rest.contains('#') {
+        let rule = "certificates are always checked, so #insecure is not supported; set the \
+                    authority to trust instead, and write %23 for a # in a password";
+        return fault("a fragment, which begins with #", rule);
     }
-    match rest.strip_prefix("//") {
-        Some(rest) => check_tcp(url, rest, form),
-        None => fault(format!("no // after the scheme {scheme:?}"), form),
+    if redis::parse_redis_url(url).is_none() {
+        return fault("not readable", form);
     }
+    Ok(Server {
+        address,
+        credentials,
+        with_tls,
+    })
 }
 
 /// Refuses control characters, because `redis` silently drops newlines and tabs in a password.
@@ -39,57 +56,44 @@ fn check_control_characters(url: &str, form: &str) -> Result<()> {
     if url.is_empty() {
         return fault("empty", form);
     }
-    let name = match url.chars().find(|c| c.is_control()) {
-        None => return Ok(()),
-        Some('\n' | '\r') => "a newline",
-        Some('\t') => "a tab",
-        Some(_) => "a control character",
+    let Some(found) = url.chars().find(|c| c.is_control()) else {
+        return Ok(());
     };
     let rule =
         "remove it, or write it as %0A (newline), %0D or %09 (tab) if it is part of the password";
-    fault(format!("{name} inside"), rule)
+    fault(format!("the control character {found:?} inside"), rule)
 }
 
 /// Returns the scheme in lower case, and the text after its colon. `host:port` has no scheme.
 fn split_scheme<'a>(url: &'a str, form: &str) -> Result<(String, &'a str)> {
-    let is_scheme = |text: &str| {
-        let mut chars = text.chars();
-        chars.next().is_some_and(|c| c.is_ascii_alphabetic())
-            && chars.all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
-    };
     if let Some((scheme, rest)) = url.split_once(':') {
         let lower = scheme.to_ascii_lowercase();
         let is_known = TCP.contains(&&*lower) || UNIX.contains(&&*lower);
-        if is_known || is_scheme(scheme) && rest.starts_with("//") {
+        let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+        if is_known || scheme.chars().all(is_of_scheme) && rest.starts_with("//") {
             return Ok((lower, rest));
         }
     }
     // Other text is not shown, because it may contain a user or a password.
-    let is_host = |host: &str| {
-        let inner = host
-            .strip_prefix('[')
-            .and_then(|host| host.strip_suffix(']'));
-        let is_name = |host: &str| {
-            let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-            !host.is_empty() && host.chars().all(is_of_name)
-        };
-        inner.map_or_else(|| is_name(host), |inner| inner.parse::<Ipv6Addr>().is_ok())
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let is_host = |host: &str| match host.strip_prefix('[') {
+        Some(ip) => ip.trim_end_matches(']').parse::<Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && host.chars().all(is_of_name),
     };
-    let is_host_and_port = url
-        .rsplit_once(':')
-        .is_some_and(|(host, port)| is_host(host) && may_be_port(port));
-    if is_host_and_port {
-        return fault("no scheme", format!("write redis://{url}"));
+    match url.rsplit_once(':') {
+        Some((host, port)) if is_host(host) && may_be_port(port) => {
+            fault("no scheme", format!("write redis://{url}"))
+        }
+        _ => fault("no scheme", form),
     }
-    fault("no scheme", form)
 }
 
 fn may_be_port(text: &str) -> bool {
     !text.is_empty() && text.len() <= LONGEST_PORT && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Checks `[user[:password]@]host[:port][/database][?parameters]`, the `rest` of a URL.
-fn check_tcp(url: &str, rest: &str, form: &str) -> Result<Parameters> {
+/// Parses `[user[:password]@]host[:port][/database][?parameters]`, the `rest` of a URL.
+fn tcp(url: &str, rest: &str, form: &str) -> Result<(ConnectionAddr, Parameters)> {
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
     if tail.contains('@') {
@@ -109,76 +113,73 @@ fn check_tcp(url: &str, rest: &str, form: &str) -> Result<Parameters> {
     };
     let parameters = before_the_query.with_query(url)?;
     let secrets = [&[user, password][..], &parameters.secrets()].concat();
-    let port = check_host(address, &secrets, form)?;
-    let is_port = |port: &&str| {
-        port.is_empty()
-            || port.bytes().all(|b| b.is_ascii_digit())
-                && port.parse::<u16>().is_ok_and(|number| number > 0)
-    };
-    if let Some(port) = port.filter(|port| !is_port(port)) {
-        let rule = "a port must be a whole number from 1 to 65535";
-        if log_in.is_some() || may_be_port(port) {
-            return fault(shown("port", port, &secrets), rule);
+    let (host, port) = host_and_port(address, &secrets, form)?;
+    let is_number = port.bytes().all(|b| b.is_ascii_digit());
+    match port.parse() {
+        _ if port.is_empty() => Ok((ConnectionAddr::Tcp(host, DEFAULT_PORT), parameters)),
+        Ok(number) if is_number && number > 0 => {
+            Ok((ConnectionAddr::Tcp(host, number), parameters))
         }
-        let rule = format!("{rule}; a user and a password must be followed by @ and a host");
-        return fault("a port that is not a number", rule);
+        _ if log_in.is_some() || may_be_port(port) => fault(shown("port", port, &secrets), PORT),
+        _ => fault(
+            "a port that is not a number",
+            format!("{PORT}; a user and a password must be followed by @ and a host"),
+        ),
     }
-    Ok(parameters)
 }
 
-/// Checks the host. Returns the text of the port, if there is one.
-fn check_host<'a>(address: &'a str, secrets: &[&str], form: &str) -> Result<Option<&'a str>> {
+const DEFAULT_PORT: u16 = 6379;
+const PORT: &str = "a port must be a whole number from 1 to 65535";
+
+/// Returns the host, and the text of the port, which is empty if there is none.
+fn host_and_port<'a>(address: &'a str, secrets: &[&str], form: &str) -> Result<(String, &'a str)> {
     const BRACKETS: &str = "write an IPv6 address in brackets, as in redis://[::1]:6379";
     let bad = |host: &str, rule: &str| fault(shown("host", host, secrets), rule);
     if let Some(inner) = address.strip_prefix('[') {
-        let Some((inner, port)) = inner.split_once(']') else {
-            return bad(address, BRACKETS);
-        };
-        let port = match port.strip_prefix(':') {
-            None if !port.is_empty() => return bad(address, BRACKETS),
-            port => port,
-        };
+        // The text after the bracket is empty, or begins with the colon of the port.
+        let (inner, after) = inner.split_once(']').unwrap_or((inner, "]"));
+        let port = after.strip_prefix(':').unwrap_or(after);
         return match inner.parse::<Ipv6Addr>() {
-            Ok(ip) if ip.is_unspecified() => bad(&address[..inner.len() + 2], WILDCARD),
-            Ok(_) => Ok(port),
-            Err(_) => bad(address, BRACKETS),
+            Ok(ip) if after.is_empty() || after.starts_with(':') => match ip.is_unspecified() {
+                true => bad(&address[..inner.len() + 2], WILDCARD),
+                false => Ok((ip.to_string(), port)),
+            },
+            _ => bad(address, BRACKETS),
         };
     }
     if address.parse::<Ipv6Addr>().is_ok() {
         return bad(address, BRACKETS);
     }
-    let (host, port) = match address.split_once(':') {
-        Some((host, port)) => (host, Some(port)),
-        None => (address, None),
-    };
+    let (host, port) = address.split_once(':').unwrap_or((address, ""));
     match host {
         "" => fault("no host", form),
         "0.0.0.0" => bad(host, WILDCARD),
         _ if host.contains([' ', '<', '>', '[', ']', '\\', '^', '|']) => {
             bad(host, "a host must be a name or an address")
         }
-        _ => Ok(port),
+        _ => Ok((host.into(), port)),
     }
 }
 
 const WILDCARD: &str = "a client cannot connect to this address; use 127.0.0.1 for this machine";
 
-/// Checks the part after the colon of `scheme:///path[?parameters]`.
-fn check_socket(scheme: &str, rest: &str) -> Result<()> {
+/// The path in the part after the colon of `scheme:///path[?parameters]`.
+fn socket(scheme: &str, rest: &str) -> Result<String> {
     let path = rest.split(['?', '#']).next().unwrap_or(rest);
     let path = match path.strip_prefix("//") {
         Some(path) => path.strip_prefix("localhost").unwrap_or(path),
         None => path,
     };
-    if path.starts_with('/') {
-        return Ok(());
+    match decoded("path", path)? {
+        Some(decoded) if path.starts_with('/') => Ok(decoded),
+        decoded => {
+            let part = match decoded {
+                None => "no path",
+                Some(_) => "a path that does not begin with /",
+            };
+            fault(part, format!("write {scheme}:///path/to/socket"))
+        }
     }
-    let part = if path.is_empty() {
-        "no path"
-    } else {
-        "a path that does not begin with /"
-    };
-    fault(part, format!("write {scheme}:///path/to/socket"))
 }
 
 #[cfg(test)]
@@ -214,22 +215,33 @@ mod tests {
             ("unix:///s?pass=p&sesam", "a parameter that is not known"),
             ("redis://h?pass=p#sesam", "a # after the ?"),
             ("redis://h?pass=%ff", "a parameter that is not UTF-8"),
+            ("rediss://h#insecure", "a fragment, which begins with #"),
+            ("valkeys://h#", "a fragment, which begins with #"),
         ] {
-            let found = check(url, true).unwrap_err();
+            let found = parse(url, true).unwrap_err();
             assert_eq!(found.part, part, "{url:?}");
+        }
+    }
+
+    #[test]
+    fn the_scheme_decides_about_tls() {
+        for (url, with_tls) in [
+            ("rediss://h", true),
+            ("REDISS://u:p@h:1/2", true),
+            ("valkeys://h", true),
+            ("redis://h", false),
+            ("redis://h#insecure", false),
+            ("unix:///rediss://h", false),
+        ] {
+            assert_eq!(parse(url, true).unwrap().with_tls, with_tls, "{url}");
         }
     }
 
     #[test]
     fn parameters_mean_the_same_on_every_url() {
         let read = |url: &str| {
-            let parameters = check(url, true).unwrap();
-            let plain = url.replacen("rediss", "redis", 1);
-            let server = parameters.add_to(plain.into_connection_info().unwrap());
-            let settings = server.redis_settings();
-            let owned = |text: Option<&str>| text.map(str::to_owned);
-            let login = (owned(settings.username()), owned(settings.password()));
-            (login.0, login.1, settings.db())
+            let found = parse(url, true).unwrap().credentials;
+            (found.username, found.password, found.database)
         };
         let expected = (Some("ann".into()), Some("p&w d".into()), 3);
         for url in [
@@ -281,7 +293,7 @@ mod tests {
                     for (port, path) in ports.iter().flat_map(|port| paths.map(|path| (port, path)))
                     {
                         let url = format!("{scheme}{log_in}{host}{port}{path}");
-                        let found = check(&url, false);
+                        let found = parse(&url, false);
                         if let Err(fault) = &found
                             && log_in.contains("sesam")
                         {
@@ -291,8 +303,11 @@ mod tests {
                         // This check is stricter about these.
                         let stricter = path.contains('@') || log_in.contains('/');
                         if !stricter {
-                            let read = url.as_str().into_connection_info().is_ok();
-                            assert_eq!(found.is_ok(), read, "{url}: {found:?}");
+                            let read = url.as_str().into_connection_info();
+                            let address = |read: &redis::ConnectionInfo| read.addr().clone();
+                            let read = read.as_ref().ok().map(address);
+                            let found = found.as_ref().ok().map(|server| server.address.clone());
+                            assert_eq!(found, read, "{url}");
                         }
                         passed += u32::from(found.is_ok());
                     }

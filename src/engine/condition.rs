@@ -45,7 +45,7 @@ impl Parts {
         let _calls = self.begin_calls();
         let budget = part.core.budget_to_wait(Some(wait), interrupt);
         let result = self.wait_with(part, &hold, condition, &self.until_shutdown(budget));
-        span.end(Outcome::of(&result, Outcome::of_wait).label());
+        span.end(Outcome::of_wait(&result));
         result
     }
 

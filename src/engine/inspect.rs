@@ -14,7 +14,7 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::local::{Grant, LockId};
 use crate::protocol::{
-    Inspected, PermitsChange, change_permits, count_permits, forced, inspected, permits_changed,
+    LockStatus, PermitsChange, change_permits, count_permits, forced, inspected, permits_changed,
     permits_counted,
 };
 use crate::request::Request;
@@ -41,7 +41,7 @@ impl Parts {
                 .map_err(|no_reply| no_reply.error)
                 .and_then(|reply| inspected(&reply.reply).map_err(|error| request.refusal(error)));
             match status {
-                Ok(status) => lefts.push(status.as_ref().map(Inspected::left)),
+                Ok(status) => lefts.push(status.lease_left()),
                 Err(error) => failures.push(error),
             }
         }
@@ -69,7 +69,7 @@ impl Parts {
 }
 
 /// Asks Redis which owner holds a lock.
-pub(crate) fn inspect(core: &Core, key: &LockKey) -> Result<Option<Inspected>> {
+pub(crate) fn inspect(core: &Core, key: &LockKey) -> Result<LockStatus> {
     request(core, key, script::inspect_any(key), inspected)
 }
 

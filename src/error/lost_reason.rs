@@ -22,16 +22,6 @@ pub enum LostReason {
     ShutDown,
 }
 
-impl LostReason {
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Expired,
-        Self::Deleted,
-        Self::Taken,
-        Self::RenewalLimit,
-        Self::ShutDown,
-    ];
-}
-
 impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

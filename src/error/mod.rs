@@ -318,23 +318,23 @@ impl Error {
     /// ```
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        // Without a wildcard, so that a new error has to be decided here.
-        match self {
+        matches!(
+            self,
             Self::HeldByAnother { .. }
-            | Self::Unavailable { .. }
-            | Self::TooFewReplicas { .. }
-            | Self::NoThread { .. } => true,
-            Self::NotHeld { .. }
-            | Self::NotReleased { .. }
-            | Self::Lost { .. }
-            | Self::Forked { .. }
-            | Self::ShutDown { .. }
-            | Self::Interrupted { .. }
-            | Self::Upgrade { .. }
-            | Self::WrongType { .. }
-            | Self::Config { .. }
-            | Self::Redis { .. } => false,
-        }
+                | Self::Unavailable { .. }
+                | Self::TooFewReplicas { .. }
+                | Self::NoThread { .. }
+        )
+    }
+
+    /// The error of a setting or an argument with this value, which breaks this rule.
+    pub(crate) fn config(
+        field: &'static str,
+        value: impl Into<String>,
+        rule: impl Into<String>,
+    ) -> Self {
+        let (value, rule) = (value.into(), rule.into());
+        Self::Config { field, value, rule }
     }
 
     /// This error of a release: without a clear reply it is [`NotReleased`](Self::NotReleased).

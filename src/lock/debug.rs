@@ -23,16 +23,12 @@ impl fmt::Debug for Short<'_> {
     }
 }
 
-/// Shows the result of a check as `Held`, `Lost(reason)` or `NotHeld`.
-pub(super) struct CheckResult<'a>(pub(super) &'a Result<()>);
-
-impl fmt::Debug for CheckResult<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Ok(()) => f.write_str("Held"),
-            Err(Error::Lost { reason, .. }) => write!(f, "Lost({reason:?})"),
-            Err(_) => f.write_str("NotHeld"),
-        }
+/// The result of a check: `Held`, `Lost(reason)` or `NotHeld`.
+pub(super) fn state_of(check: &Result<()>) -> String {
+    match check {
+        Ok(()) => "Held".into(),
+        Err(Error::Lost { reason, .. }) => format!("Lost({reason:?})"),
+        Err(_) => "NotHeld".into(),
     }
 }
 

@@ -1,10 +1,6 @@
 //! The fair lock, which clients acquire in the order in which they began to wait.
 
-use std::sync::Arc;
-
 use super::methods::*;
-use crate::core::Core;
-use crate::protocol::FAIR;
 
 /// A reentrant lock that clients acquire first come, first served, whichever process they are in.
 /// Made by [`LockClient::fair_lock`](crate::LockClient::fair_lock).
@@ -79,12 +75,6 @@ use crate::protocol::FAIR;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct FairLock(Parts);
-
-impl FairLock {
-    pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
-        Self(Parts::one(Part::new(core, name, &FAIR)))
-    }
-}
+pub struct FairLock(pub(crate) Parts);
 
 lock_by_handle!(FairLock);

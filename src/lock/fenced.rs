@@ -2,13 +2,10 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 
 use super::methods::*;
 use crate::base::list::List;
-use crate::core::Core;
 use crate::engine::HeldPart;
-use crate::protocol::FENCED;
 
 /// A reentrant lock that gives each hold a fencing token. Made by
 /// [`LockClient::fenced_lock`](crate::LockClient::fenced_lock).
@@ -78,13 +75,7 @@ use crate::protocol::FENCED;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct FencedLock(Parts);
-
-impl FencedLock {
-    pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
-        Self(Parts::one(Part::new(core, name, &FENCED)))
-    }
-}
+pub struct FencedLock(pub(crate) Parts);
 
 lock_by_handle!(FencedLock, FencedGuard);
 
@@ -95,7 +86,7 @@ pub struct FencedGuard(LockGuard);
 
 impl FencedGuard {
     fn of(lock: &Parts, parts: List<HeldPart>) -> Self {
-        Self(LockGuard::of(lock, parts).with_token())
+        Self(LockGuard::of(lock, parts))
     }
 
     /// Returns the fencing token of the hold: greater than the token of every earlier hold of this

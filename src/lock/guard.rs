@@ -9,7 +9,7 @@ use crossbeam_channel::Receiver;
 use super::forward::forward;
 use super::guard_core::GuardCore;
 use crate::base::list::List;
-use crate::engine::{HeldPart, Parts};
+use crate::engine::{HeldPart, Part, Parts};
 use crate::error::{LostReason, Result};
 use crate::lease::whole_millis;
 
@@ -87,9 +87,11 @@ impl LockGuard {
         for part in &parts {
             part.hold.guard(part.level);
         }
+        let has_token = |part: &Part| part.kind.has_tokens;
+        let first = parts.first().filter(|_| lock.list().iter().all(has_token));
         Self {
+            token: first.and_then(|part| part.hold.token()),
             core: GuardCore::new(lock, parts),
-            token: None,
             _thread: PhantomData,
         }
     }
@@ -303,12 +305,6 @@ impl LockGuard {
     }
 
     /// Adds the fencing token of the hold.
-    pub(super) fn with_token(mut self) -> Self {
-        let first = self.core.parts.first();
-        self.token = first.and_then(|part| part.hold.token());
-        self
-    }
-
     /// The `Debug` output of this guard as a value of the type `shown_as`.
     pub(crate) fn show(&self, f: &mut fmt::Formatter<'_>, shown_as: &str) -> fmt::Result {
         let token = self.token.as_ref().map(|token| ("token", token as _));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
-use super::debug::{CheckResult, Short};
+use super::debug::{Short, state_of};
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
 use crate::core::Core;
@@ -82,15 +82,17 @@ impl GuardCore {
     }
 
     pub(super) fn extend(&self, duration: Duration) -> Result<()> {
-        let budget = self.budget(Core::budget_for_a_reply);
-        let millis = whole_millis("lease", duration)?;
-        let parts: List<_> = self.parts.iter().map(|part| (part, millis)).collect();
-        extend_all(&parts, self.needed, &budget)
+        self.extend_to(whole_millis("lease", duration)?)
     }
 
     pub(super) fn confirm(&self) -> Result<()> {
+        self.extend_to(0)
+    }
+
+    /// Extends the lease so that at least this much of it is left.
+    fn extend_to(&self, millis: u64) -> Result<()> {
         let budget = self.budget(Core::budget_for_a_reply);
-        let parts: List<_> = self.parts.iter().map(|part| (part, 0)).collect();
+        let parts: List<_> = self.parts.iter().map(|part| (part, millis)).collect();
         extend_all(&parts, self.needed, &budget)
     }
 
@@ -130,9 +132,9 @@ impl GuardCore {
             shown.field(field, value);
         }
         let check = |part: &HeldPart| part.left().map(drop);
-        let state = combine(self.parts.iter().map(check), self.needed());
+        let state = state_of(&combine(self.parts.iter().map(check), self.needed()));
         shown
-            .field("state", &CheckResult(&state))
+            .field("state", &format_args!("{state}"))
             .field("remaining", &format_args!("{:.1?}", self.left()))
             .finish()
     }

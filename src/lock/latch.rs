@@ -1,14 +1,11 @@
 //! The latch: lets threads wait until others have counted it down to zero.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::debug::show_handle;
 use super::forward::forward;
 use crate::base::interrupt::Interrupt;
-use crate::base::key::Family;
-use crate::core::Core;
 use crate::engine::Number;
 use crate::error::Result;
 
@@ -77,13 +74,9 @@ use crate::error::Result;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct CountDownLatch(Number);
+pub struct CountDownLatch(pub(crate) Number);
 
 impl CountDownLatch {
-    pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
-        Self(Number::new(core, Family::CountDownLatch, name))
-    }
-
     forward! { to 0:
         /// Returns the name of the latch, without the client's namespace.
         #[must_use]

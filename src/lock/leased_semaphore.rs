@@ -1,17 +1,15 @@
 //! The semaphore whose permits have leases.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::PermitGuard;
 use super::debug::show_handle;
 use crate::base::interrupt::Interrupt;
-use crate::core::Core;
 use crate::engine::{Part, Parts};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
-use crate::protocol::{PERMITS, PermitsChange};
+use crate::protocol::PermitsChange;
 
 /// A number of permits, each with an id and a lease. Made by
 /// [`LockClient::leased_semaphore`](crate::LockClient::leased_semaphore).
@@ -95,13 +93,9 @@ use crate::protocol::{PERMITS, PermitsChange};
 /// No method panics. `cargo run --example rate_limit` shows a semaphore between processes, one of
 /// which is killed.
 #[derive(Clone)]
-pub struct LeasedSemaphore(Parts);
+pub struct LeasedSemaphore(pub(crate) Parts);
 
 impl LeasedSemaphore {
-    pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
-        Self(Parts::one(Part::new(core, name, &PERMITS)))
-    }
-
     /// Returns the name of the semaphore, without the client's namespace.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -255,14 +249,9 @@ impl LeasedSemaphore {
 }
 
 fn total(permits: u32) -> Result<i64> {
-    match i32::try_from(permits) {
-        Ok(permits) => Ok(permits.into()),
-        Err(_) => Err(Error::Config {
-            field: "permits",
-            value: permits.to_string(),
-            rule: "a semaphore can have at most 2^31 - 1 permits".into(),
-        }),
-    }
+    let rule = "a semaphore can have at most 2^31 - 1 permits";
+    let total = i32::try_from(permits).map(Into::into);
+    total.map_err(|_| Error::config("permits", permits.to_string(), rule))
 }
 
 impl fmt::Debug for LeasedSemaphore {

@@ -4,13 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use super::LockGuard;
-use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::lease::Lease;
-
-/// How often the provided [`Lock::try_lock_interruptibly`] checks its interrupt.
-const INTERRUPT_CHECK: Duration = Duration::from_millis(50);
 
 /// A lock that threads of different processes and machines share. Its methods are those of Java's
 /// `java.util.concurrent.locks.Lock`.
@@ -158,9 +154,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// interrupt when the request under way ends, within the timeouts of the connection and the
     /// command together, or later while the server replies to earlier requests first.
     ///
-    /// With the locks of this crate, the thread keeps its place in the queue during the whole call.
-    /// The provided method, for other implementations, calls [`try_lock`](Self::try_lock) for 50 ms
-    /// at a time.
+    /// The thread keeps its place in the queue during the whole call.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -198,21 +192,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
         wait: Duration,
         lease: Lease,
         interrupt: &Interrupt,
-    ) -> Result<bool> {
-        let end = Moment::now().after(wait);
-        loop {
-            if interrupt.is_interrupted() {
-                let lock = self.name().into();
-                return Err(Error::Interrupted { lock });
-            }
-            if self.try_lock(end.left().min(INTERRUPT_CHECK), lease)? {
-                return Ok(true);
-            }
-            if end.is_past() {
-                return Ok(false);
-            }
-        }
-    }
+    ) -> Result<bool>;
 
     /// Unlocks the newest level of this thread that has no guard. The lock is free after the last
     /// level.
@@ -257,10 +237,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Those of [`lock`](Self::lock).
-    fn acquire_with(&self, lease: Lease) -> Result<LockGuard> {
-        self.lock_with(lease)?;
-        with_guard(self, lease)
-    }
+    fn acquire_with(&self, lease: Lease) -> Result<LockGuard>;
 
     /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if another owner
     /// holds it then. The guard unlocks when it is dropped.
@@ -291,10 +268,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Those of [`lock_interruptibly`](Self::lock_interruptibly).
-    fn acquire_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<LockGuard> {
-        self.lock_interruptibly(lease, interrupt)?;
-        with_guard(self, lease)
-    }
+    fn acquire_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<LockGuard>;
 
     /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if another owner
     /// holds it then. The wait ends with an error as soon as `interrupt` is raised. The guard
@@ -309,12 +283,7 @@ pub trait Lock: fmt::Debug + Send + Sync {
         wait: Duration,
         lease: Lease,
         interrupt: &Interrupt,
-    ) -> Result<Option<LockGuard>> {
-        if !self.try_lock_interruptibly(wait, lease, interrupt)? {
-            return Ok(None);
-        }
-        with_guard(self, lease).map(Some)
-    }
+    ) -> Result<Option<LockGuard>>;
 
     /// Acquires the lock with `lease`, runs `work` with its guard, and unlocks. Returns the value
     /// of `work`, and the result of the unlock: [`Error::Lost`](crate::Error::Lost) if the lock was
@@ -360,15 +329,4 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// Those of [`is_locked`](Self::is_locked).
     fn remaining_lease(&self) -> Result<Option<Duration>>;
-}
-
-/// Replaces the level that this thread has just acquired by one with a guard.
-fn with_guard<L: Lock + ?Sized>(lock: &L, lease: Lease) -> Result<LockGuard> {
-    // This thread holds the lock, so this does not wait.
-    let guard = lock.try_acquire(Duration::ZERO, lease);
-    lock.unlock()?;
-    guard?.ok_or_else(|| Error::NotHeld {
-        lock: lock.name().into(),
-        by_guard: false,
-    })
 }

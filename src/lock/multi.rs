@@ -1,12 +1,9 @@
 //! A lock on several names at once.
 
 use std::borrow::Borrow;
-use std::sync::Arc;
 
 use super::ReentrantLock;
 use super::methods::*;
-use crate::core::Core;
-use crate::protocol::PLAIN;
 
 /// Several reentrant locks that are acquired together: all of them or none. Made by
 /// [`LockClient::multi_lock`](crate::LockClient::multi_lock) for several names of one client, and
@@ -97,14 +94,9 @@ use crate::protocol::PLAIN;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct MultiLock(Parts);
+pub struct MultiLock(pub(crate) Parts);
 
 impl MultiLock {
-    pub(crate) fn new<N: AsRef<str>>(core: &Arc<Core>, names: impl IntoIterator<Item = N>) -> Self {
-        let part = |name: N| Part::new(Arc::clone(core), name.as_ref(), &PLAIN);
-        Self(Parts::all(names.into_iter().map(part).collect()))
-    }
-
     /// Combines locks of several clients, which may be on several servers, into one lock. Never
     /// fails and sends nothing.
     ///
@@ -128,7 +120,7 @@ impl MultiLock {
     /// ```
     #[must_use]
     pub fn over<L: Borrow<ReentrantLock>>(locks: impl IntoIterator<Item = L>) -> Self {
-        let part = |lock: L| lock.borrow().parts().list().to_vec();
+        let part = |lock: L| lock.borrow().0.list().to_vec();
         Self(Parts::all(locks.into_iter().flat_map(part).collect()))
     }
 }

@@ -1,12 +1,9 @@
 //! The read-write lock.
 
 use std::fmt;
-use std::sync::Arc;
 
 use super::debug::Short;
 use super::methods::*;
-use crate::core::Core;
-use crate::protocol::{READ, WRITE};
 
 /// A pair of locks: any number of threads hold the read lock at the same time, or one thread holds
 /// the write lock. Made by [`LockClient::read_write_lock`](crate::LockClient::read_write_lock).
@@ -104,19 +101,11 @@ use crate::protocol::{READ, WRITE};
 /// unlock it before it can acquire the other. No method panics.
 #[derive(Clone)]
 pub struct ReadWriteLock {
-    read: ReadLock,
-    write: WriteLock,
+    pub(crate) read: ReadLock,
+    pub(crate) write: WriteLock,
 }
 
 impl ReadWriteLock {
-    pub(crate) fn new(core: &Arc<Core>, name: &str) -> Self {
-        let part = |kind| Parts::one(Part::new(Arc::clone(core), name, kind));
-        Self {
-            read: ReadLock(part(&READ)),
-            write: WriteLock(part(&WRITE)),
-        }
-    }
-
     /// Returns the name of both locks, without the client's namespace.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -155,7 +144,7 @@ impl fmt::Debug for ReadWriteLock {
 /// [`is_locked`](Self::is_locked) tells whether any thread of any client holds the read lock.
 /// [`ReadWriteLock`] has examples and the errors.
 #[derive(Clone)]
-pub struct ReadLock(Parts);
+pub struct ReadLock(pub(crate) Parts);
 
 lock_by_handle!(ReadLock);
 
@@ -165,6 +154,6 @@ lock_by_handle!(ReadLock);
 /// [`is_locked`](Self::is_locked) tells whether any thread of any client holds the write lock.
 /// [`ReadWriteLock`] has examples and the errors.
 #[derive(Clone)]
-pub struct WriteLock(Parts);
+pub struct WriteLock(pub(crate) Parts);
 
 lock_by_handle!(WriteLock);

@@ -1,10 +1,6 @@
 //! Redlock: one lock on several independent servers.
 
-use std::sync::Arc;
-
 use super::methods::*;
-use crate::core::Core;
-use crate::protocol::PLAIN;
 
 /// A reentrant lock that a majority of several independent servers must grant, so that it survives
 /// the failure of the other servers. Made by [`RedLock::new`]. The algorithm is
@@ -79,13 +75,6 @@ use crate::protocol::PLAIN;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct RedLock(Parts);
-
-impl RedLock {
-    pub(crate) fn over<'a>(cores: impl Iterator<Item = &'a Arc<Core>>, name: &str) -> Self {
-        let part = |core| Part::new(Arc::clone(core), name, &PLAIN);
-        Self(Parts::majority(name, cores.map(part).collect()))
-    }
-}
+pub struct RedLock(pub(crate) Parts);
 
 lock_by_handle!(RedLock);

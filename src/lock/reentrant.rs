@@ -1,11 +1,7 @@
 //! The plain lock.
 
-use std::sync::Arc;
-
 use super::Condition;
 use super::methods::*;
-use crate::core::Core;
-use crate::protocol::PLAIN;
 
 /// A reentrant lock: a thread that holds it can acquire it again, and frees it with the last
 /// unlock. Made by [`LockClient::reentrant_lock`](crate::LockClient::reentrant_lock).
@@ -55,13 +51,9 @@ use crate::protocol::PLAIN;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct ReentrantLock(Parts);
+pub struct ReentrantLock(pub(crate) Parts);
 
 impl ReentrantLock {
-    pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
-        Self(Parts::one(Part::new(core, name, &PLAIN)))
-    }
-
     /// Returns the condition of this lock with this name. Clients that use the same names use the
     /// same condition. No I/O: a bad name is refused by the first wait or notification.
     ///
@@ -69,10 +61,6 @@ impl ReentrantLock {
     #[must_use]
     pub fn condition(&self, name: &str) -> Condition {
         Condition::new(self.0.clone(), name)
-    }
-
-    pub(super) fn parts(&self) -> &Parts {
-        &self.0
     }
 }
 

@@ -1,14 +1,11 @@
 //! The semaphore: permits without an owner.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::debug::show_handle;
 use super::forward::forward;
 use crate::base::interrupt::Interrupt;
-use crate::base::key::Family;
-use crate::core::Core;
 use crate::engine::Number;
 use crate::error::Result;
 
@@ -108,13 +105,9 @@ use crate::error::Result;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Semaphore(Number);
+pub struct Semaphore(pub(crate) Number);
 
 impl Semaphore {
-    pub(crate) fn new(core: Arc<Core>, name: &str) -> Self {
-        Self(Number::new(core, Family::Semaphore, name))
-    }
-
     forward! { to 0:
         /// Returns the name of the semaphore, without the client's namespace.
         #[must_use]

@@ -23,18 +23,13 @@ use crate::protocol::TOY;
 #[derive(Clone)]
 struct ToyLock(Parts);
 
-impl ToyLock {
-    fn new(core: Arc<Core>, name: &str) -> Self {
-        Self(Parts::one(Part::new(core, name, &TOY)))
-    }
-}
-
 lock_by_handle!(ToyLock);
 
 /// The lock at a client of its own.
 fn lock_at(url: &str) -> ToyLock {
     let config = LockClientBuilder::new(Urls::One(url.into())).validate();
-    ToyLock::new(Arc::new(Core::open(config.unwrap()).unwrap()), "toy")
+    let core = Arc::new(Core::open(config.unwrap()).unwrap());
+    ToyLock(Parts::one(Part::new(core, "toy", &TOY)))
 }
 
 #[test]

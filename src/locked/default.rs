@@ -7,6 +7,9 @@ use crate::error::{Error, Result};
 
 static DEFAULT: OnceLock<LockClient> = OnceLock::new();
 
+/// Its name in errors.
+const FIELD: &str = "default client";
+
 /// Sets the client of all functions with [`#[locked]`](crate::locked) that have no `client`
 /// argument.
 ///
@@ -34,20 +37,15 @@ static DEFAULT: OnceLock<LockClient> = OnceLock::new();
 ///
 /// [`Error::Config`] if a default client is set already. That client stays.
 pub fn set_default_client(client: LockClient) -> Result<()> {
-    DEFAULT.set(client).map_err(|_| Error::Config {
-        field: "default client",
-        value: "already set".into(),
-        rule: "set_default_client can be called only once in a process".into(),
-    })
+    let rule = "set_default_client can be called only once in a process";
+    let is_set = |_| Error::config(FIELD, "already set", rule);
+    DEFAULT.set(client).map_err(is_set)
 }
 
 /// The default client; `lock` is the name for the error message.
 pub(super) fn default_client(lock: &str) -> Result<&'static LockClient> {
-    DEFAULT.get().ok_or_else(|| Error::Config {
-        field: "default client",
-        value: format!("not set, but lock {lock:?} needs it"),
-        rule: "call leasehold::set_default_client at the start of the program, \
-               or write #[locked(client = ...)]"
-            .into(),
-    })
+    let rule = "call leasehold::set_default_client at the start of the program, \
+                or write #[locked(client = ...)]";
+    let missing = || Error::config(FIELD, format!("not set, but lock {lock:?} needs it"), rule);
+    DEFAULT.get().ok_or_else(missing)
 }

@@ -28,8 +28,7 @@ pub struct Call {
     client: Option<LockClient>,
     name: String,
     lease: Lease,
-    /// `None`: without a limit.
-    wait: Option<Duration>,
+    wait: Duration,
     /// One of the kinds of [`lock_of_kind`].
     kind: &'static str,
     ignores_loss: bool,
@@ -39,11 +38,10 @@ impl Call {
     /// A call with this key and the default client. `kind` is one of those of
     /// [`lock_of_kind`](crate::admin::lock_of_kind). If it `ignores_loss`, it only logs the loss of
     /// the lock and errors of its release.
-    #[must_use]
     pub fn new(
         key: &dyn Display,
         lease: Lease,
-        wait: Option<Duration>,
+        wait: Duration,
         kind: &'static str,
         ignores_loss: bool,
     ) -> Self {
@@ -58,14 +56,12 @@ impl Call {
     }
 
     /// Adds a prefix to the key, separated by `:`.
-    #[must_use]
     pub fn prefix(mut self, prefix: &dyn Display) -> Self {
         self.name = format!("{prefix}:{}", self.name);
         self
     }
 
     /// Uses this client instead of the default one.
-    #[must_use]
     pub fn client(mut self, client: &LockClient) -> Self {
         self.client = Some(client.clone());
         self
@@ -73,7 +69,6 @@ impl Call {
 
     /// Acquires the lock, runs `body`, and releases the lock.
     pub fn run<R: LockedResult>(self, body: impl FnOnce() -> R) -> R {
-        let ignores_loss = self.ignores_loss;
         let guard = match self.acquire() {
             Ok(guard) => Rc::new(guard),
             Err(error) => return R::failed(error),
@@ -84,7 +79,7 @@ impl Call {
         };
         match release(guard) {
             Ok(()) => result,
-            Err(error) if ignores_loss || result.is_err() => {
+            Err(error) if self.ignores_loss || result.is_err() => {
                 tell(move || {
                     tracing::warn!(
                         %error,
@@ -97,19 +92,16 @@ impl Call {
         }
     }
 
-    fn acquire(self) -> Result<LockGuard> {
+    fn acquire(&self) -> Result<LockGuard> {
         let client = match &self.client {
             Some(client) => client,
             None => default::default_client(&self.name)?,
         };
         let start = Moment::now();
         let lock = lock_of_kind(client, self.kind, &self.name)?;
-        let guard = match self.wait {
-            Some(wait) => lock.try_acquire(wait, self.lease)?,
-            None => Some(lock.acquire_with(self.lease)?),
-        };
+        let guard = lock.try_acquire(self.wait, self.lease)?;
         guard.ok_or_else(|| Error::HeldByAnother {
-            lock: self.name,
+            lock: self.name.clone(),
             waited: Moment::now().since(start),
         })
     }

@@ -42,15 +42,9 @@ macro_rules! counters {
             }
         }
 
-        /// What the facade has of each counter.
+        /// What the facade has of each counter: its name, its labels, and its description.
         #[cfg(feature = "metrics")]
-        const IN_FACADE: &[InFacade] = &[
-            $(InFacade {
-                name: $series,
-                labels: &$labels,
-                help: $help,
-            },)+
-        ];
+        const IN_FACADE: &[(&str, &[Label], &str)] = &[$(($series, &$labels, $help),)+];
 
         impl Counters {
             pub(crate) fn stats(&self) -> Stats {
@@ -73,8 +67,7 @@ counters! {
     /// Locks and permits of leased semaphores acquired from Redis, each name or server of a lock of
     /// several counted separately. Not counted are nested acquires, locks that another thread of
     /// this client has handed over, and locks that [lingered](crate::LockClientBuilder::linger).
-    acquisitions = "leasehold_acquisitions_total" []
-        => "Locks and permits acquired from Redis.",
+    acquisitions = "leasehold_acquisitions_total" [] => "Locks and permits acquired from Redis.",
     /// Locks acquired from Redis and released again because too few replicas confirmed them.
     unreplicated = "leasehold_unreplicated_total" []
         => "Locks released again because too few replicas confirmed them.",
@@ -84,8 +77,7 @@ counters! {
     hand_overs = "leasehold_hand_overs_total" []
         => "Locks that a thread got from another thread of its client, without a request.",
     /// Nested acquires: the thread already held the lock.
-    reentries = "leasehold_reentries_total" []
-        => "Nested acquires.",
+    reentries = "leasehold_reentries_total" [] => "Nested acquires.",
     /// Locks released in Redis by the unlock of a thread. Locks that were handed over, and those
     /// that the watchdog releases in the background, do not count.
     releases = "leasehold_releases_total" []
@@ -131,15 +123,13 @@ counters! {
 }
 
 /// The labels of losses.
-const LOST: [Label; LostReason::ALL.len()] = {
-    let mut labels = [("reason", ""); LostReason::ALL.len()];
-    let mut at = 0;
-    while at < labels.len() {
-        labels[at].1 = label_of(LostReason::ALL[at]);
-        at += 1;
-    }
-    labels
-};
+const LOST: [Label; 5] = [
+    ("reason", label_of(LostReason::Expired)),
+    ("reason", label_of(LostReason::Deleted)),
+    ("reason", label_of(LostReason::Taken)),
+    ("reason", label_of(LostReason::RenewalLimit)),
+    ("reason", label_of(LostReason::ShutDown)),
+];
 
 /// The label of a loss in metrics and in spans.
 pub(super) const fn label_of(reason: LostReason) -> &'static str {
@@ -150,17 +140,6 @@ pub(super) const fn label_of(reason: LostReason) -> &'static str {
         LostReason::RenewalLimit => "renewal_limit",
         LostReason::ShutDown => "shut_down",
     }
-}
-
-/// What the facade has of one counter.
-#[cfg_attr(
-    not(feature = "metrics"),
-    expect(dead_code, reason = "there is no facade")
-)]
-struct InFacade {
-    name: &'static str,
-    labels: &'static [Label],
-    help: &'static str,
 }
 
 const WAIT: &str = "leasehold_wait_seconds";
@@ -214,13 +193,13 @@ impl Counters {
 }
 
 /// Describes all metrics in the facade, and registers each counter with zero: an alert on its
-/// increase would not see the first one otherwise. May call the application's metrics recorder.
+/// increase would not see the first one otherwise. May call the application's metrics recorder: called
+/// on a thread of the application, without a locked mutex.
 #[cfg(feature = "metrics")]
-pub(super) fn register() {
+pub(crate) fn register() {
     use metrics::Unit;
 
-    for counter in IN_FACADE {
-        let &InFacade { name, labels, help } = counter;
+    for &(name, labels, help) in IN_FACADE {
         super::tell(move || metrics::describe_counter!(name, Unit::Count, help));
         let labels = labels.iter().copied().map(Some);
         let unlabelled = labels.len() == 0;
@@ -244,7 +223,7 @@ pub(super) fn register() {
 }
 
 #[cfg(not(feature = "metrics"))]
-pub(super) fn register() {}
+pub(crate) fn register() {}
 
 /// Adds `n` in the facade, if that is built in.
 fn tell(series: Series, n: u64) {

@@ -4,29 +4,24 @@
 //! |---|---|
 //! | `counters` | the counters, and their names in the `metrics` facade |
 //! | `series` | one counter of the facade |
-//! | `span` | the spans of `tracing`: a thread waits for a lock, and holds it |
-//! | `wait` | a call that waits for a lock: its span, its outcome |
+//! | `span` | the spans of `tracing`: a thread waits for a lock, with its outcome, and holds it |
 //! | `reporter` | calls the log subscriber and the metrics recorder |
 
 mod counters;
 mod reporter;
 mod series;
 mod span;
-mod wait;
 
-use std::io;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use parking_lot::Mutex;
 
-pub(crate) use counters::Counters;
 pub use counters::Stats;
+pub(crate) use counters::{Counters, register};
 pub(crate) use reporter::{Reporter, tell};
-pub(crate) use span::{HoldSpan, WaitSpan, are_spans_enabled};
-pub(crate) use wait::{Outcome, long_wait, wait};
+pub(crate) use span::{HoldSpan, Outcome, WaitSpan, are_spans_enabled};
 
 use crate::error::LostReason;
 
@@ -78,37 +73,17 @@ pub(crate) struct Observer {
     pub(crate) counters: Counters,
     /// Its mutex protects: no receiver has more than `EVENT_BUFFER` undelivered events.
     receivers: Mutex<Vec<Sender<LockEvent>>>,
-    queue: Arc<reporter::Queue>,
+    /// What the threads of the client report to the log subscriber and the metrics recorder.
+    pub(crate) queue: Arc<reporter::Queue>,
 }
 
 impl Observer {
-    /// Describes and registers the metrics of clients. Called on a thread of the application,
-    /// without a locked mutex.
-    pub(crate) fn register_metrics() {
-        counters::register();
-    }
-
     pub(crate) fn events(&self) -> Receiver<LockEvent> {
         // A bounded channel would allocate its whole buffer now. The client notices that a receiver
         // was dropped only when it sends the next event, so it would keep that buffer until then.
         let (sender, receiver) = unbounded();
         self.receivers.lock().push(sender);
         receiver
-    }
-
-    /// Starts the thread that calls the application's log subscriber and metrics recorder for the
-    /// threads of the client.
-    pub(crate) fn start_reporter(&self) -> io::Result<Reporter> {
-        Reporter::start(Arc::clone(&self.queue))
-    }
-
-    /// Starts a thread of the client. The reporter makes its calls of [`tell`].
-    pub(crate) fn spawn(
-        &self,
-        name: &str,
-        body: impl FnOnce() + Send + 'static,
-    ) -> io::Result<JoinHandle<()>> {
-        self.queue.spawn(name, body)
     }
 
     /// Reports that one of the client's own threads connected again.
@@ -119,6 +94,18 @@ impl Observer {
             node: Arc::clone(&node),
         });
         tell(move || tracing::info!(node = &*node, "connected again"));
+    }
+
+    /// Counts a call for a lock or for permits if it did not acquire them.
+    pub(crate) fn count_failure(&self, outcome: Outcome) {
+        let counters = &self.counters;
+        let counter = match outcome.0 {
+            "timeout" => &counters.acquires_timed_out,
+            "unavailable" => &counters.acquires_unavailable,
+            "refused" => &counters.acquires_refused,
+            _ => return,
+        };
+        counter.add(1);
     }
 
     /// Sends an event to all receivers. Never blocks: a full receiver misses the event.
@@ -135,6 +122,13 @@ impl Observer {
             self.counters.events_dropped.add(dropped);
         }
     }
+}
+
+/// Reports that this thread has waited for a lock or a permit for this long. The holder is the
+/// owner id of another client, by the last reply; `None` if a thread of this client has the lock,
+/// or no reply has arrived.
+pub(crate) fn long_wait(lock: &str, waited: Duration, holder: Option<&str>) {
+    reporter::run(|| tracing::info!(lock, ?waited, holder, "still waiting for a lock"));
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! The reporter is never joined, because that code may drop the last client.
 
 use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::io;
@@ -53,9 +54,7 @@ pub(super) fn count(series: Series, n: u64) {
 
 /// True on the threads of clients.
 pub(super) fn is_own_thread() -> bool {
-    QUEUE
-        .try_with(|queue| queue.get().is_some())
-        .unwrap_or(false)
+    queue().is_some()
 }
 
 fn queue() -> Option<Arc<Queue>> {
@@ -70,31 +69,26 @@ pub(super) fn run(call: impl FnOnce()) {
 
 /// The calls that the threads of a client have queued for the reporter.
 #[derive(Default)]
-pub(super) struct Queue {
-    state: Mutex<QueueState>,
+pub(crate) struct Queue {
+    queued: Mutex<Queued>,
     changed: Condvar,
 }
 
 /// Its mutex protects: the reporter sleeps only while nothing is queued, and ends only after it has
 /// taken everything that was queued before `stop`.
 #[derive(Default)]
-struct QueueState {
-    queued: Queued,
-    stop: bool,
-}
-
-#[derive(Default)]
 struct Queued {
     calls: Vec<Call>,
     /// Increments of counters. They are added up, so that none is dropped.
-    counts: Vec<(Series, u64)>,
+    counts: HashMap<Series, u64>,
     /// The number of calls for which there was no room.
     dropped: u64,
+    stop: bool,
 }
 
 impl Queue {
     /// Starts a thread of the client, whose calls are queued.
-    pub(super) fn spawn(
+    pub(crate) fn spawn(
         self: &Arc<Self>,
         name: &str,
         body: impl FnOnce() + Send + 'static,
@@ -107,44 +101,35 @@ impl Queue {
     }
 
     fn push(&self, call: Call) {
-        let mut state = self.state.lock();
-        if state.queued.calls.len() == CAPACITY {
-            state.queued.dropped += 1;
+        let mut queued = self.queued.lock();
+        if queued.calls.len() == CAPACITY {
+            queued.dropped += 1;
         } else {
-            state.queued.calls.push(call);
+            queued.calls.push(call);
             self.changed.notify_one();
         }
     }
 
     fn count(&self, series: Series, n: u64) {
-        let counts = &mut self.state.lock().queued.counts;
-        match counts.iter_mut().find(|(other, _)| *other == series) {
-            Some((_, sum)) => *sum += n,
-            None => counts.push((series, n)),
-        }
+        *self.queued.lock().counts.entry(series).or_default() += n;
         self.changed.notify_one();
     }
 
-    /// Waits for queued calls. Returns `None` after the last ones, when the client is dropped.
-    fn next(&self) -> Option<Queued> {
-        let mut state = self.state.lock();
-        while state.queued.is_empty() {
-            if state.stop {
-                return None;
-            }
-            self.changed.wait(&mut state);
-        }
-        Some(std::mem::take(&mut state.queued))
+    /// Waits for queued calls, or for the end of the client.
+    fn next(&self) -> Queued {
+        let is_empty = |queued: &mut Queued| {
+            queued.calls.is_empty() && queued.counts.is_empty() && !queued.stop
+        };
+        let mut queued = self.queued.lock();
+        self.changed.wait_while(&mut queued, is_empty);
+        std::mem::take(&mut *queued)
     }
 }
 
 impl Queued {
-    fn is_empty(&self) -> bool {
-        self.calls.is_empty() && self.counts.is_empty() && self.dropped == 0
-    }
-
-    /// Makes all calls, in the order in which they were queued.
-    fn run(self) {
+    /// Makes all calls, in the order in which they were queued. Returns whether the client has
+    /// ended.
+    fn run(self) -> bool {
         for (series, n) in self.counts {
             run(|| series.record(n));
         }
@@ -158,6 +143,7 @@ impl Queued {
                 );
             });
         }
+        self.stop
     }
 }
 
@@ -178,7 +164,7 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    pub(super) fn start(queue: Arc<Queue>) -> io::Result<Self> {
+    pub(crate) fn start(queue: Arc<Queue>) -> io::Result<Self> {
         let (sender, done) = bounded(0);
         let calls = Arc::clone(&queue);
         let thread = Builder::new().name("leasehold-reporter".into());
@@ -186,9 +172,7 @@ impl Reporter {
         // variables.
         let thread = thread.spawn(move || {
             let _done: Sender<Infallible> = sender;
-            while let Some(queued) = calls.next() {
-                queued.run();
-            }
+            while !calls.next().run() {}
         })?;
         Ok(Self {
             queue,
@@ -209,7 +193,7 @@ impl Drop for Reporter {
             ));
             return;
         }
-        self.queue.state.lock().stop = true;
+        self.queue.queued.lock().stop = true;
         self.queue.changed.notify_one();
         // The code that the reporter calls may drop the client.
         if std::thread::current().id() != self.thread {

@@ -2,7 +2,7 @@
 
 /// The name and the label of a counter in the facade. No label contains the name of a lock, because
 /// there may be millions of names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Series {
     pub(super) name: &'static str,
     pub(super) label: Option<(&'static str, &'static str)>,

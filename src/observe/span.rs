@@ -14,7 +14,7 @@ use tracing::{Dispatch, Level, Span};
 use super::counters::label_of;
 use super::reporter::{is_own_thread, run, tell};
 use crate::base::process::Process;
-use crate::error::LostReason;
+use crate::error::{Error, LostReason, Result};
 
 const LEVEL: Level = Level::DEBUG;
 
@@ -24,15 +24,52 @@ pub(crate) fn are_spans_enabled() -> bool {
     LEVEL <= STATIC_MAX_LEVEL && LEVEL <= LevelFilter::current()
 }
 
-/// A span that a subscriber wants.
-#[derive(Debug)]
-struct Enabled(Span);
+/// How a call ended that waits for a lock, for permits, for a latch or on a condition: the label in
+/// its span.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outcome(pub(super) &'static str);
 
-impl Enabled {
-    fn new(make: impl FnOnce() -> Span) -> Option<Self> {
+impl Outcome {
+    /// It has what it waited for.
+    pub(crate) const ACQUIRED: Self = Self("acquired");
+    /// It has a further level: its thread already held the lock.
+    pub(crate) const REENTERED: Self = Self("reentered");
+    /// Its wait ended first.
+    pub(crate) const TIMEOUT: Self = Self("timeout");
+
+    /// The outcome of a call, by that of a value.
+    pub(crate) fn of<T>(result: &Result<T>, of_value: impl FnOnce(&T) -> Self) -> Self {
+        Self(match result {
+            Ok(value) => return of_value(value),
+            Err(Error::Unavailable { .. }) => "unavailable",
+            Err(Error::Redis { .. } | Error::WrongType { .. } | Error::TooFewReplicas { .. }) => {
+                "refused"
+            }
+            Err(Error::Interrupted { .. }) => "interrupted",
+            Err(Error::ShutDown { .. }) => "shut_down",
+            Err(Error::Lost { .. }) => "lost",
+            Err(_) => "invalid",
+        })
+    }
+
+    /// The outcome of a call that returns whether it has what it waited for.
+    pub(crate) fn of_wait(result: &Result<bool>) -> Self {
+        Self::of(result, |has_acquired| match has_acquired {
+            true => Self::ACQUIRED,
+            false => Self::TIMEOUT,
+        })
+    }
+}
+
+/// A span whose subscriber may panic. It does nothing if no subscriber wants it.
+#[derive(Debug)]
+struct Guarded(Span);
+
+impl Guarded {
+    fn new(make: impl FnOnce() -> Span) -> Self {
         let mut span = Span::none();
         run(|| span = make());
-        (!span.is_disabled()).then_some(Self(span))
+        Self(span)
     }
 
     fn call(&self, call: fn(&Dispatch, &tracing::Id)) {
@@ -47,58 +84,51 @@ impl Enabled {
             self.0.record(field, value);
         });
     }
+
+    fn take(&mut self) -> Span {
+        std::mem::replace(&mut self.0, Span::none())
+    }
 }
 
-/// Closes the span.
-impl Drop for Enabled {
+impl Drop for Guarded {
     fn drop(&mut self) {
-        let span = std::mem::replace(&mut self.0, Span::none());
+        let span = self.take();
         run(|| drop(span));
     }
 }
 
 /// The wait of this thread, which is within the span until this is dropped.
 #[derive(Debug)]
-pub(crate) struct WaitSpan(Option<Enabled>);
+pub(crate) struct WaitSpan(Guarded);
 
 impl WaitSpan {
     #[inline]
     pub(crate) fn enter(lock: &str, kind: &'static str) -> Self {
-        Self(if are_spans_enabled() {
-            Self::enter_new(lock, kind)
-        } else {
-            None
-        })
-    }
-
-    #[cold]
-    fn enter_new(lock: &str, kind: &'static str) -> Option<Enabled> {
-        let span = Enabled::new(
+        if !are_spans_enabled() {
+            return Self(Guarded(Span::none()));
+        }
+        let span = Guarded::new(
             || tracing::span!(target: "leasehold", LEVEL, "lock.wait", lock, kind, outcome = Empty),
         );
-        span.inspect(|span| span.call(Dispatch::enter))
+        span.call(Dispatch::enter);
+        Self(span)
     }
 
-    pub(crate) fn end(self, outcome: &'static str) {
-        if let Some(span) = &self.0 {
-            span.record("outcome", outcome);
-        }
+    pub(crate) fn end(self, Outcome(label): Outcome) {
+        self.0.record("outcome", label);
     }
 }
 
 impl Drop for WaitSpan {
     fn drop(&mut self) {
-        if let Some(span) = &self.0 {
-            span.call(Dispatch::exit);
-        }
+        self.0.call(Dispatch::exit);
     }
 }
 
 /// The span of a hold. No thread is within it, because the hold may end on another thread.
 #[derive(Debug)]
 pub(crate) struct HoldSpan {
-    /// `None` after it was dropped.
-    span: Option<Enabled>,
+    span: Guarded,
     process: Process,
 }
 
@@ -110,24 +140,31 @@ impl HoldSpan {
         node: &str,
         token: Option<u64>,
     ) -> Option<Box<Self>> {
-        let span = Enabled::new(|| {
+        let span = Guarded::new(|| {
             tracing::span!(
                 target: "leasehold", LEVEL, "lock.hold",
                 lock, kind, node, token, outcome = Empty, reason = Empty,
             )
-        })?;
-        Some(Box::new(Self {
-            span: Some(span),
-            process: Process::current(),
-        }))
+        });
+        let process = Process::current();
+        (!span.0.is_disabled()).then(|| Box::new(Self { span, process }))
     }
 
     /// Ends the span, on the reporter if this is a thread of the client.
     pub(crate) fn end(self, outcome: &'static str) {
+        tell(move || self.span.record("outcome", outcome));
+    }
+
+    /// Logs the loss of a hold, within its span, which ends.
+    pub(crate) fn log_loss(lock: Arc<str>, reason: LostReason, span: Option<Box<Self>>) {
         tell(move || {
-            if let Some(span) = &self.span {
-                span.record("outcome", outcome);
-            }
+            let none = Guarded(Span::none());
+            let span = span.as_ref().map_or(&none, |span| &span.span);
+            span.call(Dispatch::enter);
+            run(|| tracing::warn!(lock = &*lock, %reason, "a held lock is lost"));
+            span.call(Dispatch::exit);
+            span.record("outcome", "lost");
+            span.record("reason", label_of(reason));
         });
     }
 }
@@ -139,24 +176,5 @@ impl Drop for HoldSpan {
         if !self.process.is_current() || is_own_thread() {
             std::mem::forget(self.span.take());
         }
-    }
-}
-
-impl HoldSpan {
-    /// Logs the loss of a hold, within its span, which ends.
-    pub(crate) fn log_loss(lock: Arc<str>, reason: LostReason, span: Option<Box<Self>>) {
-        let log = move || {
-            let span = span.as_ref().and_then(|span| span.span.as_ref());
-            if let Some(span) = span {
-                span.call(Dispatch::enter);
-            }
-            run(|| tracing::warn!(lock = &*lock, %reason, "a held lock is lost"));
-            if let Some(span) = span {
-                span.call(Dispatch::exit);
-                span.record("outcome", "lost");
-                span.record("reason", label_of(reason));
-            }
-        };
-        tell(log);
     }
 }

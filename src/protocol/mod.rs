@@ -40,9 +40,8 @@ pub(crate) use permits::{
 };
 pub(crate) use plain::PLAIN;
 pub(crate) use read_write::{READ, WRITE};
-pub(crate) use reply::{
-    Inspected, Verdict, forced, found, inspected, mixed, unexpected, verdict, verdicts,
-};
+pub use reply::LockStatus;
+pub(crate) use reply::{Verdict, forced, found, inspected, mixed, unexpected, verdict, verdicts};
 #[cfg(test)]
 pub(crate) use tests::TOY;
 

@@ -152,7 +152,7 @@ impl NumberKey<'_> {
 }
 
 fn identified(call: Call, id: &RequestId<'_>) -> Call {
-    call.arg(id.lane().to_string()).arg(id.number().to_string())
+    call.arg(id.lane.to_string()).arg(id.number.to_string())
 }
 
 fn once(call: Call, copy: RequestCopy<'_>) -> Call {

@@ -54,34 +54,48 @@ pub(crate) fn verdicts(reply: &Value, count: usize) -> RedisResult<List<Verdict>
     }
 }
 
-/// The holder of a lock, according to Redis.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Inspected {
-    /// `None` if the lease never ends.
-    pub(crate) millis_left: Option<u64>,
-    pub(crate) owner: String,
-    pub(crate) hold_count: u32,
-    /// Of a read-write lock.
-    pub(crate) readers: u32,
+/// The state of a lock in Redis, as
+/// [`LockClient::inspect`](crate::LockClient::inspect) returns it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockStatus {
+    /// The owner id, `<client uuid>:<number>`; `None` if the lock is free.
+    /// [`LockClient::holder`](crate::LockClient::holder) finds its process. A client of this crate
+    /// uses a new number each time it acquires a lock from Redis. The threads of a client that hand
+    /// a lock over to each other have one owner id. In Redisson the number is that of a thread.
+    pub owner: Option<String>,
+    /// How many times the owner holds the lock; 0 if it is free. Clients of this crate count in the
+    /// process, and write the number for other programs to read: it may be up to a second old.
+    /// [`Lock::hold_count`](crate::Lock::hold_count) is exact.
+    pub hold_count: u32,
+    /// The number of owners of the read lock of a [`ReadWriteLock`](crate::ReadWriteLock), among
+    /// them a writer that also reads; 0 for any other lock. Threads of a client that share a grant
+    /// are one owner. If there is no writer, `owner` and `hold_count` are those of one of these.
+    /// The owner id of a writer ends in `:write`.
+    pub readers: u32,
+    /// What is left of the lease, in whole milliseconds; `None` if the lock is free, or if it never
+    /// expires. This crate never sets a lock without an expiry.
+    pub time_to_live: Option<Duration>,
 }
 
-impl Inspected {
-    /// The time left of the lease; [`Duration::MAX`] if it never ends.
-    pub(crate) fn left(&self) -> Duration {
-        self.millis_left
-            .map_or(Duration::MAX, Duration::from_millis)
+impl LockStatus {
+    /// The time left of the lease: [`Duration::MAX`] if it never ends, `None` if the lock is free.
+    pub(crate) fn lease_left(&self) -> Option<Duration> {
+        let owner = self.owner.as_ref();
+        owner.map(|_| self.time_to_live.unwrap_or(Duration::MAX))
     }
 }
 
 /// The reply to [`inspect`](super::Kind::inspect).
-pub(crate) fn inspected(reply: &Value) -> RedisResult<Option<Inspected>> {
+pub(crate) fn inspected(reply: &Value) -> RedisResult<LockStatus> {
     let found: Option<(i64, String, u32, u32)> = redis::from_redis_value_ref(reply)?;
-    Ok(found.map(|(pttl, owner, hold_count, readers)| Inspected {
-        millis_left: u64::try_from(pttl).ok(),
-        owner,
+    let status = found.map(|(pttl, owner, hold_count, readers)| LockStatus {
+        owner: Some(owner),
         hold_count,
         readers,
-    }))
+        time_to_live: u64::try_from(pttl).ok().map(Duration::from_millis),
+    });
+    Ok(status.unwrap_or_default())
 }
 
 /// True if [`force_unlock`](crate::script::force_unlock) released a lock.

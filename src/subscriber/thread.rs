@@ -53,8 +53,8 @@ impl SubscriberConnection {
             refused: false,
             logged_refusal: false,
         };
-        let observer = &self.context.observer;
-        match observer.spawn("leasehold-subscriber", move || body.run()) {
+        let queue = &self.context.observer.queue;
+        match queue.spawn("leasehold-subscriber", move || body.run()) {
             Ok(handle) => {
                 state.is_running = true;
                 let ended = state.thread.replace(handle);

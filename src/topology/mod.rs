@@ -68,7 +68,7 @@ impl Topology {
     /// `name`: of the connections to the servers that have locks.
     pub(crate) fn new(config: &Config, name: Option<&str>) -> Self {
         let limits = Limits {
-            connections: config.connections,
+            connections: config.connections as usize,
             pool_size: config.pool_size,
             connect_timeout: config.connect_timeout,
             command_timeout: config.command_timeout,

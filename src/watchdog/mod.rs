@@ -153,7 +153,8 @@ impl Watchdog {
             observer: Arc::clone(&observer),
             command_timeout,
         };
-        let thread = observer.spawn("leasehold-watchdog", move || body.run())?;
+        let queue = &observer.queue;
+        let thread = queue.spawn("leasehold-watchdog", move || body.run())?;
         Ok(Self {
             shared,
             thread: Mutex::new(Some(thread)),

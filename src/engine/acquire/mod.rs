@@ -92,11 +92,11 @@ impl Parts {
     ) -> Result<Option<List<HeldPart>>> {
         let is_new = |part: &&HeldPart| part.level == Hold::FIRST_LEVEL;
         let outcome = Outcome::of(&result, |held| match held {
-            Some(held) if held.iter().any(|part| is_new(&part)) => Outcome::Acquired,
-            Some(_) => Outcome::Reentered,
-            None => Outcome::Timeout,
+            Some(held) if held.iter().any(|part| is_new(&part)) => Outcome::ACQUIRED,
+            Some(_) => Outcome::REENTERED,
+            None => Outcome::TIMEOUT,
         });
-        span.end(outcome.label());
+        span.end(outcome);
         core.observer.count_failure(outcome);
         if are_spans_enabled() {
             let held = result.iter().flatten().flatten();

@@ -12,7 +12,7 @@ use crate::base::lanes::RequestId;
 use crate::engine::held::refused;
 use crate::engine::wait::{FIRST_POLL, polls, wait_until};
 use crate::error::{Error, Result};
-use crate::observe::{self, Outcome};
+use crate::observe::{Outcome, WaitSpan};
 use crate::protocol::{Ask, NumberKey, RequestCopy, Taken, number, taken};
 use crate::request::Reply;
 
@@ -40,9 +40,10 @@ impl Number {
             budget.check_interrupt(self.name())?;
             return Ok(true);
         }
-        let call = || self.wait_for(permits, budget);
-        let waited = observe::wait(self.name(), "semaphore", call, Outcome::of_wait);
-        let outcome = Outcome::of(&waited, Outcome::of_wait);
+        let span = WaitSpan::enter(self.name(), "semaphore");
+        let waited = self.wait_for(permits, budget);
+        let outcome = Outcome::of_wait(&waited);
+        span.end(outcome);
         self.core.observer.count_failure(outcome);
         waited
     }
@@ -180,8 +181,10 @@ impl Number {
         interrupt: Option<&Interrupt>,
     ) -> Result<bool> {
         let budget = &self.budget_to_wait(time, interrupt)?;
-        let call = || self.wait_for(0, budget);
-        observe::wait(self.name(), "latch", call, Outcome::of_wait)
+        let span = WaitSpan::enter(self.name(), "latch");
+        let waited = self.wait_for(0, budget);
+        span.end(Outcome::of_wait(&waited));
+        waited
     }
 }
 

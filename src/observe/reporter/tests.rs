@@ -80,7 +80,7 @@ fn a_call_that_blocks_stops_no_thread_and_calls_without_room_are_counted() {
             tell(move || sender.send(number).unwrap());
         }
     });
-    assert_eq!(queue.state.lock().queued.dropped, 3);
+    assert_eq!(queue.queued.lock().dropped, 3);
     drop(release);
     for number in 0..CAPACITY {
         assert_eq!(told.recv_timeout(SOON), Ok(number));

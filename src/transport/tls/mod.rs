@@ -92,29 +92,6 @@ impl Settings {
     }
 }
 
-/// Converts a URL with TLS into the URL without TLS. Returns `None` for other URLs.
-pub(crate) fn strip(url: &str) -> Result<Option<String>> {
-    let Some((scheme, rest)) = url.trim_start().split_once("://") else {
-        return Ok(None);
-    };
-    let plain = match scheme.to_ascii_lowercase().as_str() {
-        "rediss" => "redis",
-        "valkeys" => "valkey",
-        _ => return Ok(None),
-    };
-    if rest.contains('#') {
-        return Err(Error::Config {
-            field: "url",
-            value: "invalid (a fragment, which begins with #)".into(),
-            rule:
-                "certificates are always checked, so #insecure is not supported; set the authority \
-                   to trust instead, and write %23 for a # in a password"
-                    .into(),
-        });
-    }
-    Ok(Some(format!("{plain}://{rest}")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,33 +104,5 @@ mod tests {
         let text = HandshakeTimeout.to_string();
         assert!(!is_handshake(io::Error::new(timed_out, text)));
         assert!(!is_handshake(timed_out.into()));
-    }
-
-    #[test]
-    fn the_scheme_decides() {
-        for (url, plain) in [
-            ("rediss://h", Some("redis://h")),
-            ("REDISS://u:p@h:1/2", Some("redis://u:p@h:1/2")),
-            (" valkeys://h", Some("valkey://h")),
-            ("redis://h", None),
-            ("redis://h#insecure", None),
-            ("unix:///rediss://h", None),
-            ("h:1", None),
-        ] {
-            assert_eq!(strip(url).unwrap().as_deref(), plain, "{url}");
-        }
-    }
-
-    #[test]
-    fn no_url_disables_the_checks() {
-        for url in [
-            "rediss://h#insecure",
-            "valkeys://:hunter2#@h",
-            "rediss://h#",
-        ] {
-            let error = strip(url).unwrap_err().to_string();
-            assert!(error.starts_with("url is invalid (a fragment"), "{error}");
-            assert!(!error.contains("hunter2"), "{error}");
-        }
     }
 }

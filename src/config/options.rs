@@ -1,0 +1,90 @@
+//! The settings that are a value, and their bounds.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::lease::check_renewed;
+
+/// The bounds of all timeouts.
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// Settings that are a value within bounds. They contain no secret, and are read in many modules.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) watchdog_lease: Duration,
+    pub(crate) linger: Duration,
+    /// Zero, or once checked the longest time, if locks are not confirmed.
+    pub(crate) confirm_every: Duration,
+    pub(crate) connections: u32,
+    pub(crate) pool_size: u32,
+    pub(crate) pool_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) command_timeout: Duration,
+    pub(crate) namespace: String,
+    /// How many replicas must confirm a lock, and how long each attempt waits for them.
+    pub(crate) min_replicas: Option<(u32, Duration)>,
+    pub(crate) name_connections: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            watchdog_lease: Duration::from_secs(30),
+            linger: Duration::ZERO,
+            confirm_every: Duration::from_secs(1),
+            connections: 8,
+            pool_size: 10,
+            pool_timeout: Duration::from_secs(2),
+            connect_timeout: Duration::from_secs(2),
+            command_timeout: Duration::from_secs(1),
+            namespace: String::new(),
+            min_replicas: None,
+            name_connections: true,
+        }
+    }
+}
+
+impl Options {
+    /// Checks all bounds.
+    pub(super) fn check(&self) -> Result<()> {
+        let timeout = |field, value| within(field, value, SHORTEST, LONGEST);
+        timeout("pool_timeout", self.pool_timeout)?;
+        timeout("connect_timeout", self.connect_timeout)?;
+        timeout("command_timeout", self.command_timeout)?;
+        check_renewed("watchdog_lease", self.watchdog_lease)?;
+        let longest = self.watchdog_lease / 3;
+        within("linger", self.linger, Duration::ZERO, longest)?;
+        let every = self.confirm_every;
+        if !every.is_zero() {
+            within("confirm_every", every, SHORTEST * 100, LONGEST)?;
+        }
+        if let Some((replicas, time)) = self.min_replicas {
+            timeout("min_replicas' timeout", time)?;
+            within("min_replicas", replicas, 1, 100)?;
+        }
+        within("connections", self.connections, 1, 1000)?;
+        within("pool_size", self.pool_size, 1, 1000)?;
+        if self.namespace.len() <= 512 {
+            return Ok(());
+        }
+        let value = format!("{} bytes long", self.namespace.len());
+        let rule = "must have at most 512 bytes";
+        Err(Error::config("namespace", value, rule))
+    }
+}
+
+/// Fails if a setting is outside its bounds.
+fn within<T: PartialOrd + fmt::Debug>(
+    field: &'static str,
+    value: T,
+    lowest: T,
+    highest: T,
+) -> Result<()> {
+    if value >= lowest && value <= highest {
+        return Ok(());
+    }
+    let rule = format!("must be at least {lowest:?} and at most {highest:?}");
+    Err(Error::config(field, format!("{value:?}"), rule))
+}
