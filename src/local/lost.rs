@@ -5,7 +5,7 @@ use std::sync::Arc;
 use foldhash::HashMap;
 
 use super::LockId;
-use super::hold::Hold;
+use super::grant::Hold;
 use crate::base::owner::ThreadId;
 
 /// There is no sweep before the map has this many lost holds.

@@ -13,9 +13,8 @@
 //! | file | duty |
 //! |---|---|
 //! | `levels`, `lease_state` | the levels of a hold; the lease, and when it is renewed. No clock |
-//! | `grant/` | a grant: its lease, its owner id, its tokens, and which hold uses it |
-//! | `hold` | a hold: its thread, its token, and its end |
-//! | `quorum`, `loss_notifier` | several holds that count as one; the channels of `lost()` |
+//! | `grant/` | a grant and its holds: leases, owner ids, tokens, losses |
+//! | `loss_notifier` | the channels of `lost()` |
 //! | `lost` | lost holds that their threads have not unlocked yet |
 //! | `place` | the place of a waiting thread in the queue of a condition |
 //! | `yields` | when a client leaves a released lock to other clients |
@@ -23,14 +22,12 @@
 //! | `wait_queue`, `wait_queues` | the threads that wait for a kind without a holder |
 
 mod grant;
-mod hold;
 mod lease_state;
 mod levels;
 mod loss_notifier;
 mod lost;
 mod place;
 mod queue;
-mod quorum;
 #[cfg(test)]
 mod tests;
 mod wait_queue;
@@ -44,12 +41,10 @@ use foldhash::fast::FixedState;
 
 use crate::base::key::{Family, LockKey};
 
-pub(crate) use grant::{Grant, Granted};
-pub(crate) use hold::{Hold, Unlocks};
+pub(crate) use grant::{Grant, Granted, Hold, Quorum, Unlocked, Unlocks};
 pub(crate) use levels::LevelId;
 pub(crate) use place::{Place, PlaceEnd};
-pub(crate) use queue::{CameWith, Claim, Entered, LocalQueue, Released, Unlocked, Waiter, Wanted};
-pub(crate) use quorum::Quorum;
+pub(crate) use queue::{CameWith, Claim, Entered, LocalQueue, Released, Waiter, Wanted};
 pub(crate) use wait_queue::{Leaving, Position, Queued, WaitQueue};
 pub(crate) use wait_queues::WaitQueues;
 pub(crate) use yields::Pause;

@@ -132,7 +132,7 @@ impl Renew for Place {
         if now < self.confirmed().after(self.lasts / 3 - slack(self.lasts)) {
             return Step::Wait;
         }
-        Step::Renew(Renewal::confirming(self.key.clone(), self.call.clone()))
+        Step::Renew(Renewal::confirming(self.call.clone()))
     }
 
     fn renewed(&self, asked: Moment, _done: &Renewal) {

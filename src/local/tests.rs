@@ -5,8 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::LockId;
-use super::grant::{Grant, Granted};
-use super::hold::Hold;
+use super::grant::{Grant, Granted, Hold};
 use super::queue::LocalQueue;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
@@ -76,5 +75,5 @@ fn grant_of(
 
 /// A new hold of `thread` on the lock `k`, with a renewed lease.
 pub(super) fn hold(queue: &Arc<LocalQueue>, thread: ThreadId) -> Arc<Hold> {
-    Hold::first_of(&grant(queue, "k", renewed(), Moment::now(), 0..0), thread)
+    grant(queue, "k", renewed(), Moment::now(), 0..0).first_hold(thread)
 }

@@ -64,7 +64,6 @@ pub(crate) type Report = Box<dyn FnOnce()>;
 /// The renewal of one lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Renewal {
-    pub(crate) key: LockKey,
     /// Can be joined with the calls of other locks.
     pub(crate) call: Call,
     /// The new lease in milliseconds; 0 if the lock is only confirmed.
@@ -79,9 +78,8 @@ pub(crate) struct Renewal {
 
 impl Renewal {
     /// A call that only confirms that Redis has the lock.
-    pub(crate) fn confirming(key: LockKey, call: Call) -> Self {
+    pub(crate) fn confirming(call: Call) -> Self {
         Self {
-            key,
             call,
             millis: 0,
             count: None,

@@ -1,7 +1,6 @@
 //! The renewal loop: sleeps, collects the targets that are due, sends all their requests together,
 //! and passes the replies to the targets.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,6 @@ use super::{
     guarded,
 };
 use crate::base::clock::Moment;
-use crate::base::key::LockKey;
 use crate::base::test_clock::Entered;
 use crate::base::wait::wait_until;
 use crate::error::{LostReason, Permission};
@@ -42,7 +40,15 @@ pub(super) struct WatchdogThread {
 }
 
 /// A target and the renewal that it needs.
-pub(super) type RenewalRequest = (TargetId, Arc<dyn Renew>, Renewal);
+#[derive(Clone)]
+pub(super) struct RenewalRequest {
+    pub(super) id: TargetId,
+    pub(super) target: Arc<dyn Renew>,
+    pub(super) renewal: Renewal,
+}
+
+/// The renewals of one script call.
+pub(super) type Batch<'a> = Vec<&'a RenewalRequest>;
 
 /// What one pass of the loop has to do.
 pub(super) struct Work {
@@ -162,7 +168,11 @@ impl WatchdogThread {
         let mut renewals = Vec::with_capacity(due.len());
         for (id, target) in due {
             match guarded(|| target.next_step(now)) {
-                Some(Step::Renew(renewal)) => renewals.push((*id, Arc::clone(target), renewal)),
+                Some(Step::Renew(renewal)) => renewals.push(RenewalRequest {
+                    id: *id,
+                    target: Arc::clone(target),
+                    renewal,
+                }),
                 Some(Step::Release(call)) => self.release(*id, target, call),
                 Some(Step::Wait) => self.shared.reschedule(*id),
                 Some(Step::Forget) => drop(self.forget(*id)),
@@ -184,90 +194,97 @@ impl WatchdogThread {
     }
 
     /// Sends the renewals in batches, all together, so that they take one round trip and the time
-    /// that the servers need.
+    /// that the servers need. If Redis refuses a batch because of one of its locks, they are renewed
+    /// one by one.
     fn renew(&mut self, renewals: &[RenewalRequest], until: Moment) {
-        let mut together: BTreeMap<u16, Vec<&RenewalRequest>> = BTreeMap::new();
-        for asked in renewals {
-            let number = self.batch_client.redis.topology.batch(&asked.2.key);
-            together.entry(number).or_default().push(asked);
-        }
         // The renewals of different kinds of locks are different scripts.
-        for locks in together.values_mut() {
-            locks.sort_by_key(|asked| asked.2.call.order());
-        }
-        let is_like =
-            |one: &&RenewalRequest, other: &&RenewalRequest| one.2.call.is_like(&other.2.call);
-        let together = together.values().flat_map(|locks| locks.chunk_by(is_like));
-        let batches = together.flat_map(|locks| locks.chunks(BATCH));
-        let again = self.renew_batches(&batches.collect::<Vec<_>>(), until);
-        let again: Vec<&[&RenewalRequest]> =
-            again.iter().flat_map(|batch| batch.chunks(1)).collect();
-        self.renew_batches(&again, until);
-    }
-
-    /// Returns the batches that Redis refused because of one of their locks. Their locks may be
-    /// renewed one by one.
-    fn renew_batches<'a>(
-        &mut self,
-        batches: &[&'a [&'a RenewalRequest]],
-        until: Moment,
-    ) -> Vec<&'a [&'a RenewalRequest]> {
-        let requests: Vec<(&LockKey, Call)> = batches
-            .iter()
-            .map(|batch| {
-                let calls = batch[1..].iter().map(|(.., renewal)| &renewal.call);
-                let joined = calls.fold(batch[0].2.call.clone(), Call::join);
-                (&batch[0].2.key, joined)
-            })
-            .collect();
-        if requests.is_empty() {
-            return Vec::new();
-        }
-        let counters = &self.observer.counters;
-        counters.renewal_calls.add(requests.len() as u64);
-        let replies = self.batch_client.request(requests, false, until);
-        let mut again = Vec::new();
-        let mut failures: Vec<(RedisError, Vec<&RenewalRequest>)> = Vec::new();
-        for (&batch, (reply, asked)) in batches.iter().zip(replies) {
-            let verdicts = reply.and_then(|reply| protocol::verdicts(&reply, batch.len()));
-            let error = match verdicts {
-                Ok(verdicts) => {
-                    let batch = batch.iter().copied();
-                    let done = self.apply_verdicts(batch, &verdicts, asked);
-                    if done > 0 {
-                        counters.renewals.add(done);
-                    }
-                    continue;
-                }
-                Err(error) => error,
-            };
-            if batch.len() > 1 && is_for_one_lock(&error) {
-                again.push(batch);
-                continue;
+        let place = |one: &&RenewalRequest| (self.slot_of(one), one.renewal.call.order());
+        let mut sorted: Batch<'_> = renewals.iter().collect();
+        sorted.sort_by_key(place);
+        let alike = sorted.chunk_by(|one, other| place(one) == place(other));
+        let batches = alike.flat_map(|alike| alike.chunks(BATCH));
+        let batches: Vec<Batch<'_>> = batches.map(<[_]>::to_vec).collect();
+        let failed = self.renew_batches(&batches, until);
+        let is_for_one =
+            |(error, batch): &(_, Batch<'_>)| batch.len() > 1 && is_for_one_lock(error);
+        let (again, mut failed): (Vec<_>, Vec<_>) = failed.into_iter().partition(is_for_one);
+        let again = again.into_iter().flat_map(|(_, batch)| batch);
+        let again: Vec<Batch<'_>> = again.map(|one| vec![one]).collect();
+        failed.extend(self.renew_batches(&again, until));
+        // The same failure of several batches is logged once.
+        failed.dedup_by(|(error, batch), (last, locks)| {
+            let is_same = error.to_string() == last.to_string();
+            if is_same {
+                locks.append(batch);
             }
-            // The same failure of several batches is logged once.
-            match failures.last_mut() {
-                Some((last, locks)) if last.to_string() == error.to_string() => {
-                    locks.extend(batch);
-                }
-                _ => failures.push((error, batch.to_vec())),
-            }
-        }
-        for (error, locks) in failures {
+            is_same
+        });
+        for (error, locks) in failed {
             self.fail(&locks, &error);
         }
-        again
+    }
+
+    fn renew_batches<'a>(
+        &mut self,
+        batches: &[Batch<'a>],
+        until: Moment,
+    ) -> Vec<(RedisError, Batch<'a>)> {
+        if batches.is_empty() {
+            return Vec::new();
+        }
+        self.observer
+            .counters
+            .renewal_calls
+            .add(batches.len() as u64);
+        let (done, failed) = self.send(batches, until);
+        if done > 0 {
+            self.observer.counters.renewals.add(done);
+        }
+        failed
+    }
+
+    /// Sends each batch as one script call. Passes Redis' verdicts to the targets. Returns how many
+    /// of them are still held, and the batches without a clear reply.
+    pub(super) fn send<'a>(
+        &mut self,
+        batches: &[Batch<'a>],
+        until: Moment,
+    ) -> (u64, Vec<(RedisError, Batch<'a>)>) {
+        let requests = batches.iter().map(|batch| {
+            let calls = batch[1..].iter().map(|one| &one.renewal.call);
+            let joined = calls.fold(batch[0].renewal.call.clone(), Call::join);
+            (batch[0].target.key(), joined)
+        });
+        let replies = self.batch_client.request(requests.collect(), false, until);
+        let (mut done, mut failed) = (0, Vec::new());
+        for (batch, (reply, asked)) in batches.iter().zip(replies) {
+            match reply.and_then(|reply| protocol::verdicts(&reply, batch.len())) {
+                Ok(verdicts) => done += self.apply_verdicts(batch, &verdicts, asked),
+                Err(error) => failed.push((error, batch.clone())),
+            }
+        }
+        (done, failed)
+    }
+
+    /// Renewals can be in one script call only if this is the same for their locks.
+    pub(super) fn slot_of(&self, one: &RenewalRequest) -> u16 {
+        self.batch_client.redis.topology.batch(one.target.key())
     }
 
     /// Passes Redis' verdicts to the targets of a batch. Returns how many of them are still held.
-    pub(super) fn apply_verdicts<'a>(
+    pub(super) fn apply_verdicts(
         &self,
-        batch: impl IntoIterator<Item = &'a RenewalRequest>,
+        batch: &[&RenewalRequest],
         verdicts: &[Verdict],
         asked: Moment,
     ) -> u64 {
         let mut done = 0;
-        for ((id, target, renewal), verdict) in batch.into_iter().zip(verdicts) {
+        for (one, verdict) in batch.iter().zip(verdicts) {
+            let RenewalRequest {
+                id,
+                target,
+                renewal,
+            } = one;
             match verdict {
                 Verdict::Lost(reason) => self.lose(*id, target, *reason),
                 Verdict::Done { .. } => {
@@ -297,13 +314,10 @@ impl WatchdogThread {
     pub(super) fn fail(&self, locks: &[&RenewalRequest], error: &RedisError) {
         let cause = error.to_string();
         let mut failed = 0;
-        for (id, target, asked) in locks {
-            if !self.is_watched(*id) {
-                continue;
-            }
+        for one in locks.iter().filter(|one| self.is_watched(one.id)) {
             failed += 1;
-            guarded(|| target.not_renewed(asked, &cause));
-            self.reschedule_later(*id);
+            guarded(|| one.target.not_renewed(&one.renewal, &cause));
+            self.reschedule_later(one.id);
         }
         if failed == 0 {
             return;
@@ -314,7 +328,7 @@ impl WatchdogThread {
         } else {
             counters.renewals_unknown.add(failed);
         }
-        let node = self.batch_client.redis.topology.name(&locks[0].2.key);
+        let node = self.batch_client.redis.topology.name(locks[0].target.key());
         tell(move || {
             tracing::warn!(
                 %node,

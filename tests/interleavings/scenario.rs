@@ -315,7 +315,7 @@ impl World {
             let kind = self.scenario.kind(is_shared);
             let place = (lock.clone(), LockKey::new("", &lock.key), kind);
             let queue = &self.queue;
-            queue.begin_hold_of(place, granted.clone(), &Arc::default(), thread)
+            queue.begin_hold(place, granted.clone(), &Arc::default(), thread)
         };
         let holds: Vec<Arc<Hold>> = wanted.iter().map(begin).collect();
         claim.keep(holds.iter());

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::list::List;
+use crate::base::owner::ThreadId;
 use crate::core::Core;
 use crate::engine::group::GrantRequest;
 use crate::engine::held::{HeldPart, Needed, note_count, reschedule_if_earlier};
@@ -108,7 +109,9 @@ pub(super) fn keep<'a>(
     for (part, granted) in granted {
         let core = &part.core;
         let place = (part.id.clone(), part.key.clone(), part.kind);
-        let hold = core.queue.begin_hold(place, granted, &core.observer);
+        let hold = core
+            .queue
+            .begin_hold(place, granted, &core.observer, ThreadId::current());
         core.observer.counters.acquisitions.add(1);
         held.push(first_level(core, hold, budget));
     }
@@ -153,7 +156,6 @@ fn join(parts: &Parts, held: &[HeldPart]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::owner::ThreadId;
     use crate::config::LockClientBuilder;
     use crate::deployment::Urls;
     use crate::engine::acquire::acquisition::Acquisition;
@@ -183,7 +185,9 @@ mod tests {
             turns: None,
         };
         let place = (part.id.clone(), part.key.clone(), part.kind);
-        let hold = core.queue.begin_hold(place, granted, &core.observer);
+        let hold = core
+            .queue
+            .begin_hold(place, granted, &core.observer, ThreadId::current());
         entered.claim.unwrap().keep([&hold].into_iter());
         let budget = CallBudget::for_reply(Duration::ZERO);
         let wanted = Wanted {

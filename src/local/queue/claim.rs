@@ -7,8 +7,7 @@ use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::{Liveness, ThreadId};
 use crate::lease::Terms;
-use crate::local::grant::Grant;
-use crate::local::hold::{Hold, Unlocks};
+use crate::local::grant::{Grant, Hold, Unlocks};
 
 /// The right of one thread to request some locks from Redis. When it is dropped, the next waiting
 /// threads get the tickets that were not kept.
@@ -329,7 +328,7 @@ impl Locks {
             return CameWith::Unsuited(grants.filter(|grant| grant.end()).collect());
         }
         let who = || (claim.thread, Liveness::of_this_thread());
-        let begin = |(grant, &terms): (Arc<Grant>, &Terms)| Hold::next(&grant, who(), terms, now);
+        let begin = |(grant, &terms): (Arc<Grant>, &Terms)| grant.hand_over(who(), terms, now);
         let holds: List<Arc<Hold>> = grants.zip(terms).filter_map(begin).collect();
         if holds.len() == locks.len() {
             return CameWith::Idle(holds);

@@ -7,8 +7,7 @@ use super::Waiter;
 use super::readers::Readers;
 use crate::base::clock::Moment;
 use crate::base::owner::ThreadId;
-use crate::local::grant::Grant;
-use crate::local::hold::Hold;
+use crate::local::grant::{Grant, Hold};
 use crate::local::yields::Yields;
 
 /// One lock. It exists while a thread holds the lock, requests it or waits for it, while a grant is

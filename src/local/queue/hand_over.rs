@@ -11,34 +11,8 @@ use std::time::Duration;
 use super::{LocalQueue, LockId, Locks, Ticket, Waiter};
 use crate::base::clock::Moment;
 use crate::base::list::List;
-use crate::error::LostReason;
 use crate::lease::Terms;
-use crate::local::grant::{Grant, Holder};
-use crate::local::hold::{Hold, Popped, Unlocks};
-
-/// What became of a level that a thread unlocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unlocked {
-    /// There is no such level.
-    NotHeld,
-    /// Levels are left.
-    Inner,
-    /// It was the last level, and the next thread of this client has the grant.
-    HandedOver,
-    /// It was the last level, and other threads of this client still use the grant.
-    Shared,
-    /// It was the last level, and no thread uses the grant, which Redis keeps for a while.
-    Idle,
-    /// It was the last level. The caller releases the grant in Redis, and then calls
-    /// [`LocalQueue::close`].
-    Last,
-    /// The hold was lost before.
-    Lost {
-        reason: LostReason,
-        /// No level is left. The caller calls [`LocalQueue::close`].
-        last: bool,
-    },
-}
+use crate::local::grant::{Grant, Hold, Unlocked, Unlocks};
 
 /// How long a grant may be idle: for how long the client lingers.
 pub(crate) type Linger = Duration;
@@ -74,15 +48,11 @@ impl LocalQueue {
             let mut results: List<Unlocked> = List::new();
             let mut last: List<&Arc<Hold>> = List::new();
             for &(hold, unlocks, _) in levels {
-                results.push(match hold.pop(unlocks) {
-                    Popped::Nothing => Unlocked::NotHeld,
-                    Popped::Inner => Unlocked::Inner,
-                    Popped::Lost { reason, last } => Unlocked::Lost { reason, last },
-                    Popped::Last => {
-                        last.push(hold);
-                        Unlocked::Last
-                    }
-                });
+                let result = hold.pop(unlocks);
+                if result == Unlocked::Last {
+                    last.push(hold);
+                }
+                results.push(result);
             }
             locks.hand_over(&last);
             for (&(hold, _, linger), result) in levels.iter().zip(&mut results) {
@@ -140,7 +110,7 @@ impl Locks {
     /// that waits, the watchdog releases their grants, which are returned.
     pub(super) fn pass_on_or_make_idle(&mut self, holds: &[Arc<Hold>]) -> Vec<Arc<Grant>> {
         let has_ended =
-            |hold: &&Arc<Hold>| hold.pop(Unlocks::Level(Hold::FIRST_LEVEL)) == Popped::Last;
+            |hold: &&Arc<Hold>| hold.pop(Unlocks::Level(Hold::FIRST_LEVEL)) == Unlocked::Last;
         let ended: List<_> = holds.iter().filter(has_ended).collect();
         self.hand_over(&ended);
         let mut idle = Vec::new();
@@ -267,7 +237,7 @@ impl Locks {
             return;
         };
         let grant = entry.hold().map(|hold| hold.grant());
-        let hold = grant.and_then(|grant| Hold::next(&grant, waiter.who(), terms, now));
+        let hold = grant.and_then(|grant| grant.hand_over(waiter.who(), terms, now));
         let requests = Ticket::Requests {
             thread: waiter.thread,
             unanswered: None,
@@ -282,7 +252,7 @@ impl Locks {
         };
         let grant = hold.grant();
         let longest = grant.slice(entry.yields.slice(grant.holds())) + linger;
-        let until = now.after(linger).min(grant.since().after(longest));
+        let until = now.after(linger).min(grant.granted.replied.after(longest));
         // A fixed lease is never taken again.
         let is_last = entry.has(hold) && entry.readers.is_empty()
             || entry.ticket.is_free() && entry.readers.is_only(hold);

@@ -35,14 +35,13 @@ use foldhash::HashMap;
 use parking_lot::Mutex;
 
 pub(crate) use claim::{CameWith, Claim};
-pub(crate) use hand_over::{Released, Unlocked};
+pub(crate) use hand_over::Released;
 pub(crate) use waiter::{Waiter, Wanted};
 
 use entry::{Entry, Ticket, Unanswered};
 
 use super::LockId;
-use super::grant::{Grant, Granted, Keeper, Losses};
-use super::hold::Hold;
+use super::grant::{Grant, Granted, Hold, Keeper, Losses};
 use super::lost::LostHolds;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
@@ -165,18 +164,8 @@ impl LocalQueue {
         Entered { own, other, claim }
     }
 
-    /// Begins the first hold on a new grant, for the calling thread.
-    pub(crate) fn begin_hold(
-        self: &Arc<Self>,
-        lock: (LockId, LockKey, &'static Kind),
-        granted: Granted,
-        observer: &Arc<Observer>,
-    ) -> Arc<Hold> {
-        self.begin_hold_of(lock, granted, observer, ThreadId::current())
-    }
-
     /// Begins the first hold on a new grant, for a thread with this id.
-    pub(crate) fn begin_hold_of(
+    pub(crate) fn begin_hold(
         self: &Arc<Self>,
         lock: (LockId, LockKey, &'static Kind),
         granted: Granted,
@@ -184,8 +173,7 @@ impl LocalQueue {
         thread: ThreadId,
     ) -> Arc<Hold> {
         let keeper: Weak<Self> = Arc::downgrade(self);
-        let grant = Grant::new(lock, granted, keeper, Arc::clone(observer));
-        Hold::first_of(&grant, thread)
+        Grant::new(lock, granted, keeper, Arc::clone(observer)).first_hold(thread)
     }
 
     /// The shared or exclusive hold of this thread that it has not unlocked yet, lost or not.

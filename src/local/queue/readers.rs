@@ -14,8 +14,7 @@ use super::{LockId, Locks, Waiter};
 use crate::base::clock::Moment;
 use crate::base::owner::{Liveness, ThreadId};
 use crate::lease::Terms;
-use crate::local::grant::Grant;
-use crate::local::hold::Hold;
+use crate::local::grant::{Grant, Hold};
 
 /// For how long after its reply a grant is joined by further threads. Then the next thread requests
 /// a grant of its own, so that a waiting writer of another client can keep it out.
@@ -101,11 +100,11 @@ impl Readers {
         let holds = self.0.as_mut()?;
         let grant = holds.newest.as_ref()?;
         let now = Moment::now();
-        if now >= grant.since().after(JOINED) {
+        if now >= grant.granted.replied.after(JOINED) {
             return None;
         }
         let thread = who.0;
-        let hold = Hold::beside(grant, who, terms, now)?;
+        let hold = grant.share(who, terms, now)?;
         holds.by_thread.insert(thread, Arc::clone(&hold));
         Some(hold)
     }
