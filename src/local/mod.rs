@@ -15,7 +15,6 @@
 //! | `levels`, `lease_state` | the levels of a hold; the lease, and when it is renewed. No clock |
 //! | `grant/` | a grant and its holds: leases, owner ids, tokens, losses |
 //! | `loss_notifier` | the channels of `lost()` |
-//! | `lost` | lost holds that their threads have not unlocked yet |
 //! | `place` | the place of a waiting thread in the queue of a condition |
 //! | `yields` | when a client leaves a released lock to other clients |
 //! | `queue/` | which thread may use a lock: tickets, hand-over, idle grants |
@@ -25,7 +24,6 @@ mod grant;
 mod lease_state;
 mod levels;
 mod loss_notifier;
-mod lost;
 mod place;
 mod queue;
 #[cfg(test)]

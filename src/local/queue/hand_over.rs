@@ -86,16 +86,14 @@ impl LocalQueue {
         let loss = self.change(|locks| {
             let removed = &mut locks.effects.removed;
             let loss = suspended.resume(current);
-            match locks.entries.get_mut(current.lock()) {
-                Some(entry) if entry.has(current) => {
-                    removed.extend(entry.take_hold());
-                    entry.ticket = Ticket::Holds(Arc::clone(suspended));
-                }
+            let entry = locks.entries.entry(current.lock().clone()).or_default();
+            let has_ticket = entry.has(current);
+            removed.extend(entry.remove(current));
+            if has_ticket {
+                entry.ticket = Ticket::Holds(Arc::clone(suspended));
+            } else {
                 // The grant was lost a moment ago.
-                _ => {
-                    removed.extend(locks.lost.remove(current));
-                    removed.extend(locks.lost.insert(Arc::clone(suspended)));
-                }
+                entry.add_lost(Arc::clone(suspended), removed);
             }
             loss
         });
@@ -156,18 +154,16 @@ impl Locks {
     fn close(&mut self, hold: &Arc<Hold>, released: Option<Released>) {
         let removed = &mut self.effects.removed;
         let is_exclusive = hold.grant().kind().is_exclusive;
-        let entry = match self.entries.get_mut(hold.lock()) {
-            Some(entry) if entry.knows(hold) => {
-                if hold.loss_reason().is_some() && hold.levels() > 0 {
-                    // A wait on a condition has found the loss. Its thread unlocks the levels.
-                    removed.extend(self.lost.insert(Arc::clone(hold)));
-                }
-                removed.extend(entry.remove(hold));
-                entry
-            }
-            _ if is_exclusive => return removed.extend(self.lost.remove(hold)),
-            _ => self.entries.entry(hold.lock().clone()).or_default(),
-        };
+        let entry = self.entries.entry(hold.lock().clone()).or_default();
+        let is_current = entry.knows(hold);
+        removed.extend(entry.remove(hold));
+        if is_current && hold.loss_reason().is_some() && hold.levels() > 0 {
+            // A wait on a condition has found the loss. Its thread unlocks the levels.
+            entry.add_lost(Arc::clone(hold), removed);
+        }
+        if is_exclusive && !is_current {
+            return;
+        }
         if let Some(released) = released {
             let now = Moment::now();
             let times = (now, now.since(released.asked));

@@ -42,7 +42,6 @@ use entry::{Entry, Ticket, Unanswered};
 
 use super::LockId;
 use super::grant::{Grant, Granted, Hold, Keeper, Losses};
-use super::lost::LostHolds;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
@@ -74,8 +73,6 @@ pub(crate) struct LocalQueue(Mutex<Locks>);
 #[derive(Debug, Default)]
 struct Locks {
     entries: HashMap<LockId, Entry>,
-    /// No thread waits for these.
-    lost: LostHolds,
     /// The number of entries at which the next sweep runs.
     sweep_at: usize,
     effects: Effects,
@@ -137,13 +134,13 @@ impl LocalQueue {
         let mut are_free = true;
         for lock in locks {
             let entry = guard.entries.get(lock);
-            let hold = guard.hold_of(lock, entry, (thread, is_shared));
+            let hold = entry.and_then(|entry| entry.hold_of((thread, is_shared)));
             if hold.is_none() {
                 are_free &= entry.is_none_or(|entry| {
                     entry.has_ticket_for(is_shared) && guard.may_pass(thread, &entry.waiting, now)
                 });
                 wanted.push(lock.clone());
-                other = other.or_else(|| guard.hold_of(lock, entry, (thread, !is_shared)));
+                other = other.or_else(|| entry?.hold_of((thread, !is_shared)));
             }
             own.push(hold.cloned());
         }
@@ -177,14 +174,9 @@ impl LocalQueue {
     }
 
     /// The shared or exclusive hold of this thread that it has not unlocked yet, lost or not.
-    pub(crate) fn hold_of(
-        &self,
-        lock: &LockId,
-        (thread, is_shared): (ThreadId, bool),
-    ) -> Option<Arc<Hold>> {
+    pub(crate) fn hold_of(&self, lock: &LockId, who: (ThreadId, bool)) -> Option<Arc<Hold>> {
         let locks = self.0.lock();
-        let entry = locks.entries.get(lock);
-        locks.hold_of(lock, entry, (thread, is_shared)).cloned()
+        locks.entries.get(lock)?.hold_of(who).cloned()
     }
 
     /// The grants of the threads that hold the lock, and the idle one.
@@ -207,34 +199,17 @@ impl LocalQueue {
         let mut locks = self.0.lock();
         let entries = locks.entries.extract_if(|lock, _| lock.client == client);
         let entries: Vec<_> = entries.collect();
-        let lost = locks.lost.remove_client(client);
         drop(locks);
-        drop((entries, lost));
+        drop(entries);
     }
 
     #[cfg(test)]
     fn is_empty(&self) -> bool {
-        let locks = self.0.lock();
-        locks.entries.is_empty() && locks.lost.is_empty()
+        self.0.lock().entries.is_empty()
     }
 }
 
 impl Locks {
-    fn hold_of<'a>(
-        &'a self,
-        lock: &LockId,
-        entry: Option<&'a Entry>,
-        (thread, is_shared): (ThreadId, bool),
-    ) -> Option<&'a Arc<Hold>> {
-        let current = if is_shared {
-            entry.and_then(|entry| entry.readers.of(thread))
-        } else {
-            let current = entry.and_then(Entry::hold);
-            current.filter(|hold| hold.thread() == thread && !hold.is_shared())
-        };
-        current.or_else(|| self.lost.get(lock, (thread, is_shared)))
-    }
-
     /// Gives a free ticket to a thread.
     fn take(&mut self, lock: &LockId, thread: ThreadId, unanswered: Unanswered) -> &Entry {
         let entry = self.entries.entry(lock.clone()).or_default();
@@ -284,12 +259,15 @@ impl Locks {
         }
     }
 
-    /// Forgets the entries that only know of other clients. A sweep runs each time the number of
-    /// entries has doubled.
+    /// Forgets the entries that only know of other clients, or of threads that have ended. A sweep
+    /// runs each time the number of entries has doubled.
     fn sweep(&mut self) {
         if self.entries.len() > self.sweep_at.max(FEW) {
-            self.entries
-                .retain(|_, entry| !entry.is_free() || entry.idle.is_some());
+            let removed = &mut self.effects.removed;
+            self.entries.retain(|_, entry| {
+                entry.remove_ended(removed);
+                entry.is_needed()
+            });
             self.sweep_at = self.entries.len() * 2;
         }
     }
@@ -317,13 +295,14 @@ impl Keeper for LocalQueue {
             }
             for hold in lost {
                 if hold.is_taken() {
-                    locks.effects.removed.extend(locks.lost.insert(hold));
+                    entry.add_lost(hold, &mut locks.effects.removed);
                 } else {
                     // It was handed over to a thread that does not have it yet.
                     locks.effects.removed.push(hold);
                 }
             }
             locks.pass_on([lock], None);
+            locks.sweep();
         });
     }
 

@@ -2,6 +2,7 @@
 
 mod hand_over;
 mod idle;
+mod lost;
 mod passing;
 mod permits;
 mod readers;
