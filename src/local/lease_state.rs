@@ -24,7 +24,7 @@ pub(super) struct LeaseTimes {
     /// When the grant ends in this process: before the lease can end on the server.
     pub(super) expires: Moment,
     /// When the lease ends on the server, if both clocks run at one speed.
-    lease_ends: Moment,
+    pub(super) lease_ends: Moment,
 }
 
 /// What the watchdog does for a grant.
@@ -38,22 +38,20 @@ pub(super) enum Action {
 }
 
 impl LeaseTimes {
-    /// The lease of a lock that Redis granted for `millis` to a request that was sent after
-    /// `asked`.
-    pub(super) fn new(millis: u64, asked: Moment) -> Self {
+    /// The lease that Redis granted to a request that was sent after `asked`.
+    pub(super) fn new(lease: Duration, asked: Moment) -> Self {
         let mut times = Self {
             confirmed: asked,
             wanted: Moment::ZERO,
             expires: asked,
             lease_ends: asked,
         };
-        times.granted(asked, millis);
+        times.granted(asked, lease);
         times
     }
 
-    /// Records that Redis prolonged the lease to `millis` by a request that was sent after `asked`.
-    pub(super) fn granted(&mut self, asked: Moment, millis: u64) {
-        let lease = Duration::from_millis(millis);
+    /// Records that Redis prolonged the lease by a request that was sent after `asked`.
+    pub(super) fn granted(&mut self, asked: Moment, lease: Duration) {
         self.expires = self.expires.max(asked.after(lease - drift(lease)));
         self.lease_ends = self.lease_ends.max(asked.after(lease));
         self.confirmed = self.confirmed.max(asked);
@@ -115,7 +113,7 @@ impl LeaseState {
         if millis > 0 && is_limited {
             self.levels.renewed();
         }
-        self.times.granted(asked, millis);
+        self.times.granted(asked, Duration::from_millis(millis));
     }
 
     /// When the watchdog next handles the grant. `due` is at the latest:

@@ -36,16 +36,37 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
+use parking_lot::Mutex;
 
 use crate::base::key::{Family, LockKey};
 
 pub(crate) use grant::{Grant, Granted, Hold, Quorum, Unlocked, Unlocks};
 pub(crate) use levels::LevelId;
 pub(crate) use place::{Place, PlaceEnd};
-pub(crate) use queue::{CameWith, Claim, Entered, LocalQueue, Released, Waiter, Wanted};
+pub(crate) use queue::{CameWith, Claim, Entered, Released, Waiter, Wanted};
 pub(crate) use wait_queue::{Leaving, Position, Queued, WaitQueue};
 pub(crate) use wait_queues::WaitQueues;
 pub(crate) use yields::Pause;
+
+/// All locks that threads of this process hold or wait for.
+///
+/// Invariants that its mutex protects:
+///
+/// * A lock has at most one ticket. No thread gets it for an exclusive hold while others have
+///   shared holds.
+/// * A thread that wants several locks gets their tickets together, when all are free.
+/// * Threads that wait for one lock get its ticket in their order, but pass a thread that wants
+///   several locks, as long as one of these is not free for it. A thread that holds one of these
+///   locks always passes it. Other threads do not while it [keeps its place](Waiter).
+/// * So a free ticket is kept from a thread only for a limited time, whatever locks, and other
+///   things, the threads have: a thread waits for another one indefinitely only if that has the
+///   ticket of a lock that it wants.
+/// * A ticket that is passed on goes to the next thread directly. No other thread sees it free.
+/// * A reply wakes the threads that wait for that reply.
+///
+/// It is locked before the mutex of a grant, never after it.
+#[derive(Debug, Default)]
+pub(crate) struct LocalQueue(Mutex<queue::Locks>);
 
 /// Identifies a lock in this process: the same key at another client is another lock, and so is a
 /// lock of another family. The two locks of a read-write lock have one id.

@@ -1,12 +1,11 @@
 //! Grants and holds for unit tests.
 
 use std::ops::Range;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::LockId;
 use super::grant::{Grant, Granted, Hold};
-use super::queue::LocalQueue;
+use super::{LocalQueue, LockId};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner::{OwnerId, ThreadId};
@@ -68,9 +67,8 @@ fn grant_of(
         tokens,
         turns: None,
     };
-    let keeper: Weak<LocalQueue> = Arc::downgrade(queue);
     let parts = (lock(name), LockKey::new("", name), kind);
-    Grant::new(parts, granted, keeper, Arc::default())
+    Grant::new(parts, granted, Arc::downgrade(queue), Arc::default())
 }
 
 /// A new hold of `thread` on the lock `k`, with a renewed lease.

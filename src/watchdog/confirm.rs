@@ -12,7 +12,7 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 
 use super::thread::{BATCH, Batch, RenewalRequest, WatchdogThread};
-use super::{Renew, Schedule, Shared, TargetId, Watchdog, guarded};
+use super::{Renew, Schedule, Shared, TargetId, Watchdog};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 
@@ -34,9 +34,9 @@ impl WatchdogThread {
         };
         let mut calls: HashMap<Arc<str>, Option<Vec<RenewalRequest>>> = HashMap::new();
         for (id, target) in unconfirmed {
-            let Some(renewal) = guarded(|| target.confirmation(latest)).flatten() else {
-                // Its schedule has changed. After a panic it would be due again at once.
-                self.count_from(latest, id);
+            let Some(renewal) = target.confirmation(latest) else {
+                // Its schedule has changed.
+                self.shared.reschedule(id);
                 continue;
             };
             let redis = &self.batch_client.redis;
@@ -98,7 +98,7 @@ impl Shared {
     /// All targets.
     pub(super) fn targets(&self) -> Vec<(TargetId, Arc<dyn Renew>)> {
         let mut state = self.state.lock();
-        self.read_noted(&mut state);
+        Self::read_noted(&mut state);
         state.registry.due(Moment::NEVER)
     }
 

@@ -7,12 +7,10 @@ use std::time::Duration;
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use super::{
-    AFTER_PANIC, Orphan, Phase, Renew, Renewal, Schedule, Shared, Step, TargetId, WatchdogState,
-    guarded,
+    AFTER_PANIC, Orphan, Phase, Renew, Renewal, Shared, Step, TargetId, WatchdogState, guarded,
 };
 use crate::base::clock::Moment;
 use crate::base::test_clock::Entered;
-use crate::base::wait::wait_until;
 use crate::error::{LostReason, Permission};
 use crate::observe::{Observer, tell};
 use crate::protocol::{self, Verdict};
@@ -60,10 +58,15 @@ pub(super) struct Work {
 
 impl WatchdogThread {
     pub(super) fn run(mut self) {
-        while let Some(work) = self.next_work() {
-            // After a panic all targets stay registered, and the connection in use is dropped.
-            if guarded(|| self.pass(work)).is_none() {
-                self.pause_after_panic();
+        // After a panic all targets stay registered, and the connection in use is dropped.
+        loop {
+            match guarded(|| self.next_work().map(|work| self.pass(work))) {
+                Some(Some(())) => {}
+                Some(None) => break,
+                None => {
+                    let Shared { state, changed, .. } = &*self.shared;
+                    changed.wait_for(&mut state.lock(), AFTER_PANIC);
+                }
             }
         }
         let is_dropped = self.shared.state.lock().phase == Phase::Dropped;
@@ -85,20 +88,13 @@ impl WatchdogThread {
         }
     }
 
-    fn pause_after_panic(&self) {
-        let end = Moment::now().after(AFTER_PANIC);
-        let Shared { state, changed, .. } = &*self.shared;
-        let is_dropped = |state: &WatchdogState| state.phase == Phase::Dropped;
-        wait_until(changed, &mut state.lock(), end, is_dropped);
-    }
-
     /// Sleeps until there is something to do. Returns `None` when the client is dropped, and when
     /// all is released after a shutdown.
     pub(super) fn next_work(&self) -> Option<Work> {
         let mut state = self.shared.state.lock();
         state.orphans_in_pass = 0;
         while !self.is_over(&mut state) {
-            self.shared.read_noted(&mut state);
+            Shared::read_noted(&mut state);
             let now = Moment::now();
             if let Some(work) = self.take_work(&mut state, now) {
                 return Some(work);
@@ -154,7 +150,7 @@ impl WatchdogThread {
         let is_done = || state.orphans.is_empty() && self.shared.calls.is_empty();
         if state.phase == Phase::Closing && is_done() {
             state.phase = Phase::Ended;
-            self.shared.ended.notify_all();
+            self.shared.changed.notify_all();
         }
         matches!(state.phase, Phase::Dropped | Phase::Ended)
     }
@@ -167,16 +163,15 @@ impl WatchdogThread {
         let now = Moment::now();
         let mut renewals = Vec::with_capacity(due.len());
         for (id, target) in due {
-            match guarded(|| target.next_step(now)) {
-                Some(Step::Renew(renewal)) => renewals.push(RenewalRequest {
+            match target.next_step(now) {
+                Step::Renew(renewal) => renewals.push(RenewalRequest {
                     id: *id,
                     target: Arc::clone(target),
                     renewal,
                 }),
-                Some(Step::Release(call)) => self.release(*id, target, call),
-                Some(Step::Wait) => self.shared.reschedule(*id),
-                Some(Step::Forget) => drop(self.forget(*id)),
-                None => self.reschedule_later(*id),
+                Step::Release(call) => self.release(*id, target, call),
+                Step::Wait => self.shared.reschedule(*id),
+                Step::Forget => drop(self.forget(*id)),
             }
         }
         renewals
@@ -289,10 +284,8 @@ impl WatchdogThread {
                 Verdict::Lost(reason) => self.lose(*id, target, *reason),
                 Verdict::Done { .. } => {
                     done += 1;
-                    match guarded(|| target.renewed(asked, renewal)) {
-                        Some(()) => self.shared.reschedule(*id),
-                        None => self.reschedule_later(*id),
-                    }
+                    target.renewed(asked, renewal);
+                    self.shared.reschedule(*id);
                 }
             }
         }
@@ -302,11 +295,10 @@ impl WatchdogThread {
     /// Notifies a target of its loss. Ignores a target that was removed meanwhile: its holder
     /// released the lock.
     pub(super) fn lose(&self, id: TargetId, target: &Arc<dyn Renew>, reason: LostReason) {
-        if !self.is_watched(id) {
-            return;
+        if self.is_watched(id) {
+            target.lost(reason);
+            drop(self.forget(id));
         }
-        guarded(|| target.lost(reason));
-        drop(self.forget(id));
     }
 
     /// Handles renewals without a clear reply: they are repeated soon, because the locks may still
@@ -316,8 +308,12 @@ impl WatchdogThread {
         let mut failed = 0;
         for one in locks.iter().filter(|one| self.is_watched(one.id)) {
             failed += 1;
-            guarded(|| one.target.not_renewed(&one.renewal, &cause));
-            self.reschedule_later(one.id);
+            one.target.not_renewed(&one.renewal, &cause);
+            // After the target's pause.
+            let now = Moment::now();
+            self.shared.reschedule_as(one.id, |schedule| {
+                schedule.not_before(now.after(schedule.retry))
+            });
         }
         if failed == 0 {
             return;
@@ -341,13 +337,6 @@ impl WatchdogThread {
 
     fn is_watched(&self, id: TargetId) -> bool {
         self.shared.state.lock().registry.contains(id)
-    }
-
-    /// Reads the target's schedule after a failure, but postpones it by the target's pause.
-    pub(super) fn reschedule_later(&self, id: TargetId) {
-        let now = Moment::now();
-        let later = |schedule: Schedule| schedule.not_before(now.after(schedule.retry));
-        self.shared.reschedule_as(id, later);
     }
 
     fn forget(&self, id: TargetId) -> Option<Arc<dyn Renew>> {

@@ -82,7 +82,7 @@ pub fn hand_over_of_lost_grants() -> Vec<Edit> {
         Edit::new(
             usage,
             "let lease = LeaseState::new(state.times, terms);",
-            "let lease = LeaseState::new(LeaseTimes::new(terms.millis, Moment::now()), terms);",
+            "let lease = LeaseState::new(LeaseTimes::new(Duration::from_millis(terms.millis), Moment::now()), terms);",
         ),
     ]);
     edits

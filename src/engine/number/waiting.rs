@@ -161,7 +161,6 @@ impl Number {
                     if is_done {
                         return Ok(Some(true));
                     }
-                    queued.refused();
                     if budget.is_wait_over() {
                         return Ok(Some(false));
                     }

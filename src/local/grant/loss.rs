@@ -72,8 +72,8 @@ impl Grant {
             hold.notify_loss(*reason);
         }
         // Without a holder, no thread held the lock, so no thread is notified.
-        if let Some(keeper) = self.keeper.upgrade() {
-            keeper.lost(self);
+        if let Some(queue) = self.queue.upgrade() {
+            queue.lost(self);
         }
     }
 
@@ -92,21 +92,17 @@ impl Hold {
     pub(crate) fn lose(&self, found: LostReason) {
         let grant = self.grant();
         let mut state = grant.state.lock();
-        let mut live = state.live();
-        let Some(this) = live.find(|one| std::ptr::eq(&raw const **one, self)) else {
+        let is_this = |one: &Arc<Self>| std::ptr::eq(&raw const **one, self);
+        let Some(this) = state.live().find(is_this) else {
             return;
         };
-        drop(live);
-        let lost = if state.live().count() > 1 {
-            state.leave(self, self.times());
-            Some(List::from([state.lose(this, found, &grant.observer)]))
-        } else {
-            state.lose_all(found, &grant.observer)
-        };
-        drop(state);
-        if let Some(lost) = lost {
-            grant.notify(lost);
+        state.leave(self, self.times());
+        if !state.is_held() {
+            state.usage = Usage::Ended;
         }
+        let lost = state.lose(this, found, &grant.observer);
+        drop(state);
+        grant.notify(List::from([lost]));
     }
 
     /// Ends a hold as lost that is being released, because Redis does not have the lock any more.

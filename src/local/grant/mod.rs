@@ -32,10 +32,10 @@ use parking_lot::Mutex;
 pub(super) use loss::Losses;
 pub(crate) use quorum::Quorum;
 
-use super::LockId;
 use super::lease_state::{LeaseState, LeaseTimes};
 use super::levels::LevelId;
 use super::loss_notifier::LossNotifier;
+use super::{LocalQueue, LockId};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
@@ -66,19 +66,9 @@ pub(crate) struct Grant {
     /// schedule.
     is_noted: AtomicBool,
     state: Mutex<GrantState>,
-    keeper: Weak<dyn Keeper>,
+    /// Knows which thread may use the grant.
+    queue: Weak<LocalQueue>,
     observer: Arc<Observer>,
-}
-
-/// Knows which thread may use a grant. The local queue implements it.
-pub(super) trait Keeper: Send + Sync + std::fmt::Debug {
-    /// Called after the loss of a grant that a thread held.
-    fn lost(&self, grant: &Grant);
-    /// Ends an idle grant, if no thread has taken it meanwhile.
-    fn end_idle(&self, grant: &Grant) -> bool;
-    /// Ends a grant as lost because its client is shut down. The caller
-    /// [notifies](Grant::notify_holders) its holders. `None` if it has ended.
-    fn shut_down(&self, grant: &Grant) -> Option<Losses>;
 }
 
 /// The part of a grant that changes.
@@ -247,12 +237,12 @@ pub(crate) enum Unlocked {
     /// It was the last level, and no thread uses the grant, which Redis keeps for a while.
     Idle,
     /// It was the last level. The caller releases the grant in Redis, and then calls
-    /// [`LocalQueue::close`](super::LocalQueue::close).
+    /// [`LocalQueue::close`](LocalQueue::close).
     Last,
     /// The hold was lost before.
     Lost {
         reason: LostReason,
-        /// No level is left. The caller calls [`LocalQueue::close`](super::LocalQueue::close).
+        /// No level is left. The caller calls [`LocalQueue::close`](LocalQueue::close).
         last: bool,
     },
 }
@@ -270,7 +260,7 @@ impl Grant {
     pub(super) fn new(
         (lock, key, kind): (LockId, LockKey, &'static Kind),
         granted: Granted,
-        keeper: Weak<dyn Keeper>,
+        queue: Weak<LocalQueue>,
         observer: Arc<Observer>,
     ) -> Arc<Self> {
         let asked = granted.asked;
@@ -283,7 +273,7 @@ impl Grant {
             is_noted: AtomicBool::new(false),
             state: Mutex::new(GrantState {
                 usage: Usage::Free,
-                times: LeaseTimes::new(granted.terms.millis, asked),
+                times: LeaseTimes::new(lease, asked),
                 lease_ends: asked.after(lease),
                 holds: 0,
                 tokens: granted.tokens.clone(),
@@ -296,7 +286,7 @@ impl Grant {
                 lost: Vec::new(),
             }),
             granted,
-            keeper,
+            queue,
             observer,
         })
     }

@@ -96,17 +96,10 @@ impl Grant {
     /// as it is: only the watchdog writes counts, one after the other, so no count overwrites a
     /// later one.
     pub(crate) fn renewal(&self, millis: u64, hold: Option<u64>) -> Renewal {
-        Renewal {
-            hold,
-            ..self.new_renewal(millis, None)
-        }
-    }
-
-    fn new_renewal(&self, millis: u64, count: Option<u32>) -> Renewal {
-        let call = self.kind.renew(&self.key, self.owner(), millis, count);
+        let call = self.kind.renew(&self.key, self.owner(), millis, None);
         Renewal {
             millis,
-            count,
+            hold,
             ..Renewal::confirming(call)
         }
     }
@@ -167,20 +160,25 @@ impl Renew for Grant {
         let (to_renew, newest) = (state.to_renew(now), state.holds);
         drop(state);
         to_renew.map_or(Step::Wait, |(millis, count)| {
+            let call = self
+                .kind
+                .renew(&self.key, self.owner(), millis, Some(count));
             Step::Renew(Renewal {
+                millis,
+                count: Some(count),
                 limited: Some(newest),
-                ..self.new_renewal(millis, Some(count))
+                ..Renewal::confirming(call)
             })
         })
     }
 
     fn end_idle_grant(&self) -> Option<Call> {
-        let keeper = self.keeper.upgrade()?;
-        keeper.end_idle(self).then(|| self.release_call())
+        let queue = self.queue.upgrade()?;
+        queue.end_idle(self).then(|| self.release_call())
     }
 
     fn shut_down(self: Arc<Self>) -> Option<AtShutdown> {
-        let lost = self.keeper.upgrade()?.shut_down(&self)?;
+        let lost = self.queue.upgrade()?.shut_down(&self)?;
         Some(AtShutdown {
             release: self.end_call(),
             notify: Box::new(move || {
@@ -215,13 +213,13 @@ impl Renew for Grant {
         let expired = holds.iter().filter(|hold| hold.expires().is_past());
         expired.for_each(|hold| hold.lose(LostReason::Expired));
         let mut state = self.state.lock();
-        let prolonged = asked.after(Duration::from_millis(done.millis));
+        let lease = Duration::from_millis(done.millis);
         match state.usage {
             Usage::Ended => return,
             Usage::Held(_) => {}
-            Usage::Free | Usage::Idle(_) => state.times.granted(asked, done.millis),
+            Usage::Free | Usage::Idle(_) => state.times.granted(asked, lease),
         }
-        state.lease_ends = state.lease_ends.max(prolonged);
+        state.lease_ends = state.lease_ends.max(asked.after(lease));
         for hold in state.live() {
             let state = &mut *hold.state.lock();
             let number = state.place.number;

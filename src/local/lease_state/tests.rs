@@ -18,7 +18,10 @@ fn end(asked: u64, millis: u64) -> Moment {
 }
 
 fn lease(terms: Terms, asked: Moment) -> LeaseState {
-    LeaseState::new(LeaseTimes::new(terms.millis, asked), terms)
+    LeaseState::new(
+        LeaseTimes::new(Duration::from_millis(terms.millis), asked),
+        terms,
+    )
 }
 
 fn taken(renewals: Renewals) -> LeaseState {
@@ -86,7 +89,7 @@ fn used_up_renewals_are_reported_before_the_lease_ends() {
 #[test]
 fn an_extended_lease_is_confirmed_as_often_as_before() {
     let mut state = taken(Renewals::Unlimited);
-    state.times.granted(at(0), HOUR);
+    state.times.granted(at(0), Duration::from_millis(HOUR));
     state.levels.push(terms(HOUR, Renewals::None));
     assert!(state.schedule().due <= at(LEASE * 2 / 3));
     assert_eq!(state.action_at(at(LEASE * 2 / 3)), Action::Renew(0));
@@ -100,7 +103,9 @@ fn a_limit_is_reported_shortly_before_the_lease_ends() {
         (terms(HOUR, Renewals::None), terms(LEASE, Renewals::Left(0))),
     ] {
         let mut state = lease(outer, at(0));
-        state.times.granted(at(0), inner.millis);
+        state
+            .times
+            .granted(at(0), Duration::from_millis(inner.millis));
         state.levels.push(inner);
         assert_eq!(state.action_at(at(LEASE * 2 / 3)), Action::Renew(0));
         state.renewed(at(LEASE * 2 / 3), 0, true);
@@ -114,7 +119,7 @@ fn a_limit_is_reported_shortly_before_the_lease_ends() {
 #[test]
 fn a_confirmation_uses_up_no_renewal() {
     let mut state = taken(Renewals::Left(1));
-    state.times.granted(at(0), HOUR);
+    state.times.granted(at(0), Duration::from_millis(HOUR));
     for round in 1..10 {
         let now = at(round * LEASE * 2 / 3);
         assert_eq!(state.action_at(now), Action::Renew(0));
@@ -130,7 +135,7 @@ fn a_confirmation_uses_up_no_renewal() {
 fn a_short_inner_level_does_not_shorten_a_renewed_one() {
     let mut state = taken(Renewals::Unlimited);
     let before = state.schedule();
-    state.times.granted(at(0), 10);
+    state.times.granted(at(0), Duration::from_millis(10));
     state.levels.push(terms(10, Renewals::None));
     state.levels.pop(None);
     assert_eq!(state.schedule(), before);
@@ -167,7 +172,7 @@ proptest! {
             let renewals = [Renewals::None, Renewals::Left(2), Renewals::Unlimited][renewals];
             match kind {
                 0 => {
-                    state.times.granted(at(now), millis);
+                    state.times.granted(at(now), Duration::from_millis(millis));
                     state.levels.push(terms(millis, renewals));
                 }
                 1 if state.levels.count() > 1 => {

@@ -17,22 +17,20 @@ pub(crate) struct Claim {
     pub(super) locks: List<LockId>,
     pub(super) thread: ThreadId,
     pub(super) is_shared: bool,
-    state: ClaimState,
+    pub(super) state: ClaimState,
     /// No other thread waited for these locks when the tickets were taken, and no other client was
     /// known to want them.
     pub(crate) is_alone: bool,
 }
 
 /// What a claim has. Noted when the claim is made; later it only becomes `Kept`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum ClaimState {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClaimState {
     /// The tickets.
     Tickets,
-    /// Holds that were handed over came with the tickets. They may be lost since, and their tickets
-    /// with them.
-    HandedOver,
-    /// Idle grants may have come with the tickets, or a grant that other threads share.
-    MayHaveIdle,
+    /// Grants may have come with the tickets: holds that were handed over, idle grants, or a grant
+    /// that other threads share. They may be lost since, and the tickets of holds with them.
+    MayHaveGrants,
     /// Nothing that it gives back when it is dropped: holds have the tickets.
     Kept,
 }
@@ -68,19 +66,11 @@ impl Claim {
             thread,
             is_shared,
             state: match is_shared {
-                true => ClaimState::MayHaveIdle,
+                true => ClaimState::MayHaveGrants,
                 false => ClaimState::Tickets,
             },
             is_alone: false,
         }
-    }
-
-    /// The claim of a thread that acquires a shared hold while it holds the lock exclusively. It
-    /// uses the ticket of that hold.
-    pub(super) fn within(queue: &Arc<LocalQueue>, locks: List<LockId>, thread: ThreadId) -> Self {
-        let mut claim = Self::new(queue, locks, thread, true);
-        claim.state = ClaimState::Kept;
-        claim
     }
 
     /// The claim of a waiting thread to which the tickets were assigned.
@@ -93,11 +83,8 @@ impl Claim {
         waiter.is_assigned().then(|| {
             let mut claim = Self::new(queue, wanted.locks.clone(), *thread, wanted.is_shared);
             for lock in &wanted.locks {
-                match locks.entries.get(lock) {
-                    Some(entry) => claim.note(entry),
-                    // A grant that was handed over is lost.
-                    None => claim.state = claim.state.max(ClaimState::HandedOver),
-                }
+                // Without an entry, a grant that was handed over is lost.
+                claim.note(locks.entries.get(lock).unwrap_or(&Entry::default()));
             }
             claim
         })
@@ -105,25 +92,15 @@ impl Claim {
 
     /// Notes what came with one ticket.
     pub(super) fn note(&mut self, entry: &Entry) {
-        let came = if entry.idle.is_some() {
-            ClaimState::MayHaveIdle
-        } else if !entry.is_requested_by(self.thread) {
-            ClaimState::HandedOver
-        } else {
-            ClaimState::Tickets
-        };
-        self.state = self.state.max(came);
+        if entry.idle.is_some() || !entry.is_requested_by(self.thread) {
+            self.state = ClaimState::MayHaveGrants;
+        }
         self.is_alone &= entry.waiting.is_empty() && entry.yields.is_fresh();
     }
 
     /// True if grants may have come with the tickets, which the thread [takes](Self::take).
     pub(crate) fn has_grants(&self) -> bool {
-        matches!(self.state, ClaimState::HandedOver | ClaimState::MayHaveIdle)
-    }
-
-    /// True if [`take`](Self::take) may end grants, which the caller then releases in Redis.
-    pub(crate) fn may_end_grants(&self) -> bool {
-        self.state == ClaimState::MayHaveIdle
+        self.state == ClaimState::MayHaveGrants
     }
 
     /// Takes what came with the tickets. `terms` are those of the locks, of which `needed` are

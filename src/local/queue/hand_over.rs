@@ -45,24 +45,16 @@ impl LocalQueue {
             let _ = hold.check_at(now);
         }
         self.change(|locks| {
-            let mut results: List<Unlocked> = List::new();
-            let mut last: List<&Arc<Hold>> = List::new();
-            for &(hold, unlocks, _) in levels {
-                let result = hold.pop(unlocks);
-                if result == Unlocked::Last {
-                    last.push(hold);
-                }
-                results.push(result);
-            }
-            locks.hand_over(&last);
-            for (&(hold, _, linger), result) in levels.iter().zip(&mut results) {
+            let pop = |&(hold, unlocks, _): &(&Arc<Hold>, Unlocks, Linger)| hold.pop(unlocks);
+            let mut results: List<Unlocked> = levels.iter().map(pop).collect();
+            let all = levels.iter().zip(&mut results);
+            let last = all.filter(|(_, result)| **result == Unlocked::Last);
+            let last: List<_> = last.collect();
+            locks.hand_over(last.iter().map(|((hold, ..), _)| *hold));
+            for (&(hold, _, linger), result) in last {
+                *result = locks.follow(hold, |locks| locks.linger(hold, linger, now));
                 if *result == Unlocked::Last {
-                    *result = locks.follow(hold, |locks| {
-                        !linger.is_zero() && locks.linger(hold, linger, now)
-                    });
-                    if *result == Unlocked::Last {
-                        hold.grant().end();
-                    }
+                    hold.grant().end();
                 }
             }
             results
@@ -110,7 +102,7 @@ impl Locks {
         let has_ended =
             |hold: &&Arc<Hold>| hold.pop(Unlocks::Level(Hold::FIRST_LEVEL)) == Unlocked::Last;
         let ended: List<_> = holds.iter().filter(has_ended).collect();
-        self.hand_over(&ended);
+        self.hand_over(ended.into_iter());
         let mut idle = Vec::new();
         for hold in holds {
             match self.follow(hold, |locks| locks.make_idle(hold, Moment::ZERO)) {
@@ -176,7 +168,7 @@ impl Locks {
 
     /// Hands the grants of these ended holds over to the first threads that wait for them. A thread
     /// that waits for several locks gets all of them or none.
-    fn hand_over(&mut self, ended: &[&Arc<Hold>]) {
+    fn hand_over<'a>(&mut self, ended: impl Iterator<Item = &'a Arc<Hold>>) {
         for hold in ended {
             if let Some((waiter, now)) = self.receiver_of(hold) {
                 let wanted = &waiter.wanted;
@@ -243,7 +235,7 @@ impl Locks {
 
     /// Makes the grant of this ended hold idle, if no thread waits for its lock.
     fn linger(&mut self, hold: &Arc<Hold>, linger: Linger, now: Moment) -> bool {
-        let Some(entry) = self.entries.get(hold.lock()) else {
+        let Some(entry) = self.entries.get(hold.lock()).filter(|_| !linger.is_zero()) else {
             return false;
         };
         let grant = hold.grant();

@@ -15,7 +15,6 @@
 //! | `pauses` | when a thread with tickets leaves the locks to other clients |
 //! | `hand_over` | what follows the last level: hand-over, an idle grant, or a release |
 //! | `waiting` | how threads wait for tickets |
-//! | `shared` | the queue of one process |
 
 mod claim;
 mod entry;
@@ -23,55 +22,35 @@ mod hand_over;
 mod passing;
 mod pauses;
 mod readers;
-mod shared;
 #[cfg(test)]
 mod tests;
 mod waiter;
 mod waiting;
 
-use std::sync::{Arc, Weak};
-
-use foldhash::HashMap;
-use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
 
 pub(crate) use claim::{CameWith, Claim};
+use foldhash::HashMap;
 pub(crate) use hand_over::Released;
 pub(crate) use waiter::{Waiter, Wanted};
 
+use claim::ClaimState;
 use entry::{Entry, Ticket, Unanswered};
 
-use super::LockId;
-use super::grant::{Grant, Granted, Hold, Keeper, Losses};
+use super::grant::{Grant, Granted, Hold, Losses};
+use super::{LocalQueue, LockId};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::base::owner::ThreadId;
+use crate::base::process::PerProcess;
 use crate::error::LostReason;
 use crate::observe::Observer;
 use crate::protocol::Kind;
 
-/// All locks that threads of this process hold or wait for.
-///
-/// Invariants that its mutex protects:
-///
-/// * A lock has at most one ticket. No thread gets it for an exclusive hold while others have
-///   shared holds.
-/// * A thread that wants several locks gets their tickets together, when all are free.
-/// * Threads that wait for one lock get its ticket in their order, but pass a thread that wants
-///   several locks, as long as one of these is not free for it. A thread that holds one of these
-///   locks always passes it. Other threads do not while it [keeps its place](Waiter::keeps_place).
-/// * So a free ticket is kept from a thread only for a limited time, whatever locks, and other
-///   things, the threads have: a thread waits for another one indefinitely only if that has the
-///   ticket of a lock that it wants.
-/// * A ticket that is passed on goes to the next thread directly. No other thread sees it free.
-/// * A reply wakes the threads that wait for that reply.
-///
-/// It is locked before the mutex of a grant, never after it.
+/// What the mutex of the local queue protects.
 #[derive(Debug, Default)]
-pub(crate) struct LocalQueue(Mutex<Locks>);
-
-#[derive(Debug, Default)]
-struct Locks {
+pub(super) struct Locks {
     entries: HashMap<LockId, Entry>,
     /// The number of entries at which the next sweep runs.
     sweep_at: usize,
@@ -102,7 +81,15 @@ pub(crate) struct Entered {
     pub(crate) claim: Option<Claim>,
 }
 
+/// The queue that all clients of a process share.
+static SHARED: OnceLock<PerProcess<Arc<LocalQueue>>> = OnceLock::new();
+
 impl LocalQueue {
+    /// The queue of this process.
+    pub(crate) fn shared() -> Arc<Self> {
+        Arc::clone(SHARED.get_or_init(PerProcess::default).get())
+    }
+
     /// Changes the queue under its mutex. After that, wakes the threads for which something has
     /// changed, and drops the holds that were removed.
     fn change<R>(&self, change: impl FnOnce(&mut Locks) -> R) -> R {
@@ -146,7 +133,10 @@ impl LocalQueue {
         }
         let other = other.cloned();
         if other.is_some() && is_shared {
-            let claim = Some(Claim::within(self, wanted, thread));
+            // It uses the ticket of the exclusive hold.
+            let mut claim = Claim::new(self, wanted, thread, true);
+            claim.state = ClaimState::Kept;
+            let claim = Some(claim);
             return Entered { own, other, claim };
         }
         let claim = (are_free && !wanted.is_empty()).then(|| {
@@ -169,8 +159,8 @@ impl LocalQueue {
         observer: &Arc<Observer>,
         thread: ThreadId,
     ) -> Arc<Hold> {
-        let keeper: Weak<Self> = Arc::downgrade(self);
-        Grant::new(lock, granted, keeper, Arc::clone(observer)).first_hold(thread)
+        let queue = Arc::downgrade(self);
+        Grant::new(lock, granted, queue, Arc::clone(observer)).first_hold(thread)
     }
 
     /// The shared or exclusive hold of this thread that it has not unlocked yet, lost or not.
@@ -279,10 +269,11 @@ impl Locks {
     }
 }
 
-impl Keeper for LocalQueue {
+/// What grants call.
+impl LocalQueue {
     /// Passes the ticket of a lost grant on. The holds that are lost are kept until their threads
     /// unlock them.
-    fn lost(&self, grant: &Grant) {
+    pub(super) fn lost(&self, grant: &Grant) {
         self.change(|locks| {
             let lock = grant.lock();
             let Some(entry) = locks.entries.get_mut(lock) else {
@@ -306,7 +297,8 @@ impl Keeper for LocalQueue {
         });
     }
 
-    fn end_idle(&self, grant: &Grant) -> bool {
+    /// Ends an idle grant, if no thread has taken it meanwhile.
+    pub(super) fn end_idle(&self, grant: &Grant) -> bool {
         let mut locks = self.0.lock();
         let lock = grant.lock();
         if let Some(entry) = locks.entries.get_mut(lock) {
@@ -317,7 +309,9 @@ impl Keeper for LocalQueue {
         grant.end()
     }
 
-    fn shut_down(&self, grant: &Grant) -> Option<Losses> {
+    /// Ends a grant as lost because its client is shut down. The caller
+    /// [notifies](Grant::notify_holders) its holders. `None` if it has ended.
+    pub(super) fn shut_down(&self, grant: &Grant) -> Option<Losses> {
         // Under this mutex no thread is about to hand the grant over, which then would not be
         // released.
         let _locks = self.0.lock();
