@@ -131,7 +131,7 @@ impl LocalWait<'_> {
 /// wants, is released soon.
 pub(super) fn give_up(claim: Claim, missing: &[Missing<'_>]) {
     for grant in claim.give_up() {
-        let part = missing.iter().find(|(part, _)| part.id == *grant.lock());
+        let part = missing.iter().find(|(part, _)| part.id == grant.lock);
         part.inspect(|(part, _)| part.core.watchdog.reschedule(grant.id()));
     }
 }

@@ -78,7 +78,7 @@ fn note_taken(core: &Core, hold: &Hold, is_handed_over: bool) {
 
 fn part_of<'a>(missing: &[Missing<'a>], grant: &Arc<Grant>) -> Option<&'a Part> {
     let mut parts = missing.iter().map(|&(part, _)| part);
-    parts.find(|part| part.id == *grant.lock())
+    parts.find(|part| part.id == grant.lock)
 }
 
 /// Releases grants of this process that this call does not use. They may be of another kind.

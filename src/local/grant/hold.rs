@@ -9,10 +9,8 @@ use parking_lot::MutexGuard;
 use super::{Grant, Hold, HoldEnd, HoldState, Unlocked, Unlocks};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::base::owner::ThreadId;
 use crate::error::{Error, LostReason, Result};
 use crate::lease::Terms;
-use crate::local::LockId;
 use crate::local::lease_state::LeaseTimes;
 use crate::local::levels::{LevelId, Levels};
 use crate::observe::HoldSpan;
@@ -30,20 +28,12 @@ impl Hold {
         Arc::clone(&self.state.lock().place.grant)
     }
 
-    pub(crate) fn lock(&self) -> &LockId {
-        &self.lock
-    }
-
     pub(crate) fn key(&self) -> &LockKey {
         &self.key
     }
 
     pub(crate) fn token(&self) -> Option<u64> {
         self.state.lock().place.token
-    }
-
-    pub(crate) fn thread(&self) -> ThreadId {
-        self.thread
     }
 
     /// True if it does not exclude the other shared holds on the lock.
@@ -57,10 +47,6 @@ impl Hold {
 
     pub(in crate::local) fn is_taken(&self) -> bool {
         self.is_taken.load(Ordering::Relaxed)
-    }
-
-    pub(in crate::local) fn thread_has_ended(&self) -> bool {
-        self.liveness.has_ended()
     }
 
     /// How long the thread has had the hold.

@@ -73,7 +73,7 @@ impl Grant {
         }
         // Without a holder, no thread held the lock, so no thread is notified.
         if let Some(queue) = self.queue.upgrade() {
-            queue.lost(self);
+            queue.lost(self, lost);
         }
     }
 

@@ -56,9 +56,9 @@ const FIRST_READ: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Grant {
     id: TargetId,
-    lock: LockId,
+    pub(crate) lock: LockId,
     key: LockKey,
-    kind: &'static Kind,
+    pub(crate) kind: &'static Kind,
     /// The slice counts from the arrival of the reply, so that it does not depend on the round
     /// trip.
     pub(super) granted: Granted,
@@ -152,9 +152,9 @@ pub(crate) struct Granted {
 #[derive(Debug)]
 pub(crate) struct Hold {
     key: LockKey,
-    lock: LockId,
-    thread: ThreadId,
-    liveness: Liveness,
+    pub(crate) lock: LockId,
+    pub(crate) thread: ThreadId,
+    pub(super) liveness: Liveness,
     /// The thread has taken the hold. False while a hold that was handed over is on its way to its
     /// thread. Set under the queue's mutex.
     is_taken: AtomicBool,
@@ -295,20 +295,12 @@ impl Grant {
         self.id
     }
 
-    pub(crate) fn lock(&self) -> &LockId {
-        &self.lock
-    }
-
     pub(crate) fn key(&self) -> &LockKey {
         &self.key
     }
 
     pub(crate) fn owner(&self) -> &OwnerId {
         &self.granted.owner
-    }
-
-    pub(crate) fn kind(&self) -> &'static Kind {
-        self.kind
     }
 
     /// True if its lease is renewed, so that another hold may follow the first.

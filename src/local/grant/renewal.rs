@@ -18,6 +18,9 @@ use crate::watchdog::{AtShutdown, Renew, Renewal, Schedule, Step};
 /// from when the watchdog sees the difference, so that all of it takes less than a second.
 const WRITE_COUNT_AFTER: Duration = Duration::from_millis(150);
 
+/// No hold has this count.
+const UNKNOWN_COUNT: u32 = 0;
+
 /// The pause after a failed release of an idle grant.
 const RETRY_IDLE: Duration = Duration::from_millis(10);
 
@@ -122,7 +125,9 @@ impl Renew for Grant {
     fn schedule(&self) -> Schedule {
         self.is_noted.store(false, Ordering::Relaxed);
         let mut state = self.state.lock();
-        state.note_count();
+        let changed = state.count_changed;
+        let is_new = state.has_new_count();
+        state.count_changed = is_new.then(|| changed.unwrap_or_else(Moment::now));
         let schedule = state.schedule_without_count();
         let due = schedule.due.min(state.write_count_at());
         state.watched_until = due;
@@ -234,14 +239,17 @@ impl Renew for Grant {
             state.lease.renewed(asked, millis, is_limited);
         }
         if let Some(count) = done.count {
-            state.wrote_count(count);
+            (state.written, state.count_changed) = (count, None);
         }
     }
 
     fn not_renewed(&self, asked: &Renewal, cause: &str) {
-        if let Some(count) = asked.count {
-            self.state.lock().lost_count(count);
+        let mut state = self.state.lock();
+        // It is unknown which count Redis has, if the request would have changed it.
+        if asked.count.is_some_and(|count| count != state.written) {
+            (state.written, state.count_changed) = (UNKNOWN_COUNT, None);
         }
+        drop(state);
         self.observer.emit(&LockEvent::RenewalFailed {
             lock: self.key.shared_name(),
             cause: cause.into(),

@@ -19,9 +19,6 @@ use crate::lease::{Renewals, Terms};
 use crate::local::lease_state::{LeaseState, LeaseTimes};
 use crate::local::loss_notifier::LossNotifier;
 
-/// No hold has this count.
-const UNKNOWN_COUNT: u32 = 0;
-
 impl GrantState {
     /// The holds that use the grant.
     pub(super) fn live(&self) -> impl Iterator<Item = Arc<Hold>> {
@@ -55,29 +52,6 @@ impl GrantState {
 
     pub(super) fn has_new_count(&self) -> bool {
         self.count() != self.written
-    }
-
-    /// Records since when the hold count differs from what Redis has, as far as the watchdog knows.
-    pub(super) fn note_count(&mut self) {
-        if self.has_new_count() {
-            self.count_changed.get_or_insert_with(Moment::now);
-        } else {
-            self.count_changed = None;
-        }
-    }
-
-    /// Records the hold count that Redis has.
-    pub(super) fn wrote_count(&mut self, count: u32) {
-        self.written = count;
-        self.count_changed = None;
-    }
-
-    /// Records that a request with this count got no reply. If it would have changed the count, it
-    /// is unknown which one Redis has.
-    pub(super) fn lost_count(&mut self, count: u32) {
-        if count != self.written {
-            self.wrote_count(UNKNOWN_COUNT);
-        }
     }
 
     /// Removes a hold with this lease, which the next hold may get.

@@ -208,7 +208,7 @@ impl Claim {
             // Holds that were handed over to this thread, which does not use them.
             let handed = self.locks.iter().filter_map(|lock| {
                 let entry = locks.entries.get(lock)?;
-                let own = entry.hold().filter(|hold| hold.thread() == self.thread);
+                let own = entry.hold().filter(|hold| hold.thread == self.thread);
                 own.or_else(|| entry.readers.untaken(self.thread)).cloned()
             });
             let handed: List<_> = handed.collect();
@@ -294,7 +294,7 @@ impl Locks {
         let now = Moment::now();
         let suits = |(grant, &terms): (&Option<Arc<Grant>>, &Terms)| {
             let grant = grant.as_ref();
-            grant.is_some_and(|one| one.kind().name == kind && one.is_transferable(terms, now))
+            grant.is_some_and(|one| one.kind.name == kind && one.is_transferable(terms, now))
         };
         let is_whole = idle.iter().zip(terms).all(suits);
         let mut grants = idle.into_iter().flatten().peekable();
@@ -324,11 +324,11 @@ impl Locks {
             if hold.is_shared() {
                 // If the thread also held the lock exclusively and that grant is lost now, there is
                 // no entry.
-                let entry = self.entries.entry(hold.lock().clone()).or_default();
+                let entry = self.entries.entry(hold.lock.clone()).or_default();
                 let threads = entry.contenders() + entry.readers.holds().count();
                 entry.yields.granted(threads);
                 entry.readers.insert(hold);
-            } else if let Some(entry) = self.entries.get_mut(hold.lock()) {
+            } else if let Some(entry) = self.entries.get_mut(&hold.lock) {
                 entry.yields.granted(entry.contenders());
                 entry.ticket = Ticket::Holds(Arc::clone(hold));
                 self.effects.woken.append(&mut entry.await_reply);

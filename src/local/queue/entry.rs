@@ -90,7 +90,7 @@ impl Ticket {
         match self {
             Self::Free => false,
             Self::Requests { thread: other, .. } => *other == thread,
-            Self::Holds(hold) => hold.thread() == thread,
+            Self::Holds(hold) => hold.thread == thread,
         }
     }
 
@@ -158,17 +158,6 @@ impl Entry {
         self.hold().is_some_and(|own| Arc::ptr_eq(own, hold))
     }
 
-    /// Removes the hold that has the ticket, and the ticket.
-    pub(super) fn take_hold(&mut self) -> Option<Arc<Hold>> {
-        match std::mem::take(&mut self.ticket) {
-            Ticket::Holds(hold) => Some(hold),
-            other => {
-                self.ticket = other;
-                None
-            }
-        }
-    }
-
     /// True if this hold has the ticket, or is a shared one.
     pub(super) fn knows(&self, hold: &Arc<Hold>) -> bool {
         self.has(hold) || self.readers.has(hold)
@@ -177,7 +166,8 @@ impl Entry {
     /// Removes a hold, lost or not, with its ticket if it has that.
     pub(super) fn remove(&mut self, hold: &Arc<Hold>) -> Option<Arc<Hold>> {
         if self.has(hold) {
-            return self.take_hold();
+            self.ticket = Ticket::Free;
+            return Some(Arc::clone(hold));
         }
         let lost = self.lost.iter().position(|lost| Arc::ptr_eq(lost, hold));
         let lost = lost.map(|at| self.lost.swap_remove(at));
@@ -192,22 +182,17 @@ impl Entry {
 
     /// Removes the lost holds that no thread can unlock, because their threads have ended.
     pub(super) fn remove_ended(&mut self, removed: &mut List<Arc<Hold>>) {
-        let ended = self.lost.extract_if(.., |hold| hold.thread_has_ended());
+        let ended = self.lost.extract_if(.., |hold| hold.liveness.has_ended());
         removed.extend(ended);
     }
 
     /// The hold of a thread that it has not unlocked yet, lost or not.
     pub(super) fn hold_of(&self, (thread, is_shared): (ThreadId, bool)) -> Option<&Arc<Hold>> {
-        let is_own = |hold: &&Arc<Hold>| hold.thread() == thread && hold.is_shared() == is_shared;
+        let is_own = |hold: &&Arc<Hold>| hold.thread == thread && hold.is_shared() == is_shared;
         let current = match is_shared {
             true => self.readers.of(thread),
             false => self.hold().filter(is_own),
         };
         current.or_else(|| self.lost.iter().find(is_own))
-    }
-
-    pub(super) fn is_of(&self, grant: &Grant) -> bool {
-        let hold = self.hold();
-        hold.is_some_and(|hold| hold.grant().id() == grant.id())
     }
 }

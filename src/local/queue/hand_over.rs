@@ -68,7 +68,7 @@ impl LocalQueue {
             for &(hold, released) in holds {
                 locks.close(hold, released);
             }
-            locks.pass_on(holds.iter().map(|(hold, _)| hold.lock()), None);
+            locks.pass_on(holds.iter().map(|(hold, _)| &hold.lock), None);
         });
     }
 
@@ -78,7 +78,7 @@ impl LocalQueue {
         let loss = self.change(|locks| {
             let removed = &mut locks.effects.removed;
             let loss = suspended.resume(current);
-            let entry = locks.entries.entry(current.lock().clone()).or_default();
+            let entry = locks.entries.entry(current.lock.clone()).or_default();
             let has_ticket = entry.has(current);
             removed.extend(entry.remove(current));
             if has_ticket {
@@ -118,12 +118,12 @@ impl Locks {
     /// What follows the last level of a hold, if its grant can be made idle by `make_idle`.
     fn follow(&mut self, hold: &Arc<Hold>, make_idle: impl FnOnce(&mut Self) -> bool) -> Unlocked {
         let grant = hold.grant();
-        let entry = self.entries.get(hold.lock());
-        if grant.kind().is_shared && grant.is_held() {
+        let entry = self.entries.get(&hold.lock);
+        if grant.kind.is_shared && grant.is_held() {
             self.remove(hold);
-            self.pass_on([hold.lock()], None);
+            self.pass_on([&hold.lock], None);
             Unlocked::Shared
-        } else if !grant.kind().is_exclusive {
+        } else if !grant.kind.is_exclusive {
             // It has no ticket that another thread could get.
             Unlocked::Last
         } else if !entry.is_some_and(|entry| entry.knows(hold)) {
@@ -136,7 +136,7 @@ impl Locks {
     }
 
     fn remove(&mut self, hold: &Arc<Hold>) {
-        let entry = self.entries.get_mut(hold.lock());
+        let entry = self.entries.get_mut(&hold.lock);
         let removed = entry.and_then(|entry| entry.remove(hold));
         self.effects.removed.extend(removed);
     }
@@ -145,8 +145,8 @@ impl Locks {
     /// this one released the lock.
     fn close(&mut self, hold: &Arc<Hold>, released: Option<Released>) {
         let removed = &mut self.effects.removed;
-        let is_exclusive = hold.grant().kind().is_exclusive;
-        let entry = self.entries.entry(hold.lock().clone()).or_default();
+        let is_exclusive = hold.grant().kind.is_exclusive;
+        let entry = self.entries.entry(hold.lock.clone()).or_default();
         let is_current = entry.knows(hold);
         removed.extend(entry.remove(hold));
         if is_current && hold.loss_reason().is_some() && hold.levels() > 0 {
@@ -183,7 +183,7 @@ impl Locks {
     /// The thread that can have this hold's grant now: the first one whose locks are all free or
     /// given back, if enough of their grants suit it.
     fn receiver_of(&self, hold: &Arc<Hold>) -> Option<(Arc<Waiter>, Moment)> {
-        let entry = self.entries.get(hold.lock())?;
+        let entry = self.entries.get(&hold.lock)?;
         if entry.waiting.is_empty() || !entry.has(hold) || !entry.is_given_back() {
             return None;
         }
@@ -199,7 +199,7 @@ impl Locks {
                 }
                 let suits = if let Some(hold) = entry.hold() {
                     let grant = hold.grant();
-                    let is_of_kind = grant.kind().name == wanted.kind;
+                    let is_of_kind = grant.kind.name == wanted.kind;
                     let has_turn = grant.has_turn(entry.yields.slice(grant.holds()), now);
                     has_turn && is_of_kind && grant.is_transferable(wanted.terms[at], now)
                 } else {
@@ -235,7 +235,7 @@ impl Locks {
 
     /// Makes the grant of this ended hold idle, if no thread waits for its lock.
     fn linger(&mut self, hold: &Arc<Hold>, linger: Linger, now: Moment) -> bool {
-        let Some(entry) = self.entries.get(hold.lock()).filter(|_| !linger.is_zero()) else {
+        let Some(entry) = self.entries.get(&hold.lock).filter(|_| !linger.is_zero()) else {
             return false;
         };
         let grant = hold.grant();
@@ -251,7 +251,7 @@ impl Locks {
     fn make_idle(&mut self, hold: &Arc<Hold>, until: Moment) -> bool {
         let grant = hold.grant();
         let is_idle = grant.make_idle(until);
-        if is_idle && let Some(entry) = self.entries.get_mut(hold.lock()) {
+        if is_idle && let Some(entry) = self.entries.get_mut(&hold.lock) {
             self.effects.removed.extend(entry.remove(hold));
             entry.idle = Some(grant);
         }

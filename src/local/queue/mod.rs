@@ -172,15 +172,14 @@ impl LocalQueue {
     /// The grants of the threads that hold the lock, and the idle one.
     pub(crate) fn current_grants(&self, lock: &LockId) -> List<Arc<Grant>> {
         let locks = self.0.lock();
-        let mut grants: List<Arc<Grant>> = List::new();
-        if let Some(entry) = locks.entries.get(lock) {
-            let held = entry.hold().into_iter().chain(entry.readers.holds());
-            for grant in held.map(|hold| hold.grant()).chain(entry.idle.clone()) {
-                if grants.iter().all(|known| known.id() != grant.id()) {
-                    grants.push(grant);
-                }
-            }
-        }
+        let entries = locks.entries.get(lock).into_iter();
+        let grants = entries.flat_map(|entry| {
+            let holds = entry.hold().into_iter().chain(entry.readers.holds());
+            holds.map(|hold| hold.grant()).chain(entry.idle.clone())
+        });
+        let mut grants: List<Arc<Grant>> = grants.collect();
+        grants.sort_unstable_by_key(|grant| grant.id());
+        grants.dedup_by_key(|grant| grant.id());
         grants
     }
 
@@ -273,23 +272,19 @@ impl Locks {
 impl LocalQueue {
     /// Passes the ticket of a lost grant on. The holds that are lost are kept until their threads
     /// unlock them.
-    pub(super) fn lost(&self, grant: &Grant) {
+    pub(super) fn lost(&self, grant: &Grant, lost: &Losses) {
         self.change(|locks| {
-            let lock = grant.lock();
+            let lock = &grant.lock;
             let Some(entry) = locks.entries.get_mut(lock) else {
                 return;
             };
             entry.idle.take_if(|idle| idle.id() == grant.id());
-            let mut lost = entry.readers.take_lost(grant);
-            if entry.is_of(grant) {
-                lost.extend(entry.take_hold());
-            }
-            for hold in lost {
-                if hold.is_taken() {
-                    entry.add_lost(hold, &mut locks.effects.removed);
-                } else {
+            let removed = &mut locks.effects.removed;
+            for (hold, _) in lost {
+                match entry.remove(hold) {
+                    Some(hold) if hold.is_taken() => entry.add_lost(hold, removed),
                     // It was handed over to a thread that does not have it yet.
-                    locks.effects.removed.push(hold);
+                    handed_over => removed.extend(handed_over),
                 }
             }
             locks.pass_on([lock], None);
@@ -300,7 +295,7 @@ impl LocalQueue {
     /// Ends an idle grant, if no thread has taken it meanwhile.
     pub(super) fn end_idle(&self, grant: &Grant) -> bool {
         let mut locks = self.0.lock();
-        let lock = grant.lock();
+        let lock = &grant.lock;
         if let Some(entry) = locks.entries.get_mut(lock) {
             entry.idle.take_if(|idle| idle.id() == grant.id());
         }

@@ -47,7 +47,7 @@ impl Readers {
     }
 
     pub(super) fn has(&self, hold: &Arc<Hold>) -> bool {
-        let own = self.of(hold.thread());
+        let own = self.of(hold.thread);
         own.is_some_and(|own| Arc::ptr_eq(own, hold))
     }
 
@@ -58,7 +58,7 @@ impl Readers {
 
     /// Adds the first hold on a grant.
     pub(super) fn insert(&mut self, hold: &Arc<Hold>) {
-        self.by_thread.insert(hold.thread(), Arc::clone(hold));
+        self.by_thread.insert(hold.thread, Arc::clone(hold));
         if hold.grant().is_renewed() {
             self.newest = Some(hold.grant());
         }
@@ -66,20 +66,9 @@ impl Readers {
 
     pub(super) fn remove(&mut self, hold: &Arc<Hold>) -> Option<Arc<Hold>> {
         let is_known = self.has(hold);
-        let removed = is_known.then(|| self.by_thread.remove(&hold.thread()));
+        let removed = is_known.then(|| self.by_thread.remove(&hold.thread));
         self.newest.take_if(|_| self.by_thread.is_empty());
         removed.flatten()
-    }
-
-    /// Removes the holds on this grant that are lost.
-    pub(super) fn take_lost(&mut self, grant: &Grant) -> Vec<Arc<Hold>> {
-        let is_lost = |_: &ThreadId, hold: &mut Arc<Hold>| {
-            hold.grant().id() == grant.id() && hold.loss_reason().is_some()
-        };
-        let lost = self.by_thread.extract_if(is_lost).map(|(_, hold)| hold);
-        let lost = lost.collect();
-        self.newest.take_if(|_| self.by_thread.is_empty());
-        lost
     }
 
     /// Lets a thread join the newest grant, if it may be joined with these terms.
