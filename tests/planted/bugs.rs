@@ -59,8 +59,8 @@ pub fn lease_without_deadline() -> Vec<Edit> {
 pub fn queue_without_wake_up() -> Vec<Edit> {
     vec![Edit::new(
         "src/local/queue/waiter.rs",
-        "        unparker.unpark();\n",
-        "        drop(unparker.clone());\n",
+        "        self.unparker.unpark();\n",
+        "        drop(self.unparker.clone());\n",
     )]
 }
 

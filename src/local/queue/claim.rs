@@ -137,7 +137,7 @@ impl Claim {
     /// Begins a request. Returns since when this request and earlier ones have had no reply, and
     /// the number of holds that a grant is wanted for: of this thread, and of those behind it.
     pub(crate) fn begin_request(&self) -> (Moment, usize) {
-        let (mut since, mut holds) = (None::<Moment>, 1);
+        let (mut since, mut holds) = (Moment::now(), 1);
         let mut locks = self.queue.0.lock();
         for lock in &self.locks {
             let Some(entry) = locks.entries.get_mut(lock) else {
@@ -147,23 +147,21 @@ impl Claim {
             // A thread that holds the lock exclusively uses the ticket of that hold for a shared
             // one.
             if let Some(unanswered) = entry.ticket.unanswered() {
-                let unanswered = unanswered.get_or_insert_with(Unanswered::from_now);
-                let one = unanswered.since;
-                since = Some(since.map_or(one, |since| since.min(one)));
+                since = since.min(unanswered.get_or_insert(Unanswered::since(since)).since);
             }
         }
-        (since.unwrap_or_else(Moment::now), holds)
+        (since, holds)
     }
 
     /// Records a grant that does not count: only this many replicas confirmed it, which is too few.
     pub(crate) fn unreplicated(&self, confirmed: u32) {
-        let update = |unanswered: &mut Option<Unanswered>| {
-            if let Some(unanswered) = unanswered {
-                unanswered.confirmed_replicas = Some(confirmed);
-            }
-        };
-        let on_reply = |locks: &mut Locks| locks.on_reply(&self.locks, update);
-        self.queue.change(on_reply);
+        self.queue.change(|locks| {
+            locks.on_reply(&self.locks, |unanswered| {
+                if let Some(unanswered) = unanswered {
+                    unanswered.confirmed_replicas = Some(confirmed);
+                }
+            });
+        });
     }
 
     /// Records a reply. Returns how many threads wait here for the locks, with this one.
@@ -196,11 +194,7 @@ impl Claim {
     }
 
     /// Gives everything back. Returns the grants that are idle now, and have to be released soon.
-    pub(crate) fn give_up(mut self) -> Vec<Arc<Grant>> {
-        self.give_back()
-    }
-
-    fn give_back(&mut self) -> Vec<Arc<Grant>> {
+    pub(crate) fn give_up(&mut self) -> Vec<Arc<Grant>> {
         if std::mem::replace(&mut self.state, ClaimState::Kept) == ClaimState::Kept {
             return Vec::new();
         }
@@ -225,7 +219,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         // The watchdog finds what is idle within a second.
-        drop(self.give_back());
+        drop(self.give_up());
     }
 }
 

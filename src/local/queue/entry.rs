@@ -75,10 +75,6 @@ impl Unanswered {
             confirmed_replicas: None,
         }
     }
-
-    pub(super) fn from_now() -> Self {
-        Self::since(Moment::now())
-    }
 }
 
 impl Ticket {

@@ -219,7 +219,7 @@ impl Locks {
                 if self.join(lock, &waiter) {
                     continue;
                 }
-                let unanswered = unanswered.unwrap_or_else(Unanswered::from_now);
+                let unanswered = unanswered.unwrap_or_else(|| Unanswered::since(Moment::now()));
                 for lock in &waiter.wanted.locks {
                     self.take(lock, waiter.thread, unanswered);
                 }

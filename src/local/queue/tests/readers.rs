@@ -219,7 +219,7 @@ fn a_share_of_a_reader_that_leaves_is_given_back() {
         unlock(&queue, &[&written], NO_LINGER);
         queue.close(&[(&written, None)]);
         let first = granted(&queue, readers[0].claim().unwrap(), 2, renewed());
-        let claim = queue.leave(&readers[1].waiter).expect("it has got a share");
+        let mut claim = queue.leave(&readers[1].waiter).expect("it has got a share");
         let writer = wait_as(&queue, 4, false);
         if last {
             assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::Shared]);
