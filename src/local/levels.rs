@@ -28,10 +28,7 @@ impl Levels {
     pub(super) const FIRST: LevelId = 0;
 
     pub(super) fn new(terms: Terms) -> Self {
-        let mut levels = Self {
-            held: List::new(),
-            next: Self::FIRST,
-        };
+        let mut levels = Self::default();
         levels.push(terms);
         levels
     }

@@ -177,12 +177,7 @@ impl Watchdog {
     /// Removes a target. Does not wait for a renewal that is on its way: it can only touch this
     /// owner's own field, and its result is ignored.
     pub(crate) fn forget(&self, id: TargetId) {
-        let mut state = self.shared.state.lock();
-        // Most grants are forgotten before their schedule is read.
-        state.noted.pop_if(|last| *last == id);
-        let forgotten = state.registry.remove(id);
-        drop(state);
-        drop(forgotten);
+        self.shared.forget(id);
     }
 
     /// Releases in the background what this client may hold, by `call`. Retries until Redis replies
@@ -220,6 +215,15 @@ impl Orphan {
 }
 
 impl Shared {
+    fn forget(&self, id: TargetId) {
+        let mut state = self.state.lock();
+        // Most grants are forgotten before their schedule is read.
+        state.noted.pop_if(|last| *last == id);
+        let forgotten = state.registry.remove(id);
+        drop(state);
+        drop(forgotten);
+    }
+
     /// False if the watchdog has ended.
     fn release_orphan(&self, orphan: Orphan) -> bool {
         let mut state = self.state.lock();

@@ -104,12 +104,8 @@ impl WatchdogThread {
             // New targets have to be confirmed, too.
             let longest = LONGEST_SLEEP.min(self.shared.confirm_every);
             state.asleep_until = next.map_or(Moment::NEVER, |due| due.min(now.after(longest)));
-            if state.asleep_until == Moment::NEVER {
-                self.shared.changed.wait(&mut state);
-            } else {
-                let sleep = state.asleep_until.since(now);
-                self.shared.changed.wait_for(&mut state, sleep);
-            }
+            let sleep = state.asleep_until.since(now);
+            self.shared.changed.wait_for(&mut state, sleep);
         }
         None
     }
@@ -171,7 +167,7 @@ impl WatchdogThread {
                 }),
                 Step::Release(call) => self.release(*id, target, call),
                 Step::Wait => self.shared.reschedule(*id),
-                Step::Forget => drop(self.forget(*id)),
+                Step::Forget => self.shared.forget(*id),
             }
         }
         renewals
@@ -180,11 +176,8 @@ impl WatchdogThread {
     /// Removes a target that no thread uses, and releases it with the orphans.
     fn release(&self, id: TargetId, target: &Arc<dyn Renew>, call: Call) {
         let orphan = Orphan::new(target.key().clone(), call, target.lease_ends());
-        let mut state = self.shared.state.lock();
-        let removed = state.registry.remove(id);
-        state.orphans.push(orphan);
-        drop(state);
-        drop(removed);
+        self.shared.forget(id);
+        self.shared.release_orphan(orphan);
         self.observer.counters.releases.add(1);
     }
 
@@ -297,7 +290,7 @@ impl WatchdogThread {
     pub(super) fn lose(&self, id: TargetId, target: &Arc<dyn Renew>, reason: LostReason) {
         if self.is_watched(id) {
             target.lost(reason);
-            drop(self.forget(id));
+            self.shared.forget(id);
         }
     }
 
@@ -337,10 +330,6 @@ impl WatchdogThread {
 
     fn is_watched(&self, id: TargetId) -> bool {
         self.shared.state.lock().registry.contains(id)
-    }
-
-    fn forget(&self, id: TargetId) -> Option<Arc<dyn Renew>> {
-        self.shared.state.lock().registry.remove(id)
     }
 }
 

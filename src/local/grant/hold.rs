@@ -20,12 +20,12 @@ impl Hold {
 
     /// Its number among the holds on its grant.
     pub(crate) fn number(&self) -> u64 {
-        self.state.lock().place.number
+        self.state.lock().number
     }
 
     /// The grant that the hold uses, or used last.
     pub(crate) fn grant(&self) -> Arc<Grant> {
-        Arc::clone(&self.state.lock().place.grant)
+        Arc::clone(&self.state.lock().grant)
     }
 
     pub(crate) fn key(&self) -> &LockKey {
@@ -33,12 +33,12 @@ impl Hold {
     }
 
     pub(crate) fn token(&self) -> Option<u64> {
-        self.state.lock().place.token
+        self.state.lock().token
     }
 
     /// True if it does not exclude the other shared holds on the lock.
     pub(crate) fn is_shared(&self) -> bool {
-        self.state.lock().place.grant.kind.is_shared
+        self.state.lock().grant.kind.is_shared
     }
 
     pub(in crate::local) fn take(&self) {
@@ -51,7 +51,7 @@ impl Hold {
 
     /// How long the thread has had the hold.
     pub(crate) fn held_for(&self) -> Duration {
-        Moment::now().since(self.state.lock().place.since)
+        Moment::now().since(self.state.lock().since)
     }
 
     /// Fails unless the lock is held. A hold whose lease has run out by the local clock ends here

@@ -117,7 +117,7 @@ impl Hold {
             if !state.is_unlocked() {
                 return None;
             }
-            state.place.grant.observer.counters.count_loss();
+            state.grant.observer.counters.count_loss();
             // After a wait on a condition, the thread has to unlock its levels, as after any loss.
             state.end = Some(HoldEnd::Lost(reason));
         }

@@ -176,7 +176,12 @@ pub(crate) struct Hold {
 /// | `lose_on_release`: the lock was gone | `Released`, `Suspended` | `Lost` |
 #[derive(Debug)]
 struct HoldState {
-    place: GrantPlace,
+    /// The grant that the hold uses, or used last. Only a hold that is suspended gets another one.
+    grant: Arc<Grant>,
+    /// The number of the hold on this grant.
+    number: u64,
+    token: Option<u64>,
+    since: Moment,
     /// The levels that are not unlocked, also after a loss, and their lease.
     lease: LeaseState,
     end: Option<HoldEnd>,
@@ -188,17 +193,6 @@ struct HoldState {
     ended_with_majority: bool,
     /// It is taken out before it is dropped, because that calls code of the application.
     span: Option<Box<HoldSpan>>,
-}
-
-/// Which grant a hold uses, or used last, and since when. It changes only while the hold is
-/// suspended.
-#[derive(Clone, Debug)]
-struct GrantPlace {
-    grant: Arc<Grant>,
-    /// The number of the hold on this grant.
-    number: u64,
-    token: Option<u64>,
-    since: Moment,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

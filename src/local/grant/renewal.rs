@@ -227,7 +227,7 @@ impl Renew for Grant {
         state.lease_ends = state.lease_ends.max(asked.after(lease));
         for hold in state.live() {
             let state = &mut *hold.state.lock();
-            let number = state.place.number;
+            let number = state.number;
             let is_limited = done.limited.is_some_and(|newest| number <= newest);
             // A fixed lease ends at its own time, even if the grant was prolonged for another hold,
             // or for a level that is unlocked meanwhile.

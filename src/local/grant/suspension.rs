@@ -30,24 +30,26 @@ impl Hold {
     pub(in crate::local) fn resume(self: &Arc<Self>, other: &Self) -> Option<LostReason> {
         let grant = other.grant();
         let mut of_grant = grant.state.lock();
-        let (place, times, end) = {
+        let (number, token, since, times, end) = {
             let other = other.state.lock();
-            (other.place.clone(), other.lease.times, other.end)
+            let (times, end) = (other.lease.times, other.end);
+            (other.number, other.token, other.since, times, end)
         };
         let kept = {
             let mut state = self.state.lock();
             let Some(HoldEnd::Suspended { kept_in_redis }) = state.end else {
                 return None;
             };
-            (state.place, state.lease.times, state.end) = (place, times, end);
+            state.grant = Arc::clone(&grant);
+            (state.number, state.token, state.since) = (number, token, since);
+            (state.lease.times, state.end) = (times, end);
             kept_in_redis
         };
         if let Usage::Held(holds) = &mut of_grant.usage {
             let is_other = |one: &&mut Weak<Self>| std::ptr::eq(one.as_ptr(), other);
-            let replaced = holds.iter_mut().find(is_other);
-            replaced
-                .into_iter()
-                .for_each(|one| *one = Arc::downgrade(self));
+            if let Some(one) = holds.iter_mut().find(is_other) {
+                *one = Arc::downgrade(self);
+            }
         }
         drop(of_grant);
         let span = other.remove_span();

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::{Grant, GrantPlace, GrantState, Hold, HoldState, Usage};
+use super::{Grant, GrantState, Hold, HoldState, Usage};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::{Liveness, ThreadId};
@@ -75,12 +75,6 @@ impl Grant {
         lease: LeaseState,
     ) -> Arc<Hold> {
         state.holds += 1;
-        let place = GrantPlace {
-            grant: Arc::clone(self),
-            number: state.holds,
-            token: state.tokens.next(),
-            since,
-        };
         let hold = Arc::new(Hold {
             key: self.key.clone(),
             lock: self.lock.clone(),
@@ -88,7 +82,10 @@ impl Grant {
             liveness,
             is_taken: AtomicBool::new(false),
             state: Mutex::new(HoldState {
-                place,
+                grant: Arc::clone(self),
+                number: state.holds,
+                token: state.tokens.next(),
+                since,
                 lease,
                 end: None,
                 observers: Vec::new(),
