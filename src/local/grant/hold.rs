@@ -194,31 +194,28 @@ impl Hold {
             return Unlocked::NotHeld;
         }
         let levels = &mut state.lease.levels;
-        let left = match (unlocks, state.end) {
-            (Unlocks::Level(level), _) => levels.pop(Some(level)),
-            (Unlocks::Newest, _) => levels.pop(None),
-            (Unlocks::Suspends, None) => Some(0),
+        let left = match unlocks {
+            Unlocks::Level(level) => levels.pop(Some(level)),
+            Unlocks::Newest => levels.pop(None),
             // A lost hold keeps its levels.
-            (Unlocks::Suspends, Some(_)) => Some(levels.count()),
+            Unlocks::Suspends => Some(state.end.map_or(0, |_| levels.count())),
         };
-        let Some(left) = left else {
-            return Unlocked::NotHeld;
-        };
-        if let Some(HoldEnd::Lost(reason)) = state.end {
-            let last = left == 0;
-            return Unlocked::Lost { reason, last };
+        let last = left == Some(0);
+        match (left, state.end) {
+            (None, _) => Unlocked::NotHeld,
+            (Some(_), Some(HoldEnd::Lost(reason))) => Unlocked::Lost { reason, last },
+            (Some(0), _) => {
+                state.end = Some(match unlocks {
+                    Unlocks::Suspends => HoldEnd::Suspended {
+                        kept_in_redis: of_grant.kept_in_redis.take().map(|kept| kept.0),
+                    },
+                    Unlocks::Level(_) | Unlocks::Newest => HoldEnd::Released,
+                });
+                of_grant.leave(self, state.lease.times);
+                Unlocked::Last
+            }
+            (Some(_), _) => Unlocked::Inner,
         }
-        if left > 0 {
-            return Unlocked::Inner;
-        }
-        state.end = Some(match unlocks {
-            Unlocks::Suspends => HoldEnd::Suspended {
-                kept_in_redis: of_grant.kept_in_redis.take().map(|kept| kept.0),
-            },
-            Unlocks::Level(_) | Unlocks::Newest => HoldEnd::Released,
-        });
-        of_grant.leave(self, state.lease.times);
-        Unlocked::Last
     }
 
     /// Begins the span, unless no log subscriber wants it. Calls code of the application.
