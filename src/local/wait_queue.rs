@@ -4,8 +4,8 @@
 //! While no request was refused, the first threads of a queue send requests at the same time. After
 //! a refusal, only the first one sends requests and listens for messages. The others sleep.
 //!
-//! A thread that releases permits hands them over to a thread that sleeps, for at most a slice after
-//! a grant of Redis. Then other clients get their turn.
+//! A thread that releases permits hands them over to a thread that sleeps, for at most a slice
+//! after a grant of Redis. Then other clients get their turn.
 
 use std::collections::VecDeque;
 
@@ -206,7 +206,8 @@ impl Queued<'_> {
     }
 
     /// If the thread may send requests, it gets nothing from other threads until the next
-    /// [`sleeps`](Self::sleeps). If other threads may, too, its request [begins](Self::begin_request).
+    /// [`sleeps`](Self::sleeps). If other threads may, too, its request
+    /// [begins](Self::begin_request).
     pub(crate) fn position(&self, now: Moment) -> Position {
         let position = self.update(|queue, index| {
             if index >= queue.senders() {
@@ -241,8 +242,8 @@ impl Queued<'_> {
         });
     }
 
-    /// Notes that the thread sends a request. Returns since when the requests of this queue have had
-    /// no reply, and the last thread that waits now, for [`done_for`](Self::done_for).
+    /// Notes that the thread sends a request. Returns since when the requests of this queue have
+    /// had no reply, and the last thread that waits now, for [`done_for`](Self::done_for).
     pub(crate) fn begin_request(&self, now: Moment) -> (Moment, u64) {
         let begun = self.update(|queue, index| queue.begin_request(index, now));
         begun.unwrap_or((now, 0))

@@ -182,8 +182,8 @@ impl WatchdogThread {
     }
 
     /// Sends the renewals in batches, all together, so that they take one round trip and the time
-    /// that the servers need. If Redis refuses a batch because of one of its locks, they are renewed
-    /// one by one.
+    /// that the servers need. If Redis refuses a batch because of one of its locks, its locks are
+    /// renewed one by one.
     fn renew(&mut self, renewals: &[RenewalRequest], until: Moment) {
         // The renewals of different kinds of locks are different scripts.
         let place = |one: &&RenewalRequest| (self.slot_of(one), one.renewal.call.order());
