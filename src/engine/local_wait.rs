@@ -113,9 +113,9 @@ impl LocalWait<'_> {
 
 /// Gives the tickets of these parts back. A grant that came with them, and that no other thread
 /// wants, is released soon.
-pub(super) fn give_up(claim: Claim, missing: &[Missing<'_>]) {
+pub(super) fn give_up(mut claim: Claim, missing: &[Missing<'_>]) {
     for grant in claim.give_up() {
-        let part = missing.iter().find(|(part, _)| part.id == *grant.lock());
+        let part = missing.iter().find(|(part, _)| part.id == grant.lock);
         part.inspect(|(part, _)| part.core.watchdog.reschedule(grant.id()));
     }
 }

@@ -7,18 +7,24 @@ use crate::base::clock::Moment;
 use crate::lease::{Renewals, Terms, drift};
 use crate::watchdog::{Schedule, slack};
 
-/// The levels of the hold on a grant, and the lease of the grant by the local clock.
+/// The levels of a hold, and the lease of its grant by the local clock.
 #[derive(Debug)]
 pub(super) struct LeaseState {
     pub(super) levels: Levels,
+    pub(super) times: LeaseTimes,
+}
+
+/// The lease of a grant by the local clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LeaseTimes {
     /// When the last request was sent whose reply confirmed the grant.
-    confirmed: Moment,
+    pub(super) confirmed: Moment,
     /// A request that is sent from this moment on has to confirm the grant; `ZERO`: none is wanted.
-    wanted: Moment,
+    pub(super) wanted: Moment,
     /// When the grant ends in this process: before the lease can end on the server.
-    expires: Moment,
+    pub(super) expires: Moment,
     /// When the lease ends on the server, if both clocks run at one speed.
-    lease_ends: Moment,
+    pub(super) lease_ends: Moment,
 }
 
 /// What the watchdog does for a grant.
@@ -31,69 +37,24 @@ pub(super) enum Action {
     LimitReached,
 }
 
-impl LeaseState {
-    /// The lease of a lock that Redis granted to a request that was sent after `asked`. The first
-    /// level has these terms.
-    pub(super) fn new(terms: Terms, asked: Moment) -> Self {
-        let mut state = Self {
-            levels: Levels::new(terms),
+impl LeaseTimes {
+    /// The lease that Redis granted to a request that was sent after `asked`.
+    pub(super) fn new(lease: Duration, asked: Moment) -> Self {
+        let mut times = Self {
             confirmed: asked,
             wanted: Moment::ZERO,
             expires: asked,
             lease_ends: asked,
         };
-        state.granted(asked, terms.millis);
-        state
+        times.granted(asked, lease);
+        times
     }
 
-    /// The same lease for another hold, whose first level has these terms.
-    pub(super) fn joined(&self, terms: Terms) -> Self {
-        Self {
-            levels: Levels::new(terms),
-            ..*self
-        }
-    }
-
-    pub(super) fn expires(&self) -> Moment {
-        self.expires
-    }
-
-    /// Makes all moments earlier by this time, which a test skips.
-    #[cfg(feature = "testing")]
-    pub(super) fn shift_back(&mut self, time: Duration) {
-        let Self {
-            levels: _,
-            confirmed,
-            wanted,
-            expires,
-            lease_ends,
-        } = self;
-        for moment in [confirmed, wanted, expires, lease_ends] {
-            *moment = moment.before(time);
-        }
-    }
-
-    /// When the last request was sent whose reply confirmed the grant.
-    pub(super) fn confirmed(&self) -> Moment {
-        self.confirmed
-    }
-
-    /// Makes a confirmation due by a request that is sent from now on.
-    pub(super) fn confirm_now(&mut self, now: Moment) {
-        self.wanted = now;
-    }
-
-    /// True if a further level with these terms needs no longer lease: the rest is long enough, or
-    /// renewals keep it as long as the level needs.
-    pub(super) fn covers(&self, terms: Terms, now: impl FnOnce() -> Moment) -> bool {
-        let is_renewed = terms.renewals != Renewals::None;
-        is_renewed && self.levels.longest_renewed() >= terms.millis
-            || self.lease_ends >= now().after(Duration::from_millis(terms.millis))
-    }
-
-    /// True if renewals without a limit keep it as long as these terms need.
-    pub(super) fn keeps(&self, terms: Terms) -> bool {
-        self.levels.longest_unlimited() >= terms.millis
+    /// Records that Redis prolonged the lease by a request that was sent after `asked`.
+    pub(super) fn granted(&mut self, asked: Moment, lease: Duration) {
+        self.expires = self.expires.max(asked.after(lease - drift(lease)));
+        self.lease_ends = self.lease_ends.max(asked.after(lease));
+        self.confirmed = self.confirmed.max(asked);
     }
 
     /// True if another thread can get the grant with these terms and without a request, provided
@@ -105,12 +66,44 @@ impl LeaseState {
         terms.renewals != Renewals::None && self.expires >= now.after(lease / 3 * 2)
     }
 
-    /// Records that Redis prolonged the lease to `millis` by a request that was sent after `asked`.
-    pub(super) fn granted(&mut self, asked: Moment, millis: u64) {
-        let lease = Duration::from_millis(millis);
-        self.expires = self.expires.max(asked.after(lease - drift(lease)));
-        self.lease_ends = self.lease_ends.max(asked.after(lease));
-        self.confirmed = self.confirmed.max(asked);
+    /// Makes all moments earlier by this time, which a test skips.
+    #[cfg(feature = "testing")]
+    pub(super) fn shift_back(&mut self, time: Duration) {
+        let Self {
+            confirmed,
+            wanted,
+            expires,
+            lease_ends,
+        } = self;
+        for moment in [confirmed, wanted, expires, lease_ends] {
+            *moment = moment.before(time);
+        }
+    }
+}
+
+impl LeaseState {
+    /// The lease of a hold whose first level has these terms.
+    pub(super) fn new(times: LeaseTimes, terms: Terms) -> Self {
+        let levels = Levels::new(terms);
+        Self { levels, times }
+    }
+
+    /// When the hold ends in this process.
+    pub(super) fn expires(&self) -> Moment {
+        self.times.expires
+    }
+
+    /// True if a further level with these terms needs no longer lease: the rest is long enough, or
+    /// renewals keep it as long as the level needs.
+    pub(super) fn covers(&self, terms: Terms, now: impl FnOnce() -> Moment) -> bool {
+        let is_renewed = terms.renewals != Renewals::None;
+        is_renewed && self.levels.longest_renewed() >= terms.millis
+            || self.times.lease_ends >= now().after(Duration::from_millis(terms.millis))
+    }
+
+    /// True if renewals without a limit keep it as long as these terms need.
+    pub(super) fn keeps(&self, terms: Terms) -> bool {
+        self.levels.longest_unlimited() >= terms.millis
     }
 
     /// Records the reply to a renewal that was sent after `asked`. With 0 `millis`, Redis only
@@ -120,7 +113,7 @@ impl LeaseState {
         if millis > 0 && is_limited {
             self.levels.renewed();
         }
-        self.granted(asked, millis);
+        self.times.granted(asked, Duration::from_millis(millis));
     }
 
     /// When the watchdog next handles the grant. `due` is at the latest:
@@ -133,14 +126,14 @@ impl LeaseState {
         let pace = self.levels.pace();
         let is_fixed = self.levels.are_fixed();
         let renew_by = if is_fixed {
-            self.expires
+            self.times.expires
         } else {
             self.renew_by()
         };
         Schedule {
             due: self.confirm_again().min(renew_by),
-            unconfirmed: self.confirmed,
-            ends: self.expires,
+            unconfirmed: self.times.confirmed,
+            ends: self.times.expires,
             lease: (!is_fixed).then_some(pace),
             retry: slack(pace).max(Duration::from_millis(2)),
         }
@@ -157,7 +150,7 @@ impl LeaseState {
                 true => Action::LimitReached,
                 false => Action::Renew(self.levels.lease_millis()),
             }
-        } else if confirm_again <= soon && confirm_again < self.expires {
+        } else if confirm_again <= soon && confirm_again < self.times.expires {
             Action::Renew(0)
         } else {
             Action::Wait
@@ -169,16 +162,16 @@ impl LeaseState {
     fn renew_by(&self) -> Moment {
         let pace = self.levels.pace();
         let last_third = (pace / 3).saturating_sub(drift(pace));
-        self.expires.before(last_third + slack(pace))
+        self.times.expires.before(last_third + slack(pace))
     }
 
     /// When the grant is confirmed although nothing else is due.
     fn confirm_again(&self) -> Moment {
-        if self.confirmed < self.wanted {
+        if self.times.confirmed < self.times.wanted {
             return Moment::ZERO;
         }
         let pace = self.levels.pace();
-        self.confirmed.after(pace / 3 * 2).before(slack(pace))
+        self.times.confirmed.after(pace / 3 * 2).before(slack(pace))
     }
 }
 

@@ -28,10 +28,7 @@ impl Levels {
     pub(super) const FIRST: LevelId = 0;
 
     pub(super) fn new(terms: Terms) -> Self {
-        let mut levels = Self {
-            held: List::new(),
-            next: Self::FIRST,
-        };
+        let mut levels = Self::default();
         levels.push(terms);
         levels
     }
@@ -106,12 +103,14 @@ impl Levels {
 
     /// True if no level has a renewed lease.
     pub(super) fn are_fixed(&self) -> bool {
-        self.all(|renewals| renewals == Renewals::None)
+        self.longest_renewed() == 0
     }
 
     /// True if no level may be renewed any more.
     pub(super) fn are_used_up(&self) -> bool {
-        self.all(|renewals| matches!(renewals, Renewals::None | Renewals::Left(0)))
+        let is_used_up =
+            |level: &Level| matches!(level.terms.renewals, Renewals::None | Renewals::Left(0));
+        self.held.iter().all(is_used_up)
     }
 
     /// Counts a renewal against the limits of all levels.
@@ -121,12 +120,6 @@ impl Levels {
                 *n = n.saturating_sub(1);
             }
         }
-    }
-
-    fn all(&self, condition: impl Fn(Renewals) -> bool) -> bool {
-        self.held
-            .iter()
-            .all(|level| condition(level.terms.renewals))
     }
 }
 

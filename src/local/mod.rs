@@ -13,24 +13,19 @@
 //! | file | duty |
 //! |---|---|
 //! | `levels`, `lease_state` | the levels of a hold; the lease, and when it is renewed. No clock |
-//! | `grant/` | a grant: its lease, its owner id, its tokens, and which hold uses it |
-//! | `hold` | a hold: its thread, its token, and its end |
-//! | `quorum`, `loss_notifier` | several holds that count as one; the channels of `lost()` |
-//! | `lost` | lost holds that their threads have not unlocked yet |
+//! | `grant/` | a grant and its holds: leases, owner ids, tokens, losses |
+//! | `loss_notifier` | the channels of `lost()` |
 //! | `place` | the place of a waiting thread in the queue of a condition |
 //! | `yields` | when a client leaves a released lock to other clients |
 //! | `queue/` | which thread may use a lock: tickets, hand-over, idle grants |
 //! | `wait_queue`, `wait_queues` | the threads that wait for a kind without a holder |
 
 mod grant;
-mod hold;
 mod lease_state;
 mod levels;
 mod loss_notifier;
-mod lost;
 mod place;
 mod queue;
-mod quorum;
 #[cfg(test)]
 mod tests;
 mod wait_queue;
@@ -41,18 +36,37 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
+use parking_lot::Mutex;
 
 use crate::base::key::{Family, LockKey};
 
-pub(crate) use grant::{Grant, Granted};
-pub(crate) use hold::{Hold, Unlocks};
+pub(crate) use grant::{Grant, Granted, Hold, Quorum, Unlocked, Unlocks};
 pub(crate) use levels::LevelId;
 pub(crate) use place::{Place, PlaceEnd};
-pub(crate) use queue::{CameWith, Claim, Entered, LocalQueue, Released, Unlocked, Waiter, Wanted};
-pub(crate) use quorum::Quorum;
+pub(crate) use queue::{CameWith, Claim, Entered, Released, Waiter, Wanted};
 pub(crate) use wait_queue::{Leaving, Position, Queued, WaitQueue};
 pub(crate) use wait_queues::WaitQueues;
 pub(crate) use yields::Pause;
+
+/// All locks that threads of this process hold or wait for.
+///
+/// Invariants that its mutex protects:
+///
+/// * A lock has at most one ticket. No thread gets it for an exclusive hold while others have
+///   shared holds.
+/// * A thread that wants several locks gets their tickets together, when all are free.
+/// * Threads that wait for one lock get its ticket in their order, but pass a thread that wants
+///   several locks, as long as one of these is not free for it. A thread that holds one of these
+///   locks always passes it. Other threads do not while it [keeps its place](Waiter).
+/// * So a free ticket is kept from a thread only for a limited time, whatever locks, and other
+///   things, the threads have: a thread waits for another one indefinitely only if that has the
+///   ticket of a lock that it wants.
+/// * A ticket that is passed on goes to the next thread directly. No other thread sees it free.
+/// * A reply wakes the threads that wait for that reply.
+///
+/// It is locked before the mutex of a grant, never after it.
+#[derive(Debug, Default)]
+pub(crate) struct LocalQueue(Mutex<queue::Locks>);
 
 /// Identifies a lock in this process: the same key at another client is another lock, and so is a
 /// lock of another family. The two locks of a read-write lock have one id.

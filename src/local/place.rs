@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::lease_state::LeaseTimes;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::parker::Unparker;
 use crate::error::LostReason;
-use crate::lease::drift;
 use crate::script::Call;
 use crate::watchdog::{Renew, Renewal, Schedule, Step, TargetId, next_target_id, slack};
 
@@ -27,8 +27,7 @@ pub(crate) struct Place {
 
 #[derive(Debug)]
 struct PlaceState {
-    /// When the last request was sent whose reply confirmed the place.
-    confirmed: Moment,
+    times: LeaseTimes,
     end: Option<PlaceEnd>,
 }
 
@@ -50,16 +49,14 @@ impl Place {
         asked: Moment,
         unparker: Unparker,
     ) -> Self {
+        let times = LeaseTimes::new(lasts, asked);
         Self {
             id: next_target_id(),
             key,
             call,
             lasts,
             unparker,
-            state: Mutex::new(PlaceState {
-                confirmed: asked,
-                end: None,
-            }),
+            state: Mutex::new(PlaceState { times, end: None }),
         }
     }
 
@@ -76,19 +73,14 @@ impl Place {
         self.state.lock().end
     }
 
-    pub(crate) fn is_over(&self) -> bool {
-        self.end().is_some()
-    }
-
     /// When Redis may have confirmed it last.
     pub(crate) fn confirmed(&self) -> Moment {
-        self.state.lock().confirmed
+        self.state.lock().times.confirmed
     }
 
     /// Records that Redis confirmed it by the reply to a request that was sent after `asked`.
     pub(crate) fn confirm(&self, asked: Moment) {
-        let mut state = self.state.lock();
-        state.confirmed = state.confirmed.max(asked);
+        self.state.lock().times.granted(asked, self.lasts);
     }
 
     /// Ends it after a reply of Redis, and wakes its thread.
@@ -101,38 +93,36 @@ impl Place {
         self.state.lock().end.get_or_insert(end);
         self.unparker.unpark();
     }
-
-    fn ends(&self) -> Moment {
-        let confirmed = self.state.lock().confirmed;
-        confirmed.after(self.lasts - drift(self.lasts))
-    }
 }
 
 /// A shutdown wakes its thread, which ends the place itself.
 impl Renew for Place {
     fn schedule(&self) -> Schedule {
-        let ends = self.ends();
+        let LeaseTimes {
+            confirmed, expires, ..
+        } = self.state.lock().times;
         Schedule {
-            due: self.confirmed().after(self.lasts / 3),
+            due: confirmed.after(self.lasts / 3),
             unconfirmed: Moment::NEVER,
-            ends,
+            ends: expires,
             lease: Some(self.lasts),
             retry: slack(self.lasts),
         }
     }
 
     fn next_step(&self, now: Moment) -> Step {
-        if self.is_over() {
+        let Schedule { due, ends, .. } = self.schedule();
+        if self.end().is_some() {
             return Step::Forget;
         }
-        if now >= self.ends() {
+        if now >= ends {
             self.end_by(PlaceEnd::Unconfirmed);
             return Step::Forget;
         }
-        if now < self.confirmed().after(self.lasts / 3 - slack(self.lasts)) {
-            return Step::Wait;
+        match now < due.before(slack(self.lasts)) {
+            true => Step::Wait,
+            false => Step::Renew(Renewal::confirming(self.call.clone())),
         }
-        Step::Renew(Renewal::confirming(self.key.clone(), self.call.clone()))
     }
 
     fn renewed(&self, asked: Moment, _done: &Renewal) {
@@ -148,15 +138,14 @@ impl Renew for Place {
     }
 
     fn lease_ends(&self) -> Moment {
-        self.confirmed().after(self.lasts)
+        self.state.lock().times.lease_ends
     }
 }
 
 #[cfg(feature = "testing")]
 impl crate::base::test_clock::Skip for Place {
     fn skip(&self, time: Duration) {
-        let mut state = self.state.lock();
-        state.confirmed = state.confirmed.before(time);
+        self.state.lock().times.shift_back(time);
     }
 }
 
@@ -165,6 +154,7 @@ mod tests {
     use super::*;
     use crate::base::owner::OwnerId;
     use crate::base::parker::{Parker, pair};
+    use crate::lease::drift;
     use crate::protocol::ConditionKeys;
 
     const LASTS: Duration = Duration::from_secs(3);
@@ -188,7 +178,7 @@ mod tests {
             let Step::Renew(renewal) = place.next_step(after(millis)) else {
                 panic!("not renewed after {millis} ms");
             };
-            assert!(!place.is_over());
+            assert_eq!(place.end(), None);
             if millis == 2900 {
                 place.renewed(after(millis), &renewal);
             }

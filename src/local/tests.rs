@@ -1,13 +1,11 @@
 //! Grants and holds for unit tests.
 
 use std::ops::Range;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::LockId;
-use super::grant::{Grant, Granted};
-use super::hold::Hold;
-use super::queue::LocalQueue;
+use super::grant::{Grant, Granted, Hold};
+use super::{LocalQueue, LockId};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::owner::{OwnerId, ThreadId};
@@ -69,12 +67,11 @@ fn grant_of(
         tokens,
         turns: None,
     };
-    let keeper: Weak<LocalQueue> = Arc::downgrade(queue);
     let parts = (lock(name), LockKey::new("", name), kind);
-    Grant::new(parts, granted, keeper, Arc::default())
+    Grant::new(parts, granted, Arc::downgrade(queue), Arc::default())
 }
 
 /// A new hold of `thread` on the lock `k`, with a renewed lease.
 pub(super) fn hold(queue: &Arc<LocalQueue>, thread: ThreadId) -> Arc<Hold> {
-    Hold::first_of(&grant(queue, "k", renewed(), Moment::now(), 0..0), thread)
+    grant(queue, "k", renewed(), Moment::now(), 0..0).first_hold(thread)
 }

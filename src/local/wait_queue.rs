@@ -4,8 +4,8 @@
 //! While no request was refused, the first threads of a queue send requests at the same time. After
 //! a refusal, only the first one sends requests and listens for messages. The others sleep.
 //!
-//! A thread that releases permits hands them over to a thread that sleeps, for at most a slice after
-//! a grant of Redis. Then other clients get their turn.
+//! A thread that releases permits hands them over to a thread that sleeps, for at most a slice
+//! after a grant of Redis. Then other clients get their turn.
 
 use std::collections::VecDeque;
 
@@ -28,13 +28,13 @@ pub(crate) struct WaitQueue {
     queue: Mutex<Queue>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Queue {
     waiting: VecDeque<Waiting>,
     /// The number of the next thread.
     next: u64,
-    /// How many threads at its head may send requests: [`AT_ONCE`], or one after a refusal.
-    senders: usize,
+    /// A request was refused. Only the first thread sends requests.
+    is_refused: bool,
     /// The client may have its place in the line. The last thread of the queue leaves the line.
     has_place: bool,
     /// When Redis last granted what a thread wants.
@@ -117,7 +117,7 @@ impl WaitQueue {
     pub(crate) fn enter(&self, wanted: u32) -> Queued<'_> {
         let mut queue = self.queue.lock();
         if wanted == 0 {
-            queue.senders = 1;
+            queue.is_refused = true;
         }
         let number = queue.next;
         queue.next += 1;
@@ -160,24 +160,15 @@ impl WaitQueue {
     }
 }
 
-impl Default for Queue {
-    fn default() -> Self {
-        Self {
-            waiting: VecDeque::new(),
-            next: 0,
-            senders: AT_ONCE,
-            has_place: false,
-            granted: None,
-            unanswered_since: None,
-            confirmed_replicas: None,
-        }
-    }
-}
-
 impl Queue {
+    /// How many threads at its head may send requests.
+    fn senders(&self) -> usize {
+        if self.is_refused { 1 } else { AT_ONCE }
+    }
+
     /// The number of permits that the threads before this one want, if one of them was refused.
     fn wanted_before(&self, index: usize) -> u64 {
-        let refused = self.waiting.iter().take_while(|_| self.senders == 1);
+        let refused = self.waiting.iter().take_while(|_| self.is_refused);
         refused.take(index).map(|one| u64::from(one.wanted)).sum()
     }
 
@@ -200,8 +191,8 @@ impl Queue {
         if self.waiting.is_empty() {
             (self.unanswered_since, self.confirmed_replicas) = (None, None);
         }
-        let next = self.waiting.get(self.senders - 1);
-        let next = next.filter(|next| index < self.senders && !next.sends);
+        let next = self.waiting.get(self.senders() - 1);
+        let next = next.filter(|next| index < self.senders() && !next.sends);
         (removed, next.and_then(|next| next.unparker.clone()))
     }
 }
@@ -215,17 +206,18 @@ impl Queued<'_> {
     }
 
     /// If the thread may send requests, it gets nothing from other threads until the next
-    /// [`sleeps`](Self::sleeps). If other threads may, too, its request [begins](Self::begin_request).
+    /// [`sleeps`](Self::sleeps). If other threads may, too, its request
+    /// [begins](Self::begin_request).
     pub(crate) fn position(&self, now: Moment) -> Position {
         let position = self.update(|queue, index| {
-            if index >= queue.senders {
+            if index >= queue.senders() {
                 return Position::Behind {
                     ahead: queue.wanted_before(index),
                     unanswered_since: queue.unanswered_since,
                 };
             }
             queue.waiting[index].sends = true;
-            if queue.senders == 1 {
+            if queue.is_refused {
                 return Position::First;
             }
             queue.begin_request(index, now);
@@ -250,20 +242,22 @@ impl Queued<'_> {
         });
     }
 
-    /// Notes that the thread sends a request. Returns since when the requests of this queue have had
-    /// no reply, and the last thread that waits now, for [`done_for`](Self::done_for).
+    /// Notes that the thread sends a request. Returns since when the requests of this queue have
+    /// had no reply, and the last thread that waits now, for [`done_for`](Self::done_for).
     pub(crate) fn begin_request(&self, now: Moment) -> (Moment, u64) {
         let begun = self.update(|queue, index| queue.begin_request(index, now));
         begun.unwrap_or((now, 0))
     }
 
-    /// Notes the reply to the request of the thread.
+    /// Notes the reply to the request of the thread. After a refusal, only the first thread sends
+    /// requests.
     pub(crate) fn replied(&self, is_granted: bool) {
         let now = Moment::now();
         self.update(|queue, index| {
             queue.waiting[index].asks = false;
-            if is_granted {
-                queue.granted = Some(now);
+            match is_granted {
+                true => queue.granted = Some(now),
+                false => queue.is_refused = true,
             }
             queue.confirmed_replicas = None;
             let is_asked = queue.waiting.iter().any(|one| one.asks);
@@ -271,18 +265,11 @@ impl Queued<'_> {
         });
     }
 
-    /// A request was refused: only the first thread sends requests from now on.
-    pub(crate) fn refused(&self) {
-        self.update(|queue, _| queue.senders = 1);
-    }
-
     /// The first request of the first thread was granted: if no thread waits behind it, several
     /// threads may send requests.
     pub(crate) fn granted_at_once(&self) {
         self.update(|queue, _| {
-            if queue.waiting.len() == 1 {
-                queue.senders = AT_ONCE;
-            }
+            queue.is_refused &= queue.waiting.len() > 1;
         });
     }
 

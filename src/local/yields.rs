@@ -53,10 +53,7 @@ const RAREST: u32 = 5;
 
 /// The yields of this client for one lock. Most locks have none.
 #[derive(Debug, Default)]
-pub(super) struct Yields(Option<Box<History>>);
-
-#[derive(Debug, Default)]
-struct History {
+pub(super) struct Yields {
     /// The yields in a row that no other client used.
     unused: u32,
     /// The length of the next pause; zero before the first one.
@@ -64,7 +61,7 @@ struct History {
     /// There is no yield before this moment.
     next: Option<Moment>,
     /// Other clients waited at the last release.
-    is_contended: bool,
+    pub(super) is_contended: bool,
     /// The number of clients that listened to the last release that was published.
     listeners: u32,
     /// The holds of others that the next pause has to let pass. Less than one is left after it.
@@ -122,21 +119,22 @@ impl Pause {
 impl Yields {
     /// Records that Redis granted the lock when this many threads wanted it.
     pub(super) fn granted(&mut self, threads: usize) {
-        if let Some(history) = &mut self.0 {
-            let others = history.others();
-            // As many holds of others follow as clients listen, so that each of them can have one.
-            let next = u64::from(history.listeners).clamp(1, others);
-            let left = (next as f32 - history.owed).max(0.0);
-            history.threads = threads as u64;
-            history.turn = (left * threads as f32 / others as f32).ceil() as u64;
+        if self.is_fresh() && self.owners.is_empty() {
+            return;
         }
+        let others = self.others();
+        // As many holds of others follow as clients listen, so that each of them can have one.
+        let next = u64::from(self.listeners).clamp(1, others);
+        let left = (next as f32 - self.owed).max(0.0);
+        self.threads = threads as u64;
+        self.turn = (left * threads as f32 / others as f32).ceil() as u64;
     }
 
     /// For how long a grant may be handed over that had this many `holds`.
     pub(super) fn slice(&self, holds: u64) -> Duration {
-        match &self.0 {
-            Some(history) if history.is_contended && holds >= history.turn => SHORT_SLICE,
-            _ => SLICE,
+        match self.is_contended && holds >= self.turn {
+            true => SHORT_SLICE,
+            false => SLICE,
         }
     }
 
@@ -146,12 +144,11 @@ impl Yields {
         if let Some(thread) = owner.strip_suffix(":write") {
             owner.truncate(thread.len());
         }
-        let history = self.0.get_or_insert_default();
-        history.owners.truncate(KNOWN - 1);
-        history.owners.push_front(owner);
-        if !history.is_pausing {
+        self.owners.truncate(KNOWN - 1);
+        self.owners.push_front(owner);
+        if !self.is_pausing {
             // It has passed without a pause.
-            history.owed = (history.owed - 1.0).max(-1.0);
+            self.owed = (self.owed - 1.0).max(-1.0);
         }
     }
 
@@ -166,83 +163,66 @@ impl Yields {
         is_called: bool,
         holds: u64,
     ) {
-        if listeners.unwrap_or_default() == 0 && !is_called && self.0.is_none() {
-            return;
-        }
-        let history = self.0.get_or_insert_default();
-        let listeners = listeners.unwrap_or(history.listeners);
-        history.listeners = listeners;
-        history.is_contended = is_called || listeners > 0 && history.unused == 0;
-        (history.pause, history.is_pausing) = (None, false);
+        let listeners = listeners.unwrap_or(self.listeners);
+        self.listeners = listeners;
+        self.is_contended = is_called || listeners > 0 && self.unused == 0;
+        (self.pause, self.is_pausing) = (None, false);
         if listeners == 0 {
             return;
         }
-        history.owe(holds);
-        if history.owed < 1.0 || history.next.is_some_and(|next| now < next) {
+        self.owe(holds);
+        if self.owed < 1.0 || self.next.is_some_and(|next| now < next) {
             return;
         }
-        if history.length.is_zero() {
-            history.length = FIRST_PAUSE;
+        if self.length.is_zero() {
+            self.length = FIRST_PAUSE;
         }
-        let pause = history.length.max(took * ROUND_TRIPS);
+        let pause = self.length.max(took * ROUND_TRIPS);
         let pause = pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
-        history.length = pause;
-        history.pause = Some(Pause {
+        self.length = pause;
+        self.pause = Some(Pause {
             is_in_line: is_called,
             deaf_until: now.after(took.min(pause / ROUND_TRIPS)),
             until: now.after(pause),
             length: pause,
-            holds: history.holds_of_others(),
+            holds: self.holds_of_others(),
             is_used: false,
         });
     }
 
     /// How the next request waits; `None` if it is made at once.
     pub(super) fn take_pause(&mut self) -> Option<Pause> {
-        let history = self.0.as_mut()?;
-        let pause = history.pause.take()?;
-        history.is_pausing = true;
+        let pause = self.pause.take()?;
+        self.is_pausing = true;
         Some(pause)
-    }
-
-    /// True if other clients waited at the last release.
-    pub(super) fn is_contended(&self) -> bool {
-        let history = self.0.as_ref();
-        history.is_some_and(|history| history.is_contended)
     }
 
     /// Records at `now` a pause after which this client got the lock.
     pub(super) fn ended(&mut self, now: Moment, pause: &Pause) {
-        let Some(history) = &mut self.0 else {
-            return;
-        };
-        if !std::mem::take(&mut history.is_pausing) {
+        if !std::mem::take(&mut self.is_pausing) {
             return;
         }
         if pause.holds > 0 {
             // There were fewer than expected.
-            history.owners.pop_back();
+            self.owners.pop_back();
         }
         if pause.is_used {
-            history.unused = 0;
-            history.next = None;
-            history.length -= history.length / SHORTENED;
-        } else if history.length < LONGEST_PAUSE {
-            history.length *= 2;
+            self.unused = 0;
+            self.next = None;
+            self.length -= self.length / SHORTENED;
+        } else if self.length < LONGEST_PAUSE {
+            self.length *= 2;
         } else {
-            history.unused = (history.unused + 1).min(RAREST);
-            history.next = Some(now.after(history.length * (1 << history.unused)));
+            self.unused = (self.unused + 1).min(RAREST);
+            self.next = Some(now.after(self.length * (1 << self.unused)));
         }
     }
 
     /// True if it knows nothing that a new one would not know.
     pub(super) fn is_fresh(&self) -> bool {
-        let history = self.0.as_ref();
-        history.is_none_or(|history| !history.is_contended && history.unused == 0)
+        !self.is_contended && self.unused == 0
     }
-}
 
-impl History {
     /// How many threads of other libraries compete.
     fn others(&self) -> u64 {
         let known: BTreeSet<&String> = self.owners.iter().collect();

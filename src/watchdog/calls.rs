@@ -68,7 +68,7 @@ impl Drop for ActiveCall<'_> {
         if before == 1 && calls.is_end_announced.load(Ordering::SeqCst) {
             // The thread sleeps, or has not looked yet.
             drop(state.lock());
-            changed.notify_one();
+            changed.notify_all();
         }
     }
 }

@@ -11,12 +11,10 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 
-use super::thread::{BATCH, RenewalRequest, WatchdogThread};
-use super::{Renew, Renewal, Schedule, Shared, TargetId, Watchdog, guarded};
+use super::thread::{BATCH, Batch, RenewalRequest, WatchdogThread};
+use super::{Renew, Schedule, Shared, TargetId, Watchdog};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::protocol;
-use crate::script::Call;
 
 impl WatchdogThread {
     /// Confirms the targets that are unconfirmed for the longest time, if one is due. Handles at
@@ -36,16 +34,22 @@ impl WatchdogThread {
         };
         let mut calls: HashMap<Arc<str>, Option<Vec<RenewalRequest>>> = HashMap::new();
         for (id, target) in unconfirmed {
-            let Some(renewal) = guarded(|| target.confirmation(latest)).flatten() else {
-                // Its schedule has changed. After a panic it would be due again at once.
-                self.count_from(latest, id);
+            let Some(renewal) = target.confirmation(latest) else {
+                // Its schedule has changed.
+                self.shared.reschedule(id);
                 continue;
             };
-            let call = calls.entry(self.batch_client.redis.topology.name(&renewal.key));
+            let redis = &self.batch_client.redis;
+            let call = calls.entry(redis.topology.name(target.key()));
             // A server that did not reply lately is asked after the pauses of its circuit breaker.
-            let is_asked = || !self.batch_client.redis.skips(&renewal.key);
-            match call.or_insert_with(|| is_asked().then(Vec::new)) {
-                Some(call) if self.has_place(call, &renewal) => call.push((id, target, renewal)),
+            let call = call.or_insert_with(|| (!redis.skips(target.key())).then(Vec::new));
+            let one = RenewalRequest {
+                id,
+                target,
+                renewal,
+            };
+            match call {
+                Some(call) if self.has_place(call, &one) => call.push(one),
                 // It comes before the others in a later interval.
                 Some(_) => {}
                 None => self.count_from(now, id),
@@ -56,37 +60,20 @@ impl WatchdogThread {
         }
         self.shared.state.lock().confirm_from = now.after(every);
         let calls: Vec<Vec<RenewalRequest>> = calls.into_values().flatten().collect();
-        self.send_confirmations(&calls, now, until);
+        let batches: Vec<Batch<'_>> = calls.iter().map(|call| call.iter().collect()).collect();
+        // A confirmation that fails is no failed renewal: the locks are confirmed later.
+        for (_, batch) in self.send(&batches, until).1 {
+            batch.iter().for_each(|one| self.count_from(now, one.id));
+        }
     }
 
     /// Whether this renewal can be in a script call with these others.
-    pub(super) fn has_place(&self, call: &[RenewalRequest], renewal: &Renewal) -> bool {
-        call.first().is_none_or(|(.., first)| {
-            let batch = |one: &Renewal| self.batch_client.redis.topology.batch(&one.key);
+    pub(super) fn has_place(&self, call: &[RenewalRequest], one: &RenewalRequest) -> bool {
+        call.first().is_none_or(|first| {
             call.len() < BATCH
-                && first.call.is_like(&renewal.call)
-                && batch(first) == batch(renewal)
+                && first.renewal.call.is_like(&one.renewal.call)
+                && self.slot_of(first) == self.slot_of(one)
         })
-    }
-
-    /// Sends one script call to each server. Without a clear reply the locks are confirmed later: a
-    /// confirmation that fails is no failed renewal.
-    fn send_confirmations(&mut self, calls: &[Vec<RenewalRequest>], now: Moment, until: Moment) {
-        let joined = |locks: &Vec<RenewalRequest>| {
-            Call::joined(locks.iter().map(|(.., renewal)| renewal.call.clone()))
-        };
-        let requests = calls
-            .iter()
-            .filter_map(|locks| Some((&locks.first()?.2.key, joined(locks)?)));
-        let replies = self.batch_client.request(requests.collect(), false, until);
-        for (locks, (reply, asked)) in calls.iter().zip(replies) {
-            let verdicts = reply.and_then(|reply| protocol::verdicts(&reply, locks.len()));
-            if let Ok(verdicts) = verdicts {
-                self.apply_verdicts(locks, &verdicts, asked);
-            } else {
-                locks.iter().for_each(|(id, ..)| self.count_from(now, *id));
-            }
-        }
     }
 
     /// Reads the schedule of a target. Its time without a confirmation counts from `earliest` on,
@@ -111,7 +98,7 @@ impl Shared {
     /// All targets.
     pub(super) fn targets(&self) -> Vec<(TargetId, Arc<dyn Renew>)> {
         let mut state = self.state.lock();
-        self.read_noted(&mut state);
+        Self::read_noted(&mut state);
         state.registry.due(Moment::NEVER)
     }
 

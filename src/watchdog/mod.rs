@@ -60,10 +60,9 @@ struct Shared {
     /// How often what a thread holds is confirmed; the longest time if it is not.
     confirm_every: Duration,
     state: Mutex<WatchdogState>,
+    /// Wakes the thread, and those that wait until it has ended.
     changed: Condvar,
     calls: ActiveCalls,
-    /// The thread has ended.
-    ended: Condvar,
 }
 
 /// Its mutex protects four invariants:
@@ -77,7 +76,7 @@ struct Shared {
 ///   registered.
 /// * After a shutdown the thread ends only when nothing is left to release, and nothing can be
 ///   added: there is no orphan and no [active call](ActiveCalls).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct WatchdogState {
     registry: Registry<Arc<dyn Renew>>,
     orphans: Vec<Orphan>,
@@ -88,7 +87,7 @@ struct WatchdogState {
     noted: Vec<TargetId>,
     /// When the thread may send confirmations again.
     confirm_from: Moment,
-    /// When the thread wakes up by itself.
+    /// When the thread wakes up by itself; zero while it does not sleep.
     asleep_until: Moment,
     phase: Phase,
 }
@@ -99,26 +98,13 @@ struct WatchdogState {
 /// | `Closing` | a shutdown | refused | released | releases orphans |
 /// | `Dropped` | the drop of the handle | none | none | releases idle grants and orphans, once |
 /// | `Ended` | the thread, after `Closing` | refused | discarded | has ended |
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
+    #[default]
     Open,
     Closing,
     Dropped,
     Ended,
-}
-
-impl Default for WatchdogState {
-    fn default() -> Self {
-        Self {
-            registry: Registry::default(),
-            orphans: Vec::new(),
-            orphans_in_pass: 0,
-            noted: Vec::new(),
-            confirm_from: Moment::ZERO,
-            asleep_until: Moment::NEVER,
-            phase: Phase::Open,
-        }
-    }
 }
 
 /// A lock that this client may hold in Redis although none of its threads holds it. The watchdog
@@ -192,12 +178,7 @@ impl Watchdog {
     /// Removes a target. Does not wait for a renewal that is on its way: it can only touch this
     /// owner's own field, and its result is ignored.
     pub(crate) fn forget(&self, id: TargetId) {
-        let mut state = self.shared.state.lock();
-        // Most grants are forgotten before their schedule is read.
-        state.noted.pop_if(|last| *last == id);
-        let forgotten = state.registry.remove(id);
-        drop(state);
-        drop(forgotten);
+        self.shared.forget(id);
     }
 
     /// Releases in the background what this client may hold, by `call`. Retries until Redis replies
@@ -235,6 +216,15 @@ impl Orphan {
 }
 
 impl Shared {
+    fn forget(&self, id: TargetId) {
+        let mut state = self.state.lock();
+        // Most grants are forgotten before their schedule is read.
+        state.noted.pop_if(|last| *last == id);
+        let forgotten = state.registry.remove(id);
+        drop(state);
+        drop(forgotten);
+    }
+
     /// False if the watchdog has ended.
     fn release_orphan(&self, orphan: Orphan) -> bool {
         let mut state = self.state.lock();
@@ -244,17 +234,6 @@ impl Shared {
         state.orphans.push(orphan);
         self.wake_by(state, Moment::ZERO);
         true
-    }
-
-    /// Reads the schedule of a target.
-    fn schedule_of(&self, target: &dyn Renew) -> Schedule {
-        guarded(|| target.schedule()).unwrap_or_else(|| Schedule {
-            due: Moment::now().after(AFTER_PANIC),
-            unconfirmed: Moment::NEVER,
-            ends: Moment::NEVER,
-            lease: None,
-            retry: AFTER_PANIC,
-        })
     }
 
     /// Reads the schedule of a target again.
@@ -267,7 +246,7 @@ impl Shared {
         let mut state = self.state.lock();
         let schedule = state
             .registry
-            .reschedule(id, |target| change(self.schedule_of(&**target)));
+            .reschedule(id, |target| change(target.schedule()));
         if let Some(schedule) = schedule {
             let confirm = self.confirms_at(&state, schedule.unconfirmed);
             self.wake_by(state, schedule.due.min(confirm));
@@ -275,10 +254,9 @@ impl Shared {
     }
 
     /// Reads the schedules of the noted targets.
-    fn read_noted(&self, state: &mut WatchdogState) {
+    fn read_noted(state: &mut WatchdogState) {
         for id in std::mem::take(&mut state.noted) {
-            let read = |target: &Arc<dyn Renew>| self.schedule_of(&**target);
-            state.registry.reschedule(id, read);
+            state.registry.reschedule(id, |target| target.schedule());
         }
     }
 
@@ -303,12 +281,12 @@ impl Shared {
         let wake = due < state.asleep_until;
         drop(state);
         if wake {
-            self.changed.notify_one();
+            self.changed.notify_all();
         }
     }
 }
 
-/// Calls a target. Returns `None` if it panicked.
+/// Returns `None` after a panic.
 fn guarded<T>(code: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(code)).ok()
 }
@@ -343,7 +321,7 @@ impl Watchdog {
             }
         }
         self.shared.state.lock().orphans.append(&mut orphans);
-        self.shared.changed.notify_one();
+        self.shared.changed.notify_all();
         drop(call);
         let reports: Vec<Report> = notices.into_iter().map(|notify| notify()).collect();
         reports.into_iter().for_each(|report| report());
@@ -351,9 +329,9 @@ impl Watchdog {
 
     /// Waits until the thread has ended, at most until this moment. True if it has.
     pub(crate) fn join(&self, until: Moment) -> bool {
-        let Shared { state, ended, .. } = &*self.shared;
+        let Shared { state, changed, .. } = &*self.shared;
         let is_over = |state: &WatchdogState| state.phase == Phase::Ended;
-        let has_ended = wait_until(ended, &mut state.lock(), until, is_over);
+        let has_ended = wait_until(changed, &mut state.lock(), until, is_over);
         if has_ended {
             self.join_thread();
         }
@@ -380,7 +358,7 @@ impl Watchdog {
                 state.phase = Phase::Dropped;
             }
         }
-        self.shared.changed.notify_one();
+        self.shared.changed.notify_all();
         self.join_thread();
     }
 

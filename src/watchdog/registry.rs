@@ -123,10 +123,6 @@ impl<T: Clone> Registry<T> {
         Some(entry.target)
     }
 
-    fn schedule(&self, id: TargetId) -> Option<Schedule> {
-        self.targets.get(&id)?.schedule
-    }
-
     fn enter(&mut self, id: TargetId, schedule: Schedule) {
         self.by_due.insert((schedule.due, id));
         if schedule.unconfirmed != Moment::NEVER {
@@ -156,23 +152,23 @@ impl<T: Clone> Registry<T> {
         self.by_due.first().map(|&(due, _)| due)
     }
 
+    /// The targets that are due by `until`, the first one first.
+    fn due_by(&self, until: Moment) -> impl Iterator<Item = (TargetId, &Entry<T>)> {
+        let due = self.by_due.iter();
+        let due = due.take_while(move |&&(due, _)| due <= until);
+        due.map(|&(_, id)| (id, &self.targets[&id]))
+    }
+
     /// Returns the targets that are due at `now`, and those that would be due within the slack of
     /// the first of them. They stay registered, and can be removed while the caller handles them.
     pub(crate) fn due(&self, now: Moment) -> Vec<(TargetId, T)> {
-        let Some(&(first, id)) = self.by_due.first() else {
+        let Some((_, first)) = self.due_by(now).next() else {
             return Vec::new();
         };
-        if first > now {
-            return Vec::new();
-        }
-        let lease = self.schedule(id).and_then(|schedule| schedule.lease);
-        let window = lease.map_or(Duration::ZERO, slack);
-        let until = now.after(window);
-        self.by_due
-            .iter()
-            .take_while(|&&(due, _)| due <= until)
-            .map(|&(_, id)| (id, self.targets[&id].target.clone()))
-            .collect()
+        let lease = first.schedule.and_then(|schedule| schedule.lease);
+        let until = now.after(lease.map_or(Duration::ZERO, slack));
+        let due = self.due_by(until);
+        due.map(|(id, entry)| (id, entry.target.clone())).collect()
     }
 
     /// Since when one of the targets is unconfirmed: the longest time of all.
@@ -193,8 +189,8 @@ impl<T: Clone> Registry<T> {
 
     /// The earliest end of a lease after `now`, among the targets that are due by `until`.
     pub(crate) fn next_end(&self, now: Moment, until: Moment) -> Option<Moment> {
-        let due = self.by_due.iter().take_while(|&&(due, _)| due <= until);
-        let ends = due.filter_map(|&(_, id)| Some(self.schedule(id)?.ends));
+        let ends = self.due_by(until).filter_map(|(_, entry)| entry.schedule);
+        let ends = ends.map(|schedule| schedule.ends);
         ends.filter(|&ends| ends > now).min()
     }
 
@@ -202,9 +198,8 @@ impl<T: Clone> Registry<T> {
     /// needs the time. Each such target allows I/O for a sixth of its lease, or until it is due if
     /// that is later. So a server that hangs leaves every lease time for more than one attempt.
     pub(crate) fn io_end(&self, now: Moment, latest: Moment) -> Moment {
-        let due = self.by_due.iter().take_while(|&&(due, _)| due < latest);
-        let ends = due.filter_map(|&(_, id)| {
-            let schedule = self.schedule(id)?;
+        let ends = self.due_by(latest).filter_map(|(_, entry)| {
+            let schedule = entry.schedule?;
             Some(schedule.due.max(now.after(schedule.lease? / 6)))
         });
         ends.fold(latest, Moment::min)

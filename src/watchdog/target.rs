@@ -12,8 +12,7 @@ use crate::script::Call;
 
 /// A target of the watchdog: something whose lease it renews.
 ///
-/// The watchdog's thread calls these methods without a locked mutex, except [`schedule`]. A panic
-/// in one call does not affect the other targets.
+/// The watchdog's thread calls these methods without a locked mutex, except [`schedule`].
 ///
 /// [`schedule`]: Self::schedule
 pub(crate) trait Renew: Skip + Send + Sync + fmt::Debug {
@@ -64,7 +63,6 @@ pub(crate) type Report = Box<dyn FnOnce()>;
 /// The renewal of one lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Renewal {
-    pub(crate) key: LockKey,
     /// Can be joined with the calls of other locks.
     pub(crate) call: Call,
     /// The new lease in milliseconds; 0 if the lock is only confirmed.
@@ -79,9 +77,8 @@ pub(crate) struct Renewal {
 
 impl Renewal {
     /// A call that only confirms that Redis has the lock.
-    pub(crate) fn confirming(key: LockKey, call: Call) -> Self {
+    pub(crate) fn confirming(call: Call) -> Self {
         Self {
-            key,
             call,
             millis: 0,
             count: None,

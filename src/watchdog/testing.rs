@@ -24,18 +24,18 @@ impl TestedWatchdog for Shared {
             orphan.due = Moment::ZERO;
             orphan.until = orphan.until.before(time);
         }
-        self.changed.notify_one();
+        self.changed.notify_all();
     }
 
     fn next_due(&self) -> Duration {
         let mut state = self.state.lock();
-        self.read_noted(&mut state);
+        Self::read_noted(&mut state);
         state.registry.next_due().unwrap_or(Moment::NEVER).left()
     }
 
     fn is_settled(&self) -> bool {
         let mut state = self.state.lock();
-        self.read_noted(&mut state);
+        Self::read_noted(&mut state);
         let now = Moment::now();
         let orphans = state.orphans.iter().map(|orphan| orphan.due);
         let mut due = orphans.chain(self.first_due(&state));
@@ -47,7 +47,7 @@ impl TestedWatchdog for Shared {
         let mut targets = self.targets();
         targets.retain(|(_, target)| {
             // Of what no thread holds, nothing is unconfirmed.
-            target.key().name() == lock && self.schedule_of(&**target).unconfirmed != Moment::NEVER
+            target.key().name() == lock && target.schedule().unconfirmed != Moment::NEVER
         });
         let held = targets.iter().map(|(_, target)| held_lock(target.key()));
         held.collect()

@@ -31,6 +31,7 @@ fn schedule(due: Moment) -> Schedule {
 #[derive(Debug)]
 struct Nested {
     shared: Arc<Shared>,
+    key: LockKey,
     due: Mutex<Moment>,
     sooner: Moment,
 }
@@ -71,7 +72,7 @@ impl Renew for Nested {
         None
     }
     fn key(&self) -> &LockKey {
-        unreachable!("it is never idle")
+        &self.key
     }
     fn lease_ends(&self) -> Moment {
         Moment::NEVER
@@ -108,7 +109,6 @@ fn renewal_of(name: &str, kind: &Kind) -> Renewal {
     let owner = OwnerId::new("client");
     Renewal {
         call: kind.renew(&key, &owner, 64, None),
-        key,
         millis: 64,
         count: None,
         hold: None,
@@ -123,11 +123,11 @@ fn a_schedule_that_changes_during_a_renewal_is_kept() {
     type Pass = fn(&thread::WatchdogThread, &[&thread::RenewalRequest]);
     let passes: [(&str, Pass); 3] = [
         ("step", |thread, asked| {
-            thread.collect_renewals(&[(ID, Arc::clone(&asked[0].1))]);
+            thread.collect_renewals(&[(ID, Arc::clone(&asked[0].target))]);
         }),
         ("renewed", |thread, asked| {
             thread.apply_verdicts(
-                asked.iter().copied(),
+                asked,
                 &[Verdict::Done {
                     listeners: Some(0),
                     is_called: false,
@@ -143,13 +143,19 @@ fn a_schedule_that_changes_during_a_renewal_is_kept() {
         let (later, sooner) = (at(60_000), at(30_000));
         let target: Arc<dyn Renew> = Arc::new(Nested {
             shared: Arc::clone(&shared),
+            key: LockKey::new("", "lock"),
             due: Mutex::new(later),
             sooner,
         });
         let mut state = shared.state.lock();
         state.registry.add(ID, Arc::clone(&target), schedule(later));
         drop(state);
-        pass(&thread, &[&(ID, target, renewal())]);
+        let request = thread::RenewalRequest {
+            id: ID,
+            target,
+            renewal: renewal(),
+        };
+        pass(&thread, &[&request]);
         let registry = &mut shared.state.lock().registry;
         assert_eq!(registry.next_due(), Some(sooner), "{what}");
         registry.remove(ID);
@@ -204,9 +210,13 @@ impl Renew for Held {
 }
 
 fn held() -> Held {
+    held_as("lock")
+}
+
+fn held_as(name: &str) -> Held {
     Held {
         since: Moment::now().before(Duration::from_secs(60)),
-        key: LockKey::new("", "lock"),
+        key: LockKey::new("", name),
         calls: AtomicUsize::new(0),
     }
 }
@@ -215,21 +225,25 @@ fn held() -> Held {
 fn a_confirmation_is_for_locks_of_one_kind_and_one_slot() {
     let urls = Urls::Cluster(vec!["redis://127.0.0.1:1".into()]);
     let thread = thread_of(&Arc::default(), urls);
-    let first = renewal_of("{slot}:1", &PLAIN);
-    let mut call: Vec<thread::RenewalRequest> = vec![(ID, Arc::new(held()), first)];
+    let request = |name, kind| thread::RenewalRequest {
+        id: ID,
+        target: Arc::new(held_as(name)),
+        renewal: renewal_of(name, kind),
+    };
+    let mut call = vec![request("{slot}:1", &PLAIN)];
     let others: [(&str, &Kind, bool); 3] = [
         ("{slot}:2", &PLAIN, true),
         ("{slot}:2", &READ, false),
         ("another slot", &PLAIN, false),
     ];
     for (name, kind, has_place) in others {
-        let other = renewal_of(name, kind);
+        let other = request(name, kind);
         assert_eq!(thread.has_place(&call, &other), has_place, "{name}");
         assert!(thread.has_place(&[], &other));
     }
     call.resize(thread::BATCH, call[0].clone());
     assert!(
-        !thread.has_place(&call, &renewal_of("{slot}:2", &PLAIN)),
+        !thread.has_place(&call, &request("{slot}:2", &PLAIN)),
         "full"
     );
 }

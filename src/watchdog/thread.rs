@@ -1,20 +1,16 @@
 //! The renewal loop: sleeps, collects the targets that are due, sends all their requests together,
 //! and passes the replies to the targets.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use super::{
-    AFTER_PANIC, Orphan, Phase, Renew, Renewal, Schedule, Shared, Step, TargetId, WatchdogState,
-    guarded,
+    AFTER_PANIC, Orphan, Phase, Renew, Renewal, Shared, Step, TargetId, WatchdogState, guarded,
 };
 use crate::base::clock::Moment;
-use crate::base::key::LockKey;
 use crate::base::test_clock::Entered;
-use crate::base::wait::wait_until;
 use crate::error::{LostReason, Permission};
 use crate::observe::{Observer, tell};
 use crate::protocol::{self, Verdict};
@@ -42,7 +38,15 @@ pub(super) struct WatchdogThread {
 }
 
 /// A target and the renewal that it needs.
-pub(super) type RenewalRequest = (TargetId, Arc<dyn Renew>, Renewal);
+#[derive(Clone)]
+pub(super) struct RenewalRequest {
+    pub(super) id: TargetId,
+    pub(super) target: Arc<dyn Renew>,
+    pub(super) renewal: Renewal,
+}
+
+/// The renewals of one script call.
+pub(super) type Batch<'a> = Vec<&'a RenewalRequest>;
 
 /// What one pass of the loop has to do.
 pub(super) struct Work {
@@ -54,10 +58,15 @@ pub(super) struct Work {
 
 impl WatchdogThread {
     pub(super) fn run(mut self) {
-        while let Some(work) = self.next_work() {
-            // After a panic all targets stay registered, and the connection in use is dropped.
-            if guarded(|| self.pass(work)).is_none() {
-                self.pause_after_panic();
+        // After a panic all targets stay registered, and the connection in use is dropped.
+        loop {
+            match guarded(|| self.next_work().map(|work| self.pass(work))) {
+                Some(Some(())) => {}
+                Some(None) => break,
+                None => {
+                    let Shared { state, changed, .. } = &*self.shared;
+                    changed.wait_for(&mut state.lock(), AFTER_PANIC);
+                }
             }
         }
         let is_dropped = self.shared.state.lock().phase == Phase::Dropped;
@@ -79,20 +88,13 @@ impl WatchdogThread {
         }
     }
 
-    fn pause_after_panic(&self) {
-        let end = Moment::now().after(AFTER_PANIC);
-        let Shared { state, changed, .. } = &*self.shared;
-        let is_dropped = |state: &WatchdogState| state.phase == Phase::Dropped;
-        wait_until(changed, &mut state.lock(), end, is_dropped);
-    }
-
     /// Sleeps until there is something to do. Returns `None` when the client is dropped, and when
     /// all is released after a shutdown.
     pub(super) fn next_work(&self) -> Option<Work> {
         let mut state = self.shared.state.lock();
         state.orphans_in_pass = 0;
         while !self.is_over(&mut state) {
-            self.shared.read_noted(&mut state);
+            Shared::read_noted(&mut state);
             let now = Moment::now();
             if let Some(work) = self.take_work(&mut state, now) {
                 return Some(work);
@@ -102,12 +104,8 @@ impl WatchdogThread {
             // New targets have to be confirmed, too.
             let longest = LONGEST_SLEEP.min(self.shared.confirm_every);
             state.asleep_until = next.map_or(Moment::NEVER, |due| due.min(now.after(longest)));
-            if state.asleep_until == Moment::NEVER {
-                self.shared.changed.wait(&mut state);
-            } else {
-                let sleep = state.asleep_until.since(now);
-                self.shared.changed.wait_for(&mut state, sleep);
-            }
+            let sleep = state.asleep_until.since(now);
+            self.shared.changed.wait_for(&mut state, sleep);
         }
         None
     }
@@ -148,7 +146,7 @@ impl WatchdogThread {
         let is_done = || state.orphans.is_empty() && self.shared.calls.is_empty();
         if state.phase == Phase::Closing && is_done() {
             state.phase = Phase::Ended;
-            self.shared.ended.notify_all();
+            self.shared.changed.notify_all();
         }
         matches!(state.phase, Phase::Dropped | Phase::Ended)
     }
@@ -161,12 +159,15 @@ impl WatchdogThread {
         let now = Moment::now();
         let mut renewals = Vec::with_capacity(due.len());
         for (id, target) in due {
-            match guarded(|| target.next_step(now)) {
-                Some(Step::Renew(renewal)) => renewals.push((*id, Arc::clone(target), renewal)),
-                Some(Step::Release(call)) => self.release(*id, target, call),
-                Some(Step::Wait) => self.shared.reschedule(*id),
-                Some(Step::Forget) => drop(self.forget(*id)),
-                None => self.reschedule_later(*id),
+            match target.next_step(now) {
+                Step::Renew(renewal) => renewals.push(RenewalRequest {
+                    id: *id,
+                    target: Arc::clone(target),
+                    renewal,
+                }),
+                Step::Release(call) => self.release(*id, target, call),
+                Step::Wait => self.shared.reschedule(*id),
+                Step::Forget => self.shared.forget(*id),
             }
         }
         renewals
@@ -175,107 +176,109 @@ impl WatchdogThread {
     /// Removes a target that no thread uses, and releases it with the orphans.
     fn release(&self, id: TargetId, target: &Arc<dyn Renew>, call: Call) {
         let orphan = Orphan::new(target.key().clone(), call, target.lease_ends());
-        let mut state = self.shared.state.lock();
-        let removed = state.registry.remove(id);
-        state.orphans.push(orphan);
-        drop(state);
-        drop(removed);
+        self.shared.forget(id);
+        self.shared.release_orphan(orphan);
         self.observer.counters.releases.add(1);
     }
 
     /// Sends the renewals in batches, all together, so that they take one round trip and the time
-    /// that the servers need.
-    fn renew(&mut self, renewals: &[RenewalRequest], until: Moment) {
-        let mut together: BTreeMap<u16, Vec<&RenewalRequest>> = BTreeMap::new();
-        for asked in renewals {
-            let number = self.batch_client.redis.topology.batch(&asked.2.key);
-            together.entry(number).or_default().push(asked);
-        }
-        // The renewals of different kinds of locks are different scripts.
-        for locks in together.values_mut() {
-            locks.sort_by_key(|asked| asked.2.call.order());
-        }
-        let is_like =
-            |one: &&RenewalRequest, other: &&RenewalRequest| one.2.call.is_like(&other.2.call);
-        let together = together.values().flat_map(|locks| locks.chunk_by(is_like));
-        let batches = together.flat_map(|locks| locks.chunks(BATCH));
-        let again = self.renew_batches(&batches.collect::<Vec<_>>(), until);
-        let again: Vec<&[&RenewalRequest]> =
-            again.iter().flat_map(|batch| batch.chunks(1)).collect();
-        self.renew_batches(&again, until);
-    }
-
-    /// Returns the batches that Redis refused because of one of their locks. Their locks may be
+    /// that the servers need. If Redis refuses a batch because of one of its locks, its locks are
     /// renewed one by one.
-    fn renew_batches<'a>(
-        &mut self,
-        batches: &[&'a [&'a RenewalRequest]],
-        until: Moment,
-    ) -> Vec<&'a [&'a RenewalRequest]> {
-        let requests: Vec<(&LockKey, Call)> = batches
-            .iter()
-            .map(|batch| {
-                let calls = batch[1..].iter().map(|(.., renewal)| &renewal.call);
-                let joined = calls.fold(batch[0].2.call.clone(), Call::join);
-                (&batch[0].2.key, joined)
-            })
-            .collect();
-        if requests.is_empty() {
-            return Vec::new();
-        }
-        let counters = &self.observer.counters;
-        counters.renewal_calls.add(requests.len() as u64);
-        let replies = self.batch_client.request(requests, false, until);
-        let mut again = Vec::new();
-        let mut failures: Vec<(RedisError, Vec<&RenewalRequest>)> = Vec::new();
-        for (&batch, (reply, asked)) in batches.iter().zip(replies) {
-            let verdicts = reply.and_then(|reply| protocol::verdicts(&reply, batch.len()));
-            let error = match verdicts {
-                Ok(verdicts) => {
-                    let batch = batch.iter().copied();
-                    let done = self.apply_verdicts(batch, &verdicts, asked);
-                    if done > 0 {
-                        counters.renewals.add(done);
-                    }
-                    continue;
-                }
-                Err(error) => error,
-            };
-            if batch.len() > 1 && is_for_one_lock(&error) {
-                again.push(batch);
-                continue;
+    fn renew(&mut self, renewals: &[RenewalRequest], until: Moment) {
+        // The renewals of different kinds of locks are different scripts.
+        let place = |one: &&RenewalRequest| (self.slot_of(one), one.renewal.call.order());
+        let mut sorted: Batch<'_> = renewals.iter().collect();
+        sorted.sort_by_key(place);
+        let alike = sorted.chunk_by(|one, other| place(one) == place(other));
+        let batches = alike.flat_map(|alike| alike.chunks(BATCH));
+        let batches: Vec<Batch<'_>> = batches.map(<[_]>::to_vec).collect();
+        let failed = self.renew_batches(&batches, until);
+        let is_for_one =
+            |(error, batch): &(_, Batch<'_>)| batch.len() > 1 && is_for_one_lock(error);
+        let (again, mut failed): (Vec<_>, Vec<_>) = failed.into_iter().partition(is_for_one);
+        let again = again.into_iter().flat_map(|(_, batch)| batch);
+        let again: Vec<Batch<'_>> = again.map(|one| vec![one]).collect();
+        failed.extend(self.renew_batches(&again, until));
+        // The same failure of several batches is logged once.
+        failed.dedup_by(|(error, batch), (last, locks)| {
+            let is_same = error.to_string() == last.to_string();
+            if is_same {
+                locks.append(batch);
             }
-            // The same failure of several batches is logged once.
-            match failures.last_mut() {
-                Some((last, locks)) if last.to_string() == error.to_string() => {
-                    locks.extend(batch);
-                }
-                _ => failures.push((error, batch.to_vec())),
-            }
-        }
-        for (error, locks) in failures {
+            is_same
+        });
+        for (error, locks) in failed {
             self.fail(&locks, &error);
         }
-        again
+    }
+
+    fn renew_batches<'a>(
+        &mut self,
+        batches: &[Batch<'a>],
+        until: Moment,
+    ) -> Vec<(RedisError, Batch<'a>)> {
+        if batches.is_empty() {
+            return Vec::new();
+        }
+        self.observer
+            .counters
+            .renewal_calls
+            .add(batches.len() as u64);
+        let (done, failed) = self.send(batches, until);
+        if done > 0 {
+            self.observer.counters.renewals.add(done);
+        }
+        failed
+    }
+
+    /// Sends each batch as one script call. Passes Redis' verdicts to the targets. Returns how many
+    /// of them are still held, and the batches without a clear reply.
+    pub(super) fn send<'a>(
+        &mut self,
+        batches: &[Batch<'a>],
+        until: Moment,
+    ) -> (u64, Vec<(RedisError, Batch<'a>)>) {
+        let requests = batches.iter().map(|batch| {
+            let calls = batch[1..].iter().map(|one| &one.renewal.call);
+            let joined = calls.fold(batch[0].renewal.call.clone(), Call::join);
+            (batch[0].target.key(), joined)
+        });
+        let replies = self.batch_client.request(requests.collect(), false, until);
+        let (mut done, mut failed) = (0, Vec::new());
+        for (batch, (reply, asked)) in batches.iter().zip(replies) {
+            match reply.and_then(|reply| protocol::verdicts(&reply, batch.len())) {
+                Ok(verdicts) => done += self.apply_verdicts(batch, &verdicts, asked),
+                Err(error) => failed.push((error, batch.clone())),
+            }
+        }
+        (done, failed)
+    }
+
+    /// Renewals can be in one script call only if this is the same for their locks.
+    pub(super) fn slot_of(&self, one: &RenewalRequest) -> u16 {
+        self.batch_client.redis.topology.batch(one.target.key())
     }
 
     /// Passes Redis' verdicts to the targets of a batch. Returns how many of them are still held.
-    pub(super) fn apply_verdicts<'a>(
+    pub(super) fn apply_verdicts(
         &self,
-        batch: impl IntoIterator<Item = &'a RenewalRequest>,
+        batch: &[&RenewalRequest],
         verdicts: &[Verdict],
         asked: Moment,
     ) -> u64 {
         let mut done = 0;
-        for ((id, target, renewal), verdict) in batch.into_iter().zip(verdicts) {
+        for (one, verdict) in batch.iter().zip(verdicts) {
+            let RenewalRequest {
+                id,
+                target,
+                renewal,
+            } = one;
             match verdict {
                 Verdict::Lost(reason) => self.lose(*id, target, *reason),
                 Verdict::Done { .. } => {
                     done += 1;
-                    match guarded(|| target.renewed(asked, renewal)) {
-                        Some(()) => self.shared.reschedule(*id),
-                        None => self.reschedule_later(*id),
-                    }
+                    target.renewed(asked, renewal);
+                    self.shared.reschedule(*id);
                 }
             }
         }
@@ -285,11 +288,10 @@ impl WatchdogThread {
     /// Notifies a target of its loss. Ignores a target that was removed meanwhile: its holder
     /// released the lock.
     pub(super) fn lose(&self, id: TargetId, target: &Arc<dyn Renew>, reason: LostReason) {
-        if !self.is_watched(id) {
-            return;
+        if self.is_watched(id) {
+            target.lost(reason);
+            self.shared.forget(id);
         }
-        guarded(|| target.lost(reason));
-        drop(self.forget(id));
     }
 
     /// Handles renewals without a clear reply: they are repeated soon, because the locks may still
@@ -297,13 +299,14 @@ impl WatchdogThread {
     pub(super) fn fail(&self, locks: &[&RenewalRequest], error: &RedisError) {
         let cause = error.to_string();
         let mut failed = 0;
-        for (id, target, asked) in locks {
-            if !self.is_watched(*id) {
-                continue;
-            }
+        for one in locks.iter().filter(|one| self.is_watched(one.id)) {
             failed += 1;
-            guarded(|| target.not_renewed(asked, &cause));
-            self.reschedule_later(*id);
+            one.target.not_renewed(&one.renewal, &cause);
+            // After the target's pause.
+            let now = Moment::now();
+            self.shared.reschedule_as(one.id, |schedule| {
+                schedule.not_before(now.after(schedule.retry))
+            });
         }
         if failed == 0 {
             return;
@@ -314,7 +317,7 @@ impl WatchdogThread {
         } else {
             counters.renewals_unknown.add(failed);
         }
-        let node = self.batch_client.redis.topology.name(&locks[0].2.key);
+        let node = self.batch_client.redis.topology.name(locks[0].target.key());
         tell(move || {
             tracing::warn!(
                 %node,
@@ -327,17 +330,6 @@ impl WatchdogThread {
 
     fn is_watched(&self, id: TargetId) -> bool {
         self.shared.state.lock().registry.contains(id)
-    }
-
-    /// Reads the target's schedule after a failure, but postpones it by the target's pause.
-    pub(super) fn reschedule_later(&self, id: TargetId) {
-        let now = Moment::now();
-        let later = |schedule: Schedule| schedule.not_before(now.after(schedule.retry));
-        self.shared.reschedule_as(id, later);
-    }
-
-    fn forget(&self, id: TargetId) -> Option<Arc<dyn Renew>> {
-        self.shared.state.lock().registry.remove(id)
     }
 }
 

@@ -126,7 +126,6 @@ impl Worker {
                     if is_taken || self.gives_up() {
                         return Some(is_taken);
                     }
-                    queued.refused();
                 }
                 Position::Behind { .. } if !is_ready_to_sleep => {
                     queued.sleeps(&self.unparker);

@@ -137,7 +137,7 @@ impl Redis {
     }
 
     fn release(&mut self, grant: &Grant) {
-        let owners = self.owners.entry(grant.lock().clone()).or_default();
+        let owners = self.owners.entry(grant.lock.clone()).or_default();
         let owner = grant.owner().as_str();
         owners.readers.remove(owner);
         owners.writer.take_if(|writer| writer == owner);
@@ -315,7 +315,7 @@ impl World {
             let kind = self.scenario.kind(is_shared);
             let place = (lock.clone(), LockKey::new("", &lock.key), kind);
             let queue = &self.queue;
-            queue.begin_hold_of(place, granted.clone(), &Arc::default(), thread)
+            queue.begin_hold(place, granted.clone(), &Arc::default(), thread)
         };
         let holds: Vec<Arc<Hold>> = wanted.iter().map(begin).collect();
         claim.keep(holds.iter());
@@ -333,8 +333,8 @@ impl World {
             // A grant may be lost before its thread comes here.
             for hold in holds.iter().filter(|hold| hold.check().is_ok()) {
                 let is_other = |other: &&Arc<Hold>| {
-                    other.lock() == hold.lock()
-                        && other.thread() != hold.thread()
+                    other.lock == hold.lock
+                        && other.thread != hold.thread
                         && !(other.is_shared() && hold.is_shared())
                 };
                 for other in inside.iter().filter(is_other) {
@@ -342,7 +342,7 @@ impl World {
                 }
                 assert_eq!(hold.token().is_none(), self.scenario.reads);
                 if let Some(token) = hold.token() {
-                    let last = redis.seen.insert(hold.lock().clone(), token);
+                    let last = redis.seen.insert(hold.lock.clone(), token);
                     assert!(last.is_none_or(|last| last < token), "tokens rise");
                 }
             }

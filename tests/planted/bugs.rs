@@ -49,9 +49,9 @@ pub fn release_by_any_client() -> Vec<Edit> {
 pub fn lease_without_deadline() -> Vec<Edit> {
     vec![Edit::new(
         "src/local/lease_state.rs",
-        "    pub(super) fn expires(&self) -> Moment {\n        self.expires\n",
+        "    pub(super) fn expires(&self) -> Moment {\n        self.times.expires\n",
         "    pub(super) fn expires(&self) -> Moment {\n        \
-                  if self.levels.are_fixed() { self.expires } else { Moment::NEVER }\n",
+                  if self.levels.are_fixed() { self.times.expires } else { Moment::NEVER }\n",
     )]
 }
 
@@ -59,8 +59,8 @@ pub fn lease_without_deadline() -> Vec<Edit> {
 pub fn queue_without_wake_up() -> Vec<Edit> {
     vec![Edit::new(
         "src/local/queue/waiter.rs",
-        "        unparker.unpark();\n",
-        "        drop(unparker.clone());\n",
+        "        self.unparker.unpark();\n",
+        "        drop(self.unparker.clone());\n",
     )]
 }
 
@@ -76,13 +76,13 @@ pub fn hand_over_of_lost_grants() -> Vec<Edit> {
         ),
         Edit::new(
             usage,
-            " = state.shares[0].lease.suits(terms, now);\n",
+            " = state.times.suits(terms, now);\n",
             " = (terms, now) == (terms, now);\n",
         ),
         Edit::new(
             usage,
-            "state.shares[0].lease.levels = Levels::new(terms);",
-            "state.shares[0].lease = crate::local::lease_state::LeaseState::new(terms, Moment::now());",
+            "let lease = LeaseState::new(state.times, terms);",
+            "let lease = LeaseState::new(LeaseTimes::new(Duration::from_millis(terms.millis), Moment::now()), terms);",
         ),
     ]);
     edits
@@ -91,8 +91,8 @@ pub fn hand_over_of_lost_grants() -> Vec<Edit> {
 /// A process keeps a lock as long as its threads want it.
 pub fn hand_over_past_the_slice() -> Vec<Edit> {
     vec![Edit::new(
-        "src/local/grant/mod.rs",
-        "None => now < self.since.after(self.slice(longest)),",
+        "src/local/grant/usage.rs",
+        "None => now < self.granted.replied.after(self.slice(longest)),",
         "None => (now, longest) == (now, longest),",
     )]
 }
@@ -110,8 +110,8 @@ pub fn idle_grant_that_stays() -> Vec<Edit> {
 pub fn token_given_twice() -> Vec<Edit> {
     vec![Edit::new(
         "src/local/grant/usage.rs",
-        "self.tokens.next()",
-        "self.tokens.clone().next()",
+        "state.tokens.next()",
+        "state.tokens.clone().next()",
     )]
 }
 

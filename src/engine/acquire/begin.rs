@@ -6,6 +6,7 @@ use super::unit::Unit;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::list::List;
+use crate::base::owner::ThreadId;
 use crate::core::Core;
 use crate::engine::group::{GrantRequest, release_unused};
 use crate::engine::held::{HeldPart, Needed, note_count, reschedule_if_earlier};
@@ -76,7 +77,7 @@ fn note_taken(core: &Core, hold: &Hold, is_handed_over: bool) {
 
 fn part_of<'a>(missing: &[Missing<'a>], grant: &Arc<Grant>) -> Option<&'a Part> {
     let mut parts = missing.iter().map(|&(part, _)| part);
-    parts.find(|part| part.id == *grant.lock())
+    parts.find(|part| part.id == grant.lock)
 }
 
 /// Releases grants of this process that this call does not use. They may be of another kind.
@@ -107,8 +108,10 @@ pub(super) fn keep(call: LockCall<'_>, claim: Claim, units: List<Unit<'_>>) -> L
         for part in unit.parts {
             let Part { core, key, id, .. } = part;
             let place = (id.clone(), key.clone(), part.kind);
-            let queue = &core.queue;
-            let hold = queue.begin_hold(place, granted.clone(), &core.observer);
+            let (observer, thread) = (&core.observer, ThreadId::current());
+            let hold = core
+                .queue
+                .begin_hold(place, granted.clone(), observer, thread);
             core.observer.counters.acquisitions.add(1);
             held.push(first_level(core, hold, budget));
         }
@@ -160,7 +163,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::base::owner::ThreadId;
     use crate::config::LockClientBuilder;
     use crate::deployment::Urls;
     use crate::engine::acquire::acquisition::Acquisition;
@@ -190,7 +192,9 @@ mod tests {
             turns: None,
         };
         let place = (part.id.clone(), part.key.clone(), part.kind);
-        let hold = core.queue.begin_hold(place, granted, &core.observer);
+        let hold = core
+            .queue
+            .begin_hold(place, granted, &core.observer, ThreadId::current());
         entered.claim.unwrap().keep([&hold].into_iter());
         let budget = CallBudget::for_reply(Duration::ZERO);
         let wanted = Wanted {

@@ -153,7 +153,7 @@ pub(super) fn acquire_missing(
         };
         // The watchdog has the grants that are taken, so a shutdown ends them. Only idle grants
         // that this thread ends, and has to release in Redis, need a call.
-        let _ending = claim.may_end_grants().then(|| parts.begin_calls());
+        let _ending = claim.has_grants().then(|| parts.begin_calls());
         match take_without_request(call, missing, &mut claim) {
             Ok(None) => {}
             Ok(held) => return Ok(held),

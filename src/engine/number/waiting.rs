@@ -180,9 +180,6 @@ impl<'a> NumberWait<'a> {
         let asked = self.number.ask(self.wanted, ask, None, now, self.budget);
         let is_done = asked?.is_none();
         self.queued.replied(is_done);
-        if !is_done {
-            self.queued.refused();
-        }
         Ok((is_done || self.budget.is_wait_over()).then_some(is_done))
     }
 

@@ -1,49 +1,47 @@
 //! The loss of a grant, or of one of the holds that share it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use super::share::Share;
-use super::{Grant, GrantState, Holder, Usage};
+use crossbeam_channel::Receiver;
+
+use super::{Grant, GrantState, Hold, HoldEnd, Usage};
 use crate::base::list::List;
 use crate::error::LostReason;
+use crate::local::loss_notifier::OF_CHILD;
 use crate::observe::{HoldSpan, LockEvent, Observer};
 
 /// The holds that were lost, and why.
-pub(in crate::local) type Losses = List<(Arc<dyn Holder>, LostReason)>;
-
-impl Share {
-    /// Ends the hold as lost, under the mutex of the grant. After the end of the lease it is normal
-    /// that the key is gone or has another owner, so the reason is [`LostReason::Expired`] then.
-    fn end(&self, found: LostReason, observer: &Observer) -> Option<(Arc<dyn Holder>, LostReason)> {
-        let hold = self.holder.as_ref()?.upgrade()?;
-        let is_over = self.lease.expires().is_past();
-        let reason = if is_over { LostReason::Expired } else { found };
-        hold.end_as_lost(reason);
-        // Counted before any thread can see the loss.
-        observer.counters.count_loss();
-        Some((hold, reason))
-    }
-}
+pub(in crate::local) type Losses = List<(Arc<Hold>, LostReason)>;
 
 impl GrantState {
     /// Ends the grant. `None` if it has ended, or if its last hold is being unlocked: then it is
     /// not handed over any more, and its release finds the loss.
     fn lose_all(&mut self, found: LostReason, observer: &Observer) -> Option<Losses> {
-        let end = |share: &Share| share.end(found, observer);
-        match std::mem::replace(&mut self.usage, Usage::Ended) {
+        let lost = match self.usage {
             Usage::Ended | Usage::Free => None,
-            Usage::Idle(_) => Some(Losses::new()),
-            Usage::Held => Some(self.shares.iter().filter_map(end).collect()),
-        }
+            Usage::Idle(_) | Usage::Held(_) => Some(self.live().collect::<List<_>>()),
+        };
+        self.usage = Usage::Ended;
+        let lose = |hold| self.lose(hold, found, observer);
+        lost.map(|holds| holds.into_iter().map(lose).collect())
     }
 
-    /// Ends this one of several holds.
-    fn lose_one(&mut self, hold: u64, found: LostReason, observer: &Observer) -> Option<Losses> {
-        let at = self.shares.iter().position(|share| share.number == hold)?;
-        let share = self.shares.remove(at);
-        let losses = share.end(found, observer).into_iter().collect();
-        self.lost.push(share);
-        Some(losses)
+    /// Ends a hold as lost. After the end of the lease it is normal that the key is gone or has
+    /// another owner, so the reason is [`LostReason::Expired`] then.
+    fn lose(
+        &mut self,
+        hold: Arc<Hold>,
+        found: LostReason,
+        observer: &Observer,
+    ) -> (Arc<Hold>, LostReason) {
+        let is_over = hold.expires().is_past();
+        let reason = if is_over { LostReason::Expired } else { found };
+        hold.state.lock().end.get_or_insert(HoldEnd::Lost(reason));
+        #[cfg(feature = "testing")]
+        self.lost.push(Arc::downgrade(&hold));
+        // Counted before any thread can see the loss.
+        observer.counters.count_loss();
+        (hold, reason)
     }
 }
 
@@ -52,40 +50,20 @@ impl Grant {
     /// process that wait for the lock. Does nothing if the grant has ended. After the end of the
     /// lease the reason is always [`LostReason::Expired`].
     pub(crate) fn lose(&self, found: LostReason) {
-        let lost = self.end_as_lost(found);
-        self.notify(lost);
+        if let Some(lost) = self.end_as_lost(found) {
+            self.notify(lost);
+        }
     }
 
-    /// Ends the grant as lost. The caller [notifies](Self::notify) its holders.
+    /// Ends the grant as lost. The caller notifies its holders.
     pub(in crate::local) fn end_as_lost(&self, found: LostReason) -> Option<Losses> {
         self.state.lock().lose_all(found, &self.observer)
     }
 
-    /// Ends this hold as lost, and the grant if no other hold uses it. Another hold may have got
-    /// the grant since the loss of this one was decided: then this returns false.
-    pub(in crate::local) fn lose_hold(&self, number: u64, found: LostReason) -> bool {
-        let mut state = self.state.lock();
-        if !state.is_held_by(number) {
-            return false;
-        }
-        let lost = if state.shares.len() > 1 {
-            state.lose_one(number, found, &self.observer)
-        } else {
-            state.lose_all(found, &self.observer)
-        };
-        drop(state);
-        self.notify(lost)
-    }
-
-    /// Notifies the holders, the local queue and the operator of these losses; `None` if nothing
-    /// was lost.
-    pub(in crate::local) fn notify(&self, lost: Option<Losses>) -> bool {
-        let Some(lost) = lost else {
-            return false;
-        };
+    /// Notifies the holders, the local queue and the operator of these losses.
+    fn notify(&self, lost: Losses) {
         self.notify_holders(&lost);
         self.report(lost);
-        true
     }
 
     /// Notifies the holders and the local queue of these losses.
@@ -94,31 +72,103 @@ impl Grant {
             hold.notify_loss(*reason);
         }
         // Without a holder, no thread held the lock, so no thread is notified.
-        if let Some(keeper) = self.keeper.upgrade() {
-            keeper.lost(self);
+        if let Some(queue) = self.queue.upgrade() {
+            queue.lost(self, lost);
         }
     }
 
     /// Reports these losses to the operator.
     pub(super) fn report(&self, lost: Losses) {
         for (hold, reason) in lost {
-            self.report_loss(reason, hold.take_span());
+            hold.report_loss(reason);
             self.observer.counters.held(|| hold.held_for());
         }
     }
+}
 
-    /// Reports a loss to the operator, and ends the span of the hold.
-    pub(in crate::local) fn report_loss(&self, reason: LostReason, span: Option<Box<HoldSpan>>) {
-        self.observer.emit(&LockEvent::Lost {
+impl Hold {
+    /// Ends this hold as lost, and the grant if no other hold uses it. Does nothing if this hold
+    /// has ended: the grant may have another hold then.
+    pub(crate) fn lose(&self, found: LostReason) {
+        let grant = self.grant();
+        let mut state = grant.state.lock();
+        let is_this = |one: &Arc<Self>| std::ptr::eq(&raw const **one, self);
+        let Some(this) = state.live().find(is_this) else {
+            return;
+        };
+        state.leave(self, self.times());
+        if !state.is_held() {
+            state.usage = Usage::Ended;
+        }
+        let lost = state.lose(this, found, &grant.observer);
+        drop(state);
+        grant.notify(List::from([lost]));
+    }
+
+    /// Ends a hold as lost that is being released, because Redis does not have the lock any more.
+    /// Returns the reason if it was not lost before; the caller [reports](Self::report_loss) it.
+    pub(crate) fn lose_on_release(&self, reason: LostReason) -> Option<LostReason> {
+        let reason = match self.late_by() {
+            Some(_) => LostReason::Expired,
+            None => reason,
+        };
+        {
+            let mut state = self.state.lock();
+            if !state.is_unlocked() {
+                return None;
+            }
+            state.grant.observer.counters.count_loss();
+            // After a wait on a condition, the thread has to unlock its levels, as after any loss.
+            state.end = Some(HoldEnd::Lost(reason));
+        }
+        self.notify_loss(reason);
+        Some(reason)
+    }
+
+    /// Notifies the thread and those that observe the hold.
+    pub(in crate::local) fn notify_loss(&self, reason: LostReason) {
+        let (observers, majority) = {
+            let mut state = self.state.lock();
+            (std::mem::take(&mut state.observers), state.majority.take())
+        };
+        self.loss_notifier.notify(reason);
+        let observers = observers.iter().filter_map(Weak::upgrade);
+        let all = majority.into_iter().chain(observers);
+        all.for_each(|quorum| quorum.lost(reason));
+    }
+
+    /// Reports a loss to the operator, and ends the span of the hold. Calls code of the
+    /// application.
+    pub(crate) fn report_loss(&self, reason: LostReason) {
+        let grant = self.grant();
+        grant.observer.emit(&LockEvent::Lost {
             lock: self.key.shared_name(),
             reason,
         });
         // Last, because on a thread of the application these call its code, which may block.
-        self.observer.counters.tell_loss(reason);
-        HoldSpan::log_loss(self.key.shared_name(), reason, span);
+        grant.observer.counters.tell_loss(reason);
+        HoldSpan::log_loss(self.key.shared_name(), reason, self.remove_span());
     }
 
-    pub(in crate::local) fn count_loss(&self) {
-        self.observer.counters.count_loss();
+    /// A channel that gets one message when the hold is lost. In a forked process
+    /// (`is_same_process` is false) it never gets one.
+    pub(crate) fn loss_receiver(&self, is_same_process: bool) -> &Receiver<LostReason> {
+        if !is_same_process {
+            return &OF_CHILD;
+        }
+        self.loss_notifier.subscribe(|| self.loss_reason())
+    }
+
+    /// Why the hold was lost, if it was.
+    pub(crate) fn loss_reason(&self) -> Option<LostReason> {
+        match self.state.lock().end {
+            Some(HoldEnd::Lost(reason)) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// True if the hold ended with its majority. Redis may still have the lock.
+    pub(crate) fn has_ended_with_majority(&self) -> bool {
+        self.state.lock().ended_with_majority
     }
 }

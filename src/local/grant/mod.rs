@@ -1,19 +1,25 @@
 //! A grant: what Redis gave to this client for one lock. It has an owner id, a lease by the local
-//! clock, and fencing tokens, and knows which hold uses it.
+//! clock, and fencing tokens, and knows which holds use it. A hold: what one thread has on a grant.
 //!
 //! | file | duty |
 //! |---|---|
-//! | `usage` | whether holds use the grant; hand-over; idle grants; the hold count in Redis |
-//! | `share` | the levels and the lease of one hold; the holds that share a grant |
+//! | `usage` | begins holds on a grant; hand-over; idle grants; the hold count in Redis |
+//! | `hold` | the levels of a hold, its lease, its span |
+//! | `suspension` | a wait on a condition: the hold continues on another grant |
 //! | `renewal` | what the watchdog does for the grant |
-//! | `loss` | ends the grant as lost |
+//! | `loss` | ends a grant or a hold as lost, and notifies |
+//! | `quorum` | several holds that count as one |
 //! | `skipped` | with the feature `testing`: the time that a test skips |
 
+mod hold;
 mod loss;
+mod quorum;
 mod renewal;
-mod share;
 #[cfg(feature = "testing")]
 mod skipped;
+mod suspension;
+#[cfg(test)]
+mod tests;
 mod usage;
 
 use std::ops::Range;
@@ -24,13 +30,16 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 pub(super) use loss::Losses;
-use share::Share;
+pub(crate) use quorum::Quorum;
 
-use super::LockId;
+use super::lease_state::{LeaseState, LeaseTimes};
+use super::levels::LevelId;
+use super::loss_notifier::LossNotifier;
+use super::{LocalQueue, LockId};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
-use crate::base::owner::OwnerId;
+use crate::base::owner::{Liveness, OwnerId, ThreadId};
 use crate::error::LostReason;
 use crate::lease::{Renewals, Terms, drift};
 use crate::observe::{HoldSpan, Observer};
@@ -47,44 +56,19 @@ const FIRST_READ: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Grant {
     id: TargetId,
-    lock: LockId,
+    pub(crate) lock: LockId,
     key: LockKey,
-    kind: &'static Kind,
-    owner: OwnerId,
-    /// When the reply arrived. The slice counts from here, so that it does not depend on the round
+    pub(crate) kind: &'static Kind,
+    /// The slice counts from the arrival of the reply, so that it does not depend on the round
     /// trip.
-    since: Moment,
-    /// How many holds may use it, if that is limited.
-    turns: Option<usize>,
-    /// Its lease is renewed, so another hold may follow the first.
-    is_renewed: bool,
+    pub(super) granted: Granted,
     /// The watchdog has a note that the hold or its count has changed, and has not read the new
     /// schedule.
     is_noted: AtomicBool,
     state: Mutex<GrantState>,
-    keeper: Weak<dyn Keeper>,
+    /// Knows which thread may use the grant.
+    queue: Weak<LocalQueue>,
     observer: Arc<Observer>,
-}
-
-/// Knows which thread may use a grant. The local queue implements it.
-pub(super) trait Keeper: Send + Sync + std::fmt::Debug {
-    /// Called after the loss of a grant that a thread held.
-    fn lost(&self, grant: &Grant);
-    /// Ends an idle grant, if no thread has taken it meanwhile.
-    fn end_idle(&self, grant: &Grant) -> bool;
-    /// Ends a grant as lost because its client is shut down. The caller
-    /// [notifies](Grant::notify_holders) its holders. `None` if it has ended.
-    fn shut_down(&self, grant: &Grant) -> Option<Losses>;
-}
-
-/// The hold of a thread on a grant.
-pub(super) trait Holder: Send + Sync + std::fmt::Debug {
-    /// Records the loss. Called under the mutex of the grant.
-    fn end_as_lost(&self, reason: LostReason);
-    /// Notifies the thread and those that observe the hold.
-    fn notify_loss(&self, reason: LostReason);
-    fn held_for(&self) -> Duration;
-    fn take_span(&self) -> Option<Box<HoldSpan>>;
 }
 
 /// The part of a grant that changes.
@@ -97,10 +81,10 @@ pub(super) trait Holder: Send + Sync + std::fmt::Debug {
 ///
 /// | event | `usage` before | after |
 /// |---|---|---|
-/// | `begin`, `hand_over`: a thread begins a hold | `Free`, `Idle` | `Held` |
+/// | `first_hold`, `hand_over`: a thread begins a hold | `Free`, `Idle` | `Held` |
 /// | `share`: a thread begins a hold beside the others | `Held` | `Held` |
 /// | `pop` of the last level of a hold beside others | `Held` | `Held` |
-/// | `pop` of the last level of the last hold, `suspend` | `Held` | `Free` |
+/// | `pop` of the last level of the last hold, or of all its levels | `Held` | `Free` |
 /// | `make_idle`: no thread waits, and the client lingers | `Free` | `Idle` |
 /// | `end`: the caller releases it in Redis | `Free`, `Idle` | `Ended` |
 /// | `lose_hold`: one of several holds is lost | `Held` | `Held` |
@@ -108,10 +92,8 @@ pub(super) trait Holder: Send + Sync + std::fmt::Debug {
 #[derive(Debug)]
 struct GrantState {
     usage: Usage,
-    /// The holds that use the grant; without one, the last that did. Never empty.
-    shares: List<Share>,
-    /// The holds that were lost while others used the grant. Their threads have not unlocked them.
-    lost: Vec<Share>,
+    /// The lease of the last hold that has ended.
+    times: LeaseTimes,
     /// Until when Redis may keep the lock: the latest end of all leases, also of those of levels
     /// and holds that have ended.
     lease_ends: Moment,
@@ -130,16 +112,19 @@ struct GrantState {
     seen: Option<Moment>,
     /// The release leaves the lock in Redis for this many milliseconds, under this owner id.
     kept_in_redis: Option<Box<KeptInRedis>>,
+    /// The holds that were lost: a test skips their time, too.
+    #[cfg(feature = "testing")]
+    lost: Vec<Weak<Hold>>,
 }
 
 /// For how many milliseconds a release leaves a lock in Redis, and under which owner id.
-pub(super) type KeptInRedis = (u64, OwnerId);
+type KeptInRedis = (u64, OwnerId);
 
 /// Who uses a grant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Usage {
-    /// The threads of its holds.
-    Held,
+    /// The threads of these holds.
+    Held(List<Weak<Hold>>),
     /// No thread yet, or the last hold has ended. The queue decides under its mutex what follows.
     Free,
     /// No thread. The watchdog releases the grant at this moment.
@@ -163,6 +148,99 @@ pub(crate) struct Granted {
     pub(crate) turns: Option<usize>,
 }
 
+/// A thread's hold on a lock, from its first acquire to the release of its last level.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    key: LockKey,
+    pub(crate) lock: LockId,
+    pub(crate) thread: ThreadId,
+    pub(super) liveness: Liveness,
+    /// The thread has taken the hold. False while a hold that was handed over is on its way to its
+    /// thread. Set under the queue's mutex.
+    is_taken: AtomicBool,
+    state: Mutex<HoldState>,
+    loss_notifier: LossNotifier,
+}
+
+/// The part of a hold that changes. Its mutex protects: a hold ends once. Only a release that finds
+/// the lock gone turns `Released` into `Lost`.
+///
+/// | event | `end` before | after |
+/// |---|---|---|
+/// | `push`, `pop` of another level than the last | none | none |
+/// | `pop` of the last level | none | `Released` |
+/// | `pop` of all levels: the thread begins to wait on a condition | none | `Suspended` |
+/// | `resume`: the thread has the lock again | `Suspended` | none |
+/// | `abandon`: it could not acquire the lock again | `Suspended` | `Released`, `Lost` |
+/// | the grant lost this hold | none | `Lost` |
+/// | `lose_on_release`: the lock was gone | `Released`, `Suspended` | `Lost` |
+#[derive(Debug)]
+struct HoldState {
+    /// The grant that the hold uses, or used last. Only a hold that is suspended gets another one.
+    grant: Arc<Grant>,
+    /// The number of the hold on this grant.
+    number: u64,
+    token: Option<u64>,
+    since: Moment,
+    /// The levels that are not unlocked, also after a loss, and their lease.
+    lease: LeaseState,
+    end: Option<HoldEnd>,
+    /// They are notified of the loss.
+    observers: Vec<Weak<Quorum>>,
+    /// The majority that this hold belongs to. They end together.
+    majority: Option<Arc<Quorum>>,
+    /// It ended because too few parts of its majority were left. Redis may still have the lock.
+    ended_with_majority: bool,
+    /// It is taken out before it is dropped, because that calls code of the application.
+    span: Option<Box<HoldSpan>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HoldEnd {
+    Lost(LostReason),
+    /// The thread has unlocked the last level. The release in Redis may still be under way.
+    Released,
+    /// The thread waits on a condition. It has unlocked all levels, and gets them again.
+    Suspended {
+        /// For how long the release of the last level leaves the lock in Redis, in milliseconds.
+        kept_in_redis: Option<u64>,
+    },
+}
+
+/// Which levels a thread unlocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unlocks {
+    Level(LevelId),
+    /// The newest level without a guard.
+    Newest,
+    /// All, until the hold continues.
+    Suspends,
+}
+
+/// What became of a level that a thread unlocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unlocked {
+    /// There is no such level.
+    NotHeld,
+    /// Levels are left.
+    Inner,
+    /// It was the last level, and the next thread of this client has the grant.
+    HandedOver,
+    /// It was the last level, and other threads of this client still use the grant.
+    Shared,
+    /// It was the last level, and no thread uses the grant, which Redis keeps for a while.
+    Idle,
+    /// It was the last level. The caller releases the grant in Redis, and then calls
+    /// [`LocalQueue::close`](LocalQueue::close).
+    Last,
+    /// The hold was lost before.
+    Lost {
+        reason: LostReason,
+        /// No level is left. The caller calls [`LocalQueue::close`](LocalQueue::close).
+        last: bool,
+    },
+}
+
 impl Granted {
     /// True if the lease is over.
     pub(crate) fn is_over(&self, now: Moment) -> bool {
@@ -176,42 +254,33 @@ impl Grant {
     pub(super) fn new(
         (lock, key, kind): (LockId, LockKey, &'static Kind),
         granted: Granted,
-        keeper: Weak<dyn Keeper>,
+        queue: Weak<LocalQueue>,
         observer: Arc<Observer>,
     ) -> Arc<Self> {
-        let Granted {
-            owner,
-            asked,
-            replied,
-            terms,
-            tokens,
-            turns,
-        } = granted;
-        let lease = Duration::from_millis(terms.millis);
+        let asked = granted.asked;
+        let lease = Duration::from_millis(granted.terms.millis);
         Arc::new(Self {
             id: next_target_id(),
             lock,
             key,
             kind,
-            owner,
-            since: replied,
-            turns,
-            is_renewed: terms.renewals != Renewals::None,
             is_noted: AtomicBool::new(false),
             state: Mutex::new(GrantState {
                 usage: Usage::Free,
-                shares: List::from([Share::new(terms, asked)]),
-                lost: Vec::new(),
+                times: LeaseTimes::new(lease, asked),
                 lease_ends: asked.after(lease),
                 holds: 0,
-                tokens,
+                tokens: granted.tokens.clone(),
                 written: 1,
                 count_changed: None,
                 watched_until: asked.after(FIRST_READ.min(lease / 3)),
                 seen: Some(asked),
                 kept_in_redis: None,
+                #[cfg(feature = "testing")]
+                lost: Vec::new(),
             }),
-            keeper,
+            granted,
+            queue,
             observer,
         })
     }
@@ -220,29 +289,17 @@ impl Grant {
         self.id
     }
 
-    pub(crate) fn lock(&self) -> &LockId {
-        &self.lock
-    }
-
     pub(crate) fn key(&self) -> &LockKey {
         &self.key
     }
 
     pub(crate) fn owner(&self) -> &OwnerId {
-        &self.owner
+        &self.granted.owner
     }
 
-    pub(crate) fn kind(&self) -> &'static Kind {
-        self.kind
-    }
-
+    /// True if its lease is renewed, so that another hold may follow the first.
     pub(super) fn is_renewed(&self) -> bool {
-        self.is_renewed
-    }
-
-    /// When the reply that granted it arrived.
-    pub(crate) fn since(&self) -> Moment {
-        self.since
+        self.granted.terms.renewals != Renewals::None
     }
 
     /// When it ends in this process unless it is renewed.
@@ -258,38 +315,6 @@ impl Grant {
     /// The number of holds that have used it.
     pub(super) fn holds(&self) -> u64 {
         self.state.lock().holds
-    }
-
-    /// True if it may be handed over at `now`: for as many turns as it has, or else until `longest`
-    /// after the reply that granted it.
-    pub(super) fn has_turn(&self, longest: Duration, now: Moment) -> bool {
-        match self.turns {
-            Some(turns) => self.state.lock().holds < turns as u64,
-            None => now < self.since.after(self.slice(longest)),
-        }
-    }
-
-    /// How long it may be handed over, from [`since`](Self::since) on: `longest`, but at most a
-    /// quarter of its lease. Zero if its turns are counted.
-    pub(super) fn slice(&self, longest: Duration) -> Duration {
-        if self.turns.is_some() {
-            return Duration::ZERO;
-        }
-        let lease = self.lease_ends().since(self.since);
-        longest.min(lease / 4)
-    }
-
-    /// Makes the release leave the lock in Redis for `millis`, under another owner id. Of several
-    /// times, also of threads that share the grant, the longest counts. Does nothing if this hold
-    /// has ended.
-    pub(in crate::local) fn keep_in_redis(&self, hold: u64, millis: u64) {
-        let mut state = self.state.lock();
-        if !state.is_held_by(hold) {
-            return;
-        }
-        let before = state.kept_in_redis.as_ref().map_or(0, |kept| kept.0);
-        let (name, _) = self.owner.with_fresh_name().split();
-        state.kept_in_redis = Some(Box::new((millis.max(before), name)));
     }
 
     /// How long the release leaves the lock in Redis, in milliseconds, and under which owner id;

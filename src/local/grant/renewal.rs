@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::share::Share;
-use super::{Grant, GrantState, Usage};
+use super::{Grant, GrantState, Hold, Usage};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
@@ -19,21 +18,25 @@ use crate::watchdog::{AtShutdown, Renew, Renewal, Schedule, Step};
 /// from when the watchdog sees the difference, so that all of it takes less than a second.
 const WRITE_COUNT_AFTER: Duration = Duration::from_millis(150);
 
+/// No hold has this count.
+const UNKNOWN_COUNT: u32 = 0;
+
 /// The pause after a failed release of an idle grant.
 const RETRY_IDLE: Duration = Duration::from_millis(10);
 
 impl GrantState {
     pub(super) fn schedule_without_count(&self) -> Schedule {
-        let schedules = self.shares.iter().map(|share| share.lease.schedule());
-        let ends = self.expires();
-        let due = match (self.usage, schedules.reduce(Schedule::earlier)) {
-            (Usage::Held, Some(schedule)) => return schedule,
-            (Usage::Idle(until), _) => until.min(ends),
-            // Soon it is held or idle again, or forgotten.
-            _ => ends,
-        };
+        let schedules = self.live().map(|hold| hold.state.lock().lease.schedule());
+        if let Some(schedule) = schedules.reduce(Schedule::earlier) {
+            return schedule;
+        }
+        let ends = self.times.expires;
         Schedule {
-            due,
+            due: match self.usage {
+                Usage::Idle(until) => until.min(ends),
+                // Soon it is held or idle again, or forgotten.
+                _ => ends,
+            },
             unconfirmed: Moment::NEVER,
             ends,
             lease: None,
@@ -41,42 +44,52 @@ impl GrantState {
         }
     }
 
-    /// What all live holds together need at `now`, and those that end now.
-    fn action_at(&self, now: Moment) -> (Action, List<(u64, LostReason)>) {
-        let (mut action, mut ended) = (Action::Wait, List::new());
-        for Share { number, lease, .. } in &self.shares {
-            if now >= lease.expires() {
-                ended.push((*number, LostReason::Expired));
-                continue;
-            }
-            match (lease.action_at(now), action) {
-                (Action::LimitReached, _) => ended.push((*number, LostReason::RenewalLimit)),
-                (Action::Renew(one), Action::Renew(other)) => {
-                    action = Action::Renew(one.max(other));
-                }
-                (Action::Renew(millis), _) => action = Action::Renew(millis),
-                (Action::Wait, _) => {}
-            }
-        }
-        (action, ended)
+    /// The holds that end at `now`.
+    fn ended(&self, now: Moment) -> List<(Arc<Hold>, LostReason)> {
+        let ended = self.live().filter_map(|hold| {
+            let state = hold.state.lock();
+            let action = state.lease.action_at(now);
+            let reason = match state.lease.expires() <= now {
+                true => LostReason::Expired,
+                false if action == Action::LimitReached => LostReason::RenewalLimit,
+                false => return None,
+            };
+            drop(state);
+            Some((hold, reason))
+        });
+        ended.collect()
     }
 
     /// Since when a hold relies on the lock without a reply of Redis. A hold that began without a
     /// request counts from when the watchdog sees it, so that a short one costs no confirmation.
     fn unconfirmed_since(&mut self) -> Moment {
-        if self.usage != Usage::Held {
+        let Some(hold) = self.live().next() else {
             return Moment::NEVER;
-        }
+        };
         let seen = *self.seen.get_or_insert_with(Moment::now);
-        self.shares[0].lease.confirmed().max(seen)
+        hold.times().confirmed.max(seen)
     }
 
     /// When the count is written although nothing else is due. Only a hold has a count.
     fn write_count_at(&self) -> Moment {
-        match (self.usage, self.count_changed) {
-            (Usage::Held, Some(since)) if self.has_new_count() => since.after(WRITE_COUNT_AFTER),
+        match self.count_changed {
+            Some(since) if self.is_held() && self.has_new_count() => since.after(WRITE_COUNT_AFTER),
             _ => Moment::NEVER,
         }
+    }
+
+    /// What has to be sent to Redis for the holds: the new lease in milliseconds, and the count.
+    fn to_renew(&self, now: Moment) -> Option<(u64, u32)> {
+        let actions = self
+            .live()
+            .map(|hold| hold.state.lock().lease.action_at(now));
+        let renewals = actions.filter_map(|action| match action {
+            Action::Renew(millis) => Some(millis),
+            Action::Wait | Action::LimitReached => None,
+        });
+        let count = (self.write_count_at() <= now).then_some(0);
+        let millis = renewals.max().or(count)?;
+        Some((millis, self.count().max(1)))
     }
 }
 
@@ -86,54 +99,23 @@ impl Grant {
     /// as it is: only the watchdog writes counts, one after the other, so no count overwrites a
     /// later one.
     pub(crate) fn renewal(&self, millis: u64, hold: Option<u64>) -> Renewal {
-        Renewal {
-            hold,
-            ..self.new_renewal(millis, None)
-        }
-    }
-
-    /// A renewal of the watchdog, for all holds. It writes the count. `limited` is the newest hold
-    /// whose limit of renewals it counts against.
-    fn renewal_with_count(&self, millis: u64, limited: Option<u64>) -> Renewal {
-        let count = self.state.lock().count().max(1);
-        Renewal {
-            limited,
-            ..self.new_renewal(millis, Some(count))
-        }
-    }
-
-    fn new_renewal(&self, millis: u64, count: Option<u32>) -> Renewal {
-        let call = self.kind.renew(&self.key, &self.owner, millis, count);
+        let call = self.kind.renew(&self.key, self.owner(), millis, None);
         Renewal {
             millis,
-            count,
-            ..Renewal::confirming(self.key.clone(), call)
-        }
-    }
-
-    /// Ends the holds on a shared grant whose leases have run out.
-    fn lose_expired(&self) {
-        let expired: List<u64> = {
-            let shares = &self.state.lock().shares;
-            let expired = shares
-                .iter()
-                .filter(|share| share.lease.expires().is_past());
-            expired.map(|share| share.number).collect()
-        };
-        for hold in expired {
-            self.lose_hold(hold, LostReason::Expired);
+            hold,
+            ..Renewal::confirming(call)
         }
     }
 
     pub(crate) fn release_call(&self) -> Call {
-        self.kind.release(&self.key, &self.owner)
+        self.kind.release(&self.key, self.owner())
     }
 
     /// The call that follows the last level: releases the lock, or leaves it in Redis for the time
     /// that a level asked for.
     pub(crate) fn end_call(&self) -> Call {
         match self.kept_in_redis() {
-            Some((millis, name)) => self.kind.leave(&self.key, &self.owner, millis, &name),
+            Some((millis, name)) => self.kind.leave(&self.key, self.owner(), millis, &name),
             None => self.release_call(),
         }
     }
@@ -143,7 +125,9 @@ impl Renew for Grant {
     fn schedule(&self) -> Schedule {
         self.is_noted.store(false, Ordering::Relaxed);
         let mut state = self.state.lock();
-        state.note_count();
+        let changed = state.count_changed;
+        let is_new = state.has_new_count();
+        state.count_changed = is_new.then(|| changed.unwrap_or_else(Moment::now));
         let schedule = state.schedule_without_count();
         let due = schedule.due.min(state.write_count_at());
         state.watched_until = due;
@@ -162,45 +146,44 @@ impl Renew for Grant {
     }
 
     fn next_step(&self, now: Moment) -> Step {
+        let ended = self.state.lock().ended(now);
+        for (hold, reason) in ended {
+            hold.lose(reason);
+        }
         let state = self.state.lock();
         match state.usage {
-            Usage::Held => {}
+            Usage::Held(_) if state.live().next().is_some() => {}
             Usage::Free if now < state.expires() => return Step::Wait,
-            Usage::Free => return Step::Forget,
             Usage::Idle(until) if now < until.min(state.expires()) => return Step::Wait,
             Usage::Idle(_) => {
                 drop(state);
                 return self.end_idle_grant().map_or(Step::Wait, Step::Release);
             }
-            Usage::Ended => return Step::Forget,
+            // A hold that was dropped without a release ends with its lease.
+            Usage::Held(_) | Usage::Free | Usage::Ended => return Step::Forget,
         }
-        let (action, ended) = state.action_at(now);
-        let writes_count = state.write_count_at() <= now;
-        let newest = state.holds;
+        let (to_renew, newest) = (state.to_renew(now), state.holds);
         drop(state);
-        if !ended.is_empty() {
-            let lost = ended
-                .iter()
-                .filter(|&&(hold, reason)| self.lose_hold(hold, reason));
-            // If not all are lost: another hold has the grant meanwhile, with a limit of its own.
-            if lost.count() == ended.len() && self.has_ended() {
-                return Step::Forget;
-            }
-        }
-        match action {
-            Action::Renew(millis) => Step::Renew(self.renewal_with_count(millis, Some(newest))),
-            _ if writes_count => Step::Renew(self.renewal_with_count(0, None)),
-            _ => Step::Wait,
-        }
+        to_renew.map_or(Step::Wait, |(millis, count)| {
+            let call = self
+                .kind
+                .renew(&self.key, self.owner(), millis, Some(count));
+            Step::Renew(Renewal {
+                millis,
+                count: Some(count),
+                limited: Some(newest),
+                ..Renewal::confirming(call)
+            })
+        })
     }
 
     fn end_idle_grant(&self) -> Option<Call> {
-        let keeper = self.keeper.upgrade()?;
-        keeper.end_idle(self).then(|| self.release_call())
+        let queue = self.queue.upgrade()?;
+        queue.end_idle(self).then(|| self.release_call())
     }
 
     fn shut_down(self: Arc<Self>) -> Option<AtShutdown> {
-        let lost = self.keeper.upgrade()?.shut_down(&self)?;
+        let lost = self.queue.upgrade()?.shut_down(&self)?;
         Some(AtShutdown {
             release: self.end_call(),
             notify: Box::new(move || {
@@ -216,8 +199,8 @@ impl Renew for Grant {
 
     fn confirm_now(&self) {
         let now = Moment::now();
-        for share in &mut self.state.lock().shares {
-            share.lease.confirm_now(now);
+        for hold in self.state.lock().live() {
+            hold.state.lock().lease.times.wanted = now;
         }
     }
 
@@ -231,34 +214,42 @@ impl Renew for Grant {
             self.lose(LostReason::Expired);
             return;
         }
-        self.lose_expired();
+        let holds: List<Arc<Hold>> = self.state.lock().live().collect();
+        let expired = holds.iter().filter(|hold| hold.expires().is_past());
+        expired.for_each(|hold| hold.lose(LostReason::Expired));
         let mut state = self.state.lock();
-        if state.usage == Usage::Ended {
-            return;
+        let lease = Duration::from_millis(done.millis);
+        match state.usage {
+            Usage::Ended => return,
+            Usage::Held(_) => {}
+            Usage::Free | Usage::Idle(_) => state.times.granted(asked, lease),
         }
-        let prolonged = asked.after(Duration::from_millis(done.millis));
-        state.lease_ends = state.lease_ends.max(prolonged);
-        let is_held = state.usage == Usage::Held;
-        for Share { number, lease, .. } in &mut state.shares {
-            let is_limited = done.limited.is_some_and(|newest| *number <= newest);
+        state.lease_ends = state.lease_ends.max(asked.after(lease));
+        for hold in state.live() {
+            let state = &mut *hold.state.lock();
+            let number = state.number;
+            let is_limited = done.limited.is_some_and(|newest| number <= newest);
             // A fixed lease ends at its own time, even if the grant was prolonged for another hold,
             // or for a level that is unlocked meanwhile.
             let is_for_others = match done.hold {
-                Some(hold) => hold != *number,
-                None => is_held && lease.levels.are_fixed(),
+                Some(hold) => hold != number,
+                None => state.lease.levels.are_fixed(),
             };
             let millis = if is_for_others { 0 } else { done.millis };
-            lease.renewed(asked, millis, is_limited);
+            state.lease.renewed(asked, millis, is_limited);
         }
         if let Some(count) = done.count {
-            state.wrote_count(count);
+            (state.written, state.count_changed) = (count, None);
         }
     }
 
     fn not_renewed(&self, asked: &Renewal, cause: &str) {
-        if let Some(count) = asked.count {
-            self.state.lock().lost_count(count);
+        let mut state = self.state.lock();
+        // It is unknown which count Redis has, if the request would have changed it.
+        if asked.count.is_some_and(|count| count != state.written) {
+            (state.written, state.count_changed) = (UNKNOWN_COUNT, None);
         }
+        drop(state);
         self.observer.emit(&LockEvent::RenewalFailed {
             lock: self.key.shared_name(),
             cause: cause.into(),

@@ -1,5 +1,6 @@
 //! The time that a test skips: see `leasehold::testing`.
 
+use std::sync::Weak;
 use std::time::Duration;
 
 use super::{Grant, Usage};
@@ -8,9 +9,11 @@ use crate::base::test_clock::Skip;
 impl Skip for Grant {
     fn skip(&self, time: Duration) {
         let state = &mut *self.state.lock();
-        for share in state.shares.iter_mut().chain(&mut state.lost) {
-            share.lease.shift_back(time);
+        let lost = state.lost.iter().filter_map(Weak::upgrade);
+        for hold in state.live().chain(lost) {
+            hold.state.lock().lease.times.shift_back(time);
         }
+        state.times.shift_back(time);
         state.lease_ends = state.lease_ends.before(time);
         state.seen = state.seen.map(|since| since.before(time));
         state.count_changed = state.count_changed.map(|since| since.before(time));

@@ -1,94 +1,157 @@
-//! Whether holds use a grant: the holds of one thread after another, or an idle grant.
+//! Which holds use a grant: those of one thread after another, or of several threads that share it.
+//!
+//! Several threads share the grant of a read lock. Each of their holds has a lease of its own, and
+//! the watchdog renews the grant for the longest of them. The loss of the grant is notified to all;
+//! a loss that is decided for one hold leaves the others. The last hold releases the grant in
+//! Redis.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::{Grant, GrantState, Holder, KeptInRedis, Usage};
+use parking_lot::Mutex;
+
+use super::{Grant, GrantState, Hold, HoldState, Usage};
 use crate::base::clock::Moment;
-use crate::lease::Terms;
-use crate::local::levels::{LevelId, Levels};
-
-/// No hold has this count.
-const UNKNOWN_COUNT: u32 = 0;
-
-impl Usage {
-    /// True if no hold uses the grant, and another one may begin.
-    fn is_unused(self) -> bool {
-        matches!(self, Self::Free | Self::Idle(_))
-    }
-}
+use crate::base::list::List;
+use crate::base::owner::{Liveness, ThreadId};
+use crate::lease::{Renewals, Terms};
+use crate::local::lease_state::{LeaseState, LeaseTimes};
+use crate::local::loss_notifier::LossNotifier;
 
 impl GrantState {
+    /// The holds that use the grant.
+    pub(super) fn live(&self) -> impl Iterator<Item = Arc<Hold>> {
+        let holds = match &self.usage {
+            Usage::Held(holds) => &holds[..],
+            Usage::Free | Usage::Idle(_) | Usage::Ended => &[],
+        };
+        holds.iter().filter_map(Weak::upgrade)
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self.usage, Usage::Held(_))
+    }
+
+    /// True if no hold uses the grant, and another one may begin.
+    fn is_unused(&self) -> bool {
+        matches!(self.usage, Usage::Free | Usage::Idle(_))
+    }
+
+    /// When the grant ends in this process: with the last of its holds.
+    pub(super) fn expires(&self) -> Moment {
+        let ends = self.live().map(|hold| hold.expires()).max();
+        ends.unwrap_or(self.times.expires)
+    }
+
+    /// The number of levels of all holds that use the grant.
+    pub(super) fn count(&self) -> u32 {
+        let counts = self.live().map(|hold| hold.levels());
+        counts.fold(0, u32::saturating_add)
+    }
+
     pub(super) fn has_new_count(&self) -> bool {
         self.count() != self.written
     }
 
-    /// Records since when the hold count differs from what Redis has, as far as the watchdog knows.
-    pub(super) fn note_count(&mut self) {
-        if self.has_new_count() {
-            self.count_changed.get_or_insert_with(Moment::now);
-        } else {
-            self.count_changed = None;
+    /// Removes a hold with this lease, which the next hold may get.
+    pub(super) fn leave(&mut self, hold: &Hold, times: LeaseTimes) {
+        if let Usage::Held(holds) = &mut self.usage {
+            holds.retain(|one| !std::ptr::eq(one.as_ptr(), hold));
+            if holds.is_empty() {
+                (self.usage, self.times) = (Usage::Free, times);
+            }
         }
-    }
-
-    /// Records the hold count that Redis has.
-    pub(super) fn wrote_count(&mut self, count: u32) {
-        self.written = count;
-        self.count_changed = None;
-    }
-
-    /// Records that a request with this count got no reply. If it would have changed the count, it
-    /// is unknown which one Redis has.
-    pub(super) fn lost_count(&mut self, count: u32) {
-        if count != self.written {
-            self.wrote_count(UNKNOWN_COUNT);
-        }
-    }
-
-    /// Begins a hold, which `make` makes from its number and its token.
-    fn begin<H: Holder + 'static>(
-        &mut self,
-        make: impl FnOnce(u64, Option<u64>) -> Arc<H>,
-    ) -> Arc<H> {
-        self.holds += 1;
-        let hold = make(self.holds, self.tokens.next());
-        let holder: Weak<H> = Arc::downgrade(&hold);
-        self.usage = Usage::Held;
-        let share = &mut self.shares[0];
-        share.number = self.holds;
-        share.holder = Some(holder);
-        hold
     }
 }
 
 impl Grant {
-    /// Begins the first hold.
-    pub(in crate::local) fn begin<H: Holder + 'static>(
-        &self,
-        make: impl FnOnce(u64, Option<u64>) -> Arc<H>,
-    ) -> Arc<H> {
-        self.state.lock().begin(make)
+    /// Begins a hold.
+    fn begin(
+        self: &Arc<Self>,
+        state: &mut GrantState,
+        (thread, liveness): (ThreadId, Liveness),
+        since: Moment,
+        lease: LeaseState,
+    ) -> Arc<Hold> {
+        state.holds += 1;
+        let hold = Arc::new(Hold {
+            key: self.key.clone(),
+            lock: self.lock.clone(),
+            thread,
+            liveness,
+            is_taken: AtomicBool::new(false),
+            state: Mutex::new(HoldState {
+                grant: Arc::clone(self),
+                number: state.holds,
+                token: state.tokens.next(),
+                since,
+                lease,
+                end: None,
+                observers: Vec::new(),
+                majority: None,
+                ended_with_majority: false,
+                span: None,
+            }),
+            loss_notifier: LossNotifier::default(),
+        });
+        match &mut state.usage {
+            Usage::Held(holds) => holds.push(Arc::downgrade(&hold)),
+            usage => *usage = Usage::Held(List::from([Arc::downgrade(&hold)])),
+        }
+        hold
+    }
+
+    /// Begins the first hold, for a thread with this id.
+    pub(in crate::local) fn first_hold(self: &Arc<Self>, thread: ThreadId) -> Arc<Hold> {
+        let state = &mut *self.state.lock();
+        let who = (thread, Liveness::of_this_thread());
+        let lease = LeaseState::new(state.times, self.granted.terms);
+        let hold = self.begin(state, who, self.granted.replied, lease);
+        hold.take();
+        hold
     }
 
     /// Gives a [transferable](Self::is_transferable) grant to another thread with these terms: a
     /// new hold with a token of its own. `None` if the grant was lost meanwhile.
-    pub(in crate::local) fn hand_over<H: Holder + 'static>(
-        &self,
+    pub(in crate::local) fn hand_over(
+        self: &Arc<Self>,
+        who: (ThreadId, Liveness),
         terms: Terms,
-        make: impl FnOnce(u64, Option<u64>) -> Arc<H>,
-    ) -> Option<Arc<H>> {
-        let mut state = self.state.lock();
+        now: Moment,
+    ) -> Option<Arc<Hold>> {
+        let state = &mut *self.state.lock();
         // The rest was checked under the queue's mutex, and matters no more: a renewal may have
         // changed the lease since.
-        if !state.usage.is_unused() {
+        state.is_unused().then(|| {
+            state.seen = None;
+            let lease = LeaseState::new(state.times, terms);
+            self.begin(state, who, now, lease)
+        })
+    }
+
+    /// Adds a hold of another thread with these terms. `None` if the grant has no live hold, or if
+    /// no hold keeps it as long as the terms need.
+    pub(in crate::local) fn share(
+        self: &Arc<Self>,
+        who: (ThreadId, Liveness),
+        terms: Terms,
+        now: Moment,
+    ) -> Option<Arc<Hold>> {
+        let state = &mut *self.state.lock();
+        let is_live = state.is_held() && now < state.expires();
+        let is_kept = state
+            .live()
+            .any(|hold| hold.state.lock().lease.keeps(terms));
+        // Other leases end at a time of their own. They need grants of their own.
+        let is_unlimited = terms.renewals == Renewals::Unlimited;
+        if !is_live || !is_kept || !is_unlimited || state.kept_in_redis.is_some() {
             return None;
         }
-        let hold = state.begin(make);
-        state.shares[0].lease.levels = Levels::new(terms);
-        state.seen = None;
-        Some(hold)
+        let leases = state.live().map(|hold| hold.times());
+        let longest = leases.max_by_key(|times| times.expires)?;
+        let lease = LeaseState::new(longest, terms);
+        Some(self.begin(state, who, now, lease))
     }
 
     /// True if another thread can have the grant with these terms without a request.
@@ -97,15 +160,34 @@ impl Grant {
         let has_token = !self.kind.has_tokens || !state.tokens.is_empty();
         let is_whole = has_token && state.kept_in_redis.is_none();
         let ends_in_time = state.lease_ends <= now.after(Duration::from_millis(terms.millis));
-        let suits = state.shares[0].lease.suits(terms, now);
-        state.usage.is_unused() && is_whole && ends_in_time && suits
+        let suits = state.times.suits(terms, now);
+        state.is_unused() && is_whole && ends_in_time && suits
+    }
+
+    /// True if it may be handed over at `now`: for as many turns as it has, or else until `longest`
+    /// after the reply that granted it.
+    pub(in crate::local) fn has_turn(&self, longest: Duration, now: Moment) -> bool {
+        match self.granted.turns {
+            Some(turns) => self.state.lock().holds < turns as u64,
+            None => now < self.granted.replied.after(self.slice(longest)),
+        }
+    }
+
+    /// How long it may be handed over after the reply that granted it: `longest`, but at most a
+    /// quarter of its lease. Zero if its turns are counted.
+    pub(in crate::local) fn slice(&self, longest: Duration) -> Duration {
+        if self.granted.turns.is_some() {
+            return Duration::ZERO;
+        }
+        let lease = self.lease_ends().since(self.granted.replied);
+        longest.min(lease / 4)
     }
 
     /// Makes the grant idle until `until`: no thread holds the lock, but Redis keeps it. False if
     /// the grant was lost meanwhile, or has to be released at once.
     pub(in crate::local) fn make_idle(&self, until: Moment) -> bool {
         let mut state = self.state.lock();
-        let is_free = state.usage == Usage::Free && state.kept_in_redis.is_none();
+        let is_free = matches!(state.usage, Usage::Free) && state.kept_in_redis.is_none();
         if is_free {
             state.usage = Usage::Idle(until);
         }
@@ -116,7 +198,7 @@ impl Grant {
     /// ended.
     pub(in crate::local) fn end(&self) -> bool {
         let mut state = self.state.lock();
-        let is_unused = state.usage.is_unused();
+        let is_unused = state.is_unused();
         if is_unused {
             state.usage = Usage::Ended;
         }
@@ -137,77 +219,17 @@ impl Grant {
 
     /// True if the last hold has ended, and the queue has not decided what follows.
     pub(in crate::local) fn is_free(&self) -> bool {
-        self.state.lock().usage == Usage::Free
+        matches!(self.state.lock().usage, Usage::Free)
     }
 
     /// True if a thread has a live hold on the grant.
     pub(in crate::local) fn is_held(&self) -> bool {
-        self.state.lock().usage == Usage::Held
+        self.state.lock().is_held()
     }
 
     /// True if it was released or lost.
     pub(crate) fn has_ended(&self) -> bool {
-        self.state.lock().usage == Usage::Ended
-    }
-
-    /// Adds a level of this hold; `None` if the hold has ended.
-    pub(in crate::local) fn push(&self, hold: u64, terms: Terms) -> Option<LevelId> {
-        let mut state = self.state.lock();
-        let is_held = state.usage == Usage::Held;
-        let mut shares = state.shares.iter_mut();
-        let share = shares.find(|share| is_held && share.number == hold)?;
-        Some(share.lease.levels.push(terms))
-    }
-
-    /// Removes `level` of a hold, or the newest level without a guard. Returns the number of levels
-    /// that are left; `None` if there is no such level. Without a level of any hold left, the grant
-    /// is free.
-    pub(in crate::local) fn pop(&self, hold: u64, level: Option<LevelId>) -> Option<u32> {
-        let mut guard = self.state.lock();
-        let state = &mut *guard;
-        let mut all = state.shares.iter_mut().chain(&mut state.lost);
-        let share = all.find(|share| share.number == hold)?;
-        let left = share.lease.levels.pop(level)?;
-        if left > 0 {
-            return Some(left);
-        }
-        if state.shares.len() > 1 || state.shares[0].number != hold {
-            state.shares.retain(|share| share.number != hold);
-            state.lost.retain(|share| share.number != hold);
-        } else if state.usage == Usage::Held {
-            state.usage = Usage::Free;
-        }
-        Some(left)
-    }
-
-    /// Removes all levels of this hold, which waits on a condition: the grant is free. Returns the
-    /// levels, and how long the release leaves the lock in Redis. `None` if the hold has ended.
-    pub(in crate::local) fn suspend(&self, hold: u64) -> Option<(Levels, Option<KeptInRedis>)> {
-        let mut state = self.state.lock();
-        if !state.is_held_by(hold) {
-            return None;
-        }
-        state.usage = Usage::Free;
-        let kept = state.kept_in_redis.take().map(|kept| *kept);
-        Some((std::mem::take(&mut state.shares[0].lease.levels), kept))
-    }
-
-    /// Gives this hold to `holder`, which continues with these levels. False if the hold has ended:
-    /// then the levels are those that are not unlocked yet.
-    pub(in crate::local) fn resume<H: Holder + 'static>(
-        &self,
-        hold: u64,
-        holder: Weak<H>,
-        levels: Levels,
-    ) -> bool {
-        let mut state = self.state.lock();
-        let is_held = state.is_held_by(hold);
-        let share = &mut state.shares[0];
-        share.lease.levels = levels;
-        if is_held {
-            share.holder = Some(holder);
-        }
-        is_held
+        matches!(self.state.lock().usage, Usage::Ended)
     }
 
     /// True if the hold count differs from what Redis has, and the watchdog has no note of that.

@@ -17,8 +17,15 @@ fn end(asked: u64, millis: u64) -> Moment {
     at(asked + millis).before(drift(Duration::from_millis(millis)))
 }
 
+fn lease(terms: Terms, asked: Moment) -> LeaseState {
+    LeaseState::new(
+        LeaseTimes::new(Duration::from_millis(terms.millis), asked),
+        terms,
+    )
+}
+
 fn taken(renewals: Renewals) -> LeaseState {
-    LeaseState::new(terms(LEASE, renewals), at(0))
+    lease(terms(LEASE, renewals), at(0))
 }
 
 #[test]
@@ -34,7 +41,7 @@ fn a_renewed_hold_is_due_a_little_before_its_last_third() {
 fn a_renewal_counts_from_before_it_was_sent() {
     let mut state = taken(Renewals::Unlimited);
     state.renewed(at(2000), LEASE, true);
-    assert_eq!(state.expires(), end(2000, LEASE));
+    assert_eq!(state.times.expires, end(2000, LEASE));
     assert!(state.schedule().due > at(2000));
 }
 
@@ -45,7 +52,7 @@ fn a_fixed_lease_is_confirmed_once_and_never_renewed() {
     assert!(due <= at(LEASE * 2 / 3));
     assert_eq!(state.action_at(due), Action::Renew(0));
     state.renewed(due, 0, true);
-    assert_eq!(state.expires(), end(0, LEASE));
+    assert_eq!(state.times.expires, end(0, LEASE));
     assert_eq!(state.schedule().due, end(0, LEASE));
     assert_eq!(state.action_at(at(LEASE - 1)), Action::Wait);
 }
@@ -54,9 +61,9 @@ fn a_fixed_lease_is_confirmed_once_and_never_renewed() {
 #[test]
 fn a_confirmation_that_is_wanted_is_due_until_a_later_request_confirms() {
     let early = |millis| Moment::ZERO.after(Duration::from_millis(millis));
-    let mut state = LeaseState::new(terms(HOUR, Renewals::Unlimited), early(1));
+    let mut state = lease(terms(HOUR, Renewals::Unlimited), early(1));
     assert_eq!(state.action_at(early(30)), Action::Wait);
-    state.confirm_now(early(20));
+    state.times.wanted = early(20);
     for earlier in [10, 19] {
         assert_eq!(state.schedule().due, Moment::ZERO);
         assert_eq!(state.action_at(early(30)), Action::Renew(0));
@@ -76,13 +83,13 @@ fn used_up_renewals_are_reported_before_the_lease_ends() {
     state.renewed(first, LEASE, true);
     let second = state.schedule().due;
     assert_eq!(state.action_at(second), Action::LimitReached);
-    assert!(second < state.expires());
+    assert!(second < state.times.expires);
 }
 
 #[test]
 fn an_extended_lease_is_confirmed_as_often_as_before() {
     let mut state = taken(Renewals::Unlimited);
-    state.granted(at(0), HOUR);
+    state.times.granted(at(0), Duration::from_millis(HOUR));
     state.levels.push(terms(HOUR, Renewals::None));
     assert!(state.schedule().due <= at(LEASE * 2 / 3));
     assert_eq!(state.action_at(at(LEASE * 2 / 3)), Action::Renew(0));
@@ -95,8 +102,10 @@ fn a_limit_is_reported_shortly_before_the_lease_ends() {
         (terms(LEASE, Renewals::Left(0)), terms(HOUR, Renewals::None)),
         (terms(HOUR, Renewals::None), terms(LEASE, Renewals::Left(0))),
     ] {
-        let mut state = LeaseState::new(outer, at(0));
-        state.granted(at(0), inner.millis);
+        let mut state = lease(outer, at(0));
+        state
+            .times
+            .granted(at(0), Duration::from_millis(inner.millis));
         state.levels.push(inner);
         assert_eq!(state.action_at(at(LEASE * 2 / 3)), Action::Renew(0));
         state.renewed(at(LEASE * 2 / 3), 0, true);
@@ -110,7 +119,7 @@ fn a_limit_is_reported_shortly_before_the_lease_ends() {
 #[test]
 fn a_confirmation_uses_up_no_renewal() {
     let mut state = taken(Renewals::Left(1));
-    state.granted(at(0), HOUR);
+    state.times.granted(at(0), Duration::from_millis(HOUR));
     for round in 1..10 {
         let now = at(round * LEASE * 2 / 3);
         assert_eq!(state.action_at(now), Action::Renew(0));
@@ -126,22 +135,22 @@ fn a_confirmation_uses_up_no_renewal() {
 fn a_short_inner_level_does_not_shorten_a_renewed_one() {
     let mut state = taken(Renewals::Unlimited);
     let before = state.schedule();
-    state.granted(at(0), 10);
+    state.times.granted(at(0), Duration::from_millis(10));
     state.levels.push(terms(10, Renewals::None));
     state.levels.pop(None);
     assert_eq!(state.schedule(), before);
-    assert_eq!(state.expires(), end(0, LEASE));
+    assert_eq!(state.times.expires, end(0, LEASE));
 }
 
 /// The allowance for drift makes neither the renewal nor the end of the lease earlier.
 #[test]
 fn a_hold_ends_before_its_lease_ends_on_the_server() {
     for millis in [1, 2, 10, LEASE, HOUR] {
-        let mut state = LeaseState::new(terms(millis, Renewals::Unlimited), at(0));
+        let mut state = lease(terms(millis, Renewals::Unlimited), at(0));
         for asked in [0, millis / 2] {
             state.renewed(at(asked), millis, true);
-            assert!(state.expires() < at(asked + millis));
-            assert_eq!(state.lease_ends, at(asked + millis));
+            assert!(state.times.expires < at(asked + millis));
+            assert_eq!(state.times.lease_ends, at(asked + millis));
         }
     }
     let due = taken(Renewals::Unlimited).schedule().due;
@@ -157,13 +166,13 @@ proptest! {
         steps in prop::collection::vec((0..3u8, 0..3usize, 50..100_000u64, 0..5000u64), 1..30),
     ) {
         let mut state = taken(Renewals::Unlimited);
-        let (mut now, mut expires) = (0, state.expires());
+        let (mut now, mut expires) = (0, state.times.expires);
         for (kind, renewals, millis, later) in steps {
             now += later;
             let renewals = [Renewals::None, Renewals::Left(2), Renewals::Unlimited][renewals];
             match kind {
                 0 => {
-                    state.granted(at(now), millis);
+                    state.times.granted(at(now), Duration::from_millis(millis));
                     state.levels.push(terms(millis, renewals));
                 }
                 1 if state.levels.count() > 1 => {
@@ -172,11 +181,11 @@ proptest! {
                 _ => state.renewed(at(now), state.levels.lease_millis(), true),
             }
             let due = state.schedule().due;
-            prop_assert!(due <= state.expires());
-            prop_assert!(state.renew_by() < state.expires());
-            prop_assert!(due <= state.confirmed.after(state.levels.pace() / 3 * 2));
-            prop_assert!(state.expires() >= expires);
-            expires = state.expires();
+            prop_assert!(due <= state.times.expires);
+            prop_assert!(state.renew_by() < state.times.expires);
+            prop_assert!(due <= state.times.confirmed.after(state.levels.pace() / 3 * 2));
+            prop_assert!(state.times.expires >= expires);
+            expires = state.times.expires;
         }
     }
 }

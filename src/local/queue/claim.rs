@@ -7,8 +7,7 @@ use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::{Liveness, ThreadId};
 use crate::lease::Terms;
-use crate::local::grant::Grant;
-use crate::local::hold::{Hold, Unlocks};
+use crate::local::grant::{Grant, Hold, Unlocks};
 
 /// The right of one thread to request some locks from Redis. When it is dropped, the next waiting
 /// threads get the tickets that were not kept.
@@ -18,22 +17,20 @@ pub(crate) struct Claim {
     pub(super) locks: List<LockId>,
     pub(super) thread: ThreadId,
     pub(super) is_shared: bool,
-    state: ClaimState,
+    pub(super) state: ClaimState,
     /// No other thread waited for these locks when the tickets were taken, and no other client was
     /// known to want them.
     pub(crate) is_alone: bool,
 }
 
 /// What a claim has. Noted when the claim is made; later it only becomes `Kept`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum ClaimState {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClaimState {
     /// The tickets.
     Tickets,
-    /// Holds that were handed over came with the tickets. They may be lost since, and their tickets
-    /// with them.
-    HandedOver,
-    /// Idle grants may have come with the tickets, or a grant that other threads share.
-    MayHaveIdle,
+    /// Grants may have come with the tickets: holds that were handed over, idle grants, or a grant
+    /// that other threads share. They may be lost since, and the tickets of holds with them.
+    MayHaveGrants,
     /// Nothing that it gives back when it is dropped: holds have the tickets.
     Kept,
 }
@@ -69,19 +66,11 @@ impl Claim {
             thread,
             is_shared,
             state: match is_shared {
-                true => ClaimState::MayHaveIdle,
+                true => ClaimState::MayHaveGrants,
                 false => ClaimState::Tickets,
             },
             is_alone: false,
         }
-    }
-
-    /// The claim of a thread that acquires a shared hold while it holds the lock exclusively. It
-    /// uses the ticket of that hold.
-    pub(super) fn within(queue: &Arc<LocalQueue>, locks: List<LockId>, thread: ThreadId) -> Self {
-        let mut claim = Self::new(queue, locks, thread, true);
-        claim.state = ClaimState::Kept;
-        claim
     }
 
     /// The claim of a waiting thread to which the tickets were assigned.
@@ -94,11 +83,8 @@ impl Claim {
         waiter.is_assigned().then(|| {
             let mut claim = Self::new(queue, wanted.locks.clone(), *thread, wanted.is_shared);
             for lock in &wanted.locks {
-                match locks.entries.get(lock) {
-                    Some(entry) => claim.note(entry),
-                    // A grant that was handed over is lost.
-                    None => claim.state = claim.state.max(ClaimState::HandedOver),
-                }
+                // Without an entry, a grant that was handed over is lost.
+                claim.note(locks.entries.get(lock).unwrap_or(&Entry::default()));
             }
             claim
         })
@@ -106,25 +92,15 @@ impl Claim {
 
     /// Notes what came with one ticket.
     pub(super) fn note(&mut self, entry: &Entry) {
-        let came = if entry.idle.is_some() {
-            ClaimState::MayHaveIdle
-        } else if !entry.is_requested_by(self.thread) {
-            ClaimState::HandedOver
-        } else {
-            ClaimState::Tickets
-        };
-        self.state = self.state.max(came);
+        if entry.idle.is_some() || !entry.is_requested_by(self.thread) {
+            self.state = ClaimState::MayHaveGrants;
+        }
         self.is_alone &= entry.waiting.is_empty() && entry.yields.is_fresh();
     }
 
     /// True if grants may have come with the tickets, which the thread [takes](Self::take).
     pub(crate) fn has_grants(&self) -> bool {
-        matches!(self.state, ClaimState::HandedOver | ClaimState::MayHaveIdle)
-    }
-
-    /// True if [`take`](Self::take) may end grants, which the caller then releases in Redis.
-    pub(crate) fn may_end_grants(&self) -> bool {
-        self.state == ClaimState::MayHaveIdle
+        self.state == ClaimState::MayHaveGrants
     }
 
     /// Takes what came with the tickets. `terms` are those of the locks, of which `needed` are
@@ -161,7 +137,7 @@ impl Claim {
     /// Begins a request. Returns since when this request and earlier ones have had no reply, and
     /// the number of holds that a grant is wanted for: of this thread, and of those behind it.
     pub(crate) fn begin_request(&self) -> (Moment, usize) {
-        let (mut since, mut holds) = (None::<Moment>, 1);
+        let (mut since, mut holds) = (Moment::now(), 1);
         let mut locks = self.queue.0.lock();
         for lock in &self.locks {
             let Some(entry) = locks.entries.get_mut(lock) else {
@@ -171,23 +147,21 @@ impl Claim {
             // A thread that holds the lock exclusively uses the ticket of that hold for a shared
             // one.
             if let Some(unanswered) = entry.ticket.unanswered() {
-                let unanswered = unanswered.get_or_insert_with(Unanswered::from_now);
-                let one = unanswered.since;
-                since = Some(since.map_or(one, |since| since.min(one)));
+                since = since.min(unanswered.get_or_insert(Unanswered::since(since)).since);
             }
         }
-        (since.unwrap_or_else(Moment::now), holds)
+        (since, holds)
     }
 
     /// Records a grant that does not count: only this many replicas confirmed it, which is too few.
     pub(crate) fn unreplicated(&self, confirmed: u32) {
-        let update = |unanswered: &mut Option<Unanswered>| {
-            if let Some(unanswered) = unanswered {
-                unanswered.confirmed_replicas = Some(confirmed);
-            }
-        };
-        let on_reply = |locks: &mut Locks| locks.on_reply(&self.locks, update);
-        self.queue.change(on_reply);
+        self.queue.change(|locks| {
+            locks.on_reply(&self.locks, |unanswered| {
+                if let Some(unanswered) = unanswered {
+                    unanswered.confirmed_replicas = Some(confirmed);
+                }
+            });
+        });
     }
 
     /// Records a reply. Returns how many threads wait here for the locks, with this one.
@@ -220,11 +194,7 @@ impl Claim {
     }
 
     /// Gives everything back. Returns the grants that are idle now, and have to be released soon.
-    pub(crate) fn give_up(mut self) -> Vec<Arc<Grant>> {
-        self.give_back()
-    }
-
-    fn give_back(&mut self) -> Vec<Arc<Grant>> {
+    pub(crate) fn give_up(&mut self) -> Vec<Arc<Grant>> {
         if std::mem::replace(&mut self.state, ClaimState::Kept) == ClaimState::Kept {
             return Vec::new();
         }
@@ -232,7 +202,7 @@ impl Claim {
             // Holds that were handed over to this thread, which does not use them.
             let handed = self.locks.iter().filter_map(|lock| {
                 let entry = locks.entries.get(lock)?;
-                let own = entry.hold().filter(|hold| hold.thread() == self.thread);
+                let own = entry.hold().filter(|hold| hold.thread == self.thread);
                 own.or_else(|| entry.readers.untaken(self.thread)).cloned()
             });
             let handed: List<_> = handed.collect();
@@ -249,7 +219,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         // The watchdog finds what is idle within a second.
-        drop(self.give_back());
+        drop(self.give_up());
     }
 }
 
@@ -318,7 +288,7 @@ impl Locks {
         let now = Moment::now();
         let suits = |(grant, &terms): (&Option<Arc<Grant>>, &Terms)| {
             let grant = grant.as_ref();
-            grant.is_some_and(|one| one.kind().name == kind && one.is_transferable(terms, now))
+            grant.is_some_and(|one| one.kind.name == kind && one.is_transferable(terms, now))
         };
         let is_whole = idle.iter().zip(terms).all(suits);
         let mut grants = idle.into_iter().flatten().peekable();
@@ -329,7 +299,7 @@ impl Locks {
             return CameWith::Unsuited(grants.filter(|grant| grant.end()).collect());
         }
         let who = || (claim.thread, Liveness::of_this_thread());
-        let begin = |(grant, &terms): (Arc<Grant>, &Terms)| Hold::next(&grant, who(), terms, now);
+        let begin = |(grant, &terms): (Arc<Grant>, &Terms)| grant.hand_over(who(), terms, now);
         let holds: List<Arc<Hold>> = grants.zip(terms).filter_map(begin).collect();
         if holds.len() == locks.len() {
             return CameWith::Idle(holds);
@@ -348,11 +318,11 @@ impl Locks {
             if hold.is_shared() {
                 // If the thread also held the lock exclusively and that grant is lost now, there is
                 // no entry.
-                let entry = self.entries.entry(hold.lock().clone()).or_default();
+                let entry = self.entries.entry(hold.lock.clone()).or_default();
                 let threads = entry.contenders() + entry.readers.holds().count();
                 entry.yields.granted(threads);
                 entry.readers.insert(hold);
-            } else if let Some(entry) = self.entries.get_mut(hold.lock()) {
+            } else if let Some(entry) = self.entries.get_mut(&hold.lock) {
                 entry.yields.granted(entry.contenders());
                 entry.ticket = Ticket::Holds(Arc::clone(hold));
                 self.effects.woken.append(&mut entry.await_reply);

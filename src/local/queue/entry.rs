@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::Waiter;
 use super::readers::Readers;
 use crate::base::clock::Moment;
+use crate::base::list::List;
 use crate::base::owner::ThreadId;
-use crate::local::grant::Grant;
-use crate::local::hold::Hold;
+use crate::local::grant::{Grant, Hold};
 use crate::local::yields::Yields;
 
 /// One lock. It exists while a thread holds the lock, requests it or waits for it, while a grant is
@@ -27,6 +27,9 @@ pub(super) struct Entry {
     pub(super) await_reply: Vec<Arc<Waiter>>,
     /// The grant that no thread uses.
     pub(super) idle: Option<Arc<Grant>>,
+    /// The lost holds that their threads have not unlocked. A thread that acquires or unlocks the
+    /// lock finds its lost hold here.
+    pub(super) lost: Vec<Arc<Hold>>,
     pub(super) yields: Yields,
 }
 
@@ -72,10 +75,6 @@ impl Unanswered {
             confirmed_replicas: None,
         }
     }
-
-    pub(super) fn from_now() -> Self {
-        Self::since(Moment::now())
-    }
 }
 
 impl Ticket {
@@ -87,7 +86,7 @@ impl Ticket {
         match self {
             Self::Free => false,
             Self::Requests { thread: other, .. } => *other == thread,
-            Self::Holds(hold) => hold.thread() == thread,
+            Self::Holds(hold) => hold.thread == thread,
         }
     }
 
@@ -117,8 +116,13 @@ impl Entry {
         self.has_ticket_for(false) || self.is_given_back()
     }
 
+    /// True if a thread or a grant of this process needs the entry.
+    pub(super) fn is_needed(&self) -> bool {
+        !self.is_free() || self.idle.is_some() || !self.lost.is_empty()
+    }
+
     pub(super) fn is_unused(&self) -> bool {
-        self.is_free() && self.idle.is_none() && self.yields.is_fresh()
+        !self.is_needed() && self.yields.is_fresh()
     }
 
     /// The threads of which one can be the next to get the lock: up to the first that wants only
@@ -150,32 +154,41 @@ impl Entry {
         self.hold().is_some_and(|own| Arc::ptr_eq(own, hold))
     }
 
-    /// Removes the hold that has the ticket, and the ticket.
-    pub(super) fn take_hold(&mut self) -> Option<Arc<Hold>> {
-        match std::mem::take(&mut self.ticket) {
-            Ticket::Holds(hold) => Some(hold),
-            other => {
-                self.ticket = other;
-                None
-            }
-        }
-    }
-
     /// True if this hold has the ticket, or is a shared one.
     pub(super) fn knows(&self, hold: &Arc<Hold>) -> bool {
         self.has(hold) || self.readers.has(hold)
     }
 
-    /// Removes a hold, with its ticket if it has that.
+    /// Removes a hold, lost or not, with its ticket if it has that.
     pub(super) fn remove(&mut self, hold: &Arc<Hold>) -> Option<Arc<Hold>> {
-        match self.has(hold) {
-            true => self.take_hold(),
-            false => self.readers.remove(hold),
+        if self.has(hold) {
+            self.ticket = Ticket::Free;
+            return Some(Arc::clone(hold));
         }
+        let lost = self.lost.iter().position(|lost| Arc::ptr_eq(lost, hold));
+        let lost = lost.map(|at| self.lost.swap_remove(at));
+        lost.or_else(|| self.readers.remove(hold))
     }
 
-    pub(super) fn is_of(&self, grant: &Grant) -> bool {
-        let hold = self.hold();
-        hold.is_some_and(|hold| hold.grant().id() == grant.id())
+    /// Keeps a lost hold until its thread unlocks it.
+    pub(super) fn add_lost(&mut self, hold: Arc<Hold>, removed: &mut List<Arc<Hold>>) {
+        self.lost.push(hold);
+        self.remove_ended(removed);
+    }
+
+    /// Removes the lost holds that no thread can unlock, because their threads have ended.
+    pub(super) fn remove_ended(&mut self, removed: &mut List<Arc<Hold>>) {
+        let ended = self.lost.extract_if(.., |hold| hold.liveness.has_ended());
+        removed.extend(ended);
+    }
+
+    /// The hold of a thread that it has not unlocked yet, lost or not.
+    pub(super) fn hold_of(&self, (thread, is_shared): (ThreadId, bool)) -> Option<&Arc<Hold>> {
+        let is_own = |hold: &&Arc<Hold>| hold.thread == thread && hold.is_shared() == is_shared;
+        let current = match is_shared {
+            true => self.readers.of(thread),
+            false => self.hold().filter(is_own),
+        };
+        current.or_else(|| self.lost.iter().find(is_own))
     }
 }

@@ -11,34 +11,8 @@ use std::time::Duration;
 use super::{LocalQueue, LockId, Locks, Ticket, Waiter};
 use crate::base::clock::Moment;
 use crate::base::list::List;
-use crate::error::LostReason;
 use crate::lease::Terms;
-use crate::local::grant::{Grant, Holder};
-use crate::local::hold::{Hold, Popped, Unlocks};
-
-/// What became of a level that a thread unlocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unlocked {
-    /// There is no such level.
-    NotHeld,
-    /// Levels are left.
-    Inner,
-    /// It was the last level, and the next thread of this client has the grant.
-    HandedOver,
-    /// It was the last level, and other threads of this client still use the grant.
-    Shared,
-    /// It was the last level, and no thread uses the grant, which Redis keeps for a while.
-    Idle,
-    /// It was the last level. The caller releases the grant in Redis, and then calls
-    /// [`LocalQueue::close`].
-    Last,
-    /// The hold was lost before.
-    Lost {
-        reason: LostReason,
-        /// No level is left. The caller calls [`LocalQueue::close`].
-        last: bool,
-    },
-}
+use crate::local::grant::{Grant, Hold, Unlocked, Unlocks};
 
 /// How long a grant may be idle: for how long the client lingers.
 pub(crate) type Linger = Duration;
@@ -71,28 +45,16 @@ impl LocalQueue {
             let _ = hold.check_at(now);
         }
         self.change(|locks| {
-            let mut results: List<Unlocked> = List::new();
-            let mut last: List<&Arc<Hold>> = List::new();
-            for &(hold, unlocks, _) in levels {
-                results.push(match hold.pop(unlocks) {
-                    Popped::Nothing => Unlocked::NotHeld,
-                    Popped::Inner => Unlocked::Inner,
-                    Popped::Lost { reason, last } => Unlocked::Lost { reason, last },
-                    Popped::Last => {
-                        last.push(hold);
-                        Unlocked::Last
-                    }
-                });
-            }
-            locks.hand_over(&last);
-            for (&(hold, _, linger), result) in levels.iter().zip(&mut results) {
+            let pop = |&(hold, unlocks, _): &(&Arc<Hold>, Unlocks, Linger)| hold.pop(unlocks);
+            let mut results: List<Unlocked> = levels.iter().map(pop).collect();
+            let all = levels.iter().zip(&mut results);
+            let last = all.filter(|(_, result)| **result == Unlocked::Last);
+            let last: List<_> = last.collect();
+            locks.hand_over(last.iter().map(|((hold, ..), _)| *hold));
+            for (&(hold, _, linger), result) in last {
+                *result = locks.follow(hold, |locks| locks.linger(hold, linger, now));
                 if *result == Unlocked::Last {
-                    *result = locks.follow(hold, |locks| {
-                        !linger.is_zero() && locks.linger(hold, linger, now)
-                    });
-                    if *result == Unlocked::Last {
-                        hold.grant().end();
-                    }
+                    hold.grant().end();
                 }
             }
             results
@@ -106,7 +68,7 @@ impl LocalQueue {
             for &(hold, released) in holds {
                 locks.close(hold, released);
             }
-            locks.pass_on(holds.iter().map(|(hold, _)| hold.lock()), None);
+            locks.pass_on(holds.iter().map(|(hold, _)| &hold.lock), None);
         });
     }
 
@@ -116,16 +78,14 @@ impl LocalQueue {
         let loss = self.change(|locks| {
             let removed = &mut locks.effects.removed;
             let loss = suspended.resume(current);
-            match locks.entries.get_mut(current.lock()) {
-                Some(entry) if entry.has(current) => {
-                    removed.extend(entry.take_hold());
-                    entry.ticket = Ticket::Holds(Arc::clone(suspended));
-                }
+            let entry = locks.entries.entry(current.lock.clone()).or_default();
+            let has_ticket = entry.has(current);
+            removed.extend(entry.remove(current));
+            if has_ticket {
+                entry.ticket = Ticket::Holds(Arc::clone(suspended));
+            } else {
                 // The grant was lost a moment ago.
-                _ => {
-                    removed.extend(locks.lost.remove(current));
-                    removed.extend(locks.lost.insert(Arc::clone(suspended)));
-                }
+                entry.add_lost(Arc::clone(suspended), removed);
             }
             loss
         });
@@ -140,9 +100,9 @@ impl Locks {
     /// that waits, the watchdog releases their grants, which are returned.
     pub(super) fn pass_on_or_make_idle(&mut self, holds: &[Arc<Hold>]) -> Vec<Arc<Grant>> {
         let has_ended =
-            |hold: &&Arc<Hold>| hold.pop(Unlocks::Level(Hold::FIRST_LEVEL)) == Popped::Last;
+            |hold: &&Arc<Hold>| hold.pop(Unlocks::Level(Hold::FIRST_LEVEL)) == Unlocked::Last;
         let ended: List<_> = holds.iter().filter(has_ended).collect();
-        self.hand_over(&ended);
+        self.hand_over(ended.into_iter());
         let mut idle = Vec::new();
         for hold in holds {
             match self.follow(hold, |locks| locks.make_idle(hold, Moment::ZERO)) {
@@ -158,12 +118,12 @@ impl Locks {
     /// What follows the last level of a hold, if its grant can be made idle by `make_idle`.
     fn follow(&mut self, hold: &Arc<Hold>, make_idle: impl FnOnce(&mut Self) -> bool) -> Unlocked {
         let grant = hold.grant();
-        let entry = self.entries.get(hold.lock());
-        if grant.kind().is_shared && grant.is_held() {
+        let entry = self.entries.get(&hold.lock);
+        if grant.kind.is_shared && grant.is_held() {
             self.remove(hold);
-            self.pass_on([hold.lock()], None);
+            self.pass_on([&hold.lock], None);
             Unlocked::Shared
-        } else if !grant.kind().is_exclusive {
+        } else if !grant.kind.is_exclusive {
             // It has no ticket that another thread could get.
             Unlocked::Last
         } else if !entry.is_some_and(|entry| entry.knows(hold)) {
@@ -176,7 +136,7 @@ impl Locks {
     }
 
     fn remove(&mut self, hold: &Arc<Hold>) {
-        let entry = self.entries.get_mut(hold.lock());
+        let entry = self.entries.get_mut(&hold.lock);
         let removed = entry.and_then(|entry| entry.remove(hold));
         self.effects.removed.extend(removed);
     }
@@ -185,19 +145,17 @@ impl Locks {
     /// this one released the lock.
     fn close(&mut self, hold: &Arc<Hold>, released: Option<Released>) {
         let removed = &mut self.effects.removed;
-        let is_exclusive = hold.grant().kind().is_exclusive;
-        let entry = match self.entries.get_mut(hold.lock()) {
-            Some(entry) if entry.knows(hold) => {
-                if hold.loss_reason().is_some() && hold.levels() > 0 {
-                    // A wait on a condition has found the loss. Its thread unlocks the levels.
-                    removed.extend(self.lost.insert(Arc::clone(hold)));
-                }
-                removed.extend(entry.remove(hold));
-                entry
-            }
-            _ if is_exclusive => return removed.extend(self.lost.remove(hold)),
-            _ => self.entries.entry(hold.lock().clone()).or_default(),
-        };
+        let is_exclusive = hold.grant().kind.is_exclusive;
+        let entry = self.entries.entry(hold.lock.clone()).or_default();
+        let is_current = entry.knows(hold);
+        removed.extend(entry.remove(hold));
+        if is_current && hold.loss_reason().is_some() && hold.levels() > 0 {
+            // A wait on a condition has found the loss. Its thread unlocks the levels.
+            entry.add_lost(Arc::clone(hold), removed);
+        }
+        if is_exclusive && !is_current {
+            return;
+        }
         if let Some(released) = released {
             let now = Moment::now();
             let times = (now, now.since(released.asked));
@@ -210,7 +168,7 @@ impl Locks {
 
     /// Hands the grants of these ended holds over to the first threads that wait for them. A thread
     /// that waits for several locks gets all of them or none.
-    fn hand_over(&mut self, ended: &[&Arc<Hold>]) {
+    fn hand_over<'a>(&mut self, ended: impl Iterator<Item = &'a Arc<Hold>>) {
         for hold in ended {
             if let Some((waiter, now)) = self.receiver_of(hold) {
                 let wanted = &waiter.wanted;
@@ -225,7 +183,7 @@ impl Locks {
     /// The thread that can have this hold's grant now: the first one whose locks are all free or
     /// given back, if enough of their grants suit it.
     fn receiver_of(&self, hold: &Arc<Hold>) -> Option<(Arc<Waiter>, Moment)> {
-        let entry = self.entries.get(hold.lock())?;
+        let entry = self.entries.get(&hold.lock)?;
         if entry.waiting.is_empty() || !entry.has(hold) || !entry.is_given_back() {
             return None;
         }
@@ -241,7 +199,7 @@ impl Locks {
                 }
                 let suits = if let Some(hold) = entry.hold() {
                     let grant = hold.grant();
-                    let is_of_kind = grant.kind().name == wanted.kind;
+                    let is_of_kind = grant.kind.name == wanted.kind;
                     let has_turn = grant.has_turn(entry.yields.slice(grant.holds()), now);
                     has_turn && is_of_kind && grant.is_transferable(wanted.terms[at], now)
                 } else {
@@ -267,7 +225,7 @@ impl Locks {
             return;
         };
         let grant = entry.hold().map(|hold| hold.grant());
-        let hold = grant.and_then(|grant| Hold::next(&grant, waiter.who(), terms, now));
+        let hold = grant.and_then(|grant| grant.hand_over(waiter.who(), terms, now));
         let requests = Ticket::Requests {
             thread: waiter.thread,
             unanswered: None,
@@ -277,12 +235,12 @@ impl Locks {
 
     /// Makes the grant of this ended hold idle, if no thread waits for its lock.
     fn linger(&mut self, hold: &Arc<Hold>, linger: Linger, now: Moment) -> bool {
-        let Some(entry) = self.entries.get(hold.lock()) else {
+        let Some(entry) = self.entries.get(&hold.lock).filter(|_| !linger.is_zero()) else {
             return false;
         };
         let grant = hold.grant();
         let longest = grant.slice(entry.yields.slice(grant.holds())) + linger;
-        let until = now.after(linger).min(grant.since().after(longest));
+        let until = now.after(linger).min(grant.granted.replied.after(longest));
         // A fixed lease is never taken again.
         let is_last = entry.has(hold) && entry.readers.is_empty()
             || entry.ticket.is_free() && entry.readers.is_only(hold);
@@ -293,7 +251,7 @@ impl Locks {
     fn make_idle(&mut self, hold: &Arc<Hold>, until: Moment) -> bool {
         let grant = hold.grant();
         let is_idle = grant.make_idle(until);
-        if is_idle && let Some(entry) = self.entries.get_mut(hold.lock()) {
+        if is_idle && let Some(entry) = self.entries.get_mut(&hold.lock) {
             self.effects.removed.extend(entry.remove(hold));
             entry.idle = Some(grant);
         }

@@ -15,7 +15,6 @@
 //! | `pauses` | when a thread with tickets leaves the locks to other clients |
 //! | `hand_over` | what follows the last level: hand-over, an idle grant, or a release |
 //! | `waiting` | how threads wait for tickets |
-//! | `shared` | the queue of one process |
 
 mod claim;
 mod entry;
@@ -23,60 +22,36 @@ mod hand_over;
 mod passing;
 mod pauses;
 mod readers;
-mod shared;
 #[cfg(test)]
 mod tests;
 mod waiter;
 mod waiting;
 
-use std::sync::{Arc, Weak};
-
-use foldhash::HashMap;
-use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock};
 
 pub(crate) use claim::{CameWith, Claim};
-pub(crate) use hand_over::{Released, Unlocked};
+use foldhash::HashMap;
+pub(crate) use hand_over::Released;
 pub(crate) use waiter::{Waiter, Wanted};
 
+use claim::ClaimState;
 use entry::{Entry, Ticket, Unanswered};
 
-use super::LockId;
-use super::grant::{Grant, Granted, Keeper, Losses};
-use super::hold::Hold;
-use super::lost::LostHolds;
+use super::grant::{Grant, Granted, Hold, Losses};
+use super::{LocalQueue, LockId};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::base::owner::ThreadId;
+use crate::base::process::PerProcess;
 use crate::error::LostReason;
 use crate::observe::Observer;
 use crate::protocol::Kind;
 
-/// All locks that threads of this process hold or wait for.
-///
-/// Invariants that its mutex protects:
-///
-/// * A lock has at most one ticket. No thread gets it for an exclusive hold while others have
-///   shared holds.
-/// * A thread that wants several locks gets their tickets together, when all are free.
-/// * Threads that wait for one lock get its ticket in their order, but pass a thread that wants
-///   several locks, as long as one of these is not free for it. A thread that holds one of these
-///   locks always passes it. Other threads do not while it [keeps its place](Waiter::keeps_place).
-/// * So a free ticket is kept from a thread only for a limited time, whatever locks, and other
-///   things, the threads have: a thread waits for another one indefinitely only if that has the
-///   ticket of a lock that it wants.
-/// * A ticket that is passed on goes to the next thread directly. No other thread sees it free.
-/// * A reply wakes the threads that wait for that reply.
-///
-/// It is locked before the mutex of a grant, never after it.
+/// What the mutex of the local queue protects.
 #[derive(Debug, Default)]
-pub(crate) struct LocalQueue(Mutex<Locks>);
-
-#[derive(Debug, Default)]
-struct Locks {
+pub(super) struct Locks {
     entries: HashMap<LockId, Entry>,
-    /// No thread waits for these.
-    lost: LostHolds,
     /// The number of entries at which the next sweep runs.
     sweep_at: usize,
     effects: Effects,
@@ -106,7 +81,15 @@ pub(crate) struct Entered {
     pub(crate) claim: Option<Claim>,
 }
 
+/// The queue that all clients of a process share.
+static SHARED: OnceLock<PerProcess<Arc<LocalQueue>>> = OnceLock::new();
+
 impl LocalQueue {
+    /// The queue of this process.
+    pub(crate) fn shared() -> Arc<Self> {
+        Arc::clone(SHARED.get_or_init(PerProcess::default).get())
+    }
+
     /// Changes the queue under its mutex. After that, wakes the threads for which something has
     /// changed, and drops the holds that were removed.
     fn change<R>(&self, change: impl FnOnce(&mut Locks) -> R) -> R {
@@ -138,19 +121,22 @@ impl LocalQueue {
         let mut are_free = true;
         for lock in locks {
             let entry = guard.entries.get(lock);
-            let hold = guard.hold_of(lock, entry, (thread, is_shared));
+            let hold = entry.and_then(|entry| entry.hold_of((thread, is_shared)));
             if hold.is_none() {
                 are_free &= entry.is_none_or(|entry| {
                     entry.has_ticket_for(is_shared) && guard.may_pass(thread, &entry.waiting, now)
                 });
                 wanted.push(lock.clone());
-                other = other.or_else(|| guard.hold_of(lock, entry, (thread, !is_shared)));
+                other = other.or_else(|| entry?.hold_of((thread, !is_shared)));
             }
             own.push(hold.cloned());
         }
         let other = other.cloned();
         if other.is_some() && is_shared {
-            let claim = Some(Claim::within(self, wanted, thread));
+            // It uses the ticket of the exclusive hold.
+            let mut claim = Claim::new(self, wanted, thread, true);
+            claim.state = ClaimState::Kept;
+            let claim = Some(claim);
             return Entered { own, other, claim };
         }
         let claim = (are_free && !wanted.is_empty()).then(|| {
@@ -165,52 +151,35 @@ impl LocalQueue {
         Entered { own, other, claim }
     }
 
-    /// Begins the first hold on a new grant, for the calling thread.
-    pub(crate) fn begin_hold(
-        self: &Arc<Self>,
-        lock: (LockId, LockKey, &'static Kind),
-        granted: Granted,
-        observer: &Arc<Observer>,
-    ) -> Arc<Hold> {
-        self.begin_hold_of(lock, granted, observer, ThreadId::current())
-    }
-
     /// Begins the first hold on a new grant, for a thread with this id.
-    pub(crate) fn begin_hold_of(
+    pub(crate) fn begin_hold(
         self: &Arc<Self>,
         lock: (LockId, LockKey, &'static Kind),
         granted: Granted,
         observer: &Arc<Observer>,
         thread: ThreadId,
     ) -> Arc<Hold> {
-        let keeper: Weak<Self> = Arc::downgrade(self);
-        let grant = Grant::new(lock, granted, keeper, Arc::clone(observer));
-        Hold::first_of(&grant, thread)
+        let queue = Arc::downgrade(self);
+        Grant::new(lock, granted, queue, Arc::clone(observer)).first_hold(thread)
     }
 
     /// The shared or exclusive hold of this thread that it has not unlocked yet, lost or not.
-    pub(crate) fn hold_of(
-        &self,
-        lock: &LockId,
-        (thread, is_shared): (ThreadId, bool),
-    ) -> Option<Arc<Hold>> {
+    pub(crate) fn hold_of(&self, lock: &LockId, who: (ThreadId, bool)) -> Option<Arc<Hold>> {
         let locks = self.0.lock();
-        let entry = locks.entries.get(lock);
-        locks.hold_of(lock, entry, (thread, is_shared)).cloned()
+        locks.entries.get(lock)?.hold_of(who).cloned()
     }
 
     /// The grants of the threads that hold the lock, and the idle one.
     pub(crate) fn current_grants(&self, lock: &LockId) -> List<Arc<Grant>> {
         let locks = self.0.lock();
-        let mut grants: List<Arc<Grant>> = List::new();
-        if let Some(entry) = locks.entries.get(lock) {
-            let held = entry.hold().into_iter().chain(entry.readers.holds());
-            for grant in held.map(|hold| hold.grant()).chain(entry.idle.clone()) {
-                if grants.iter().all(|known| known.id() != grant.id()) {
-                    grants.push(grant);
-                }
-            }
-        }
+        let entries = locks.entries.get(lock).into_iter();
+        let grants = entries.flat_map(|entry| {
+            let holds = entry.hold().into_iter().chain(entry.readers.holds());
+            holds.map(|hold| hold.grant()).chain(entry.idle.clone())
+        });
+        let mut grants: List<Arc<Grant>> = grants.collect();
+        grants.sort_unstable_by_key(|grant| grant.id());
+        grants.dedup_by_key(|grant| grant.id());
         grants
     }
 
@@ -219,34 +188,17 @@ impl LocalQueue {
         let mut locks = self.0.lock();
         let entries = locks.entries.extract_if(|lock, _| lock.client == client);
         let entries: Vec<_> = entries.collect();
-        let lost = locks.lost.remove_client(client);
         drop(locks);
-        drop((entries, lost));
+        drop(entries);
     }
 
     #[cfg(test)]
     fn is_empty(&self) -> bool {
-        let locks = self.0.lock();
-        locks.entries.is_empty() && locks.lost.is_empty()
+        self.0.lock().entries.is_empty()
     }
 }
 
 impl Locks {
-    fn hold_of<'a>(
-        &'a self,
-        lock: &LockId,
-        entry: Option<&'a Entry>,
-        (thread, is_shared): (ThreadId, bool),
-    ) -> Option<&'a Arc<Hold>> {
-        let current = if is_shared {
-            entry.and_then(|entry| entry.readers.of(thread))
-        } else {
-            let current = entry.and_then(Entry::hold);
-            current.filter(|hold| hold.thread() == thread && !hold.is_shared())
-        };
-        current.or_else(|| self.lost.get(lock, (thread, is_shared)))
-    }
-
     /// Gives a free ticket to a thread.
     fn take(&mut self, lock: &LockId, thread: ThreadId, unanswered: Unanswered) -> &Entry {
         let entry = self.entries.entry(lock.clone()).or_default();
@@ -267,7 +219,7 @@ impl Locks {
                 if self.join(lock, &waiter) {
                     continue;
                 }
-                let unanswered = unanswered.unwrap_or_else(Unanswered::from_now);
+                let unanswered = unanswered.unwrap_or_else(|| Unanswered::since(Moment::now()));
                 for lock in &waiter.wanted.locks {
                     self.take(lock, waiter.thread, unanswered);
                 }
@@ -296,12 +248,15 @@ impl Locks {
         }
     }
 
-    /// Forgets the entries that only know of other clients. A sweep runs each time the number of
-    /// entries has doubled.
+    /// Forgets the entries that only know of other clients, or of threads that have ended. A sweep
+    /// runs each time the number of entries has doubled.
     fn sweep(&mut self) {
         if self.entries.len() > self.sweep_at.max(FEW) {
-            self.entries
-                .retain(|_, entry| !entry.is_free() || entry.idle.is_some());
+            let removed = &mut self.effects.removed;
+            self.entries.retain(|_, entry| {
+                entry.remove_ended(removed);
+                entry.is_needed()
+            });
             self.sweep_at = self.entries.len() * 2;
         }
     }
@@ -313,35 +268,34 @@ impl Locks {
     }
 }
 
-impl Keeper for LocalQueue {
+/// What grants call.
+impl LocalQueue {
     /// Passes the ticket of a lost grant on. The holds that are lost are kept until their threads
     /// unlock them.
-    fn lost(&self, grant: &Grant) {
+    pub(super) fn lost(&self, grant: &Grant, lost: &Losses) {
         self.change(|locks| {
-            let lock = grant.lock();
+            let lock = &grant.lock;
             let Some(entry) = locks.entries.get_mut(lock) else {
                 return;
             };
             entry.idle.take_if(|idle| idle.id() == grant.id());
-            let mut lost = entry.readers.take_lost(grant);
-            if entry.is_of(grant) {
-                lost.extend(entry.take_hold());
-            }
-            for hold in lost {
-                if hold.is_taken() {
-                    locks.effects.removed.extend(locks.lost.insert(hold));
-                } else {
+            let removed = &mut locks.effects.removed;
+            for (hold, _) in lost {
+                match entry.remove(hold) {
+                    Some(hold) if hold.is_taken() => entry.add_lost(hold, removed),
                     // It was handed over to a thread that does not have it yet.
-                    locks.effects.removed.push(hold);
+                    handed_over => removed.extend(handed_over),
                 }
             }
             locks.pass_on([lock], None);
+            locks.sweep();
         });
     }
 
-    fn end_idle(&self, grant: &Grant) -> bool {
+    /// Ends an idle grant, if no thread has taken it meanwhile.
+    pub(super) fn end_idle(&self, grant: &Grant) -> bool {
         let mut locks = self.0.lock();
-        let lock = grant.lock();
+        let lock = &grant.lock;
         if let Some(entry) = locks.entries.get_mut(lock) {
             entry.idle.take_if(|idle| idle.id() == grant.id());
         }
@@ -350,7 +304,9 @@ impl Keeper for LocalQueue {
         grant.end()
     }
 
-    fn shut_down(&self, grant: &Grant) -> Option<Losses> {
+    /// Ends a grant as lost because its client is shut down. The caller
+    /// [notifies](Grant::notify_holders) its holders. `None` if it has ended.
+    pub(super) fn shut_down(&self, grant: &Grant) -> Option<Losses> {
         // Under this mutex no thread is about to hand the grant over, which then would not be
         // released.
         let _locks = self.0.lock();

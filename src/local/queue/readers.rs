@@ -14,19 +14,15 @@ use super::{LockId, Locks, Waiter};
 use crate::base::clock::Moment;
 use crate::base::owner::{Liveness, ThreadId};
 use crate::lease::Terms;
-use crate::local::grant::Grant;
-use crate::local::hold::Hold;
+use crate::local::grant::{Grant, Hold};
 
 /// For how long after its reply a grant is joined by further threads. Then the next thread requests
 /// a grant of its own, so that a waiting writer of another client can keep it out.
 const JOINED: Duration = Duration::from_millis(50);
 
-/// The shared holds of the threads of one client. Most locks have none.
+/// The shared holds of the threads of one client.
 #[derive(Debug, Default)]
-pub(super) struct Readers(Option<Box<Holds>>);
-
-#[derive(Debug, Default)]
-struct Holds {
+pub(super) struct Readers {
     by_thread: HashMap<ThreadId, Arc<Hold>>,
     /// The newest grant whose lease is renewed.
     newest: Option<Arc<Grant>>,
@@ -34,15 +30,15 @@ struct Holds {
 
 impl Readers {
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_none()
+        self.by_thread.is_empty()
     }
 
-    pub(super) fn holds(&self) -> impl Iterator<Item = &Arc<Hold>> {
-        self.0.iter().flat_map(|holds| holds.by_thread.values())
+    pub(super) fn holds(&self) -> impl ExactSizeIterator<Item = &Arc<Hold>> {
+        self.by_thread.values()
     }
 
     pub(super) fn of(&self, thread: ThreadId) -> Option<&Arc<Hold>> {
-        self.0.as_ref()?.by_thread.get(&thread)
+        self.by_thread.get(&thread)
     }
 
     /// The hold of a thread that does not know of it yet.
@@ -51,62 +47,40 @@ impl Readers {
     }
 
     pub(super) fn has(&self, hold: &Arc<Hold>) -> bool {
-        let own = self.of(hold.thread());
+        let own = self.of(hold.thread);
         own.is_some_and(|own| Arc::ptr_eq(own, hold))
     }
 
     /// True if this is the only hold.
     pub(super) fn is_only(&self, hold: &Arc<Hold>) -> bool {
-        self.has(hold) && self.holds().count() == 1
+        self.has(hold) && self.by_thread.len() == 1
     }
 
     /// Adds the first hold on a grant.
     pub(super) fn insert(&mut self, hold: &Arc<Hold>) {
-        let holds = self.0.get_or_insert_default();
-        holds.by_thread.insert(hold.thread(), Arc::clone(hold));
+        self.by_thread.insert(hold.thread, Arc::clone(hold));
         if hold.grant().is_renewed() {
-            holds.newest = Some(hold.grant());
+            self.newest = Some(hold.grant());
         }
     }
 
     pub(super) fn remove(&mut self, hold: &Arc<Hold>) -> Option<Arc<Hold>> {
-        if !self.has(hold) {
-            return None;
-        }
-        let removed = self.0.as_mut()?.by_thread.remove(&hold.thread());
-        self.forget_if_empty();
-        removed
-    }
-
-    /// Removes the holds on this grant that are lost.
-    pub(super) fn take_lost(&mut self, grant: &Grant) -> Vec<Arc<Hold>> {
-        let Some(holds) = &mut self.0 else {
-            return Vec::new();
-        };
-        let is_lost = |_: &ThreadId, hold: &mut Arc<Hold>| {
-            hold.grant().id() == grant.id() && hold.loss_reason().is_some()
-        };
-        let lost = holds.by_thread.extract_if(is_lost).map(|(_, hold)| hold);
-        let lost = lost.collect();
-        self.forget_if_empty();
-        lost
-    }
-
-    fn forget_if_empty(&mut self) {
-        self.0.take_if(|holds| holds.by_thread.is_empty());
+        let is_known = self.has(hold);
+        let removed = is_known.then(|| self.by_thread.remove(&hold.thread));
+        self.newest.take_if(|_| self.by_thread.is_empty());
+        removed.flatten()
     }
 
     /// Lets a thread join the newest grant, if it may be joined with these terms.
     fn join(&mut self, who: (ThreadId, Liveness), terms: Terms) -> Option<Arc<Hold>> {
-        let holds = self.0.as_mut()?;
-        let grant = holds.newest.as_ref()?;
+        let grant = self.newest.as_ref()?;
         let now = Moment::now();
-        if now >= grant.since().after(JOINED) {
+        if now >= grant.granted.replied.after(JOINED) {
             return None;
         }
         let thread = who.0;
-        let hold = Hold::beside(grant, who, terms, now)?;
-        holds.by_thread.insert(thread, Arc::clone(&hold));
+        let hold = grant.share(who, terms, now)?;
+        self.by_thread.insert(thread, Arc::clone(&hold));
         Some(hold)
     }
 }

@@ -2,6 +2,7 @@
 
 mod hand_over;
 mod idle;
+mod lost;
 mod passing;
 mod permits;
 mod readers;
@@ -13,7 +14,7 @@ use crate::base::parker::{Parker, pair};
 use crate::error::LostReason;
 use crate::lease::Renewals;
 use crate::lease::Terms;
-use crate::local::hold::Unlocks;
+use crate::local::grant::{Unlocked, Unlocks};
 use crate::local::tests::{LEASE, grant, hold, lock, millis_ago, renewed, terms};
 use crate::watchdog::{Renew, Step};
 use std::time::Duration;
@@ -111,7 +112,7 @@ fn held(queue: &Arc<LocalQueue>, name: &str, number: u64, age: u64, tokens: u64)
     let claim = claim(queue, &[name], number);
     let tokens = 7..7 + tokens;
     let grant = grant(queue, name, renewed(), millis_ago(age), tokens);
-    let hold = Hold::first_of(&grant, thread(number));
+    let hold = grant.first_hold(thread(number));
     claim.keep([&hold].into_iter());
     hold
 }

@@ -15,7 +15,7 @@ use crate::lease::Terms;
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(super) thread: ThreadId,
-    pub(super) liveness: Liveness,
+    liveness: Liveness,
     pub(super) wanted: Wanted,
     /// Since when the thread waits.
     since: Moment,
@@ -120,8 +120,7 @@ impl Waiter {
     }
 
     pub(super) fn wake(&self) {
-        let Self { unparker, .. } = self;
-        unparker.unpark();
+        self.unparker.unpark();
     }
 }
 

@@ -20,7 +20,7 @@ impl LocalQueue {
         let is_free = || {
             let locks = self.0.lock();
             let entry = locks.entries.get(lock);
-            entry.is_none_or(|entry| entry.is_free() && !entry.yields.is_contended())
+            entry.is_none_or(|entry| entry.is_free() && !entry.yields.is_contended)
         };
         (may_pass || is_free()).then(|| Claim::new(self, List::new(), ThreadId::current(), false))
     }
@@ -112,7 +112,7 @@ impl LocalQueue {
     /// Since when requests for these locks have had no reply; `None` if the last ones had a reply.
     pub(crate) fn unanswered_since(&self, locks: &[LockId]) -> Option<Moment> {
         let guard = self.0.lock();
-        let unanswered = locks.iter().filter_map(|lock| guard.unanswered(lock));
+        let unanswered = guard.unanswered(locks);
         unanswered.map(|unanswered| unanswered.since).min()
     }
 
@@ -139,16 +139,17 @@ impl LocalQueue {
     /// Set if the last request was granted, but only this many replicas confirmed it: too few.
     pub(crate) fn confirmed_replicas(&self, locks: &[LockId]) -> Option<u32> {
         let guard = self.0.lock();
-        let mut unanswered = locks.iter().filter_map(|lock| guard.unanswered(lock));
+        let mut unanswered = guard.unanswered(locks);
         unanswered.find_map(|unanswered| unanswered.confirmed_replicas)
     }
 }
 
 impl Locks {
-    fn unanswered(&self, lock: &LockId) -> Option<Unanswered> {
-        match self.entries.get(lock)?.ticket {
+    fn unanswered(&self, locks: &[LockId]) -> impl Iterator<Item = Unanswered> {
+        let entries = locks.iter().filter_map(|lock| self.entries.get(lock));
+        entries.filter_map(|entry| match entry.ticket {
             Ticket::Requests { unanswered, .. } => unanswered,
             Ticket::Free | Ticket::Holds(_) => None,
-        }
+        })
     }
 }

@@ -8,7 +8,7 @@ const LATER: Duration = Duration::from_millis(1);
 /// A queue in which a thread was refused.
 fn refused() -> WaitQueue {
     let queue = WaitQueue::default();
-    queue.enter(1).refused();
+    queue.enter(1).replied(false);
     queue
 }
 
@@ -66,7 +66,7 @@ fn several_threads_may_send_until_one_is_refused() {
     // Those before it may have their permits already.
     assert!(is_behind(last, 0));
     assert_eq!(queue.wanted(), 0);
-    threads[1].refused();
+    threads[1].replied(false);
     assert_eq!(queue.wanted(), AT_ONCE as u64 + 1);
     assert_eq!(threads[0].position(Moment::ZERO), Position::First);
     assert!(is_behind(&threads[1], 1));

@@ -1,7 +1,6 @@
 //! Which grants are handed over, and to which thread.
 
 use super::*;
-use crate::local::hold::Popped;
 
 #[test]
 fn a_grant_is_handed_over_to_the_first_thread_that_waits() {
@@ -158,7 +157,7 @@ fn a_grant_that_is_lost_while_it_is_unlocked_has_ended() {
     let queue = queue();
     let first = held(&queue, "k", 1, 0, 0);
     let grant = first.grant();
-    assert_eq!(first.pop(Unlocks::Newest), Popped::Last);
+    assert_eq!(first.pop(Unlocks::Newest), Unlocked::Last);
     grant.lose(LostReason::Taken);
     assert!(!grant.is_transferable(renewed(), Moment::now()));
     assert!(!grant.make_idle(Moment::NEVER));

@@ -1,7 +1,6 @@
 //! Locks whose holds do not exclude each other: permits.
 
 use super::*;
-use crate::local::Unlocks;
 use crate::local::grant::Granted;
 use crate::protocol::PERMITS;
 
@@ -16,7 +15,7 @@ fn permit(queue: &Arc<LocalQueue>, name: &str, number: u64) -> Arc<Hold> {
         turns: None,
     };
     let place: (_, _, &'static Kind) = (lock(name), LockKey::new("", name), &PERMITS);
-    queue.begin_hold_of(place, granted, &Arc::default(), thread(number))
+    queue.begin_hold(place, granted, &Arc::default(), thread(number))
 }
 
 fn release(queue: &Arc<LocalQueue>, hold: &Arc<Hold>) -> Unlocked {

@@ -35,7 +35,7 @@ fn granted(queue: &Arc<LocalQueue>, claim: Claim, number: u64, terms: Terms) -> 
         true => read_grant(queue, terms, Moment::now()),
         false => write_grant(queue, terms, Moment::now()),
     };
-    let hold = Hold::first_of(&grant, thread(number));
+    let hold = grant.first_hold(thread(number));
     claim.keep([&hold].into_iter());
     hold
 }
@@ -181,7 +181,7 @@ fn a_grant_is_joined_only_for_a_while_and_only_with_a_lease_that_it_keeps() {
     let queue = queue();
     let claim = enter_as(&queue, 1, true).claim.unwrap();
     let old = read_grant(&queue, renewed(), millis_ago(200));
-    let old = Hold::first_of(&old, thread(1));
+    let old = old.first_hold(thread(1));
     claim.keep([&old].into_iter());
     let mut claim = enter_as(&queue, 2, true).claim.unwrap();
     assert!(
@@ -219,7 +219,7 @@ fn a_share_of_a_reader_that_leaves_is_given_back() {
         unlock(&queue, &[&written], NO_LINGER);
         queue.close(&[(&written, None)]);
         let first = granted(&queue, readers[0].claim().unwrap(), 2, renewed());
-        let claim = queue.leave(&readers[1].waiter).expect("it has got a share");
+        let mut claim = queue.leave(&readers[1].waiter).expect("it has got a share");
         let writer = wait_as(&queue, 4, false);
         if last {
             assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::Shared]);
@@ -247,7 +247,7 @@ fn every_idle_grant_is_released() {
     let queue = queue();
     let claim = enter_as(&queue, 1, true).claim.unwrap();
     let old = read_grant(&queue, renewed(), millis_ago(40));
-    let old = Hold::first_of(&old, thread(1));
+    let old = old.first_hold(thread(1));
     claim.keep([&old].into_iter());
     let joined = join(&queue, 2);
     let linger = Duration::from_secs(60);

@@ -1,13 +1,12 @@
 use super::*;
-use crate::lease::Renewals;
+use crate::error::Error;
 use crate::local::tests::{LEASE, grant, renewed, terms};
 use crate::watchdog::{Renew, Step};
 use proptest::prelude::*;
 
 fn taken(millis: u64, renewals: Renewals) -> Arc<Hold> {
     let terms = terms(millis, renewals);
-    let grant = grant(&Arc::default(), "k", terms, Moment::now(), 0..0);
-    Hold::first_of(&grant, ThreadId::current())
+    grant(&Arc::default(), "k", terms, Moment::now(), 0..0).first_hold(ThreadId::current())
 }
 
 fn reason(hold: &Hold) -> Option<LostReason> {
@@ -15,12 +14,6 @@ fn reason(hold: &Hold) -> Option<LostReason> {
         Err(Error::Lost { reason, .. }) => Some(reason),
         _ => None,
     }
-}
-
-fn levels(grant: &Grant, hold: u64) -> u32 {
-    grant
-        .with_lease(hold, |lease| lease.levels.count())
-        .unwrap()
 }
 
 #[test]
@@ -40,10 +33,10 @@ fn reading_an_expired_lease_does_not_end_the_hold() {
     let hold = taken(1, Renewals::Unlimited);
     while !hold.grant().expires().is_past() {}
     assert!(matches!(hold.left(), Err(Error::Lost { .. })));
-    assert_eq!((hold.count_unchanged(), levels(&hold.grant(), 1)), (0, 1));
+    assert_eq!((hold.count_unchanged(), hold.levels()), (0, 1));
     assert_eq!(
         hold.pop(Unlocks::Newest),
-        Popped::Last,
+        Unlocked::Last,
         "it is not lost yet"
     );
 }
@@ -56,12 +49,12 @@ fn a_lost_hold_is_unlocked_level_by_level() {
     hold.lose(reason);
     assert_eq!(hold.count(), 0);
     let last = false;
-    assert_eq!(hold.pop(Unlocks::Newest), Popped::Lost { reason, last });
+    assert_eq!(hold.pop(Unlocks::Newest), Unlocked::Lost { reason, last });
     assert_eq!(
         hold.pop(Unlocks::Newest),
-        Popped::Lost { reason, last: true }
+        Unlocked::Lost { reason, last: true }
     );
-    assert_eq!(hold.pop(Unlocks::Newest), Popped::Nothing);
+    assert_eq!(hold.pop(Unlocks::Newest), Unlocked::NotHeld);
 }
 
 /// So a reply to it that is lost leaves no doubt about the hold count in Redis.
@@ -89,7 +82,7 @@ fn no_level_is_added_to_a_hold_that_is_lost() {
 #[test]
 fn while_its_last_level_is_released_a_hold_is_neither_held_nor_lost() {
     let hold = taken(LEASE, Renewals::Unlimited);
-    assert_eq!(hold.pop(Unlocks::Newest), Popped::Last);
+    assert_eq!(hold.pop(Unlocks::Newest), Unlocked::Last);
     assert!(matches!(hold.check(), Err(Error::NotHeld { .. })));
     hold.grant().lose(LostReason::Deleted);
     assert!(matches!(hold.check(), Err(Error::NotHeld { .. })));
@@ -119,7 +112,7 @@ fn the_watchdog_writes_a_hold_count_that_lasts() {
     assert_eq!(renewal.count, Some(2));
     grant.renewed(Moment::now(), &renewal);
     assert!(counts(soon).is_none());
-    assert_eq!(hold.pop(Unlocks::Level(level)), Popped::Inner);
+    assert_eq!(hold.pop(Unlocks::Level(level)), Unlocked::Inner);
     assert!(grant.schedule().due <= soon);
     assert_eq!(counts(soon).unwrap().count, Some(1));
     hold.push(terms(60_000, Renewals::Unlimited)).unwrap();
@@ -153,12 +146,12 @@ fn a_suspended_hold_continues_on_another_grant_with_its_levels() {
     let lost = hold.loss_receiver(true).clone();
     let first = hold.grant();
     assert_eq!(hold.terms_to_resume(), None, "it is not suspended");
-    assert_eq!(hold.pop(Unlocks::Suspends), Popped::Last);
-    assert_eq!(levels(&first, 1), 0);
+    assert_eq!(hold.pop(Unlocks::Suspends), Unlocked::Last);
+    assert!(first.is_free());
     assert!(matches!(hold.check(), Err(Error::NotHeld { .. })));
     assert_eq!((hold.count(), hold.unguarded()), (0, 0));
     for unlocks in [Unlocks::Newest, Unlocks::Level(guarded), Unlocks::Suspends] {
-        assert_eq!(hold.pop(unlocks), Popped::Nothing);
+        assert_eq!(hold.pop(unlocks), Unlocked::NotHeld);
     }
     let wanted = hold.terms_to_resume().unwrap();
     assert_eq!(wanted, terms(LEASE * 2, Renewals::Unlimited));
@@ -176,47 +169,47 @@ fn a_suspended_hold_continues_on_another_grant_with_its_levels() {
     assert_eq!(lost.try_recv(), Ok(LostReason::Taken));
     let reason = LostReason::Taken;
     let last = false;
-    assert_eq!(hold.pop(Unlocks::Newest), Popped::Lost { reason, last });
-    assert_eq!(hold.pop(Unlocks::Newest), Popped::Nothing);
+    assert_eq!(hold.pop(Unlocks::Newest), Unlocked::Lost { reason, last });
+    assert_eq!(hold.pop(Unlocks::Newest), Unlocked::NotHeld);
     let last = true;
     let of_guard = hold.pop(Unlocks::Level(guarded));
-    assert_eq!(of_guard, Popped::Lost { reason, last });
+    assert_eq!(of_guard, Unlocked::Lost { reason, last });
 }
 
 #[test]
 fn a_hold_that_continues_on_a_lost_grant_is_lost() {
     let hold = taken(LEASE, Renewals::Unlimited);
-    assert_eq!(hold.pop(Unlocks::Suspends), Popped::Last);
+    assert_eq!(hold.pop(Unlocks::Suspends), Unlocked::Last);
     let other = taken(LEASE, Renewals::Unlimited);
     other.lose(LostReason::Taken);
     assert_eq!(hold.resume(&other), Some(LostReason::Taken));
     assert_eq!(reason(&hold), Some(LostReason::Taken));
     let (reason, last) = (LostReason::Taken, true);
-    assert_eq!(hold.pop(Unlocks::Newest), Popped::Lost { reason, last });
+    assert_eq!(hold.pop(Unlocks::Newest), Unlocked::Lost { reason, last });
 }
 
 #[test]
 fn a_release_that_finds_a_suspended_lock_gone_gives_the_levels_back() {
     let hold = taken(LEASE, Renewals::Unlimited);
-    assert_eq!(hold.pop(Unlocks::Suspends), Popped::Last);
+    assert_eq!(hold.pop(Unlocks::Suspends), Unlocked::Last);
     hold.lose_on_release(LostReason::Deleted);
     assert_eq!(reason(&hold), Some(LostReason::Deleted));
     let (reason, last) = (LostReason::Deleted, true);
-    assert_eq!(hold.pop(Unlocks::Newest), Popped::Lost { reason, last });
+    assert_eq!(hold.pop(Unlocks::Newest), Unlocked::Lost { reason, last });
     let hold = taken(LEASE, Renewals::Unlimited);
     hold.lose(LostReason::Deleted);
     let (reason, last) = (LostReason::Deleted, false);
-    assert_eq!(hold.pop(Unlocks::Suspends), Popped::Lost { reason, last });
-    assert_eq!(levels(&hold.grant(), hold.number()), 1);
+    assert_eq!(hold.pop(Unlocks::Suspends), Unlocked::Lost { reason, last });
+    assert_eq!(hold.levels(), 1);
 }
 
 #[test]
 fn a_suspended_hold_whose_thread_gives_up_is_over() {
     let hold = taken(LEASE, Renewals::Unlimited);
-    assert_eq!(hold.pop(Unlocks::Suspends), Popped::Last);
+    assert_eq!(hold.pop(Unlocks::Suspends), Unlocked::Last);
     hold.abandon(None);
     assert!(matches!(hold.check(), Err(Error::NotHeld { .. })));
-    assert_eq!(hold.pop(Unlocks::Newest), Popped::Nothing);
+    assert_eq!(hold.pop(Unlocks::Newest), Unlocked::NotHeld);
     assert_eq!(hold.terms_to_resume(), None);
 }
 
@@ -229,7 +222,8 @@ proptest! {
             vec![Renewals::None, Renewals::Left(0), Renewals::Unlimited],
         ),
     ) {
-        let grant = taken(millis, renewals).grant();
+        let hold = taken(millis, renewals);
+        let grant = hold.grant();
         let read_by = grant.watched_until();
         prop_assert!(read_by <= grant.schedule().due);
     }

@@ -5,9 +5,9 @@ use std::sync::{Arc, Weak};
 
 use crossbeam_channel::Receiver;
 
-use super::hold::{Hold, ObserveLoss};
-use super::loss_notifier::LossNotifier;
+use super::{Hold, HoldEnd, HoldState};
 use crate::error::LostReason;
+use crate::local::loss_notifier::LossNotifier;
 
 /// Counts the losses of several holds, and notifies when fewer than needed are left.
 #[derive(Debug)]
@@ -36,8 +36,12 @@ impl Quorum {
         let quorum = Self::new(holds.len(), needed, Vec::new());
         // Subscribes before any loss: a notification without a subscriber is dropped.
         quorum.loss_receiver();
-        let observer: Arc<dyn ObserveLoss> = Arc::<Self>::clone(&quorum);
-        holds.for_each(|hold| hold.observe(&observer));
+        for hold in holds {
+            quorum.add(hold, |state| {
+                state.observers.retain(|old| old.strong_count() > 0);
+                state.observers.push(Arc::downgrade(&quorum));
+            });
+        }
         quorum
     }
 
@@ -45,9 +49,26 @@ impl Quorum {
     /// only keep other clients from the lock.
     pub(crate) fn join(holds: &[&Arc<Hold>], needed: usize) {
         let members = holds.iter().map(|hold| Arc::downgrade(hold)).collect();
-        let quorum: Arc<dyn ObserveLoss> = Self::new(holds.len(), needed, members);
+        let quorum = Self::new(holds.len(), needed, members);
         for hold in holds {
-            hold.join(&quorum);
+            quorum.add(hold, |state| state.majority = Some(Arc::clone(&quorum)));
+        }
+    }
+
+    /// Adds a hold by this change of its state. Counts a hold that is lost already.
+    fn add(&self, hold: &Hold, change: impl FnOnce(&mut HoldState)) {
+        let lost = {
+            let mut state = hold.state.lock();
+            match state.end {
+                Some(HoldEnd::Lost(reason)) => Some(reason),
+                _ => {
+                    change(&mut state);
+                    None
+                }
+            }
+        };
+        if let Some(reason) = lost {
+            self.lost(reason);
         }
     }
 
@@ -55,19 +76,23 @@ impl Quorum {
     pub(crate) fn loss_receiver(&self) -> &Receiver<LostReason> {
         self.loss_notifier.subscribe(|| None)
     }
-}
 
-impl ObserveLoss for Quorum {
-    fn lost(&self, reason: LostReason) {
+    /// Counts a loss.
+    pub(super) fn lost(&self, reason: LostReason) {
         let decrement = |losses_left: usize| losses_left.checked_sub(1);
         let counted = self
             .losses_left
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, decrement);
-        if counted.is_err() {
-            self.loss_notifier.notify(reason);
-            for hold in self.members.iter().filter_map(Weak::upgrade) {
-                hold.end_with_majority(reason);
+        if counted.is_ok() {
+            return;
+        }
+        self.loss_notifier.notify(reason);
+        for hold in self.members.iter().filter_map(Weak::upgrade) {
+            {
+                let mut state = hold.state.lock();
+                state.ended_with_majority |= state.end.is_none();
             }
+            hold.lose(reason);
         }
     }
 }
