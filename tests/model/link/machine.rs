@@ -1,9 +1,8 @@
 //! What is checked, and the possible steps.
 
-use stateright::{Model, Property};
-
 use super::promises;
 use super::state::{State, Thread};
+use crate::check::{Model, Promises, Step};
 
 /// What is checked, and how many failures occur.
 #[derive(Clone, Debug)]
@@ -47,78 +46,62 @@ impl Bounds {
     }
 }
 
-/// The number is the index of a thread, of an abandoned copy, or of a broken link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    Tick,
-    Lock(usize),
-    Unlock(usize),
-    /// The server executes the oldest request of the link.
-    Execute,
-    /// This number of replies is read at once, and each is given to what awaits it.
-    Read(usize),
-    /// A thread continues with the reply that another one has read for it.
-    Continue(usize),
-    /// The deadline of a thread passes.
-    Abandon(usize),
-    /// The client sends a release for an abandoned copy.
-    Settle(usize),
-    Break,
-    /// The server executes what it had received on a broken link.
-    ExecuteOld(usize),
-}
-
 impl Model for Bounds {
     type State = State;
-    type Action = Step;
 
-    fn init_states(&self) -> Vec<State> {
-        vec![State::new(self)]
+    fn start(&self) -> State {
+        State::new(self)
     }
 
-    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
+    fn steps(&self, state: &State, step: &mut Step<'_, State>) {
         for (t, thread) in state.threads.iter().enumerate() {
             match thread {
-                Thread::Idle => steps.push(Step::Lock(t)),
-                Thread::Holding { .. } => steps.push(Step::Unlock(t)),
-                Thread::Waiting(wait) if wait.reply.is_some() => steps.push(Step::Continue(t)),
-                Thread::Waiting(_) if state.unanswered > 0 => steps.push(Step::Abandon(t)),
+                Thread::Idle => step(format_args!("{t} locks"), &|next| next.lock(t)),
+                Thread::Holding { .. } => step(format_args!("{t} unlocks"), &|next| next.unlock(t)),
+                Thread::Waiting(wait) if wait.reply.is_some() => {
+                    step(format_args!("{t} gets its reply"), &|next| {
+                        next.go_on(t, self)
+                    });
+                }
+                Thread::Waiting(_) if state.unanswered > 0 => {
+                    let name = format_args!("the deadline of {t} passes");
+                    step(name, &|next| next.abandon(t, self));
+                }
                 Thread::Waiting(_) => {}
             }
         }
         if !state.link.sent.is_empty() {
-            steps.push(Step::Execute);
+            let name = format_args!("the server executes a request");
+            step(name, &State::execute);
         }
         if state.can_read() {
-            steps.extend((1..=state.link.replies.len()).map(Step::Read));
+            for replies in 1..=state.link.replies.len() {
+                // Each is given to what awaits it.
+                let name = format_args!("{replies} replies are read at once");
+                step(name, &|next| next.read(replies, self));
+            }
         }
-        steps.extend((0..state.abandoned.len()).map(Step::Settle));
+        for at in 0..state.abandoned.len() {
+            let name = format_args!("the client releases the abandoned copy {at}");
+            step(name, &|next| next.settle(at, self));
+        }
         if state.breaks > 0 && !state.link.awaited.is_empty() {
-            steps.push(Step::Break);
+            step(format_args!("the link breaks"), &|next| {
+                next.break_link(self)
+            });
         }
-        steps.extend((0..state.broken_links.len()).map(Step::ExecuteOld));
-        steps.push(Step::Tick);
+        for at in 0..state.broken_links.len() {
+            let name = format_args!("the server executes a request of the broken link {at}");
+            step(name, &|next| next.execute_old(at));
+        }
+        step(format_args!("time passes"), &State::tick);
     }
 
-    fn next_state(&self, state: &State, step: Step) -> Option<State> {
-        let mut next = state.clone();
-        match step {
-            Step::Tick => next.tick(),
-            Step::Lock(t) => next.lock(t),
-            Step::Unlock(t) => next.unlock(t),
-            Step::Execute => next.execute(),
-            Step::Read(replies) => next.read(replies, self),
-            Step::Continue(t) => next.go_on(t, self),
-            Step::Abandon(t) => next.abandon(t, self),
-            Step::Settle(at) => next.settle(at, self),
-            Step::Break => next.break_link(self),
-            Step::ExecuteOld(at) => next.execute_old(at),
-        }
-        next.normalize();
-        (next != *state).then_some(next)
+    fn normalize(&self, state: &mut State) {
+        state.normalize();
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        promises::all()
+    fn check(&self, state: &State, promises: &mut Promises) {
+        promises::check(self, state, promises);
     }
 }

@@ -1,10 +1,8 @@
 //! What must hold in every state.
 
-use stateright::Property;
-
 use super::machine::Bounds;
 use super::state::{State, Thread};
-use crate::check::by_step;
+use crate::check::Promises;
 use crate::redis::Script;
 
 pub const OWNER: &str = "a hold ends before its lease ends in Redis";
@@ -14,66 +12,57 @@ pub const AWAITED: &str = "no thread waits for a reply that has been taken, or t
 pub const READ: &str = "while a thread waits, one of those that wait reads";
 pub const SETTLED: &str = "an abandoned grant is released, or was executed after its link broke";
 
-const LATE_GRANT: &str = "the late reply to an abandoned acquire says that it was granted";
-const OVERTAKEN: &str = "a copy is executed after its link broke, and after its release";
-const BEHIND: &str = "a release is behind an abandoned acquire that is not executed";
-
-pub fn all() -> Vec<Property<Bounds>> {
-    vec![
-        Property::always(OWNER, |_, state: &State| {
-            holds(state).all(|id| state.key.is_some_and(|key| key.id == id))
-        }),
-        Property::always(EXCLUSIVE, |_, state: &State| holds(state).count() <= 1),
-        by_step!(MATCHED),
-        Property::always(AWAITED, |_, state: &State| {
-            let link = &state.link;
-            link.awaited.len() == link.sent.len() + link.replies.len()
-                && waiting(state).all(|thread| {
-                    let mut awaited = link.awaited.iter();
-                    awaited.any(|one| one.thread == Some(thread))
-                })
-        }),
-        Property::always(READ, |_, state: &State| match state.link.reader {
-            Some(reader) => waiting(state).any(|thread| thread == reader),
-            None => !state.is_waited_for(),
-        }),
-        Property::always(SETTLED, |_, state: &State| {
-            state.key.is_none_or(|key| {
-                key.by_old
-                    || state
-                        .threads
-                        .iter()
-                        .any(|thread| thread.id() == Some(key.id))
-                    || is_being_settled(state, key.id)
-            })
-        }),
-        Property::sometimes(LATE_GRANT, |bounds: &Bounds, state: &State| {
-            let front = state.link.awaited.front();
-            let reply = state.link.replies.front();
-            bounds.unanswered == 0
-                || front.zip(reply).is_some_and(|(one, reply)| {
-                    one.thread.is_none() && one.request.script == Script::Acquire && reply.is_done
-                })
-        }),
-        Property::sometimes(OVERTAKEN, |bounds: &Bounds, state: &State| {
-            bounds.breaks == 0
-                || state
-                    .key
-                    .is_some_and(|key| key.by_old && !is_being_settled(state, key.id))
-        }),
-        Property::sometimes(BEHIND, |bounds: &Bounds, state: &State| {
-            let mut sent = state.link.sent.iter();
-            let abandoned = sent
-                .by_ref()
-                .find(|request| request.script == Script::Acquire);
-            bounds.unanswered == 0
-                || abandoned.is_some_and(|acquire| {
-                    sent.any(|release| {
-                        release.id == acquire.id && release.script == Script::Release
-                    })
-                })
-        }),
-    ]
+pub fn check(bounds: &Bounds, state: &State, promises: &mut Promises) {
+    let link = &state.link;
+    let owns = |id| state.key.is_some_and(|key| key.id == id);
+    promises.always(OWNER, holds(state).all(owns));
+    promises.always(EXCLUSIVE, holds(state).count() <= 1);
+    promises.of_step(state.broken);
+    let is_awaited = |thread| link.awaited.iter().any(|one| one.thread == Some(thread));
+    promises.always(
+        AWAITED,
+        link.awaited.len() == link.sent.len() + link.replies.len()
+            && waiting(state).all(is_awaited),
+    );
+    let is_read = match link.reader {
+        Some(reader) => waiting(state).any(|thread| thread == reader),
+        None => !state.is_waited_for(),
+    };
+    promises.always(READ, is_read);
+    let is_settled = state.key.is_none_or(|key| {
+        let is_of = |thread: &Thread| thread.id() == Some(key.id);
+        key.by_old || state.threads.iter().any(is_of) || is_being_settled(state, key.id)
+    });
+    promises.always(SETTLED, is_settled);
+    if bounds.unanswered > 0 {
+        let first = link.awaited.front().zip(link.replies.front());
+        let is_late = first.is_some_and(|(one, reply)| {
+            one.thread.is_none() && one.request.script == Script::Acquire && reply.is_done
+        });
+        promises.sometimes(
+            "the late reply to an abandoned acquire says \"granted\"",
+            is_late,
+        );
+        let mut sent = link.sent.iter();
+        let is_behind = sent
+            .find(|request| request.script == Script::Acquire)
+            .is_some_and(|acquire| {
+                sent.any(|one| one.id == acquire.id && one.script == Script::Release)
+            });
+        promises.sometimes(
+            "a release is behind an acquire that is not executed",
+            is_behind,
+        );
+    }
+    if bounds.breaks > 0 {
+        let is_overtaken = state
+            .key
+            .is_some_and(|key| key.by_old && !is_being_settled(state, key.id));
+        promises.sometimes(
+            "a copy is executed after its link broke, and after its release",
+            is_overtaken,
+        );
+    }
 }
 
 fn holds(state: &State) -> impl Iterator<Item = u8> {

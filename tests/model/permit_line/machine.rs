@@ -1,9 +1,7 @@
 //! What is checked, and the possible steps.
 
-use stateright::{Model, Property};
-
 use super::state::{Client, Phase, State, Subscription};
-use crate::check::by_step;
+use crate::check::{Model, Promises, Step};
 
 const KEPT: &str = "no more permits are taken than are free";
 pub const CALLED: &str = "free permits are taken without a timer while the called clients answer";
@@ -50,301 +48,198 @@ impl Bounds {
     }
 }
 
-/// The number is the index of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    Wait(usize),
-    /// A thread asks once, because it does not wait.
-    Try(usize),
-    Poll(usize),
-    GiveUp(usize),
-    /// The thread ends its wait without a request that is executed.
-    Abandon(usize),
-    Release(usize),
-    JavaTakes,
-    JavaReleases,
-    Ask(usize),
-    Receive(usize),
-    Subscribe(usize),
-    Deliver(usize),
-    DeliverJava(usize),
-    Leave(usize),
-    /// The time to answer is over.
-    Time,
-    Kill(usize),
-    Stop(usize),
-    Continue(usize),
-    LoseCall(usize),
-}
-
 impl State {
     /// The steps that need no timer and no decision.
-    fn urgent(&self, steps: &mut Vec<Step>) {
-        for (c, client) in self.clients.iter().enumerate() {
-            if !client.responds() {
-                continue;
-            }
+    fn urgent(&self, bounds: &Bounds, step: &mut Step<'_, Self>) {
+        let responding = self.clients.iter().enumerate();
+        for (c, client) in responding.filter(|(_, client)| client.responds()) {
             match client.phase {
-                Phase::Asked { .. } => steps.push(Step::Receive(c)),
-                Phase::Sleeps if client.is_woken => steps.push(Step::Ask(c)),
+                Phase::Asked { .. } => {
+                    step(format_args!("{c} has its reply"), &|next| {
+                        next.clients[c].receive()
+                    });
+                }
+                Phase::Sleeps if client.is_woken => step(format_args!("{c} asks"), &|next| {
+                    next.clients[c].is_woken = false;
+                    next.request(c, true, bounds);
+                }),
                 _ => {}
             }
-            for (is_possible, step) in [
-                (
-                    client.subscription == Subscription::Sent,
-                    Step::Subscribe(c),
-                ),
-                (client.call, Step::Deliver(c)),
-                (client.java, Step::DeliverJava(c)),
-                (client.leaves, Step::Leave(c)),
-            ] {
-                if is_possible {
-                    steps.push(step);
-                }
+            if client.subscription == Subscription::Sent {
+                step(format_args!("{c} is subscribed"), &|next| {
+                    next.clients[c].subscription = Subscription::On;
+                    next.clients[c].is_woken |= !bounds.has(Planted::NotAskedAfterConfirmation);
+                });
+            }
+            if client.call {
+                step(format_args!("the call reaches {c}"), &|next| {
+                    let client = &mut next.clients[c];
+                    client.call = false;
+                    match client.phase {
+                        Phase::Sleeps | Phase::Asked { .. } => client.is_woken = true,
+                        _ => client.leaves = true,
+                    }
+                });
+            }
+            if client.java {
+                step(format_args!("the message of Java reaches {c}"), &|next| {
+                    let client = &mut next.clients[c];
+                    client.java = false;
+                    client.is_woken |= client.waits();
+                });
+            }
+            if client.leaves {
+                step(format_args!("{c} leaves the line"), &|next| {
+                    next.leave_if_called(c, bounds)
+                });
             }
         }
     }
 
-    pub fn is_quiet(&self) -> bool {
-        let mut steps = Vec::new();
-        self.urgent(&mut steps);
-        steps.is_empty()
+    fn is_quiet(&self, bounds: &Bounds) -> bool {
+        let mut is_quiet = true;
+        self.urgent(bounds, &mut |_, _| is_quiet = false);
+        is_quiet
+    }
+
+    fn faults(&self, c: usize, step: &mut Step<'_, Self>) {
+        let client = &self.clients[c];
+        step(format_args!("{c} is killed"), &|next| {
+            next.faults -= 1;
+            next.is_silent |= next.clients[c].java;
+            // Its permits stay taken.
+            next.clients[c] = Client {
+                phase: Phase::Dead,
+                ..Client::new(next.clients[c].needs)
+            };
+        });
+        if !client.is_stopped {
+            step(format_args!("{c} stops"), &|next| {
+                next.faults -= 1;
+                next.clients[c].is_stopped = true;
+            });
+        }
+        if client.call {
+            step(format_args!("the call of {c} is lost"), &|next| {
+                next.faults -= 1;
+                (next.clients[c].call, next.clients[c].has_missed) = (false, true);
+                next.polls = 0;
+            });
+        }
+        if client.phase == Phase::Sleeps {
+            step(
+                format_args!("{c} ends its wait without a request"),
+                &|next| {
+                    next.faults -= 1;
+                    let client = &mut next.clients[c];
+                    (client.phase, client.subscription) = (Phase::Idle, Subscription::Off);
+                    client.leaves |= std::mem::take(&mut client.is_woken);
+                },
+            );
+        }
+    }
+
+    fn java(&self, step: &mut Step<'_, Self>) {
+        if self.java > 0 {
+            step(format_args!("Java releases"), &Self::release_by_java);
+        } else if self.free > 0 {
+            step(format_args!("Java takes a permit"), &|next| {
+                (next.free, next.java) = (next.free - 1, next.java + 1);
+            });
+        }
     }
 }
 
 impl Model for Bounds {
     type State = State;
-    type Action = Step;
 
-    fn init_states(&self) -> Vec<State> {
-        vec![State {
+    fn start(&self) -> State {
+        State {
             free: self.permits,
             clients: self.needs.iter().copied().map(Client::new).collect(),
             faults: self.faults,
             ..State::default()
-        }]
+        }
     }
 
-    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
-        state.urgent(steps);
-        if state.is_quiet() && state.line.iter().any(|place| place.is_called) && !state.is_late {
-            steps.push(Step::Time);
+    fn steps(&self, state: &State, step: &mut Step<'_, State>) {
+        state.urgent(self, step);
+        let is_called = state.line.iter().any(|place| place.is_called);
+        if is_called && !state.is_late && state.is_quiet(self) {
+            step(format_args!("the time to answer is over"), &|next| {
+                next.is_late = true
+            });
         }
         if self.has_java {
-            if state.java > 0 {
-                steps.push(Step::JavaReleases);
-            } else if state.free > 0 {
-                steps.push(Step::JavaTakes);
-            }
+            state.java(step);
         }
         for (c, client) in state.clients.iter().enumerate() {
             if client.phase == Phase::Dead {
                 continue;
             }
             if state.faults > 0 {
-                steps.push(Step::Kill(c));
-                if !client.is_stopped {
-                    steps.push(Step::Stop(c));
-                }
-                if client.call {
-                    steps.push(Step::LoseCall(c));
-                }
-                if client.phase == Phase::Sleeps {
-                    steps.push(Step::Abandon(c));
-                }
+                state.faults(c, step);
             }
             if client.is_stopped {
-                steps.push(Step::Continue(c));
+                step(format_args!("{c} continues"), &|next| {
+                    next.clients[c].is_stopped = false
+                });
                 continue;
             }
             match client.phase {
-                Phase::Idle => steps.extend([Step::Wait(c), Step::Try(c)]),
+                Phase::Idle => {
+                    step(format_args!("{c} begins to wait"), &|next| {
+                        next.clients[c].begin()
+                    });
+                    step(format_args!("{c} tries"), &|next| {
+                        next.request(c, false, self)
+                    });
+                }
                 Phase::Sleeps if !client.is_woken => {
-                    steps.push(Step::GiveUp(c));
+                    step(format_args!("{c} gives up"), &|next| {
+                        next.request(c, false, self)
+                    });
                     // Two are enough for the promise about them.
                     if state.polls < 3 {
-                        steps.push(Step::Poll(c));
+                        step(format_args!("the timer of {c} ends"), &|next| {
+                            next.polls += u8::from(next.is_late || !is_called);
+                            next.clients[c].is_woken = true;
+                        });
                     }
                 }
-                Phase::Holds => steps.push(Step::Release(c)),
+                Phase::Holds => step(format_args!("{c} releases"), &|next| {
+                    next.clients[c].phase = Phase::Idle;
+                    next.release(client.needs, self);
+                }),
                 _ => {}
             }
         }
     }
 
-    fn next_state(&self, state: &State, step: Step) -> Option<State> {
-        let mut next = state.clone();
-        let take = |next: &mut State, c: usize, waits| {
-            let is_granted = next.ask(c, waits, self);
-            next.clients[c].phase = match (is_granted, waits) {
-                (true, false) => Phase::Holds,
-                (false, false) => Phase::Idle,
-                (is_granted, true) => Phase::Asked {
-                    is_granted,
-                    listens: next.listener == Some(c),
-                },
-            };
-            next.is_silent &= !waits;
-            next.clients[c].has_missed = false;
-            if is_granted {
-                next.polls = 0;
-            }
-            if !waits {
-                next.clients[c].subscription = Subscription::Off;
-            }
-        };
-        match step {
-            Step::Wait(c) => {
-                next.clients[c].phase = Phase::Sleeps;
-                next.clients[c].wake();
-                // Its thread answers instead.
-                next.clients[c].leaves = false;
-            }
-            Step::Try(c) | Step::GiveUp(c) => take(&mut next, c, false),
-            Step::Abandon(c) => {
-                next.faults -= 1;
-                let client = &mut next.clients[c];
-                (client.phase, client.subscription) = (Phase::Idle, Subscription::Off);
-                client.leaves |= std::mem::take(&mut client.is_woken);
-            }
-            Step::Poll(c) => {
-                let is_called = state.line.iter().any(|place| place.is_called);
-                next.polls += u8::from(state.is_late || !is_called);
-                next.clients[c].wake();
-            }
-            Step::Release(c) => {
-                next.clients[c].phase = Phase::Idle;
-                next.release(state.clients[c].needs, self);
-                next.polls = 0;
-            }
-            Step::JavaTakes => (next.free, next.java) = (state.free - 1, state.java + 1),
-            Step::JavaReleases => {
-                next.release_by_java();
-                next.polls = 0;
-            }
-            Step::Ask(c) => {
-                next.clients[c].is_woken = false;
-                take(&mut next, c, true);
-            }
-            Step::Receive(c) => {
-                let client = &mut next.clients[c];
-                let Phase::Asked {
-                    is_granted,
-                    listens,
-                } = client.phase
-                else {
-                    return None;
-                };
-                client.phase = if is_granted {
-                    Phase::Holds
-                } else {
-                    Phase::Sleeps
-                };
-                client.subscription = match client.subscription {
-                    _ if !listens => Subscription::Off,
-                    Subscription::Off => Subscription::Sent,
-                    subscription => subscription,
-                };
-                if is_granted {
-                    (client.subscription, client.is_woken) = (Subscription::Off, false);
-                }
-            }
-            Step::Subscribe(c) => {
-                next.clients[c].subscription = Subscription::On;
-                if !self.has(Planted::NotAskedAfterConfirmation) {
-                    next.clients[c].wake();
-                }
-            }
-            Step::Deliver(c) => {
-                let client = &mut next.clients[c];
-                client.call = false;
-                match client.phase {
-                    Phase::Sleeps | Phase::Asked { .. } => client.wake(),
-                    _ => client.leaves = true,
-                }
-            }
-            Step::DeliverJava(c) => {
-                let client = &mut next.clients[c];
-                client.java = false;
-                if client.waits() {
-                    client.wake();
-                }
-            }
-            Step::Leave(c) => {
-                next.clients[c].leaves = false;
-                let place = state.line.iter().find(|place| place.client == c);
-                let is_called = place.is_some_and(|place| place.is_called);
-                if is_called || state.listener == Some(c) {
-                    next.leave(c, self);
-                }
-            }
-            Step::Time => next.is_late = true,
-            Step::Kill(c) => {
-                next.faults -= 1;
-                next.is_silent |= state.clients[c].java;
-                // Its permits stay taken.
-                let client = &mut next.clients[c];
-                *client = Client::new(client.needs);
-                client.phase = Phase::Dead;
-            }
-            Step::Stop(c) => {
-                next.faults -= 1;
-                next.clients[c].is_stopped = true;
-            }
-            Step::Continue(c) => next.clients[c].is_stopped = false,
-            Step::LoseCall(c) => {
-                next.faults -= 1;
-                (next.clients[c].call, next.clients[c].has_missed) = (false, true);
-                next.polls = 0;
-            }
+    fn check(&self, state: &State, promises: &mut Promises) {
+        let holding = state.clients.iter().filter(|client| client.has_permits());
+        let held: i8 = holding.map(|client| client.needs).sum();
+        let is_kept = state.free >= 0 && state.free + state.java + held <= self.permits;
+        promises.always(KEPT, is_kept);
+        promises.of_step(state.broken);
+        let called = state.line.iter().filter(|place| place.is_called).count();
+        if self.needs.len() > 2 {
+            promises.sometimes("two clients are called", called == 2);
         }
-        (next != *state).then_some(next)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        vec![
-            Property::always(KEPT, |bounds: &Self, state: &State| {
-                let holds = |client: &&Client| {
-                    matches!(client.phase, Phase::Holds)
-                        || matches!(
-                            client.phase,
-                            Phase::Asked {
-                                is_granted: true,
-                                ..
-                            }
-                        )
-                };
-                let held = state.clients.iter().filter(holds);
-                let held: i8 = held.map(|client| client.needs).sum();
-                state.free >= 0 && state.free + state.java + held <= bounds.permits
-            }),
-            Property::always(CALLED, |_, state: &State| {
-                state.is_silent || !state.is_quiet() || state.has_silent_place() || !state.is_due()
-            }),
-            Property::always(ONE_TIMER, |_, state: &State| {
-                state.polls < 2 || !state.is_quiet() || !state.is_due()
-            }),
-            by_step!(ORDER),
-            Property::always(HEARD, |_, state: &State| {
-                let mut waiting = state.line.iter().filter(|place| !place.is_called);
-                let is_on = |client: &Client| client.subscription == Subscription::On;
-                !state.is_quiet()
-                    || state.has_silent_place()
-                    || waiting.next().is_none()
-                    || state.clients.iter().any(is_on)
-            }),
-            Property::always(PLACED, |_, state: &State| {
-                let is_placed = |c| state.line.iter().any(|place| place.client == c);
-                let mut waiting = state.clients.iter().enumerate();
-                !state.is_quiet()
-                    || waiting.all(|(c, client)| {
-                        !client.waits() || !client.responds() || client.has_missed || is_placed(c)
-                    })
-            }),
-            Property::sometimes("two clients are called", |bounds: &Self, state: &State| {
-                bounds.needs.len() < 3
-                    || state.line.iter().filter(|place| place.is_called).count() == 2
-            }),
-        ]
+        if !state.is_quiet(self) {
+            return;
+        }
+        let answers = !state.has_silent_place();
+        promises.always(CALLED, !answers || !state.is_due());
+        promises.always(ONE_TIMER, state.polls < 2 || !state.is_due());
+        let mut clients = state.clients.iter();
+        let is_heard = clients.any(|client| client.subscription == Subscription::On);
+        promises.always(HEARD, !answers || called == state.line.len() || is_heard);
+        let is_placed = |c| state.line.iter().any(|place| place.client == c);
+        let mut waiting = state.clients.iter().enumerate();
+        let are_placed = waiting.all(|(c, client)| {
+            !client.waits() || !client.responds() || client.has_missed || is_placed(c)
+        });
+        promises.always(PLACED, are_placed);
     }
 }
