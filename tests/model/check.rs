@@ -1,14 +1,14 @@
 //! Visits every reachable state of a model.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::fmt::{Arguments, Debug};
+use std::fmt::Debug;
 use std::hash::{BuildHasher, Hash};
 use std::time::Instant;
 
 use foldhash::quality::FixedState;
 
-/// Receives the name of a possible step, and what it changes.
-pub type Step<'a, S> = dyn FnMut(Arguments<'_>, &dyn Fn(&mut S)) + 'a;
+/// Receives the name of a possible step, with numbers of clients and others, and what it changes.
+pub type Step<'a, S> = dyn FnMut(&dyn Debug, &dyn Fn(&mut S)) + 'a;
 
 /// A state machine with promises.
 pub trait Model: Debug {
@@ -117,7 +117,7 @@ impl<'a, M: Model> Explorer<'a, M> {
                 effect(&mut next);
                 self.model.normalize(&mut next);
                 if hash(&next) == wanted && name.is_none() {
-                    (name, state) = (Some(step.to_string()), next);
+                    (name, state) = (Some(format!("{step:?}")), next);
                 }
             });
             names.extend(name);

@@ -172,23 +172,23 @@ impl Model for Machine {
         for (at, client) in state.clients.iter().enumerate() {
             let may_ask = client.is_woken || self.has_time && !self.is_java(at);
             if client.phase == Phase::New || client.phase == Phase::Waits && may_ask {
-                step(format_args!("{at} asks"), &|next| self.ask(next, at));
+                step(&("asks", at), &|next| self.ask(next, at));
             }
             match client.phase {
                 Phase::Waits if !client.listens => {
-                    step(format_args!("{at} listens"), &|next| {
+                    step(&("listens", at), &|next| {
                         next.clients[at].listens = true;
                         next.clients[at].is_woken = true;
                     });
                 }
                 Phase::Waits if state.cuts > 0 => {
-                    step(format_args!("the connection of {at} is cut"), &|next| {
+                    step(&("is cut", at), &|next| {
                         let client = &mut next.clients[at];
                         (client.listens, client.is_woken, client.is_cut) = (false, true, true);
                         next.cuts -= 1;
                     });
                 }
-                Phase::Holds => step(format_args!("{at} releases"), &|next| {
+                Phase::Holds => step(&("releases", at), &|next| {
                     next.clients[at].phase = Phase::Done;
                     next.holder = None;
                     self.remove(next, at);
@@ -198,7 +198,7 @@ impl Model for Machine {
             }
             let may_die = self.has_time || state.holder.is_some();
             if matches!(client.phase, Phase::Waits | Phase::Holds) && state.deaths > 0 && may_die {
-                step(format_args!("{at} dies"), &|next| {
+                step(&("dies", at), &|next| {
                     let client = &mut next.clients[at];
                     (client.phase, client.listens, client.is_woken) = (Phase::Dead, false, false);
                     next.deaths -= 1;
@@ -207,7 +207,7 @@ impl Model for Machine {
         }
         let is_dead = |client: usize| state.clients[client].phase == Phase::Dead;
         if state.holder.is_some_and(is_dead) {
-            step(format_args!("the lease ends"), &|next| {
+            step(&"the lease ends", &|next| {
                 next.holder = None;
                 let clients = next.clients.iter_mut();
                 let waiting = clients.filter(|client| client.phase == Phase::Waits);
@@ -217,7 +217,7 @@ impl Model for Machine {
         for (at, place) in state.queue.iter().enumerate() {
             if is_dead(place.client) && !place.has_ended && self.has_time {
                 let end = |next: &mut State| next.queue[at].has_ended = true;
-                step(format_args!("the place {at} ends"), &end);
+                step(&("place ends", at), &end);
             }
         }
     }

@@ -215,23 +215,19 @@ impl Model for Bounds {
         for (c, phase) in state.clients.iter().enumerate() {
             match phase {
                 Phase::Idle | Phase::Waits(true) => {
-                    step(format_args!("{c} asks"), &|next| next.ask(c, true, self));
+                    step(&("asks", c), &|next| next.ask(c, true, self));
                 }
                 Phase::Waits(false) if self.has_long_holds => {
-                    step(format_args!("the timer of {c} ends"), &|next| {
-                        next.time_out(c, self)
-                    });
+                    step(&("timer ends", c), &|next| next.time_out(c, self));
                 }
                 Phase::Waits(false) => {}
                 Phase::Holds => {
-                    step(format_args!("{c} releases"), &|next| next.release(c, self));
+                    step(&("releases", c), &|next| next.release(c, self));
                 }
             }
             if let Phase::Waits(_) = phase {
                 // Its last request does not wait, and takes what is free.
-                step(format_args!("{c} gives up"), &|next| {
-                    next.ask(c, false, self)
-                });
+                step(&("gives up", c), &|next| next.ask(c, false, self));
             }
         }
     }

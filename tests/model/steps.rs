@@ -19,21 +19,21 @@ impl Model for Protocol {
             self.local_steps(c, client, step);
             self.requests(state, c, client, step);
             if !client.orphans.is_empty() {
-                let name = format_args!("{c} releases orphans");
-                step(name, &|next| next.release_orphans(c, self));
+                step(&("releases orphans", c), &|next| {
+                    next.release_orphans(c, self);
+                });
             }
             if state.crashes > 0 {
                 // A new process replaces it.
-                step(format_args!("{c} crashes"), &|next| next.crash(c));
+                step(&("crashes", c), &|next| next.crash(c));
             }
         }
         for (at, late) in state.late.iter().enumerate() {
             if late.copy.is_some() || !late.behind.is_empty() {
-                let name = format_args!("Redis runs a command of the late connection {at}");
-                step(name, &|next| next.run_late(at, self));
+                step(&("runs late", at), &|next| next.run_late(at, self));
             }
             if state.breaks > 0 && (late.open || !late.behind.is_empty()) {
-                step(format_args!("the late connection {at} breaks"), &|next| {
+                step(&("late connection breaks", at), &|next| {
                     next.breaks -= 1;
                     let late = &mut next.late[at];
                     (late.behind, late.open) = (OwnerIds::default(), false);
@@ -42,11 +42,10 @@ impl Model for Protocol {
         }
         if state.deletions > 0 {
             for at in 0..state.redis.leases.len() {
-                let name = format_args!("another program deletes the lease {at}");
-                step(name, &|next| next.delete(at));
+                step(&("lease is deleted", at), &|next| next.delete(at));
             }
         }
-        step(format_args!("time passes"), &|next| next.tick(self));
+        step(&"time passes", &|next| next.tick(self));
     }
 
     fn normalize(&self, state: &mut State) {
@@ -69,24 +68,20 @@ impl Protocol {
             }
             let may_nest = thread == Thread::Holding && levels < self.levels;
             if thread == Thread::Out || may_nest {
-                step(format_args!("{c}.{t} locks"), &|next| next.lock(c, t, self));
+                step(&("locks", c, t), &|next| next.lock(c, t, self));
             }
             if thread == Thread::Handed {
                 // It notices the grant that was handed to it.
-                step(format_args!("{c}.{t} takes"), &|next| next.hold(c, t, self));
+                step(&("takes", c, t), &|next| next.hold(c, t, self));
             }
             match thread {
                 Thread::Holding | Thread::Lost => {
-                    step(format_args!("{c}.{t} unlocks"), &|next| {
-                        next.unlock(c, t, self)
-                    });
+                    step(&("unlocks", c, t), &|next| next.unlock(c, t, self));
                 }
                 Thread::Out => {}
                 Thread::Front if client.call.is_some() => {}
                 Thread::Front | Thread::Queued | Thread::Handed => {
-                    step(format_args!("{c}.{t} gives up"), &|next| {
-                        next.leave(c, t, self)
-                    });
+                    step(&("gives up", c, t), &|next| next.leave(c, t, self));
                 }
             }
         }
@@ -97,41 +92,31 @@ impl Protocol {
         let may_fail = state.unanswered > 0;
         if let Some(call) = &client.call {
             match call.reply {
-                None => step(format_args!("Redis runs {c}"), &|next| {
-                    next.run_call(c, self)
-                }),
+                None => step(&("runs", c), &|next| next.run_call(c, self)),
                 Some(_) => {
-                    step(format_args!("{c} has its reply"), &|next| {
-                        next.receive(c, self)
-                    });
+                    step(&("has its reply", c), &|next| next.receive(c, self));
                 }
             }
             if may_fail {
-                step(format_args!("{c} retries"), &|next| next.retry(c, self));
-                step(format_args!("{c} ends its call"), &|next| {
-                    next.give_up(c, self)
-                });
+                step(&("retries", c), &|next| next.retry(c, self));
+                step(&("ends its call", c), &|next| next.give_up(c, self));
             }
         } else if client.has(Thread::Front) {
-            step(format_args!("{c} sends an acquire"), &|next| {
-                next.acquire(c, self)
-            });
+            step(&("sends an acquire", c), &|next| next.acquire(c, self));
         }
         if let Some(renewal) = &client.renewal {
             if renewal.failed {
-                step(format_args!("{c} learns of a loss"), &|next| {
-                    next.receive_loss(c, self)
-                });
+                step(&("learns of a loss", c), &|next| next.receive_loss(c, self));
             } else {
-                let name = format_args!("Redis runs the renewal of {c}");
-                step(name, &|next| next.run_renewal(c, self));
+                step(&("runs renewal", c), &|next| next.run_renewal(c, self));
             }
             if may_fail {
-                let name = format_args!("the renewal of {c} has no reply");
-                step(name, &|next| next.time_out_renewal(c));
+                step(&("renewal has no reply", c), &|next| {
+                    next.time_out_renewal(c);
+                });
             }
         } else if client.may_renew(self) {
-            step(format_args!("{c} renews"), &|next| next.renew(c, self));
+            step(&("renews", c), &|next| next.renew(c, self));
         }
     }
 }

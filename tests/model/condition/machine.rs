@@ -254,21 +254,21 @@ impl Protocol {
             return;
         };
         if self.has(Planted::ReleasedFirst) && matches!(thread.phase, Phase::Beginning(_)) {
-            step(format_args!("{t} releases"), &|next| self.release(next, t));
+            step(&("releases", t), &|next| self.release(next, t));
             return;
         }
-        step(format_args!("the request of {t} is executed"), &|next| {
+        step(&("request is executed", t), &|next| {
             let reply = self.run(next, command);
             self.replied(next, t, reply);
         });
         if state.failures > 0 {
             // The thread sends it again.
-            step(format_args!("the reply to {t} is lost"), &|next| {
+            step(&("reply is lost", t), &|next| {
                 next.failures -= 1;
                 next.threads[t].is_ambiguous = true;
                 self.run(next, command);
             });
-            step(format_args!("the request of {t} is late"), &|next| {
+            step(&("request is late", t), &|next| {
                 next.failures -= 1;
                 next.threads[t].is_ambiguous = true;
                 let behind = None;
@@ -276,8 +276,7 @@ impl Protocol {
             });
         }
         if thread.is_ambiguous {
-            let name = format_args!("{t} does not send its request again");
-            step(name, &|next| self.give_up(next, t));
+            step(&("gives up", t), &|next| self.give_up(next, t));
         }
     }
 }
@@ -293,38 +292,33 @@ impl Model for Protocol {
         let threads = 0..state.threads.len();
         for (t, thread) in state.threads.iter().enumerate() {
             if state.redis.lock.is_none() && self.wants_the_lock(state, t) {
-                step(format_args!("{t} acquires"), &|next| {
-                    self.new_grant(next, t)
-                });
+                step(&("acquires", t), &|next| self.new_grant(next, t));
             }
             self.requests(state, t, step);
             match thread.phase {
                 Phase::Held(owner) => {
-                    step(format_args!("{t} begins"), &|next| {
-                        self.begin(next, t, owner)
-                    });
+                    step(&("begins", t), &|next| self.begin(next, t, owner));
                 }
                 Phase::InQueue(_) | Phase::Unlocking(_) => {
-                    step(format_args!("{t} releases"), &|next| self.release(next, t));
+                    step(&("releases", t), &|next| self.release(next, t));
                     for other in threads.clone().filter(|&other| {
                         self.client(other) == self.client(t) && self.wants_the_lock(state, other)
                     }) {
-                        let name = format_args!("{t} hands the lock over to {other}");
-                        step(name, &|next| self.hand_over(next, t, other));
+                        step(&("hands over", t, other), &|next| {
+                            self.hand_over(next, t, other);
+                        });
                     }
                 }
                 Phase::Waiting => {
                     if !state.redis.waits(state.waiter(t)) {
-                        step(format_args!("{t} learns that it need not wait"), &|next| {
+                        step(&("need not wait", t), &|next| {
                             next.threads[t].phase = Phase::Woken(Why::Notified);
                         });
                     }
-                    step(format_args!("the time of {t} is over"), &|next| {
-                        self.time_out(next, t)
-                    });
+                    step(&("time is over", t), &|next| self.time_out(next, t));
                 }
                 Phase::Woken(_) if state.failures > 0 => {
-                    step(format_args!("{t} cannot acquire the lock again"), &|next| {
+                    step(&("cannot acquire again", t), &|next| {
                         next.failures -= 1;
                         next.threads[t].phase = Phase::Leaving;
                     });
@@ -332,21 +326,19 @@ impl Model for Protocol {
                 _ => {}
             }
             if matches!(thread.phase, Phase::Waiting | Phase::Woken(_)) {
-                step(format_args!("{t} renews its place"), &|next| {
+                step(&("renews its place", t), &|next| {
                     self.run(next, Command::Renew);
                 });
             }
             if state.deaths > 0 && thread.phase != Phase::Dead {
                 let client = self.client(t);
-                step(format_args!("client {client} dies"), &|next| {
-                    self.die(next, client)
-                });
+                step(&("client dies", client), &|next| self.die(next, client));
             }
         }
         for (at, place) in state.redis.places.iter().enumerate() {
             if !place.is_over && !state.is_in_wait(place.waiter) {
                 let end = |next: &mut State| next.redis.places[at].is_over = true;
-                step(format_args!("place {at} is over"), &end);
+                step(&("place is over", at), &end);
             }
         }
         let is_dead = |owner: Owner| {
@@ -354,14 +346,12 @@ impl Model for Protocol {
             threads.all(|t| state.threads[t].phase == Phase::Dead)
         };
         if state.redis.lock.is_some_and(is_dead) {
-            step(format_args!("the lease of a dead client ends"), &|next| {
-                next.redis.lock = None
+            step(&"the lease of a dead client ends", &|next| {
+                next.redis.lock = None;
             });
         }
         for at in 0..state.late.len() {
-            step(format_args!("the late copy {at} is executed"), &|next| {
-                self.run_late(next, at)
-            });
+            step(&("runs late", at), &|next| self.run_late(next, at));
         }
     }
 

@@ -146,12 +146,12 @@ impl Model for Machine {
     fn steps(&self, state: &State, step: &mut Step<'_, State>) {
         for by in 0..self.ours + self.java {
             if state.holder != Some(by) {
-                step(format_args!("{by} asks"), &|next| self.ask(next, by));
+                step(&("asks", by), &|next| self.ask(next, by));
             }
         }
         for (at, place) in state.queue.iter().enumerate() {
             if self.is_java(place.client) {
-                step(format_args!("{} gives up", place.client), &|next| {
+                step(&("gives up", place.client), &|next| {
                     next.queue.remove(at);
                     let behind = next.queue[at..].iter_mut();
                     behind.for_each(|place| place.left -= JAVA);
@@ -159,7 +159,7 @@ impl Model for Machine {
             }
         }
         if let Some(holder) = state.holder {
-            step(format_args!("{holder} releases"), &|next| {
+            step(&("releases", holder), &|next| {
                 next.holder = None;
                 match self.is_java(holder) {
                     true => self.evict(next),
@@ -169,7 +169,7 @@ impl Model for Machine {
         }
         let has_asked = |place: &Place| place.is_fresh || self.is_java(place.client);
         if state.queue.iter().all(has_asked) {
-            step(format_args!("time passes"), &|next| {
+            step(&"time passes", &|next| {
                 for place in &mut next.queue {
                     place.left -= 1;
                     place.is_fresh = false;

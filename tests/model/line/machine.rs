@@ -1,6 +1,6 @@
 //! What is checked, and the possible steps.
 
-use std::fmt::Arguments;
+use std::fmt::Debug;
 
 use super::promises;
 use super::state::{Owner, Phase, Role, State, Subscription};
@@ -103,40 +103,34 @@ impl State {
     pub fn urgent(&self, bounds: &Bounds, step: &mut Step<'_, Self>) {
         for (c, client) in self.clients.iter().enumerate() {
             if client.leaves_if_called {
-                let name = format_args!("the server removes the called {c}, which does not wait");
-                step(name, &|next| next.run_leave_if_called(c, bounds));
+                step(&("leaves, because called", c), &|next| {
+                    next.run_leave_if_called(c, bounds);
+                });
             }
             if !client.responds() {
                 continue;
             }
             match client.phase {
                 Phase::Asked { .. } => {
-                    step(format_args!("{c} reads its reply"), &|next| {
-                        next.receive(c, bounds)
-                    });
+                    step(&("reads its reply", c), &|next| next.receive(c, bounds));
                 }
                 Phase::Sleeps if client.woken => {
-                    step(format_args!("{c} asks"), &|next| {
-                        next.ask(c, true, false, bounds)
-                    });
+                    step(&("asks", c), &|next| next.ask(c, true, false, bounds));
                 }
                 _ => {}
             }
             if client.subscription == Subscription::Sent {
-                step(format_args!("{c} is subscribed"), &|next| {
-                    next.subscribe(c, bounds)
-                });
+                step(&("is subscribed", c), &|next| next.subscribe(c, bounds));
             }
             if client.call {
-                step(format_args!("the call reaches {c}"), &|next| {
-                    next.deliver(c, bounds)
-                });
+                step(&("is called", c), &|next| next.deliver(c, bounds));
             }
         }
         for (role, owner) in self.owners() {
             if matches!(owner, Owner::Orphan(c) if self.clients[c as usize].responds()) {
-                let name = format_args!("{owner:?} is released");
-                step(name, &|next| next.release(role, owner, bounds));
+                step(&("is released", owner), &|next| {
+                    next.release(role, owner, bounds);
+                });
             }
         }
     }
@@ -148,7 +142,7 @@ impl State {
     }
 
     fn faults(&self, bounds: &Bounds, step: &mut Step<'_, Self>) {
-        let mut fault = |name: Arguments<'_>, effect: &dyn Fn(&mut Self)| {
+        let mut fault = |name: &dyn Debug, effect: &dyn Fn(&mut Self)| {
             step(name, &|next| {
                 next.faults -= 1;
                 next.polls = 0;
@@ -159,52 +153,49 @@ impl State {
             if client.phase == Phase::Gone {
                 continue;
             }
-            fault(format_args!("{c} is killed"), &|next| {
-                next.clients[c].end(false)
-            });
-            fault(format_args!("the host of {c} vanishes"), &|next| {
-                next.clients[c].end(true)
-            });
+            fault(&("is killed", c), &|next| next.clients[c].end(false));
+            fault(&("host vanishes", c), &|next| next.clients[c].end(true));
             if !client.stopped {
-                fault(format_args!("{c} stops"), &|next| {
-                    next.clients[c].stopped = true
+                fault(&("stops", c), &|next| {
+                    next.clients[c].stopped = true;
                 });
             }
             if client.subscription != Subscription::Off {
                 // The server knows it, or counts the receiver until the client subscribes again.
                 for counted in [false, true] {
-                    let name = format_args!("the subscription of {c} breaks, counted: {counted}");
-                    fault(name, &|next| next.break_connection(c, counted));
+                    fault(&("subscription breaks, counted", c, counted), &|next| {
+                        next.break_connection(c, counted);
+                    });
                 }
             }
             match client.phase {
                 Phase::Asked { .. } => {
-                    fault(format_args!("the reply to {c} is lost"), &|next| {
-                        next.lose_reply(c)
-                    });
+                    fault(&("reply is lost", c), &|next| next.lose_reply(c));
                 }
                 Phase::Sleeps if client.responds() => {
                     for waits in [true, false] {
-                        let name = format_args!("a request of {c} is late, which waits: {waits}");
-                        fault(name, &|next| next.ask(c, waits, true, bounds));
+                        fault(&("request is late, waits", c, waits), &|next| {
+                            next.ask(c, waits, true, bounds);
+                        });
                     }
-                    let name = format_args!("{c} is interrupted, and leaves late");
-                    fault(name, &|next| next.interrupt(c, true, bounds));
+                    fault(&("leaves late", c), &|next| next.interrupt(c, true, bounds));
                 }
                 _ => {}
             }
         }
         if !self.line.is_empty() {
-            fault(format_args!("the line is deleted"), &Self::delete_line);
+            fault(&"the line is deleted", &Self::delete_line);
         }
         for lost in [false, true] {
             // The subscriptions end.
-            let name = format_args!("the slot moves, and loses the line: {lost}");
-            fault(name, &|next| next.move_slot(lost));
+            fault(&("slot moves, line is lost", lost), &|next| {
+                next.move_slot(lost);
+            });
         }
         for (role, owner) in self.owners().filter(|(_, owner)| *owner == Owner::Java) {
-            let name = format_args!("the lease of Java ends: {role:?}");
-            step(name, &|next| next.end_lease(role, owner));
+            step(&("lease of Java ends", role), &|next| {
+                next.end_lease(role, owner);
+            });
         }
     }
 
@@ -213,43 +204,34 @@ impl State {
         let client = &self.clients[c];
         let is_subscribed = client.subscription == Subscription::On;
         if bounds.has_lock_channels && is_subscribed && !client.waits() {
-            step(format_args!("{c} unsubscribes"), &|next| {
-                next.unsubscribe(c)
-            });
+            step(&("unsubscribes", c), &|next| next.unsubscribe(c));
         }
         match client.phase {
             Phase::Idle => {
                 for &role in client.roles {
-                    step(format_args!("{c} begins to wait: {role:?}"), &|next| {
-                        next.begin(c, role)
-                    });
-                    step(format_args!("{c} tries: {role:?}"), &|next| {
+                    step(&("begins to wait", c, role), &|next| next.begin(c, role));
+                    step(&("tries", c, role), &|next| {
                         next.clients[c].role = role;
                         next.ask(c, false, false, bounds);
                     });
                 }
             }
             Phase::Sleeps => {
-                step(format_args!("{c} gives up"), &|next| {
-                    next.ask(c, false, false, bounds)
+                step(&("gives up", c), &|next| next.ask(c, false, false, bounds));
+                step(&("is interrupted", c), &|next| {
+                    next.interrupt(c, false, bounds);
                 });
-                let name = format_args!("{c} is interrupted");
-                step(name, &|next| next.interrupt(c, false, bounds));
                 if !client.woken {
-                    step(format_args!("the timer of {c} ends"), &|next| next.wake(c));
+                    step(&("timer ends", c), &|next| next.wake(c));
                 }
             }
             Phase::Holds => {
                 let own = Owner::Ours(c as u8);
                 for (role, _) in self.owners().filter(|(_, owner)| *owner == own) {
-                    step(format_args!("{c} unlocks: {role:?}"), &|next| {
-                        next.unlock(c, role, bounds)
-                    });
+                    step(&("unlocks", c, role), &|next| next.unlock(c, role, bounds));
                 }
                 if bounds.has_downgrades && self.writer == Some(own) && self.readers.is_empty() {
-                    step(format_args!("{c} reads, too"), &|next| {
-                        next.readers.push(own)
-                    });
+                    step(&("reads, too", c), &|next| next.readers.push(own));
                 }
             }
             _ => {}
@@ -271,15 +253,16 @@ impl Model for Bounds {
         state.urgent(self, step);
         if state.is_quiet(self) {
             // The reserved time of a mark ends, and timers of waiting threads.
-            step(format_args!("time passes"), &|next| next.time(self));
+            step(&"time passes", &|next| next.time(self));
         }
         for (c, client) in state.clients.iter().enumerate() {
             for &late in &client.late {
-                let name = format_args!("the server executes {late:?} of {c}");
-                step(name, &|next| next.run_late(c, late, self));
+                step(&("runs late", late, c), &|next| {
+                    next.run_late(c, late, self);
+                });
             }
             if client.stopped {
-                step(format_args!("{c} continues"), &|next| next.go_on(c));
+                step(&("continues", c), &|next| next.go_on(c));
             }
             if client.responds() {
                 state.decisions(c, self, step);
@@ -288,12 +271,12 @@ impl Model for Bounds {
         for (role, owner) in state.owners() {
             match owner {
                 Owner::Java => {
-                    let name = format_args!("Java releases: {role:?}");
-                    step(name, &|next| next.java_releases(role));
+                    step(&("Java releases", role), &|next| next.java_releases(role));
                 }
                 Owner::Ours(c) | Owner::Orphan(c) if !state.clients[c as usize].responds() => {
-                    let name = format_args!("the lease of {owner:?} ends: {role:?}");
-                    step(name, &|next| next.end_lease(role, owner));
+                    step(&("lease ends", owner, role), &|next| {
+                        next.end_lease(role, owner);
+                    });
                 }
                 _ => {}
             }
@@ -304,9 +287,7 @@ impl Model for Bounds {
                 Role::Reader => state.writer.is_none() && !state.has_java(),
             };
             if is_open {
-                step(format_args!("Java takes: {role:?}"), &|next| {
-                    next.java_takes(role)
-                });
+                step(&("Java takes", role), &|next| next.java_takes(role));
             }
         }
         if state.faults > 0 {

@@ -32,7 +32,7 @@ pub fn check(bounds: &Bounds, state: &State, promises: &mut Promises) {
     promises.always(TIMERS, is_early || !state.is_waited_for());
 
     let is_called = state.mark.is_some();
-    let mut refused = clients.clone().filter(|&c| is_refused(&state.clients[c]));
+    let mut refused = clients.filter(|&c| is_refused(&state.clients[c]));
     let is_refused = refused.clone().next().is_some();
     promises.sometimes("a free lock is refused", state.is_free() && is_refused);
     if !bounds.java.is_empty() {
@@ -66,7 +66,7 @@ pub fn check(bounds: &Bounds, state: &State, promises: &mut Promises) {
         let is_mixed = state.has_java() && !state.is_of_java();
         promises.sometimes(
             "a reader of Java is beside one of the library while a writer waits",
-            is_mixed && clients.clone().any(|c| state.has_writer_before(c)),
+            is_mixed && (0..state.clients.len()).any(|c| state.has_writer_before(c)),
         );
     }
 }

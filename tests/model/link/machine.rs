@@ -56,45 +56,38 @@ impl Model for Bounds {
     fn steps(&self, state: &State, step: &mut Step<'_, State>) {
         for (t, thread) in state.threads.iter().enumerate() {
             match thread {
-                Thread::Idle => step(format_args!("{t} locks"), &|next| next.lock(t)),
-                Thread::Holding { .. } => step(format_args!("{t} unlocks"), &|next| next.unlock(t)),
+                Thread::Idle => step(&("locks", t), &|next| next.lock(t)),
+                Thread::Holding { .. } => step(&("unlocks", t), &|next| next.unlock(t)),
                 Thread::Waiting(wait) if wait.reply.is_some() => {
-                    step(format_args!("{t} gets its reply"), &|next| {
-                        next.go_on(t, self)
-                    });
+                    step(&("gets its reply", t), &|next| next.go_on(t, self));
                 }
                 Thread::Waiting(_) if state.unanswered > 0 => {
-                    let name = format_args!("the deadline of {t} passes");
-                    step(name, &|next| next.abandon(t, self));
+                    step(&("deadline passes", t), &|next| next.abandon(t, self));
                 }
                 Thread::Waiting(_) => {}
             }
         }
         if !state.link.sent.is_empty() {
-            let name = format_args!("the server executes a request");
-            step(name, &State::execute);
+            step(&"runs", &State::execute);
         }
         if state.can_read() {
             for replies in 1..=state.link.replies.len() {
                 // Each is given to what awaits it.
-                let name = format_args!("{replies} replies are read at once");
-                step(name, &|next| next.read(replies, self));
+                step(&("reads replies", replies), &|next| {
+                    next.read(replies, self);
+                });
             }
         }
         for at in 0..state.abandoned.len() {
-            let name = format_args!("the client releases the abandoned copy {at}");
-            step(name, &|next| next.settle(at, self));
+            step(&("releases abandoned", at), &|next| next.settle(at, self));
         }
         if state.breaks > 0 && !state.link.awaited.is_empty() {
-            step(format_args!("the link breaks"), &|next| {
-                next.break_link(self)
-            });
+            step(&"the link breaks", &|next| next.break_link(self));
         }
         for at in 0..state.broken_links.len() {
-            let name = format_args!("the server executes a request of the broken link {at}");
-            step(name, &|next| next.execute_old(at));
+            step(&("runs of a broken link", at), &|next| next.execute_old(at));
         }
-        step(format_args!("time passes"), &State::tick);
+        step(&"time passes", &State::tick);
     }
 
     fn normalize(&self, state: &mut State) {

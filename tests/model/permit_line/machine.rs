@@ -55,24 +55,22 @@ impl State {
         for (c, client) in responding.filter(|(_, client)| client.responds()) {
             match client.phase {
                 Phase::Asked { .. } => {
-                    step(format_args!("{c} has its reply"), &|next| {
-                        next.clients[c].receive()
-                    });
+                    step(&("has its reply", c), &|next| next.clients[c].receive());
                 }
-                Phase::Sleeps if client.is_woken => step(format_args!("{c} asks"), &|next| {
+                Phase::Sleeps if client.is_woken => step(&("asks", c), &|next| {
                     next.clients[c].is_woken = false;
                     next.request(c, true, bounds);
                 }),
                 _ => {}
             }
             if client.subscription == Subscription::Sent {
-                step(format_args!("{c} is subscribed"), &|next| {
+                step(&("is subscribed", c), &|next| {
                     next.clients[c].subscription = Subscription::On;
                     next.clients[c].is_woken |= !bounds.has(Planted::NotAskedAfterConfirmation);
                 });
             }
             if client.call {
-                step(format_args!("the call reaches {c}"), &|next| {
+                step(&("is called", c), &|next| {
                     let client = &mut next.clients[c];
                     client.call = false;
                     match client.phase {
@@ -82,15 +80,15 @@ impl State {
                 });
             }
             if client.java {
-                step(format_args!("the message of Java reaches {c}"), &|next| {
+                step(&("is called by Java", c), &|next| {
                     let client = &mut next.clients[c];
                     client.java = false;
                     client.is_woken |= client.waits();
                 });
             }
             if client.leaves {
-                step(format_args!("{c} leaves the line"), &|next| {
-                    next.leave_if_called(c, bounds)
+                step(&("leaves the line", c), &|next| {
+                    next.leave_if_called(c, bounds);
                 });
             }
         }
@@ -104,7 +102,7 @@ impl State {
 
     fn faults(&self, c: usize, step: &mut Step<'_, Self>) {
         let client = &self.clients[c];
-        step(format_args!("{c} is killed"), &|next| {
+        step(&("is killed", c), &|next| {
             next.faults -= 1;
             next.is_silent |= next.clients[c].java;
             // Its permits stay taken.
@@ -114,36 +112,33 @@ impl State {
             };
         });
         if !client.is_stopped {
-            step(format_args!("{c} stops"), &|next| {
+            step(&("stops", c), &|next| {
                 next.faults -= 1;
                 next.clients[c].is_stopped = true;
             });
         }
         if client.call {
-            step(format_args!("the call of {c} is lost"), &|next| {
+            step(&("call is lost", c), &|next| {
                 next.faults -= 1;
                 (next.clients[c].call, next.clients[c].has_missed) = (false, true);
                 next.polls = 0;
             });
         }
         if client.phase == Phase::Sleeps {
-            step(
-                format_args!("{c} ends its wait without a request"),
-                &|next| {
-                    next.faults -= 1;
-                    let client = &mut next.clients[c];
-                    (client.phase, client.subscription) = (Phase::Idle, Subscription::Off);
-                    client.leaves |= std::mem::take(&mut client.is_woken);
-                },
-            );
+            step(&("abandons its wait", c), &|next| {
+                next.faults -= 1;
+                let client = &mut next.clients[c];
+                (client.phase, client.subscription) = (Phase::Idle, Subscription::Off);
+                client.leaves |= std::mem::take(&mut client.is_woken);
+            });
         }
     }
 
     fn java(&self, step: &mut Step<'_, Self>) {
         if self.java > 0 {
-            step(format_args!("Java releases"), &Self::release_by_java);
+            step(&"Java releases", &Self::release_by_java);
         } else if self.free > 0 {
-            step(format_args!("Java takes a permit"), &|next| {
+            step(&"Java takes a permit", &|next| {
                 (next.free, next.java) = (next.free - 1, next.java + 1);
             });
         }
@@ -166,8 +161,8 @@ impl Model for Bounds {
         state.urgent(self, step);
         let is_called = state.line.iter().any(|place| place.is_called);
         if is_called && !state.is_late && state.is_quiet(self) {
-            step(format_args!("the time to answer is over"), &|next| {
-                next.is_late = true
+            step(&"the time to answer is over", &|next| {
+                next.is_late = true;
             });
         }
         if self.has_java {
@@ -181,33 +176,27 @@ impl Model for Bounds {
                 state.faults(c, step);
             }
             if client.is_stopped {
-                step(format_args!("{c} continues"), &|next| {
-                    next.clients[c].is_stopped = false
+                step(&("continues", c), &|next| {
+                    next.clients[c].is_stopped = false;
                 });
                 continue;
             }
             match client.phase {
                 Phase::Idle => {
-                    step(format_args!("{c} begins to wait"), &|next| {
-                        next.clients[c].begin()
-                    });
-                    step(format_args!("{c} tries"), &|next| {
-                        next.request(c, false, self)
-                    });
+                    step(&("begins to wait", c), &|next| next.clients[c].begin());
+                    step(&("tries", c), &|next| next.request(c, false, self));
                 }
                 Phase::Sleeps if !client.is_woken => {
-                    step(format_args!("{c} gives up"), &|next| {
-                        next.request(c, false, self)
-                    });
+                    step(&("gives up", c), &|next| next.request(c, false, self));
                     // Two are enough for the promise about them.
                     if state.polls < 3 {
-                        step(format_args!("the timer of {c} ends"), &|next| {
+                        step(&("timer ends", c), &|next| {
                             next.polls += u8::from(next.is_late || !is_called);
                             next.clients[c].is_woken = true;
                         });
                     }
                 }
-                Phase::Holds => step(format_args!("{c} releases"), &|next| {
+                Phase::Holds => step(&("releases", c), &|next| {
                     next.clients[c].phase = Phase::Idle;
                     next.release(client.needs, self);
                 }),
