@@ -1,9 +1,11 @@
 //! The possible steps from a state, and their results.
 
-use super::promises::{self, MISSED, SWALLOWED};
 use super::redis::{Command, Owner, Reply, Waiter};
 use super::state::{LateCopy, Op, Phase, Planted, Protocol, State, Why};
 use crate::check::{Model, Promises, Step};
+
+pub const SWALLOWED: &str = "a wait that took a notification reports it";
+pub const MISSED: &str = "a notification is not missed by a thread that has released the lock";
 
 impl Protocol {
     fn has(&self, planted: Planted) -> bool {
@@ -356,6 +358,6 @@ impl Model for Protocol {
     }
 
     fn check(&self, state: &State, promises: &mut Promises) {
-        promises::check(self, state, promises);
+        super::check(self, state, promises);
     }
 }

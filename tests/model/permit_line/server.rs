@@ -1,7 +1,9 @@
 //! The scripts.
 
-use super::machine::{Bounds, ORDER, Planted};
 use super::state::{Phase, Place, State, Subscription};
+use super::{Bounds, Planted};
+
+pub const ORDER: &str = "a waiting client does not pass another one that was before it";
 
 impl State {
     fn place_of(&self, c: usize) -> Option<usize> {

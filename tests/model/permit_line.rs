@@ -1,13 +1,26 @@
-//! What is checked, and the possible steps.
+//! A model of the line of a semaphore: as many clients are called as permits came free.
+//!
+//! Each client has one thread, which waits for its permits, has them, returns them and gives up any
+//! number of times. Java takes and returns a permit without knowing the line, and only the client
+//! that listens hears of it. Messages and subscriptions are under way for any time. Scripts are
+//! executed at once, as in `lua/shared/permit_line.lua`.
+//!
+//! Steps that need no timer are urgent. In a state without urgent steps, the time can pass that a
+//! called client has to answer. A waiting thread also asks at any other time. Faults are bounded: a
+//! client is killed, stops and continues, or a call is lost.
 
-use super::state::{Client, Phase, State, Subscription};
-use crate::check::{Model, Promises, Step};
+mod server;
+mod state;
+
+use server::ORDER;
+use state::{Client, Phase, State, Subscription};
+
+use crate::check::{Model, Promises, Step, breaks, keeps, with};
 
 const KEPT: &str = "no more permits are taken than are free";
-pub const CALLED: &str = "free permits are taken without a timer while the called clients answer";
-pub const ONE_TIMER: &str = "free permits are taken after one timer of the waiting clients";
-pub const ORDER: &str = "a waiting client does not pass another one that was before it";
-pub const HEARD: &str = "a client in the line listens to Java";
+const CALLED: &str = "free permits are taken without a timer while the called clients answer";
+const ONE_TIMER: &str = "free permits are taken after one timer of the waiting clients";
+const HEARD: &str = "a client in the line listens to Java";
 const PLACED: &str = "a client that waits has a place";
 
 /// What is checked, and how many failures occur.
@@ -230,5 +243,59 @@ impl Model for Bounds {
             !client.waits() || !client.responds() || client.has_missed || is_placed(c)
         });
         promises.always(PLACED, are_placed);
+    }
+}
+
+fn library(permits: i8, needs: &[i8], faults: u8) -> Bounds {
+    Bounds {
+        planted: None,
+        permits,
+        needs: needs.to_vec(),
+        has_java: false,
+        faults,
+    }
+}
+
+fn beside_java(permits: i8, needs: &[i8], faults: u8) -> Bounds {
+    with(library(permits, needs, faults), |it| it.has_java = true)
+}
+
+#[test]
+fn the_promises_are_kept_without_faults() {
+    keeps(library(2, &[1, 2, 1], 0));
+    keeps(beside_java(2, &[1, 2], 0));
+}
+
+#[test]
+fn a_fault_breaks_no_promise() {
+    keeps(library(1, &[1, 1], 1));
+    keeps(library(2, &[1, 2], 1));
+    keeps(beside_java(1, &[1, 1], 1));
+}
+
+#[test]
+#[ignore = "soak"]
+fn the_promises_are_kept_to_three_clients() {
+    keeps(beside_java(2, &[1, 2, 1], 0));
+    keeps(library(2, &[1, 2, 1], 1));
+}
+
+#[test]
+fn each_rule_is_needed() {
+    for (planted, bounds, promise) in [
+        (Planted::NotReserved, library(2, &[1, 1, 1], 0), ORDER),
+        (Planted::PassesMany, library(2, &[1, 2, 1], 0), ORDER),
+        (Planted::Barges, library(2, &[1, 2, 1], 0), ORDER),
+        (Planted::NoChain, library(2, &[2, 1, 1], 0), CALLED),
+        (Planted::LateKept, library(1, &[1, 1, 1], 1), ONE_TIMER),
+        (Planted::CalledKept, beside_java(1, &[1, 1], 0), CALLED),
+        (Planted::DutyKept, library(1, &[1, 1, 1], 0), HEARD),
+        (
+            Planted::NotAskedAfterConfirmation,
+            beside_java(1, &[1], 0),
+            CALLED,
+        ),
+    ] {
+        breaks(with(bounds, |it| it.planted = Some(planted)), promise);
     }
 }
