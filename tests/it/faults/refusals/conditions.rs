@@ -25,7 +25,7 @@ const fn only_acquire(outcome: super::Outcome) -> Expected {
     }
 }
 
-const QUICK: [Condition; 4] = [
+static QUICK: [Condition; 4] = [
     Condition {
         what: "out of memory",
         begin: &["SETRANGE data 8000000 x", "CONFIG SET maxmemory 4mb"],
@@ -68,7 +68,7 @@ const QUICK: [Condition; 4] = [
     },
 ];
 
-const SLOW: [Condition; 10] = [
+static SLOW: [Condition; 10] = [
     Condition {
         what: "a replica that does not serve stale data",
         begin: &["CONFIG SET replica-serve-stale-data no"],
@@ -213,15 +213,26 @@ fn fail_to_save(server: &Server, _: &mut Connection) {
     });
 }
 
+/// Checks the calls under all conditions at once: each has a server, and most of them wait.
+fn check_all(conditions: &'static [Condition]) {
+    thread::scope(|scope| {
+        for condition in conditions {
+            let thread = thread::Builder::new().name(condition.what.to_owned());
+            let checked = thread.spawn_scoped(scope, || check_all_calls(condition));
+            checked.expect("a thread can be started");
+        }
+    });
+}
+
 #[test]
 fn each_call_has_its_documented_result_under_frequent_conditions() {
-    QUICK.iter().for_each(check_all_calls);
+    check_all(&QUICK);
 }
 
 #[test]
 #[ignore = "soak"]
 fn each_call_has_its_documented_result_under_rare_conditions() {
-    SLOW.iter().for_each(check_all_calls);
+    check_all(&SLOW);
 }
 
 /// The error of one thread does not say which client holds the lock, so every thread sends its own
