@@ -169,7 +169,7 @@ impl Session {
                 Some(guard) => done(guard.unlock()),
                 None => done(lock.unlock()),
             },
-            ("force", []) => text(self.client.force_unlock(*name)),
+            ("force", []) => text(self.client.force_unlock(name)),
             ("holds", []) => Ok(lock.hold_count().to_string()),
             // The reason, once this thread has lost the lock.
             ("lost", []) => {
@@ -189,7 +189,7 @@ impl Session {
     }
 
     fn semaphore(&mut self, what: &str, words: &[&str]) -> Result<String> {
-        let semaphore = self.client.semaphore(*words.first().ok_or("no name")?);
+        let semaphore = self.client.semaphore(words.first().ok_or("no name")?);
         match (what, &words[1..]) {
             ("set", [permits]) => text(semaphore.try_set_permits(permits.parse()?)),
             ("add", [permits]) => done(semaphore.add_permits(permits.parse()?)),
@@ -215,7 +215,7 @@ impl Session {
     fn leased(&mut self, what: &str, words: &[&str]) -> Result<String> {
         let semaphore = self
             .client
-            .leased_semaphore(*words.first().ok_or("no name")?);
+            .leased_semaphore(words.first().ok_or("no name")?);
         match (what, &words[1..]) {
             ("set", [permits]) => text(semaphore.try_set_permits(permits.parse()?)),
             ("add", [permits]) => done(semaphore.add_permits(permits.parse()?)),
@@ -245,7 +245,7 @@ impl Session {
     fn latch(&mut self, what: &str, words: &[&str]) -> Result<String> {
         let latch = self
             .client
-            .count_down_latch(*words.first().ok_or("no name")?);
+            .count_down_latch(words.first().ok_or("no name")?);
         match (what, &words[1..]) {
             ("set", [count]) => text(latch.try_set_count(count.parse()?)),
             ("down", []) => done(latch.count_down()),
