@@ -121,7 +121,7 @@ impl<'a> Acquisition<'a> {
         if let Some(pause) = self.pause.filter(|pause| !pause.is_in_line) {
             self.claim.end_pause(&pause);
         }
-        keep(self.call, self.claim, self.units)
+        keep(self.call, self.claim, &self.units)
     }
 
     /// What the next request is for. The thread `waits` if the lock is held.

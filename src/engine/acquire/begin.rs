@@ -98,14 +98,14 @@ fn release_idle(call: LockCall<'_>, grants: &[(&Arc<Core>, Arc<Grant>)]) {
 }
 
 /// Begins the holds of what is granted.
-pub(super) fn keep(call: LockCall<'_>, claim: Claim, units: List<Unit<'_>>) -> List<HeldPart> {
+pub(super) fn keep(call: LockCall<'_>, claim: Claim, units: &[Unit<'_>]) -> List<HeldPart> {
     let LockCall { parts, budget, .. } = call;
     let mut held = List::new();
     for unit in units {
-        let Some(granted) = unit.granted else {
+        let Some(granted) = &unit.granted else {
             continue;
         };
-        for part in unit.parts {
+        for part in &unit.parts {
             let Part { core, key, id, .. } = part;
             let place = (id.clone(), key.clone(), part.kind);
             let (observer, thread) = (&core.observer, ThreadId::current());

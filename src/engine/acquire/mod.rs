@@ -169,7 +169,7 @@ pub(super) fn acquire_missing(
         if is_single && claim.is_alone && missing[0].0.needs_no_listener() {
             first = units[0].request_first(budget);
             if first.is_none() {
-                return Ok(Some(keep(call, claim, units)));
+                return Ok(Some(keep(call, claim, &units)));
             }
         }
         return Acquisition::new(call, units, claim, within).run(first);
