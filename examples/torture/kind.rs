@@ -49,7 +49,6 @@ impl Kind {
             Self::Fair => &["fair_acquire", "fair_release", "fair_leave", "renew"],
             Self::ReadWrite => &[
                 "read_acquire",
-                "read_renew",
                 "write_acquire",
                 "read_write_release",
                 "renew",

@@ -14,8 +14,7 @@ pub(crate) static READ: Kind = Kind {
     is_joinable: false,
     to_acquire: &script::READ_ACQUIRE,
     to_release: &script::READ_WRITE_RELEASE,
-    to_renew: &script::READ_RENEW,
-    to_inspect: (&script::READ_WRITE_INSPECT, "read"),
+    to_inspect: (&script::INSPECT, "read"),
     wish: |call, _keys, _owner, wish| {
         in_line(call, wish).arg(wish.within.as_ref().map(writer).unwrap_or_default())
     },
@@ -32,7 +31,7 @@ pub(crate) static WRITE: Kind = Kind {
     is_joinable: false,
     to_acquire: &script::WRITE_ACQUIRE,
     to_release: &script::READ_WRITE_RELEASE,
-    to_inspect: (&script::READ_WRITE_INSPECT, "write"),
+    to_inspect: (&script::INSPECT, "write"),
     written: |owner| writer(owner).into_bytes().into(),
     wish: |call, _keys, _owner, wish| in_line(call, wish),
     ..PLAIN

@@ -68,7 +68,7 @@ impl First {
         if self.is_repeated || reply.lost_copies.is_ambiguous() || reply.unreplicated.is_some() {
             return None;
         }
-        let Ok(AcquireReply::Granted(tokens)) = part.kind.acquired(&reply.reply) else {
+        let Ok(AcquireReply::Granted(tokens)) = AcquireReply::of(&reply.reply) else {
             return None;
         };
         let granted = Granted {

@@ -4,8 +4,6 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use redis::Value;
-
 use super::acquisition::{Acquisition, HeldByOther, Replies};
 use super::line::{LONGEST, Polls};
 use crate::base::clock::Moment;
@@ -43,18 +41,18 @@ impl<'a> Acquisition<'a> {
                 return;
             }
         };
-        match parts[0].kind.acquired(&reply.reply) {
+        match AcquireReply::of(&reply.reply) {
             Ok(AcquireReply::Held {
                 at: part,
                 millis,
                 owner: holder,
                 rank,
+                listens,
             }) => {
                 undo_lost_copies(parts, &owner, terms, reply.lost_copies);
                 let part = parts[part.min(parts.len() - 1)];
-                let left = millis.map_or(UNKNOWN_LEASE, Duration::from_millis);
-                let asked = (&reply.reply, reply.asked);
-                let held = self.refused((at, part), (left, holder, rank), asked);
+                let asked = (listens, reply.asked);
+                let held = self.refused((at, part), (millis, holder, rank), asked);
                 replies.held.push(held);
             }
             Ok(AcquireReply::Granted(tokens)) => {
@@ -73,7 +71,7 @@ impl<'a> Acquisition<'a> {
     }
 
     /// Notes whether the client is in the line now, and logs why no release may end the wait.
-    fn note_refusal(&mut self, part: &Part, rank: Option<u32>, reply: &Value) {
+    fn note_refusal(&mut self, part: &Part, rank: Option<u32>, has_no_owner: bool) {
         let waits = !self.call.budget.is_wait_over();
         if self.place.is_some() {
             self.is_known_to_wait = rank.is_some();
@@ -81,7 +79,7 @@ impl<'a> Acquisition<'a> {
                 log_that_there_is_no_line(part);
             }
         }
-        if waits && !self.is_logged && (part.kind.has_no_owner)(reply) {
+        if waits && !self.is_logged && has_no_owner {
             self.is_logged = true;
             log_that_there_are_none(part);
         }
@@ -91,10 +89,13 @@ impl<'a> Acquisition<'a> {
     fn refused(
         &mut self,
         (at, part): (usize, &'a Part),
-        (left, holder, rank): (Duration, String, Option<u32>),
-        (reply, asked): (&Value, Moment),
+        (millis, holder, rank): (Option<u64>, String, Option<u32>),
+        (also_listens, asked): (bool, Moment),
     ) -> HeldByOther<'a> {
-        self.note_refusal(part, rank, reply);
+        let has_no_owner = millis.is_none() && !part.kind.is_exclusive;
+        self.note_refusal(part, rank, has_no_owner);
+        let longest = if has_no_owner { LONGEST } else { UNKNOWN_LEASE };
+        let left = millis.map_or(longest, Duration::from_millis);
         let is_own = self.late.as_ref().map(OwnerId::as_str) == Some(&holder);
         let is_reserved = part.kind.is_exclusive && holder.is_empty() && rank > Some(0);
         if is_reserved {
@@ -112,7 +113,7 @@ impl<'a> Acquisition<'a> {
         if is_foreign {
             self.claim.refused_by(&part.id, holder.clone());
         }
-        let listens = is_foreign && matches!(rank, Some(0 | 1)) || (part.kind.listens)(reply);
+        let listens = is_foreign && matches!(rank, Some(0 | 1)) || also_listens;
         self.call.budget.note_holder(holder);
         HeldByOther {
             unit: at,

@@ -12,6 +12,7 @@ use crate::engine::undo::owner_of_next_copy;
 use crate::error::Result;
 use crate::protocol::Wish;
 use crate::request::{NoReply, Prepared, Reply, Request, request_batch};
+use crate::script::granted;
 
 impl<'a> Acquisition<'a> {
     /// Requests the units that are not granted yet. If some of all did not reply to the last
@@ -94,7 +95,10 @@ impl<'a> Acquisition<'a> {
                 let deadline = briefly.min(budget.reply_deadline());
                 request_batch(&requests, next_call, deadline, budget)
             }
-            needed => needed.request(&requests, first.kind.grants, next_call, budget),
+            needed => {
+                let is_good = |reply: &_| granted(reply).is_some();
+                needed.request(&requests, is_good, next_call, budget)
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use crate::base::call_budget::CallBudget;
 use crate::base::interrupt::Interrupt;
 use crate::error::Result;
 use crate::observe::{self, Outcome};
-use crate::protocol::{Ask, RequestCopy, number};
+use crate::protocol::{Ask, Change, RequestCopy, number};
 
 /// The largest number that a script of Redis can count with.
 const LARGEST_COUNT: u64 = (1 << 53) - 1;
@@ -19,13 +19,13 @@ impl Number {
             let rule = "the count of a latch must be between 1 and 9007199254740991";
             return Err(refused("count", count, rule));
         }
-        self.set(|copy| self.key().set_count(copy, count))
+        self.set(|copy| self.key().change(copy, Change::SetCount(count)))
     }
 
     /// Decreases the count. Returns what is left.
     pub(crate) fn count_down(&self) -> Result<u64> {
         let budget = self.check_process()?.budget_to_unlock();
-        let call = |copy: RequestCopy<'_>| self.key().count_down(copy);
+        let call = |copy: RequestCopy<'_>| self.key().change(copy, Change::CountDown);
         let left = self.request_once(call, number, IfUnclear::Repeat, &budget)?;
         Ok(left.value)
     }

@@ -301,8 +301,9 @@ impl Number {
     ) -> bool {
         let watchdog = &self.core.watchdog;
         let undo = match if_unclear {
-            IfUnclear::Undo => Some(self.key().give_back(&id)),
-            IfUnclear::Cancel => Some(self.key().cancel(&id)),
+            IfUnclear::Undo | IfUnclear::Cancel => {
+                Some(self.key().undo(&id, if_unclear == IfUnclear::Undo))
+            }
             IfUnclear::Repeat => None,
         };
         let (call, limit) = match undo {

@@ -11,12 +11,12 @@ use crate::base::lanes::RequestId;
 use crate::engine::wait::{FIRST_POLL, polls, wait_until};
 use crate::error::{Error, Result};
 use crate::observe::{self, Outcome};
-use crate::protocol::{Ask, RequestCopy, Taken, number, taken};
+use crate::protocol::{Ask, Change, RequestCopy, Taken, number, taken};
 
 impl Number {
     pub(crate) fn try_set_permits(&self, permits: u32) -> Result<bool> {
         check(permits)?;
-        self.set(|copy| self.key().set_permits(copy, permits))
+        self.set(|copy| self.key().change(copy, Change::SetPermits(permits)))
     }
 
     /// Takes permits if that many are free within `wait`, if that is set. Returns whether it took
@@ -95,7 +95,7 @@ impl Number {
     /// Undoes a request that has taken permits.
     fn give_back(&self, id: RequestId<'_>, budget: &CallBudget) {
         let budget = budget.for_cleanup(self.core.command_timeout);
-        let call = self.key().give_back(&id);
+        let call = self.key().undo(&id, true);
         let undone = self.core.redis.request(&self.key, call.clone(), &budget);
         if let Err(no_reply) = undone {
             let limit = Moment::NEVER;
@@ -127,7 +127,7 @@ impl Number {
 
     fn add(&self, permits: i32) -> Result<()> {
         let budget = self.check_process()?.budget_to_unlock();
-        let call = |copy: RequestCopy<'_>| self.key().add(copy, permits);
+        let call = |copy: RequestCopy<'_>| self.key().change(copy, Change::Add(permits));
         let sum = self.request_once(call, number::<i64>, IfUnclear::Repeat, &budget)?;
         i32::try_from(sum.value).map(drop).map_err(|_| {
             let rule = "the free permits must stay between -2147483648 and 2147483647";
@@ -138,7 +138,7 @@ impl Number {
     /// Takes all free permits. Returns how many these were.
     pub(crate) fn drain(&self) -> Result<i32> {
         let budget = self.check_open()?.budget_to_unlock();
-        let call = |copy: RequestCopy<'_>| self.key().drain(copy);
+        let call = |copy: RequestCopy<'_>| self.key().change(copy, Change::Drain);
         let drained = self.request_once(call, number, IfUnclear::Undo, &budget)?;
         Ok(drained.value)
     }

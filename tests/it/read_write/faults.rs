@@ -47,7 +47,7 @@ fn one_lost_reply_of_each_step_only_delays_it() {
         mode_is(&proxied.server, "write", 2);
         step("read_write_release", &|| write.unlock());
         mode_is(&proxied.server, "read", 1);
-        step("read_renew", &|| read.lock_with(longer));
+        step("renew", &|| read.lock_with(longer));
         read.unlock().unwrap();
         step("read_write_release", &|| read.unlock());
         step("read_acquire", &|| read.lock());
