@@ -54,7 +54,7 @@ if result ~= reply or not message then
     return result
 elseif redis.pcall('exists', line_of(key)) == 0 then
     -- pcall: the number is changed even if the user lacks permission to publish.
-    redis.pcall(publish, channel, text_of(message))
+    redis.pcall(publish, channel, message)
     return reply
 end
 

@@ -6,7 +6,7 @@
 -- KEYS[4]  the last call that notified a waiter: its owner and number
 -- ARGV[1]  the owner of the lock
 -- ARGV[2]  the number of this call, higher than those of earlier calls of this owner
--- ARGV[3]  one or all
+-- ARGV[3]  1: notifies all waiters; 0: the first one
 -- ARGV[4]  the channel of the lock, with which the channels of clients begin
 -- ARGV[5]  the command that publishes: publish or spublish
 -- reply    1 more than the number of notified waiters; 0: no owner holds the lock; -1: another
@@ -30,7 +30,8 @@ local earlier, last = string.match(redis.call('get', last_call) or '', '^(%S+) (
 if earlier == owner and tonumber(number) <= tonumber(last) then
     return 1
 end
-local notified = notify(queue, places, ARGV[3] == 'all' and math.huge or 1, ARGV[4])
+local count = ARGV[3] == '1' and math.huge or 1
+local notified = notify(queue, places, count, ARGV[4], ARGV[5])
 if notified > 0 then
     -- For longer than any copy of the call is on its way.
     redis.call('set', last_call, owner .. ' ' .. number, 'px', 120000)

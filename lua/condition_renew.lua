@@ -27,7 +27,7 @@ for i = 1, #KEYS / 2 do
             local is_notified = waits == '1' and not redis.call('zscore', queue, waiter)
             replies[i] = is_notified and 0 or 1
         end
-        notify(queue, places, 0, channel)
+        notify(queue, places, 0, channel, ARGV[#ARGV])
     end
 end
 return replies

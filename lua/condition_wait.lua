@@ -19,7 +19,7 @@ local refusal = refusal_of(KEYS[1], ARGV[1], queue, places)
 if refusal then
     return refusal
 end
-notify(queue, places, 0, ARGV[4])
+notify(queue, places, 0, ARGV[4], ARGV[5])
 if not redis.call('zscore', places, waiter) then
     local last = redis.call('zrange', queue, -1, -1, 'withscores')[2] or 0
     redis.call('zadd', queue, last + 1, waiter)

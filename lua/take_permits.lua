@@ -10,10 +10,10 @@
 -- ARGV[6]  the place of this client in the line (shared/permit_line.lua); empty if it has none
 -- ARGV[7]  1 if the caller waits if it gets none, else 0
 -- ARGV[8]  the command that publishes: publish or spublish
--- reply    ARGV[4]: taken; 0: not enough are free, or those are reserved. { 0, rank, listens }: the
---          same, and this number of clients are before this one in the line. Listens is 1 if it also
---          listens to the channel, else 0. An error, without any change, if a key has another type
---          or form
+-- reply    ARGV[4]: taken. { -1, 1, '', rank, listens }: not enough are free, or those are reserved.
+--          The rank is the number of clients before this one in the line. It and what follows are
+--          absent if this client is in no line. Listens is 1 if it also listens to the channel, else
+--          0. An error, without any change, if a key has another type or form
 --
 -- A refused caller that waits and has a place enters the line. One that does not wait leaves it, and
 -- may take permits that are reserved.
@@ -26,7 +26,7 @@ local place, waits, publish = ARGV[6], ARGV[7] == '1', ARGV[8]
 local needed = permits + ARGV[5]
 local done, free = begin()
 if done then
-    return done
+    return done == 0 and { -1, 1, '' } or done
 end
 free = free or 0
 if free >= needed and redis.pcall('exists', line_of(key)) == 0 then
@@ -48,7 +48,6 @@ if reply ~= 0 then
     return reply
 elseif not waits or place == '' then
     leave_permits(key, head, place, free, publish)
-    return 0
+    return { -1, 1, '' }
 end
-local rank, listens = await_permits(key, head, place, permits, free, publish)
-return rank and { 0, rank, listens } or 0
+return { -1, 1, '', await_permits(key, head, place, permits, free, publish) }

@@ -2,11 +2,6 @@
 
 -- require "wrong_type"
 
--- A number as Redis writes it.
-local function text_of(number)
-    return string.format('%.0f', number)
-end
-
 -- Returns the whole number in a key, or false if there is no such key, or else nothing and an error
 -- that describes the key.
 local function number_of(key)

@@ -44,7 +44,7 @@ end
 -- Runs the command in `...`, if there is one, and records and returns this reply. Returns an error
 -- if Redis refuses that, and then nothing is changed.
 local function once(reply, ...)
-    local result = redis.pcall('hset', records, lane, request .. ' ' .. text_of(reply))
+    local result = redis.pcall('hset', records, lane, request .. ' ' .. string.format('%.0f', reply))
     if type(result) == 'table' then
         return result
     end

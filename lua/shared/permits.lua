@@ -3,6 +3,11 @@
 
 -- require "number_of"
 
+-- A number as Redis writes it.
+local function text_of(number)
+    return string.format('%.0f', number)
+end
+
 -- Leases an available permit under this id until `ends`. Returns how many permits are available then;
 -- or an error, without any change.
 local function lease_permit(key, leases, id, ends)

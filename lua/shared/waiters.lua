@@ -36,7 +36,7 @@ end
 -- they have no places then. Returns how many are notified.
 --
 -- Tells each client, by one message, the numbers of its waiters that need not wait any more.
-local function notify(queue, places, count, channel)
+local function notify(queue, places, count, channel, publish)
     local over = redis.call('zrangebyscore', places, '-inf', now_millis(), 'limit', 0, 1000)
     for _, waiter in ipairs(over) do
         redis.call('zrem', places, waiter)
@@ -60,7 +60,7 @@ local function notify(queue, places, count, channel)
     end
     for client, text in pairs(numbers) do
         -- pcall: without a message, a waiter learns it from the next renewal of its place.
-        redis.pcall(ARGV[#ARGV], channel .. ':' .. client, text)
+        redis.pcall(publish, channel .. ':' .. client, text)
     end
     return notified
 end

@@ -136,10 +136,7 @@ impl ConditionKeys {
             .key(&self.last_call)
             .arg(owner.as_str())
             .arg(number.to_string())
-            .arg(match notified {
-                Notified::One => "one",
-                Notified::All => "all",
-            })
+            .flag(notified == Notified::All)
             .arg(&**self.lock.channel())
     }
 
@@ -147,10 +144,7 @@ impl ConditionKeys {
     pub(crate) fn end(&self, waiter: &OwnerId, intent: Intent) -> Call {
         self.keys(Call::new(&script::CONDITION_END))
             .arg(waiter.as_str())
-            .arg(match intent {
-                Intent::Take => "take",
-                Intent::Pass => "pass",
-            })
+            .flag(intent == Intent::Pass)
             .arg(&**self.lock.channel())
     }
 

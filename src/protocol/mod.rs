@@ -34,14 +34,14 @@ pub(crate) use condition::{ConditionKeys, Ended, Intent, Notified, ended};
 pub(crate) use fair::FAIR;
 pub(crate) use fenced::FENCED;
 pub(crate) use kind::Kind;
-pub(crate) use number::{Ask, Change, NumberKey, RequestCopy, Taken, number, records, taken};
+pub(crate) use number::{Ask, Change, NumberKey, RequestCopy, number, records};
 pub(crate) use permits::{
     PERMITS, PermitsChange, change_permits, count_permits, permits_changed, permits_counted,
 };
 pub(crate) use plain::PLAIN;
 pub(crate) use read_write::{READ, WRITE};
 pub(crate) use reply::{
-    Inspected, Verdict, forced, found, inspected, mixed, unexpected, verdict, verdicts,
+    Found, Inspected, Verdict, forced, found, inspected, unexpected, verdict, verdicts,
 };
 #[cfg(test)]
 pub(crate) use tests::TOY;
@@ -84,14 +84,6 @@ pub(crate) enum AcquireReply {
     },
 }
 
-/// The rank of a client in a line, which is the first of these values; `None` if it is in no line.
-fn rank_of(place: &[Value]) -> Option<u32> {
-    match place {
-        [Value::Int(rank), ..] => u32::try_from(*rank).ok(),
-        _ => None,
-    }
-}
-
 impl AcquireReply {
     /// Decodes the reply to [`Kind::acquire`].
     pub(crate) fn of(reply: &Value) -> RedisResult<Self> {
@@ -101,16 +93,16 @@ impl AcquireReply {
         if let Value::Array(parts) = reply
             && let [
                 Value::Int(millis),
-                Value::Int(number @ 1..),
+                Value::Int(at @ 1..),
                 Value::BulkString(owner),
                 place @ ..,
             ] = &parts[..]
         {
             return Ok(Self::Held {
-                at: usize::try_from(number - 1).unwrap_or_default(),
+                at: usize::try_from(at - 1).unwrap_or_default(),
                 millis: u64::try_from(*millis).ok(),
                 owner: String::from_utf8_lossy(owner).into(),
-                rank: rank_of(place),
+                rank: place.first().and_then(|rank| number(rank).ok()),
                 listens: place.get(1) == Some(&Value::Int(1)),
             });
         }

@@ -6,7 +6,7 @@
 
 use redis::{RedisResult, Value};
 
-use super::{rank_of, unexpected};
+use super::unexpected;
 use crate::base::key::LockKey;
 use crate::base::lanes::RequestId;
 use crate::script::{self, Call, Script};
@@ -32,15 +32,6 @@ pub(crate) struct RequestCopy<'a> {
     pub(crate) is_repeated: bool,
 }
 
-impl<'a> RequestCopy<'a> {
-    pub(crate) fn first(id: &'a RequestId<'a>) -> Self {
-        Self {
-            id,
-            is_repeated: false,
-        }
-    }
-}
-
 /// How a request for permits treats those that wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ask<'a> {
@@ -50,29 +41,6 @@ pub(crate) struct Ask<'a> {
     pub(crate) place: Option<&'a str>,
     /// The caller waits if it gets none, and leaves those that are reserved.
     pub(crate) waits: bool,
-}
-
-impl<'a> Ask<'a> {
-    /// The caller waits in the line, where the client has this place.
-    pub(crate) fn in_line(place: &'a str) -> Self {
-        Self {
-            place: Some(place),
-            waits: true,
-            left_over: 0,
-        }
-    }
-}
-
-/// The reply to a request for permits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
-    Done,
-    Refused {
-        /// The number of clients before this one in the line; `None` if this client is in no line.
-        rank: Option<u32>,
-        /// The client also listens to the channel of the semaphore.
-        listens: bool,
-    },
 }
 
 /// How a number changes.
@@ -124,7 +92,7 @@ impl NumberKey<'_> {
         }
     }
 
-    /// Takes `permits`. Replies whether it [took](taken) them.
+    /// Takes `permits`. The reply is an [`AcquireReply`](super::AcquireReply).
     pub(crate) fn take(self, copy: RequestCopy<'_>, permits: u32, ask: Ask<'_>) -> Call {
         self.call(&script::TAKE_PERMITS, copy.id)
             .flag(copy.is_repeated)
@@ -141,22 +109,6 @@ impl NumberKey<'_> {
         let call = self.call(&script::UNDO_REQUEST, id).flag(gives_back);
         let call = call.arg(&**self.key.channel());
         if gives_back { call.releasing() } else { call }
-    }
-}
-
-/// The reply to [`take`](NumberKey::take).
-pub(crate) fn taken(reply: &Value) -> RedisResult<Taken> {
-    let refused = |rank, listens| Ok(Taken::Refused { rank, listens });
-    match reply {
-        Value::Int(1..) => Ok(Taken::Done),
-        Value::Int(0) => refused(None, false),
-        Value::Array(place) => match place[..] {
-            [Value::Int(0), Value::Int(0..), Value::Int(listens)] => {
-                refused(rank_of(&place[1..]), listens == 1)
-            }
-            _ => Err(unexpected(reply)),
-        },
-        other => Err(unexpected(other)),
     }
 }
 

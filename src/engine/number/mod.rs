@@ -275,7 +275,15 @@ impl Number {
             return None;
         }
         let id = self.core.lanes.next();
-        let (copy, ask) = (RequestCopy::first(&id), Ask::in_line(place));
+        let copy = RequestCopy {
+            id: &id,
+            is_repeated: false,
+        };
+        let ask = Ask {
+            place: Some(place),
+            waits: true,
+            left_over: 0,
+        };
         let call = self.key().take(copy, permits, ask);
         let request = Prepared::new(&self.core.redis, &self.key, call);
         Some(Ready { id, request })

@@ -11,7 +11,7 @@ use crate::base::lanes::RequestId;
 use crate::engine::wait::{FIRST_POLL, polls, wait_until};
 use crate::error::{Error, Result};
 use crate::observe::{self, Outcome};
-use crate::protocol::{Ask, Change, RequestCopy, Taken, number, taken};
+use crate::protocol::{AcquireReply, Ask, Change, RequestCopy, number};
 
 impl Number {
     pub(crate) fn try_set_permits(&self, permits: u32) -> Result<bool> {
@@ -59,7 +59,13 @@ impl Number {
         wait_until(budget, self.name(), || {
             let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, ask);
             let asked = Moment::now();
-            let clear = self.request_ready(ready.take(), call, taken, IfUnclear::Undo, budget);
+            let clear = self.request_ready(
+                ready.take(),
+                call,
+                AcquireReply::of,
+                IfUnclear::Undo,
+                budget,
+            );
             let clear = clear.map_err(|error| match (&error, unreplicated) {
                 (Error::Unavailable { .. }, Some(confirmed)) => {
                     redis.too_few_replicas(&self.key, confirmed)
@@ -68,8 +74,8 @@ impl Number {
             })?;
             let Some(confirmed) = clear.unreplicated else {
                 return Ok(Some(match clear.value {
-                    Taken::Done => Step::Done,
-                    Taken::Refused { rank, listens } => Step::Wait(Refusal {
+                    AcquireReply::Granted(_) => Step::Done,
+                    AcquireReply::Held { rank, listens, .. } => Step::Wait(Refusal {
                         // The refusal may be that of a lost copy, from before a release whose
                         // message ended a pause of the request.
                         again: clear.is_repeated.then_some(FIRST_POLL),

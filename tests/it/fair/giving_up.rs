@@ -160,7 +160,7 @@ fn the_place_of_a_writer_without_a_reply_keeps_no_reader_out() {
     let reading = reading.acquire_with(long()).unwrap();
     let lock = client.read_write_lock("lock").write();
     proxied.proxy.on_request(|request| {
-        if request.runs("write_acquire") {
+        if request.runs("read_write_acquire") {
             Fault::SwallowReply
         } else {
             Fault::Pass
