@@ -8,10 +8,10 @@
 -- ARGV[3]  the command that publishes: publish or spublish
 -- reply    1: released; 0: no owner holds the lock; -1: another owner holds it, or it is not a lock
 
--- require "removed"
+-- require "remove_owner"
 -- require "fair_head"
 
-local owner, failure = removed(KEYS[1], ARGV[1])
+local owner, failure = remove_owner(KEYS[1], ARGV[1])
 if not owner then
     return failure or redis.call('exists', KEYS[1]) * -1
 end

@@ -34,7 +34,7 @@ if #KEYS == 1 and redis.pcall('exists', line_of(KEYS[1])) == 0 then
     end
 end
 
--- require "removed"
+-- require "remove_owner"
 -- require "kinds"
 -- require "line"
 -- require "read_write"
@@ -57,7 +57,7 @@ local publish = ARGV[#ARGV]
 local replies = {}
 for i, lock in ipairs(KEYS) do
     local names = ARGV[2 * i - 1]
-    local owner, failure = removed(lock, names)
+    local owner, failure = remove_owner(lock, names)
     if failure then
         return failure
     elseif not owner then

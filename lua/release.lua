@@ -23,14 +23,14 @@ if #KEYS == 1 and redis.pcall('exists', line_of(KEYS[1])) == 0 then
     end
 end
 
--- require "removed"
+-- require "remove_owner"
 -- require "line"
 
 local publish = ARGV[#ARGV]
 local replies = {}
 for i, lock in ipairs(KEYS) do
     -- A lock has one field, so this deletes the key.
-    local owner, failure = removed(lock, ARGV[2 * i - 1])
+    local owner, failure = remove_owner(lock, ARGV[2 * i - 1])
     if failure then
         return failure
     elseif owner then

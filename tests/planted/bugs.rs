@@ -38,7 +38,7 @@ pub fn release_by_any_client() -> Vec<Edit> {
             "redis.pcall('del', KEYS[1])",
         ),
         Edit::new(
-            "lua/shared/removed.lua",
+            "lua/shared/remove_owner.lua",
             "redis.pcall('hdel', lock, name)",
             "redis.pcall('del', lock)",
         ),
