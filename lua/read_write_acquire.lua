@@ -21,10 +21,19 @@
 
 -- require "line_of"
 -- require "set_lease"
--- require "timeout_key"
 
 local lock, lease, wanted, within = KEYS[1], ARGV[2], ARGV[5], ARGV[6]
 local owner = string.match(ARGV[1], '%S+')
+
+-- A lock that is free and has no line. pcall: the user may not use the line, or a cluster is moving
+-- the slot.
+local existing = redis.pcall('exists', lock, line_of(lock))
+if existing == 0 and wanted == 'write' then
+    redis.call('hset', lock, 'mode', 'write', owner, '1')
+    return set_lease(lock, lease)
+end
+
+-- require "timeout_key"
 
 -- Adds the owner to the lock, which is free if `is_first` is true. Changes nothing and returns the
 -- error if Redis refuses a part of that.
@@ -44,9 +53,6 @@ local function add_owner(is_first)
     return refusal
 end
 
--- A lock that is free and has no line. pcall: the user may not use the line, or a cluster is moving
--- the slot.
-local existing = redis.pcall('exists', lock, line_of(lock))
 if existing == 0 and within == '' then
     return add_owner(true)
 end
@@ -75,12 +81,6 @@ local function refuse(left, holder)
     return { left, 1, holder, rank }
 end
 
--- True if the first client in the line is another one, and a writer.
-local function is_behind_writer()
-    local first, _, is_reader = first_in(line_of(lock))
-    return first and first ~= place and not is_reader
-end
-
 -- The lock is free, or readers hold it. Returns the reply to a reader that has to let others go first;
 -- nil if it may read. `is_called` is true if this has called the first client.
 local function let_others_go_first(mode, is_called)
@@ -88,7 +88,11 @@ local function let_others_go_first(mode, is_called)
     if mode or waits then
         reserved = reserved_for(lock, place)
     end
-    if not mode or not is_behind_writer() then
+    local first, _, is_reader
+    if mode then
+        first, _, is_reader = first_in(line_of(lock))
+    end
+    if not first or first == place or is_reader then
         return waits and reserved > 0 and refuse(reserved, '') or nil
     elseif not is_called and reserved > 0 then
         return refuse(reserved, '')
@@ -104,22 +108,6 @@ local function let_others_go_first(mode, is_called)
         reply[1] = math.min(reply[1], ASKED)
     end
     return reply
-end
-
--- The lock is free, or readers hold it. Returns the reply to a writer that may not write; else nil, and
--- then the lock is free.
-local function let_readers_end(mode)
-    if mode then
-        local left, goes_on, reader, foreign = readers_left(lock)
-        if left ~= 0 then
-            left = goes_on and 1 or left or redis.call('pttl', lock)
-            -- The client has to listen for the release of a reader of Redisson.
-            return refuse(left, foreign or reader)
-        end
-        redis.call('del', lock)
-    end
-    local reserved = waits and reserved_for(lock, place) or 0
-    return reserved > 0 and refuse(reserved, '') or nil
 end
 
 if type(existing) == 'table' then
@@ -147,7 +135,18 @@ if within ~= '' then
 elseif mode == 'write' then
     reply = refuse(redis.call('pttl', lock), writer_of(lock))
 elseif wanted == 'write' then
-    reply, mode = let_readers_end(mode), nil
+    if mode then
+        local left, goes_on, reader, foreign = readers_left(lock)
+        if left ~= 0 then
+            left = goes_on and 1 or left or redis.call('pttl', lock)
+            -- The client has to listen for the release of a reader of Redisson.
+            return refuse(left, foreign or reader)
+        end
+        redis.call('del', lock)
+        mode = nil
+    end
+    local reserved = waits and reserved_for(lock, place) or 0
+    reply = reserved > 0 and refuse(reserved, '')
 elseif existing > (mode and 1 or 0) then
     reply = let_others_go_first(mode)
 end
