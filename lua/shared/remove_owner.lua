@@ -1,6 +1,10 @@
 -- Removes the fields of an owner from a lock: copies of a request may have added several. Returns one
 -- of them; nil if there is none; or nil and an error.
 local function remove_owner(lock, names)
+    -- Usually there is one name, and gmatch takes longer.
+    if redis.pcall('hdel', lock, names) == 1 then
+        return names
+    end
     local field
     for name in string.gmatch(names, '%S+') do
         -- pcall: a key of another type must not prevent the release of the other locks.

@@ -23,17 +23,14 @@ shared! {
 /// A script in which each shared file stands at the first line that requires it. Lua makes the
 /// functions of a file in each call, so a script can have its shortest path before that line. The
 /// local variables of that path must not hide what the shared file uses, such as `pcall`.
+/// A line that requires an unknown file stays.
 pub(super) fn joined(script: &str) -> String {
     let (mut joined, mut required) = (script.to_owned(), HashSet::new());
     while let Some((before, rest)) = joined.split_once(REQUIRE.0)
         && let Some((name, after)) = rest.split_once(REQUIRE.1)
+        && let Some((name, text)) = SHARED.iter().find(|(shared, _)| *shared == name)
     {
-        let mut shared = SHARED.iter().filter(|(shared, _)| *shared == name);
-        let is_new = required.insert(name.to_owned());
-        let text = shared
-            .next()
-            .filter(|_| is_new)
-            .map_or("", |(_, text)| text);
+        let text = if required.insert(name) { text } else { "" };
         joined = [before, text, after].concat();
     }
     joined

@@ -36,6 +36,11 @@ fn a_script_requires_the_shared_functions_that_it_calls() {
         .filter_map(|line| line.strip_prefix("local function ")?.split('(').next())
         .collect();
     for (script, source) in named_sources() {
+        let is_left = source.lines().any(|line| line.starts_with("-- require "));
+        assert!(
+            !is_left,
+            "{script}: a line that requires a file is malformed"
+        );
         for (line, code) in source.lines().enumerate() {
             let code = code.split("--").next().unwrap_or_default();
             let before_call = code.split('(').map(|words| {
