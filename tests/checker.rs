@@ -79,12 +79,10 @@ fn a_violation_in_one_record_is_found() {
 }
 
 #[test]
-fn holders_one_after_the_other_are_no_violation() {
+fn two_holders_are_found() {
+    // Holders one after the other are no violation.
     assert_found(TWO_IN_TURN, &[]);
-}
-
-#[test]
-fn two_holders_at_the_same_time_are_found() {
+    // Two holders at the same time are found.
     let log = format!("{TWO_IN_TURN}\n 23 1 1 vouches 1");
     assert_found(&log, &["two holders"]);
     let violations = checker::check(&records(&log), &BOUNDS);
@@ -95,10 +93,7 @@ fn two_holders_at_the_same_time_are_found() {
     // For an instant.
     let log = format!("{TWO_IN_TURN}\n 22 1 1 vouches 1");
     assert_found(&log, &["two holders"]);
-}
-
-#[test]
-fn a_short_hold_within_a_long_one_does_not_hide_the_next() {
+    // A short hold within a long one does not hide the next.
     let log = format!(
         "{TWO_IN_TURN}
         90 1 1 vouches 1
@@ -107,10 +102,7 @@ fn a_short_hold_within_a_long_one_does_not_hide_the_next() {
         42 3 1 vouches 1"
     );
     assert_found(&log, &["two holders", "two holders"]);
-}
-
-#[test]
-fn holds_of_different_locks_do_not_conflict() {
+    // Holds of different locks do not conflict.
     let log = "
         10 1 1 asks 1 0 0 lock
         12 1 1 has 1 5
@@ -119,31 +111,32 @@ fn holds_of_different_locks_do_not_conflict() {
         22 2 1 has 1 5
         30 2 1 vouches 1";
     assert_found(log, &[]);
-}
-
-#[test]
-fn an_expired_hold_without_a_check_is_no_violation() {
+    // An expired hold without a check is no violation.
     // The first holder was paused: its hold lasts, but it has not checked the hold since.
     let log = format!("{TWO_IN_TURN}\n 40 1 1 answered 2 lost");
     assert_found(&log, &[]);
+    // Short holds that overlap are found inside a process too.
+    let in_turn = "
+        12 1 1 held 1 0 10000000 5 14000000
+        16 1 2 held 1 0 11000000 6 18000000";
+    assert_found(in_turn, &[]);
+    let both = "
+        12 1 1 held 1 0 10000000 5 17000000
+        16 1 2 held 1 0 11000000 6 18000000";
+    assert_found(both, &["two holders"]);
 }
 
 #[test]
-fn a_deleted_key_excuses_a_second_holder_for_a_lease() {
+fn a_deleted_key_excuses_two_holders_for_a_lease() {
+    // A deleted key excuses a second holder for a lease.
     let log = format!("{TWO_IN_TURN}\n 21 0 0 deleted 0 21 0\n 28 1 1 vouches 1");
     assert_found(&log, &[]);
     let log = format!("{TWO_IN_TURN}\n 21 0 0 deleted 0 21 0\n 321 1 1 vouches 1");
     assert_found(&log, &[]);
-}
-
-#[test]
-fn a_deletion_does_not_excuse_an_earlier_overlap() {
+    // A deletion does not excuse an earlier overlap.
     let log = format!("{TWO_IN_TURN}\n 25 0 0 deleted 0 25 0\n 28 1 1 vouches 1");
     assert_found(&log, &["two holders"]);
-}
-
-#[test]
-fn a_deletion_does_not_excuse_a_hold_that_was_granted_after_it() {
+    // A deletion does not excuse a hold that was granted after it.
     // It waited since before the deletion, but its token is newer.
     let log = format!(
         "{TWO_IN_TURN}
@@ -154,24 +147,25 @@ fn a_deletion_does_not_excuse_a_hold_that_was_granted_after_it() {
     );
     assert_found(&log, &["two holders"]);
     assert_found(&log.replace("17 5", "17 0"), &[]);
-}
-
-#[test]
-fn a_holder_that_is_not_notified_within_a_lease_is_found() {
+    // A holder that is not notified within a lease is found.
     let log = format!("{TWO_IN_TURN}\n 21 0 0 deleted 0 21 0\n 322 1 1 vouches 1");
     assert_found(&log, &["holder not notified"]);
+    // Holds of two threads of a process have no excuse. Also if its key was deleted, which a
+    // second process cannot know.
+    let log = format!("{TWO_IN_TURN}\n 21 0 0 deleted 0 21 0\n 28 1 1 vouches 1");
+    assert_found(&log, &[]);
+    let in_one = log.replace(" 2 1 ", " 1 2 ");
+    assert_found(&in_one, &["two holders"]);
 }
 
 #[test]
-fn a_token_that_is_not_greater_is_found() {
+fn tokens_rise() {
+    // A token that is not greater is found.
     // The waiting holder knows only that it came later.
     let waits = TWO_IN_TURN.replace("15 2 1", "11 2 1");
     assert_found(&waits, &[]);
     assert_found(&waits.replace("has 1 6", "has 1 5"), &["token fell"]);
-}
-
-#[test]
-fn a_token_of_an_unchecked_hold_must_rise_too() {
+    // A token of an unchecked hold must rise too.
     let log = "
         10 1 1 asks 1 0 0 lock
         12 1 1 has 1 7
@@ -180,10 +174,7 @@ fn a_token_of_an_unchecked_hold_must_rise_too() {
     assert_found(log, &["token fell"]);
     // Both acquired at the same time, so either may have been first.
     assert_found(&log.replace("15 2 1", "11 2 1"), &[]);
-}
-
-#[test]
-fn a_nested_acquire_with_a_token_of_its_own_is_found() {
+    // A nested acquire with a token of its own is found.
     let log = "
         10 1 1 asks 1 0 0 acquire
         12 1 1 has 1 7
@@ -191,6 +182,11 @@ fn a_nested_acquire_with_a_token_of_its_own_is_found() {
         14 1 1 has-again 2 1 7";
     assert_found(log, &[]);
     assert_found(&log.replace("2 1 7", "2 1 8"), &["token changed"]);
+    // A token given twice is found. Also if neither was confirmed.
+    let log = "
+        12 1 1 held 1 0 10000000 5 0
+        13 1 2 held 1 0 11000000 5 0";
+    assert_found(log, &["token fell"]);
 }
 
 const WAITS_WITHOUT_FAULTS: &str = "
@@ -201,11 +197,9 @@ const WAITS_WITHOUT_FAULTS: &str = "
 
 #[test]
 fn a_free_lock_with_a_waiter_is_found() {
+    // A free lock with a waiter is found.
     assert_found(WAITS_WITHOUT_FAULTS, &["lock stuck"]);
-}
-
-#[test]
-fn a_lock_that_is_held_meanwhile_is_not_stuck() {
+    // A lock that is held meanwhile is not stuck.
     let log = format!(
         "{WAITS_WITHOUT_FAULTS}
         300 2 1 asks 1 0 0 lock
@@ -213,24 +207,31 @@ fn a_lock_that_is_held_meanwhile_is_not_stuck() {
         500 2 1 vouches 1"
     );
     assert_found(&log, &[]);
-}
-
-#[test]
-fn a_wait_during_faults_is_no_stuck_lock() {
+    // A wait during faults is no stuck lock.
     assert_found(&WAITS_WITHOUT_FAULTS.replace("50 0 0", "150 0 0"), &[]);
+    // A lock that stays free in a settled calm is found. After a calm of a second, the bound is
+    // half a second.
+    let free = |until: u64| {
+        format!(
+            "0 0 0 calm
+            900 1 1 asks 1 0 0 lock
+            {until} 1 1 has 1 5
+            5000 0 0 end"
+        )
+    };
+    assert_found(&free(1400), &[]);
+    assert_found(&free(1800), &["lock stuck"]);
 }
 
 #[test]
 fn a_call_that_takes_longer_than_its_budget_is_found() {
+    // A call that takes longer than its budget is found.
     let log = "
         10 1 1 asks 1 0 200 try_lock
         311 1 1 answered 1 held";
     assert_found(log, &["thread stuck"]);
     assert_found(&log.replace("311", "310"), &[]);
-}
-
-#[test]
-fn the_time_of_a_stopped_process_does_not_count() {
+    // The time of a stopped process does not count.
     let log = "
         10 1 1 asks 1 0 200 try_lock
         20 0 0 pauses 1
@@ -238,6 +239,23 @@ fn the_time_of_a_stopped_process_does_not_count() {
         811 1 1 answered 1 held";
     assert_found(log, &["thread stuck"]);
     assert_found(&log.replace("811", "810"), &[]);
+    // The time of an unscheduled thread does not count.
+    let log = "
+        10 1 1 asks 1 0 200 try_lock
+        811 1 1 answered 1 held
+        811 1 1 starved 1 500000000";
+    assert_found(log, &["thread stuck"]);
+    assert_found(&log.replace("811", "810"), &[]);
+    // A call that never ends is found.
+    let log = "
+        10 1 1 asks 1 0 0 lock
+        20 0 0 end";
+    assert_found(log, &["thread stuck"]);
+    let killed = format!("{log}\n 15 0 0 killed 1");
+    assert_found(&killed, &[]);
+    // The conductor records this for each worker that has not ended in time.
+    let lingers = format!("{log}\n 21 0 0 lingers 1");
+    assert_found(&lingers, &["thread stuck", "worker lingers"]);
 }
 
 #[test]
@@ -262,50 +280,6 @@ fn the_delay_of_a_busy_machine_does_not_count() {
         121 1 0 late 100000000
         500 1 1 answered 1 held";
     assert_found(stopped, &["thread stuck"]);
-}
-
-#[test]
-fn the_time_of_an_unscheduled_thread_does_not_count() {
-    let log = "
-        10 1 1 asks 1 0 200 try_lock
-        811 1 1 answered 1 held
-        811 1 1 starved 1 500000000";
-    assert_found(log, &["thread stuck"]);
-    assert_found(&log.replace("811", "810"), &[]);
-}
-
-#[test]
-fn a_call_that_never_ends_is_found() {
-    let log = "
-        10 1 1 asks 1 0 0 lock
-        20 0 0 end";
-    assert_found(log, &["thread stuck"]);
-    let killed = format!("{log}\n 15 0 0 killed 1");
-    assert_found(&killed, &[]);
-    // The conductor records this for each worker that has not ended in time.
-    let lingers = format!("{log}\n 21 0 0 lingers 1");
-    assert_found(&lingers, &["thread stuck", "worker lingers"]);
-}
-
-#[test]
-fn short_holds_that_overlap_are_found_inside_a_process_too() {
-    let in_turn = "
-        12 1 1 held 1 0 10000000 5 14000000
-        16 1 2 held 1 0 11000000 6 18000000";
-    assert_found(in_turn, &[]);
-    let both = "
-        12 1 1 held 1 0 10000000 5 17000000
-        16 1 2 held 1 0 11000000 6 18000000";
-    assert_found(both, &["two holders"]);
-}
-
-/// Also if its key was deleted, which a second process cannot know.
-#[test]
-fn holds_of_two_threads_of_a_process_have_no_excuse() {
-    let log = format!("{TWO_IN_TURN}\n 21 0 0 deleted 0 21 0\n 28 1 1 vouches 1");
-    assert_found(&log, &[]);
-    let in_one = log.replace(" 2 1 ", " 1 2 ");
-    assert_found(&in_one, &["two holders"]);
 }
 
 /// A grant that was handed over or taken again without a request, while no thread of its process
@@ -347,28 +321,4 @@ fn a_hold_that_began_on_a_deleted_grant_is_excused() {
         .replace("35 1 2", "55 1 2")
         .replace("40 2 1", "60 2 1");
     assert_found(&later, &["two holders"]);
-}
-
-/// Also if neither was confirmed.
-#[test]
-fn a_token_given_twice_is_found() {
-    let log = "
-        12 1 1 held 1 0 10000000 5 0
-        13 1 2 held 1 0 11000000 5 0";
-    assert_found(log, &["token fell"]);
-}
-
-/// After a calm of a second, the bound is half a second.
-#[test]
-fn a_lock_that_stays_free_in_a_settled_calm_is_found() {
-    let free = |until: u64| {
-        format!(
-            "0 0 0 calm
-            900 1 1 asks 1 0 0 lock
-            {until} 1 1 has 1 5
-            5000 0 0 end"
-        )
-    };
-    assert_found(&free(1400), &[]);
-    assert_found(&free(1800), &["lock stuck"]);
 }

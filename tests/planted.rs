@@ -1,8 +1,8 @@
 //! Shows that the torture program finds bugs. Each test plants one bug in a copy of the source, and
 //! the program must find it. In the unchanged source it must find nothing.
 //!
-//! The runs inject faults from fixed seeds. The copies share the target directory
-//! with the other tests, so that cargo compiles only the changed packages again.
+//! The runs inject faults from fixed seeds. The copy shares the target directory with the other
+//! tests, so that cargo compiles only the changed package again.
 
 #[path = "planted/bugs.rs"]
 mod bugs;
@@ -10,6 +10,7 @@ mod bugs;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 use bugs::Edit;
 use parking_lot::Mutex;
@@ -38,8 +39,15 @@ const FAIR: &str = "--kind fair --seconds 3";
 const READ_WRITE: &str = "--kind read-write --seconds 5";
 const PERMITS: &str = "--kind permits=3 --seconds 5";
 
-/// One run at a time: it occupies two cores.
-static MACHINE: Mutex<()> = Mutex::new(());
+/// The copy. One bug at a time is in it, and one run at a time occupies two cores.
+static COPY: LazyLock<Mutex<PathBuf>> = LazyLock::new(|| {
+    let copy = target().join("planted");
+    // An earlier copy may have files that the source no longer has.
+    let _ = fs::remove_dir_all(&copy);
+    copy_all(&copy, Path::new(""));
+    plant(&copy, &own_package());
+    Mutex::new(copy)
+});
 
 /// A test for each bug: the load with which the program runs, and what it must find. Some bugs show
 /// in more than one way, and a run ends with the first violation.
@@ -49,14 +57,14 @@ macro_rules! planted {
             #[test]
             #[ignore = "soak"]
             fn $bug() {
-                assert_finds(stringify!($bug), bugs::$bug(), $load, &[$($kind),+]);
+                assert_finds(&bugs::$bug(), $load, &[$($kind),+]);
             }
         )+
 
         /// Fails as soon as a rename in the source needs the same rename here.
         #[test]
         fn every_bug_can_be_planted() {
-            let bugs = [$(bugs::$bug(),)+ own_package("name", "example").to_vec()];
+            let bugs = [$(bugs::$bug(),)+ own_package().to_vec()];
             for edit in bugs.iter().flatten() {
                 edit.apply(&read(&repository().join(edit.file)));
             }
@@ -82,28 +90,16 @@ planted! {
 #[test]
 #[ignore = "soak"]
 fn nothing_is_found_in_the_unchanged_source() {
-    let root = repository();
-    let _alone = MACHINE.lock();
-    let run = torture(
-        &build(root, "torture"),
-        STORMS,
-        SEED,
-        &target().join("planted/nothing"),
-    );
+    let copy = COPY.lock();
+    let run = torture(&build(&copy, &[]), STORMS, SEED, &copy);
     let output = text(&run);
     assert!(run.status.success(), "{output}");
     assert!(output.contains("no violation"), "{output}");
 }
 
-fn assert_finds(name: &str, bug: Vec<Edit>, load: &str, kinds: &[&str]) {
-    let _alone = MACHINE.lock();
-    let copy = target().join("planted").join(name);
-    // A name of its own, so that the build does not replace the program of the unchanged source.
-    let example = format!("planted_{name}");
-    // An earlier copy may have files that the source no longer has.
-    let _ = fs::remove_dir_all(&copy);
-    copy_sources(&copy, name, &example, bug);
-    let program = build(&copy, &example);
+fn assert_finds(bug: &[Edit], load: &str, kinds: &[&str]) {
+    let copy = COPY.lock();
+    let program = build(&copy, bug);
     let mut runs = (SEED..SEED + RUNS).map(|seed| torture(&program, load, seed, &copy));
     let found = runs.find(|run| run.status.code() != Some(0));
     let run = found.expect("a run that finds the bug");
@@ -135,7 +131,9 @@ fn target() -> &'static Path {
     temporary.parent().expect("it is in the target directory")
 }
 
-fn build(source: &Path, example: &str) -> PathBuf {
+/// Builds the program from the copy with a bug, and removes the bug from the copy.
+fn build(copy: &Path, bug: &[Edit]) -> PathBuf {
+    plant(copy, bug);
     let (profile, directory) = if cfg!(debug_assertions) {
         ("dev", "debug")
     } else {
@@ -143,45 +141,46 @@ fn build(source: &Path, example: &str) -> PathBuf {
     };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        .args(["build", "--quiet", "--offline", "--locked"])
+        .args("build --quiet --offline --locked --package leasehold-torture".split(' '))
         .args([
+            "--example",
+            EXAMPLE,
             "--profile",
             profile,
-            "--package",
-            "leasehold-torture",
-            "--example",
-            example,
             "--manifest-path",
         ])
-        .arg(source.join("Cargo.toml"))
+        .arg(copy.join("Cargo.toml"))
         .arg("--target-dir")
         .arg(target())
+        // Each bug changes a few files.
+        .env("CARGO_INCREMENTAL", "1")
         .output()
         .expect("cargo can be run");
+    for edit in bug {
+        write(&copy.join(edit.file), &read(&repository().join(edit.file)));
+    }
     assert!(built.status.success(), "{}", text(&built));
-    target().join(directory).join("examples").join(example)
+    target().join(directory).join("examples").join(EXAMPLE)
 }
 
-fn copy_sources(copy: &Path, name: &str, example: &str, bug: Vec<Edit>) {
-    let mut edits = own_package(name, example).to_vec();
-    edits.extend(bug);
-    for entry in fs::read_dir(repository()).expect("the repository") {
-        let name = entry.expect("a file of the repository").file_name();
-        if name != "target" && !name.as_encoded_bytes().starts_with(b".") {
-            copy_all(copy, Path::new(&name), &edits);
-        }
+fn plant(copy: &Path, edits: &[Edit]) {
+    for edit in edits {
+        let file = copy.join(edit.file);
+        write(&file, &edit.apply(&read(&file)));
     }
 }
 
+/// The program has a name of its own, so that it does not replace that of the unchanged source.
+const EXAMPLE: &str = "planted";
+
 /// Gives the copy a version of its own. Otherwise cargo takes equally named packages of the same
-/// version for one package, and uses what it built from another copy.
-fn own_package(name: &str, example: &str) -> [Edit; 4] {
+/// version for one package.
+fn own_package() -> [Edit; 4] {
     let version = "name = \"leasehold\"\nversion = \"0.2.0\"\n";
-    let name = name.replace('_', "-");
-    let own_version = format!("name = \"leasehold\"\nversion = \"0.2.0-{name}\"\n");
+    let own_version = "name = \"leasehold\"\nversion = \"0.2.0-planted\"\n";
     [
-        Edit::new("Cargo.toml", version, &own_version),
-        Edit::new("Cargo.lock", version, &own_version),
+        Edit::new("Cargo.toml", version, own_version),
+        Edit::new("Cargo.lock", version, own_version),
         // The command accepts every version of the copy.
         Edit::new(
             "cli/Cargo.toml",
@@ -191,31 +190,29 @@ fn own_package(name: &str, example: &str) -> [Edit; 4] {
         Edit::new(
             "examples/torture/Cargo.toml",
             "[[example]]\nname = \"torture\"\n",
-            &format!("[[example]]\nname = \"{example}\"\n"),
+            &format!("[[example]]\nname = \"{EXAMPLE}\"\n"),
         ),
     ]
 }
 
-fn copy_all(copy: &Path, source: &Path, edits: &[Edit]) {
+/// Copies a file or a folder of the repository, without what it ignores.
+fn copy_all(copy: &Path, source: &Path) {
     let from = repository().join(source);
-    if from.is_dir() {
-        for entry in fs::read_dir(from).expect("a directory of the source") {
-            let name = entry.expect("a file of the source").file_name();
-            copy_all(copy, &source.join(name), edits);
-        }
+    if !from.is_dir() {
+        fs::copy(&from, copy.join(source)).expect("a file of the source");
         return;
     }
-    let to = copy.join(source);
-    fs::create_dir_all(to.parent().expect("in the copy")).expect("a directory");
-    let mut edits = edits.iter().filter(|edit| Path::new(edit.file) == source);
-    let written = match edits.next() {
-        Some(first) => {
-            let edited = first.apply(&read(&from));
-            fs::write(&to, edits.fold(edited, |text, edit| edit.apply(&text)))
+    fs::create_dir_all(copy.join(source)).expect("a folder of the copy");
+    for entry in fs::read_dir(from).expect("a folder of the source") {
+        let name = entry.expect("a file of the source").file_name();
+        if name != "target" && !name.as_encoded_bytes().starts_with(b".") {
+            copy_all(copy, &source.join(name));
         }
-        None => fs::copy(&from, &to).map(|_| ()),
-    };
-    written.unwrap_or_else(|error| panic!("{}: {error}", to.display()));
+    }
+}
+
+fn write(file: &Path, text: &str) {
+    fs::write(file, text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
 }
 
 fn read(file: &Path) -> String {

@@ -117,11 +117,10 @@ impl Queue {
 
     /// Waits for queued calls, or for the end of the client.
     fn next(&self) -> Queued {
-        let is_empty = |queued: &mut Queued| {
-            queued.calls.is_empty() && queued.counts.is_empty() && !queued.stop
-        };
         let mut queued = self.queued.lock();
-        self.changed.wait_while(&mut queued, is_empty);
+        while queued.calls.is_empty() && queued.counts.is_empty() && !queued.stop {
+            self.changed.wait(&mut queued);
+        }
         std::mem::take(&mut *queued)
     }
 }

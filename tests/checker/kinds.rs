@@ -19,15 +19,13 @@ const OVERTAKES: &str = "
 
 #[test]
 fn a_hold_that_overtakes_a_client_in_the_queue_is_found() {
+    // A hold that overtakes a client in the queue is found.
     assert_found(OVERTAKES, &["overtaken"]);
     let of_another_lock = OVERTAKES.replace("195 2 1 asks 1 0 0", "195 2 1 asks 1 1 0");
     assert_found(&of_another_lock, &[]);
     assert_found(&OVERTAKES.replace("client a", "client c"), &[]);
-}
-
-/// It handed the lock over, or the reply was late.
-#[test]
-fn a_client_whose_grant_may_be_from_before_the_wait_does_not_overtake() {
+    // A client whose grant may be from before the wait does not overtake. It handed the lock over,
+    // or the reply was late.
     let before = OVERTAKES.replace("210 3 1", "200 3 1");
     assert_found(&before, &[]);
     let of_its_own = OVERTAKES.replace(" 3 1 ", " 2 2 ");
@@ -40,10 +38,7 @@ fn a_client_whose_grant_may_be_from_before_the_wait_does_not_overtake() {
     };
     assert_found(&late("330 2 1"), &[]);
     assert_found(&late("331 2 1"), &["overtaken"]);
-}
-
-#[test]
-fn a_client_that_was_first_does_not_overtake() {
+    // A client that was first does not overtake.
     let first = OVERTAKES.replace("199 a", "199 b a");
     assert_found(&first, &[]);
     // It was seen without its place.
@@ -51,10 +46,16 @@ fn a_client_that_was_first_does_not_overtake() {
     assert_found(&again, &["overtaken"]);
     let just = format!("{first}\n 210 0 0 waiting 0 209 a");
     assert_found(&just, &[]);
+    // The order is not known while faults interfere.
+    assert_found(&OVERTAKES.replace("0 0 0 calm", "0 0 0 storm"), &[]);
+    assert_found(&OVERTAKES.replace("0 0 0 calm", "100 0 0 calm"), &[]);
+    let storm = format!("{OVERTAKES}\n 235 0 0 storm");
+    assert_found(&storm, &[]);
 }
 
 #[test]
 fn a_client_that_may_have_left_the_queue_is_not_overtaken() {
+    // A client that may have left the queue is not overtaken.
     for left in [
         "220 0 0 waiting 0 219",
         "220 0 0 waiting 0 219 b",
@@ -67,23 +68,12 @@ fn a_client_that_may_have_left_the_queue_is_not_overtaken() {
     }
     let other = format!("{OVERTAKES}\n 220 1 2 asks 1 1 100 try_lock");
     assert_found(&other, &["overtaken"]);
-}
-
-/// The last holds of a rush are not in the log of a killed process.
-#[test]
-fn a_client_that_was_killed_in_a_rush_may_have_left_the_queue() {
+    // A client that was killed in a rush may have left the queue. The last holds of a rush are not
+    // in the log of a killed process.
     let rush = OVERTAKES.replace("190 1 1 asks 1 0 0 lock", "190 1 1 asks 1 0 0 rush");
     assert_found(&rush, &[]);
     let returned = format!("{rush}\n 300 1 1 answered 1 rushed");
     assert_found(&returned, &["overtaken"]);
-}
-
-#[test]
-fn the_order_is_not_known_while_faults_interfere() {
-    assert_found(&OVERTAKES.replace("0 0 0 calm", "0 0 0 storm"), &[]);
-    assert_found(&OVERTAKES.replace("0 0 0 calm", "100 0 0 calm"), &[]);
-    let storm = format!("{OVERTAKES}\n 235 0 0 storm");
-    assert_found(&storm, &[]);
 }
 
 /// Threads of two processes read from 12 to 30 and from 22 to 30.
@@ -93,7 +83,8 @@ fn two_readers() -> String {
 }
 
 #[test]
-fn readers_hold_a_lock_together() {
+fn a_reader_beside_a_writer_is_found() {
+    // Readers hold a lock together.
     assert_found(&two_readers(), &[]);
     let short = "
         12 1 1 reads 1
@@ -101,20 +92,14 @@ fn readers_hold_a_lock_together() {
         16 1 2 reads 1
         16 1 2 held 1 0 11000000 0 18000000";
     assert_found(short, &[]);
-}
-
-#[test]
-fn a_reader_beside_a_writer_is_found() {
+    // A reader beside a writer is found.
     for reads in ["10 1 1 reads 1", "15 2 1 reads 1"] {
         let log = two_readers().replace(reads, "");
         assert_found(&log, &["reader beside a writer"]);
         let in_one_process = log.replace(" 2 1 ", " 1 2 ");
         assert_found(&in_one_process, &["reader beside a writer"]);
     }
-}
-
-#[test]
-fn a_short_read_within_a_long_one_does_not_hide_a_writer() {
+    // A short read within a long one does not hide a writer.
     let log = format!(
         "{}
         90 1 1 vouches 1
@@ -177,7 +162,8 @@ const TWO_PERMITS: Bounds = Bounds {
 };
 
 #[test]
-fn more_holders_than_permits_are_found() {
+fn too_many_permits_are_found() {
+    // More holders than permits are found.
     let log = "
         12 1 1 held 1 0 10000000 0 30000000
         16 1 2 held 1 0 11000000 0 20000000
@@ -187,11 +173,8 @@ fn more_holders_than_permits_are_found() {
     assert_eq!(found_with(&TWO_PERMITS, &third), ["too many permits"]);
     let deleted = format!("{third}\n 19 0 0 deleted 0 18000000 0").replace("18000000", "18");
     assert_eq!(found_with(&TWO_PERMITS, &deleted), [""; 0]);
-}
-
-/// A semaphore of one permit is no lock: its process does not count the permits of its threads.
-#[test]
-fn a_process_takes_a_single_permit_again_after_its_deletion() {
+    // A process takes a single permit again after its deletion. A semaphore of one permit is no
+    // lock: its process does not count the permits of its threads.
     let one = Bounds {
         permits: Some(1),
         ..BOUNDS
@@ -203,10 +186,7 @@ fn a_process_takes_a_single_permit_again_after_its_deletion() {
     let deleted = format!("{log}\n 20 0 0 deleted 0 18 0");
     assert_eq!(found_with(&one, &deleted), [""; 0]);
     assert_found(&deleted, &["two holders"]);
-}
-
-#[test]
-fn a_free_permit_with_a_waiter_is_found() {
+    // A free permit with a waiter is found.
     let one_is_held = format!(
         "{WAITS_WITHOUT_FAULTS}
         51 2 1 asks 1 0 0 lock

@@ -12,64 +12,52 @@ pub type Outcome = Result<String>;
 
 /// One thing that must be true.
 pub struct Check {
-    pub what: &'static str,
-    pub kind: &'static str,
-    pub run: Run,
-}
-
-pub enum Run {
-    /// With a holder in each of the processes and a waiter in the other.
-    BothWays(fn(Cast<'_>) -> Outcome),
-    Once(fn(&Stage, &'static str) -> Outcome),
+    what: &'static str,
+    kind: &'static str,
+    /// The sides that hold the lock, one after the other.
+    holders: &'static [Side],
+    run: fn(Cast<'_>) -> Outcome,
 }
 
 impl Check {
     /// A check of one kind of lock, with a holder in Java and then with a holder in Rust.
     pub fn both_ways(kind: &'static str, what: &'static str, run: fn(Cast<'_>) -> Outcome) -> Self {
-        let run = Run::BothWays(run);
-        Self { what, kind, run }
-    }
-
-    pub fn once(
-        kind: &'static str,
-        what: &'static str,
-        run: fn(&Stage, &'static str) -> Outcome,
-    ) -> Self {
-        let run = Run::Once(run);
-        Self { what, kind, run }
-    }
-
-    fn casts(&self) -> &'static [Option<Side>] {
-        match self.run {
-            Run::BothWays(_) => &[Some(Side::Java), Some(Side::Rust)],
-            Run::Once(_) => &[None],
+        let holders = &[Side::Java, Side::Rust];
+        Self {
+            holders,
+            ..Self::once(kind, what, run)
         }
     }
 
-    fn name(&self, holder: Option<Side>) -> String {
+    pub fn once(kind: &'static str, what: &'static str, run: fn(Cast<'_>) -> Outcome) -> Self {
+        let holders = &[Side::Java];
+        Self {
+            what,
+            kind,
+            holders,
+            run,
+        }
+    }
+
+    fn name(&self, holder: Side) -> String {
         let Self { what, kind, .. } = self;
-        match holder {
-            Some(holder) => format!("{kind}: {what}, {holder} holds"),
-            None => format!("{kind}: {what}"),
+        match self.holders {
+            [_] => format!("{kind}: {what}"),
+            _ => format!("{kind}: {what}, {holder:?} holds"),
         }
     }
 
-    fn run(&self, stage: &Stage, holder: Option<Side>) -> Outcome {
-        match (&self.run, holder) {
-            (Run::Once(run), _) => run(stage, self.kind),
-            (Run::BothWays(run), holder) => {
-                let (holder, waiter) = match holder {
-                    Some(Side::Rust) => (&stage.rust, &stage.java),
-                    _ => (&stage.java, &stage.rust),
-                };
-                run(Cast {
-                    stage,
-                    holder: holder.thread(1),
-                    waiter: waiter.thread(1),
-                    kind: self.kind,
-                })
-            }
-        }
+    fn run(&self, stage: &Stage, holder: Side) -> Outcome {
+        let (holder, waiter) = match holder {
+            Side::Java => (&stage.java, &stage.rust),
+            Side::Rust => (&stage.rust, &stage.java),
+        };
+        (self.run)(Cast {
+            stage,
+            holder: holder.thread(1),
+            waiter: waiter.thread(1),
+            kind: self.kind,
+        })
     }
 }
 
@@ -77,13 +65,13 @@ impl Check {
 pub fn run(mut stage: Stage, filter: &str) -> Result<bool> {
     let (mut passed, mut failed) = (0, 0);
     for check in scenarios::all() {
-        for holder in check.casts() {
-            let name = check.name(*holder);
+        for &holder in check.holders {
+            let name = check.name(holder);
             if !name.contains(filter) {
                 continue;
             }
             let start = Instant::now();
-            let outcome = check.run(&stage, *holder);
+            let outcome = check.run(&stage, holder);
             let seconds = start.elapsed().as_secs_f64();
             match outcome {
                 Ok(report) => {

@@ -1,7 +1,6 @@
 //! A process that holds locks and waits for them: the Java program or the Rust program.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
@@ -30,15 +29,6 @@ impl Side {
             Self::Java => "error IllegalMonitorStateException",
             Self::Rust => "error NotHeld",
         }
-    }
-}
-
-impl fmt::Display for Side {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Java => "Java",
-            Self::Rust => "Rust",
-        })
     }
 }
 
@@ -80,7 +70,7 @@ impl Party {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(|error| format!("{side}: {error}"))?;
+            .map_err(|error| format!("{side:?}: {error}"))?;
         let input = child.stdin.take().ok_or("piped")?;
         let output = child.stdout.take().ok_or("piped")?;
         let replies = Arc::<Replies>::default();
@@ -202,7 +192,7 @@ impl Pending<'_> {
     pub fn wait(self) -> Result<Reply> {
         let (_, replies) = self.actor.party.replies.of(self.actor.number);
         let reply = replies.recv_timeout(LONGEST);
-        reply.map_err(|_| format!("{}: no reply to `{}`", self.actor.side(), self.command).into())
+        reply.map_err(|_| format!("{:?}: no reply to `{}`", self.actor.side(), self.command).into())
     }
 
     pub fn expect(self, result: &str) -> Result<Reply> {
@@ -212,7 +202,7 @@ impl Pending<'_> {
             return Ok(reply);
         }
         let found = reply.result;
-        Err(format!("{side}: `{command}` replied `{found}` instead of `{result}`").into())
+        Err(format!("{side:?}: `{command}` replied `{found}` instead of `{result}`").into())
     }
 
     pub fn number(self) -> Result<u64> {

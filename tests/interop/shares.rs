@@ -1,6 +1,7 @@
 //! How the threads of several processes share one lock: how often each process has it, and its
 //! longest wait.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::party::{Party, Side};
@@ -47,7 +48,7 @@ impl Line<'_> {
         let mut shares = Shares::default();
         for (&(party, threads), reply) in self.parties.iter().zip(begun) {
             let reply = reply.wait()?.result;
-            let error = || format!("{}: {reply}", party.side());
+            let error = || format!("{:?}: {reply}", party.side());
             let (holds, longest) = reply.split_once(' ').ok_or_else(error)?;
             let holds = holds.parse().map_err(|_| error())?;
             shares.holds.push(holds);
@@ -62,7 +63,7 @@ impl Line<'_> {
     fn print(&self, shares: &Shares) {
         let holds = self.parties.iter().zip(&shares.holds);
         let holds =
-            holds.map(|((party, threads), holds)| format!("{threads} {}: {holds}", party.side()));
+            holds.map(|((party, threads), holds)| format!("{threads} {:?}: {holds}", party.side()));
         let longest = shares.longest.iter();
         let longest = longest.map(|longest| format!("{:.1}", longest.as_secs_f64() * 1e3));
         let [holds, longest] =
@@ -119,15 +120,11 @@ pub fn run(stage: &Stage, filter: &str) -> Result<bool> {
         line.run(WARM_UP)?;
         let shares = line.run(TIME)?;
         line.print(&shares);
-        for Bound {
-            figure,
-            what,
-            is_met,
-        } in bounds(&shares)
-        {
+        for (what, figure, bound) in bounds(&shares) {
+            let is_met = bound.contains(&figure);
             passed &= is_met;
             let verdict = if is_met { "ok" } else { "FAILED" };
-            print!(" {figure:.2} {what}: {verdict};");
+            print!(" {figure:.2} {what}, {bound:?}: {verdict};");
         }
         println!(" |");
         Ok::<_, crate::Error>(shares)
@@ -136,8 +133,8 @@ pub fn run(stage: &Stage, filter: &str) -> Result<bool> {
     for kind in &kinds {
         measure(kind, &[(java, 4), (rust, 4)], work, &|shares| {
             vec![
-                Bound::at_least("share", shares.smaller(), 0.35),
-                Bound::at_most("s", longest(shares), 0.3),
+                ("share", shares.smaller(), at_least(0.35)),
+                ("s", longest(shares), 0.0..=0.3),
             ]
         })?;
     }
@@ -146,8 +143,8 @@ pub fn run(stage: &Stage, filter: &str) -> Result<bool> {
         measure(kind, &[(java, 4), (rust, 4)], none, &|shares| {
             let to_java = shares.each[0] / alone.each[0].max(1.0);
             vec![
-                Bound::at_least("of Java beside Java", to_java, 0.7),
-                Bound::at_most("s", shares.longest[0].as_secs_f64(), 0.1),
+                ("of Java beside Java", to_java, at_least(0.7)),
+                ("s", shares.longest[0].as_secs_f64(), 0.0..=0.1),
             ]
         })?;
     }
@@ -161,8 +158,8 @@ pub fn run(stage: &Stage, filter: &str) -> Result<bool> {
             measure(kind, parties, work, &|shares| {
                 let [least, most] = shares.to_mean();
                 vec![
-                    Bound::at_least("to the mean", least, bound),
-                    Bound::at_most("to the mean", most, 2.0),
+                    ("to the mean", least, at_least(bound)),
+                    ("to the mean", most, 0.0..=2.0),
                 ]
             })?;
         }
@@ -171,41 +168,21 @@ pub fn run(stage: &Stage, filter: &str) -> Result<bool> {
         measure("fair", &[(rust, 4), (other_rust, 1)], work, &|shares| {
             let share = shares.smaller();
             let ratio = (1.0 - share) / share.max(1e-9);
-            vec![Bound::at_most("to 1 by thread", ratio, 1.3)]
+            vec![("to 1 by thread", ratio, 0.0..=1.3)]
         })?;
     }
     Ok(passed)
+}
+
+/// What a figure of a line is, the figure, and its bounds.
+type Bound = (&'static str, f64, RangeInclusive<f64>);
+
+fn at_least(bound: f64) -> RangeInclusive<f64> {
+    bound..=f64::INFINITY
 }
 
 /// The longest wait of all, in seconds.
 fn longest(shares: &Shares) -> f64 {
     let longest = shares.longest.iter().max();
     longest.map_or(0.0, Duration::as_secs_f64)
-}
-
-/// A figure, and whether it is within its bound.
-struct Bound {
-    figure: f64,
-    what: String,
-    is_met: bool,
-}
-
-impl Bound {
-    fn at_least(what: &str, figure: f64, bound: f64) -> Self {
-        let (what, is_met) = (format!("{what}, >= {bound}"), figure >= bound);
-        Self {
-            figure,
-            what,
-            is_met,
-        }
-    }
-
-    fn at_most(what: &str, figure: f64, bound: f64) -> Self {
-        let (what, is_met) = (format!("{what}, <= {bound}"), figure <= bound);
-        Self {
-            figure,
-            what,
-            is_met,
-        }
-    }
 }

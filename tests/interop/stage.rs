@@ -82,7 +82,7 @@ impl Stage {
     /// misses no message after the subscription. While it waits for another thread of its own
     /// process, it has none.
     pub fn await_waiting(&self, actor: Actor<'_>, name: &str) -> Result<()> {
-        let what = format!("a thread of {} to wait for {name}", actor.side());
+        let what = format!("a thread of {:?} to wait for {name}", actor.side());
         match actor.side() {
             Side::Java => self.eventually(&what, || actor.is_parked()),
             Side::Rust => {

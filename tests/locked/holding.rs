@@ -4,10 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::bounded;
 use leasehold::{Error, LockClient, current_lock, locked};
 
 use crate::servers::timing::{SOON, eventually, within};
-use crate::shop::{Shop, Within, assert_held_by_another, assert_not_held, gate};
+use crate::shop::{Shop, assert_held_by_another, assert_not_held};
 
 #[locked(client = locks, key = "order")]
 fn at_once(locks: &LockClient, body: impl FnOnce()) -> leasehold::Result<u32> {
@@ -30,13 +31,21 @@ fn waits_indefinitely(locks: &LockClient) -> leasehold::Result<u32> {
     Ok(10)
 }
 
-/// Runs `meanwhile` while another thread is in a body with the lock.
+/// Runs `meanwhile` while another thread is in a body with the lock, until `meanwhile` calls what
+/// it gets.
 fn while_held(shop: &Shop, meanwhile: impl FnOnce(&dyn Fn())) {
-    let (within, outside): (Within, _) = gate();
+    let (entered, is_in) = bounded(1);
+    let (go_on, may_leave) = bounded(1);
+    let stop = || {
+        entered.send(()).expect("the test listens");
+        let go_on = may_leave.recv_timeout(SOON.get());
+        go_on.expect("the test lets it go on");
+    };
     thread::scope(|scope| {
-        let holder = scope.spawn(move || at_once(&shop.locks, || within.stop()));
-        outside.until_it_is_in();
-        meanwhile(&|| outside.let_it_go_on());
+        let holder = scope.spawn(|| at_once(&shop.locks, stop));
+        let is_in = is_in.recv_timeout(SOON.get());
+        is_in.expect("the body is run");
+        meanwhile(&|| go_on.send(()).expect("the body waits"));
         assert_eq!(holder.join().unwrap().unwrap(), 7);
     });
 }

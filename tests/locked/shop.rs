@@ -1,11 +1,9 @@
 //! Support: a Redis server, clients, and queries to both.
 
-use std::sync::mpsc::{self, Receiver, Sender};
-
 use leasehold::{Error, LockClient};
 
 use crate::servers::server::Server;
-use crate::servers::timing::{Millis, SOON, eventually};
+use crate::servers::timing::{Millis, eventually};
 
 /// A server with a client whose leases are longer than the tests, also on a busy machine.
 pub struct Shop {
@@ -76,44 +74,5 @@ pub fn assert_not_held<T>(result: leasehold::Result<T>) {
         Err(Error::NotHeld { .. }) => {}
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("it is held"),
-    }
-}
-
-/// Stops a body in the middle, until the test lets it continue.
-pub fn gate() -> (Within, Outside) {
-    let (entered, is_in) = mpsc::channel();
-    let (go_on, may_leave) = mpsc::channel();
-    (Within { entered, may_leave }, Outside { is_in, go_on })
-}
-
-pub struct Within {
-    entered: Sender<()>,
-    may_leave: Receiver<()>,
-}
-
-impl Within {
-    pub fn stop(&self) {
-        self.entered.send(()).expect("the test listens");
-        self.may_leave
-            .recv_timeout(SOON.get())
-            .expect("the test lets it go on");
-    }
-}
-
-pub struct Outside {
-    is_in: Receiver<()>,
-    go_on: Sender<()>,
-}
-
-impl Outside {
-    #[track_caller]
-    pub fn until_it_is_in(&self) {
-        self.is_in
-            .recv_timeout(SOON.get())
-            .expect("the body is run");
-    }
-
-    pub fn let_it_go_on(&self) {
-        self.go_on.send(()).expect("the body waits");
     }
 }

@@ -7,9 +7,7 @@
 
 mod ends;
 
-use stateright::{Model, Property};
-
-use crate::check::{breaks, by_step, keeps, with};
+use crate::check::{Model, Promises, Step, breaks, keeps, with};
 
 /// A live client keeps its place, unless its connection was cut since its last request.
 const KEPT: &str = "a live client keeps its place";
@@ -70,17 +68,6 @@ struct State {
     deaths: u8,
     cuts: u8,
     broken: Option<&'static str>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Ask(usize),
-    Listen(usize),
-    Cut(usize),
-    Release(usize),
-    Die(usize),
-    EndLease,
-    EndPlace(usize),
 }
 
 #[derive(Clone, Debug)]
@@ -171,104 +158,79 @@ impl Machine {
 
 impl Model for Machine {
     type State = State;
-    type Action = Step;
 
-    fn init_states(&self) -> Vec<State> {
-        vec![State {
+    fn start(&self) -> State {
+        State {
             clients: vec![Client::default(); self.clients],
             deaths: self.deaths,
             cuts: self.cuts,
             ..State::default()
-        }]
+        }
     }
 
-    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
+    fn steps(&self, state: &State, step: &mut Step<'_, State>) {
         for (at, client) in state.clients.iter().enumerate() {
+            let may_ask = client.is_woken || self.has_time && !self.is_java(at);
+            if client.phase == Phase::New || client.phase == Phase::Waits && may_ask {
+                step(&("asks", at), &|next| self.ask(next, at));
+            }
             match client.phase {
-                Phase::New => steps.push(Step::Ask(at)),
-                Phase::Waits => {
-                    if client.is_woken || self.has_time && !self.is_java(at) {
-                        steps.push(Step::Ask(at));
-                    }
-                    match client.listens {
-                        false => steps.push(Step::Listen(at)),
-                        true if state.cuts > 0 => steps.push(Step::Cut(at)),
-                        true => {}
-                    }
+                Phase::Waits if !client.listens => {
+                    step(&("listens", at), &|next| {
+                        next.clients[at].listens = true;
+                        next.clients[at].is_woken = true;
+                    });
                 }
-                Phase::Holds => steps.push(Step::Release(at)),
-                Phase::Done | Phase::Dead => continue,
+                Phase::Waits if state.cuts > 0 => {
+                    step(&("is cut", at), &|next| {
+                        let client = &mut next.clients[at];
+                        (client.listens, client.is_woken, client.is_cut) = (false, true, true);
+                        next.cuts -= 1;
+                    });
+                }
+                Phase::Holds => step(&("releases", at), &|next| {
+                    next.clients[at].phase = Phase::Done;
+                    next.holder = None;
+                    self.remove(next, at);
+                    self.left_free(next, at, true, false);
+                }),
+                _ => {}
             }
             let may_die = self.has_time || state.holder.is_some();
-            if client.phase != Phase::New && state.deaths > 0 && may_die {
-                steps.push(Step::Die(at));
+            if matches!(client.phase, Phase::Waits | Phase::Holds) && state.deaths > 0 && may_die {
+                step(&("dies", at), &|next| {
+                    let client = &mut next.clients[at];
+                    (client.phase, client.listens, client.is_woken) = (Phase::Dead, false, false);
+                    next.deaths -= 1;
+                });
             }
         }
         let is_dead = |client: usize| state.clients[client].phase == Phase::Dead;
-        steps.extend(
-            state
-                .holder
-                .filter(|at| is_dead(*at))
-                .map(|_| Step::EndLease),
-        );
-        let may_end = |(_, place): &(usize, &Place)| is_dead(place.client) && !place.has_ended;
-        let ends = state.queue.iter().enumerate().filter(may_end);
-        steps.extend(
-            ends.filter(|_| self.has_time)
-                .map(|(at, _)| Step::EndPlace(at)),
-        );
-    }
-
-    fn next_state(&self, before: &State, step: Step) -> Option<State> {
-        let mut state = before.clone();
-        match step {
-            Step::Ask(at) => self.ask(&mut state, at),
-            Step::Listen(at) => {
-                state.clients[at].listens = true;
-                state.clients[at].is_woken = true;
-            }
-            Step::Cut(at) => {
-                let client = &mut state.clients[at];
-                (client.listens, client.is_woken, client.is_cut) = (false, true, true);
-                state.cuts -= 1;
-            }
-            Step::Release(at) => {
-                state.clients[at].phase = Phase::Done;
-                state.holder = None;
-                self.remove(&mut state, at);
-                self.left_free(&mut state, at, true, false);
-            }
-            Step::Die(at) => {
-                let client = &mut state.clients[at];
-                (client.phase, client.listens, client.is_woken) = (Phase::Dead, false, false);
-                state.deaths -= 1;
-            }
-            Step::EndLease => {
-                state.holder = None;
-                let waits = |client: &&mut Client| client.phase == Phase::Waits;
-                let clients = state.clients.iter_mut().filter(waits);
-                clients.for_each(|client| client.is_woken = true);
-            }
-            Step::EndPlace(at) => state.queue[at].has_ended = true,
+        if state.holder.is_some_and(is_dead) {
+            step(&"the lease ends", &|next| {
+                next.holder = None;
+                let clients = next.clients.iter_mut();
+                let waiting = clients.filter(|client| client.phase == Phase::Waits);
+                waiting.for_each(|client| client.is_woken = true);
+            });
         }
-        Some(state)
+        for (at, place) in state.queue.iter().enumerate() {
+            if is_dead(place.client) && !place.has_ended && self.has_time {
+                let end = |next: &mut State| next.queue[at].has_ended = true;
+                step(&("place ends", at), &end);
+            }
+        }
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        vec![
-            by_step!(KEPT),
-            by_step!(NO_DEAD_FIRST),
-            by_step!(NOTIFIED),
-            Property::always(TAKEN, |machine: &Self, state: &State| {
-                let mut steps = Vec::new();
-                machine.actions(state, &mut steps);
-                let is_waited_for = |client: &Client| client.phase == Phase::Waits;
-                // It died before Redis knew that it listened, so only time ends its place.
-                let is_held_up = state.queue.first().is_some_and(|first| !first.is_marked);
-                let is_exempt = machine.has_java || is_held_up;
-                !steps.is_empty() || is_exempt || !state.clients.iter().any(is_waited_for)
-            }),
-        ]
+    fn check(&self, state: &State, promises: &mut Promises) {
+        promises.of_step(state.broken);
+        let mut is_stuck = true;
+        self.steps(state, &mut |_, _| is_stuck = false);
+        // It died before Redis knew that it listened, so only time ends its place.
+        let is_held_up = state.queue.first().is_some_and(|first| !first.is_marked);
+        let is_waited_for = state.clients.iter().any(|one| one.phase == Phase::Waits);
+        let is_exempt = self.has_java || is_held_up;
+        promises.always(TAKEN, !is_stuck || is_exempt || !is_waited_for);
     }
 }
 

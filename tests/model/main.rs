@@ -26,8 +26,6 @@ mod link;
 mod local;
 mod names;
 mod permit_line;
-mod permits;
-mod planted;
 mod promises;
 mod protocol;
 mod redis;

@@ -1,13 +1,11 @@
 //! The promises of `docs/promises.md`, which must hold in every state, and situations that must
 //! occur in some state.
 
-use stateright::Property;
-
-use crate::check::by_step;
+use crate::check::Promises;
 use crate::client::{Client, Thread};
 use crate::protocol::Protocol;
-use crate::redis::Script;
-use crate::state::State;
+use crate::redis::{Lease, Script};
+use crate::state::{Late, State};
 
 pub const OWNER: &str = "promise 1: a hold ends before its lease ends in Redis";
 pub const EXCLUSIVE: &str = "promise 1: no more holds are valid at once than a lock or K permits";
@@ -25,113 +23,72 @@ pub const TOKENS: &str = "tokens are unique and rise from hold to hold";
 pub const CONSERVED: &str = "permits: each is either available or leased";
 pub const ONE: &str = "permits: the copies of an acquire lease one";
 
-pub fn all() -> Vec<Property<Protocol>> {
-    vec![
-        Property::always(OWNER, |_, state: &State| {
-            clients(state).all(|(c, client)| !counts_on_redis(client) || state.owns(c))
-        }),
-        Property::always(EXCLUSIVE, |protocol: &Protocol, state: &State| {
-            let counted = clients(state).filter(|(_, client)| counts_on_redis(client));
-            let threads = counted.flat_map(|(_, client)| client.threads);
-            let holding = threads.filter(|thread| *thread == Thread::Holding);
-            holding.count() <= protocol.capacity() as usize
-        }),
-        Property::always(NOTIFIED, |protocol: &Protocol, state: &State| {
-            clients(state).all(|(_, client)| {
-                let deleted = client.grant.and_then(|grant| grant.deleted);
-                deleted.is_none_or(|ticks| ticks < protocol.lease)
-            })
-        }),
-        by_step!(TOLD),
-        by_step!(FALSE_LOSS),
-        by_step!(FOREIGN_RELEASE),
-        Property::always(NOT_STUCK, |protocol: &Protocol, state: &State| {
-            let mut live = state.redis.leases.iter().filter(|lease| lease.left > 0);
-            live.all(|lease| lease.unused < protocol.lease)
-        }),
-        by_step!(RELEASED),
-        by_step!(TAKEN_BACK),
-        by_step!(NOT_PAST_SLICE),
-        Property::always(NOT_PAST_LINGER, |protocol: &Protocol, state: &State| {
-            let idle = clients(state).filter_map(|(_, client)| client.grant?.idle);
-            idle.max().is_none_or(|ticks| ticks < protocol.linger())
-        }),
-        by_step!(TOKENS),
-        Property::always(CONSERVED, |protocol: &Protocol, state: &State| {
-            state.redis.available + state.redis.leases.len() as i8 == protocol.capacity() as i8
-        }),
-        by_step!(ONE),
-        Property::sometimes(
-            "a grant was handed over",
-            |protocol: &Protocol, state: &State| {
-                !protocol.has_crowd()
-                    || clients(state).any(|(_, client)| client.has(Thread::Handed))
-            },
-        ),
-        Property::sometimes(
-            "an idle grant is free to take while the other client waits",
-            |protocol: &Protocol, state: &State| {
-                !protocol.lingers
-                    || clients(state).any(|(c, client)| {
-                        client.grant.is_some_and(|grant| grant.idle.is_some())
-                            && state.clients[1 - c].has(Thread::Front)
-                    })
-            },
-        ),
-        Property::sometimes(
-            "a hold is lost, and another thread of its client has one",
-            |protocol: &Protocol, state: &State| {
-                !protocol.has_crowd()
-                    || clients(state)
-                        .any(|(_, client)| client.has_valid_hold() && client.has(Thread::Lost))
-            },
-        ),
-        Property::sometimes(
-            "a copy of an acquire is late, and a thread of its client has a hold",
-            |protocol: &Protocol, state: &State| {
-                protocol.unanswered == 0 || late(state, Script::Acquire).any(Client::has_valid_hold)
-            },
-        ),
-        Property::sometimes(
-            "a renewal is late, and its grant was handed over",
-            |protocol: &Protocol, state: &State| {
-                protocol.unanswered == 0
-                    || !protocol.has_crowd()
-                    || late(state, Script::Renew).any(|client| client.has(Thread::Handed))
-            },
-        ),
-        Property::sometimes(
-            "a late copy has acquired the lock, and its release is behind it",
-            |protocol: &Protocol, state: &State| {
-                protocol.unanswered == 0
-                    || state.late.iter().any(|late| {
-                        let owner = late.client as usize;
-                        late.copy.is_none()
-                            && state.redis.has(owner, late.behind)
-                            && !state.owns(owner)
-                    })
-            },
-        ),
-        Property::sometimes(
-            "all permits are held",
-            |protocol: &Protocol, state: &State| {
-                let held = clients(state).filter(|(_, client)| client.has_valid_hold());
-                protocol
-                    .permits
-                    .is_none_or(|permits| held.count() == usize::from(permits))
-            },
-        ),
-        Property::sometimes(
-            "an expired permit is still in Redis",
-            |protocol: &Protocol, state: &State| {
-                protocol.permits.is_none() || state.redis.leases.iter().any(|lease| lease.left == 0)
-            },
-        ),
-    ]
-}
+pub fn check(protocol: &Protocol, state: &State, promises: &mut Promises) {
+    let clients = || state.clients.iter().enumerate();
+    let is_owner = |(c, client)| !counts_on_redis(client) || state.owns(c);
+    promises.always(OWNER, clients().all(is_owner));
+    let counted = state.clients.iter().filter(|it| counts_on_redis(it));
+    let holding = counted
+        .flat_map(|client| client.threads)
+        .filter(|thread| *thread == Thread::Holding);
+    promises.always(EXCLUSIVE, holding.count() <= protocol.capacity() as usize);
+    let grants = || state.clients.iter().filter_map(|client| client.grant);
+    let deleted = grants().filter_map(|grant| grant.deleted).max();
+    promises.always(NOTIFIED, deleted.is_none_or(|ticks| ticks < protocol.lease));
+    promises.of_step(state.broken);
+    let leases = &state.redis.leases;
+    let is_used = |lease: &Lease| lease.left == 0 || lease.unused < protocol.lease;
+    promises.always(NOT_STUCK, leases.iter().all(is_used));
+    let idle = grants().filter_map(|grant| grant.idle).max();
+    promises.always(
+        NOT_PAST_LINGER,
+        idle.is_none_or(|ticks| ticks < protocol.linger()),
+    );
+    let leased = state.redis.available + leases.len() as i8;
+    promises.always(CONSERVED, leased == protocol.capacity() as i8);
 
-fn clients(state: &State) -> impl Iterator<Item = (usize, &Client)> {
-    state.clients.iter().enumerate()
+    let has = |thread| state.clients.iter().any(|client| client.has(thread));
+    if protocol.has_crowd() {
+        promises.sometimes("a grant was handed over", has(Thread::Handed));
+        let mut clients = state.clients.iter();
+        promises.sometimes(
+            "a hold is lost, and another thread of its client has one",
+            clients.any(|client| client.has_valid_hold() && client.has(Thread::Lost)),
+        );
+    }
+    if protocol.lingers {
+        let is_idle = |client: &Client| client.grant.is_some_and(|grant| grant.idle.is_some());
+        promises.sometimes(
+            "an idle grant is free to take while the other client waits",
+            clients().any(|(c, client)| is_idle(client) && state.clients[1 - c].has(Thread::Front)),
+        );
+    }
+    if protocol.unanswered > 0 {
+        promises.sometimes(
+            "a copy of an acquire is late, and a thread of its client has a hold",
+            late(state, Script::Acquire).any(Client::has_valid_hold),
+        );
+        let is_taken = |late: &Late| {
+            let owner = late.client as usize;
+            late.copy.is_none() && state.redis.has(owner, late.behind) && !state.owns(owner)
+        };
+        promises.sometimes(
+            "a late copy has acquired the lock, and its release is behind it",
+            state.late.iter().any(is_taken),
+        );
+    }
+    if protocol.unanswered > 0 && protocol.has_crowd() {
+        promises.sometimes(
+            "a renewal is late, and its grant was handed over",
+            late(state, Script::Renew).any(|client| client.has(Thread::Handed)),
+        );
+    }
+    if let Some(permits) = protocol.permits {
+        let held = state.clients.iter().filter(|it| it.has_valid_hold());
+        promises.sometimes("all permits are held", held.count() == usize::from(permits));
+        let is_expired = leases.iter().any(|lease| lease.left == 0);
+        promises.sometimes("an expired permit is still in Redis", is_expired);
+    }
 }
 
 /// The clients of which a call of this script is late.

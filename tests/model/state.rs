@@ -85,7 +85,7 @@ impl State {
     }
 
     /// Removes what makes no difference any more, and renumbers owner ids and tokens.
-    pub fn normalize(mut self, protocol: &Protocol) -> Self {
+    pub fn normalize(&mut self, protocol: &Protocol) {
         // With these bugs, commands change something that otherwise change nothing.
         let all_matter = [
             Planted::OwnerIdReused,
@@ -108,7 +108,6 @@ impl State {
         self.late.sort_unstable();
         self.redis.leases.sort_unstable();
         self.renumber_tokens();
-        self
     }
 
     /// Drops commands whose owner ids no lease has or will have. They change nothing.

@@ -1,163 +1,122 @@
 //! The possible steps from a state, and their results.
 
-use stateright::{Model, Property};
-
+use crate::check::{Model, Promises, Step};
 use crate::client::{Client, Thread};
 use crate::promises::{self, TAKEN_BACK};
 use crate::protocol::{CLIENTS, Planted, Protocol};
 use crate::redis::{Command, Lease, OwnerIds, Reply, Script};
 use crate::state::{Late, State};
 
-/// The first number is the index of the client, the second one that of its thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Time advances for both clients and the server.
-    Tick,
-    /// Another program deletes the key, or releases the permit with this index.
-    Delete(usize),
-    /// The process ends, and a new one replaces it.
-    Crash(usize),
-    Lock(usize, usize),
-    Unlock(usize, usize),
-    /// A waiting thread gives up.
-    Leave(usize, usize),
-    /// The thread to which the grant was handed notices it.
-    Take(usize, usize),
-    /// The thread with the ticket sends an acquire.
-    Acquire(usize),
-    /// Redis runs the command of the client's call.
-    Run(usize),
-    /// The client receives the reply.
-    Receive(usize),
-    /// The reply does not arrive in time: the call retries or gives up.
-    Retry(usize),
-    GiveUp(usize),
-    /// The watchdog renews the grant, or releases orphans.
-    Renew(usize),
-    RunRenewal(usize),
-    ReceiveLoss(usize),
-    TimeOutRenewal(usize),
-    ReleaseOrphans(usize),
-    /// Redis runs the next command of a late connection.
-    RunLate(usize),
-    /// Nothing can be sent on a late connection any more.
-    Break(usize),
-}
-
 impl Model for Protocol {
     type State = State;
-    type Action = Step;
 
-    fn init_states(&self) -> Vec<State> {
-        vec![State::new(self)]
+    fn start(&self) -> State {
+        State::new(self)
     }
 
-    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
-        let may_fail = state.unanswered > 0;
+    fn steps(&self, state: &State, step: &mut Step<'_, State>) {
         for (c, client) in state.clients.iter().enumerate() {
-            self.local_steps(c, client, steps);
-            if let Some(call) = &client.call {
-                steps.push(match call.reply {
-                    None => Step::Run(c),
-                    Some(_) => Step::Receive(c),
-                });
-                if may_fail {
-                    steps.extend([Step::Retry(c), Step::GiveUp(c)]);
-                }
-            } else if client.has(Thread::Front) {
-                steps.push(Step::Acquire(c));
-            }
-            if let Some(renewal) = &client.renewal {
-                steps.push(match renewal.failed {
-                    false => Step::RunRenewal(c),
-                    true => Step::ReceiveLoss(c),
-                });
-                if may_fail {
-                    steps.push(Step::TimeOutRenewal(c));
-                }
-            } else if client.may_renew(self) {
-                steps.push(Step::Renew(c));
-            }
+            self.local_steps(c, client, step);
+            self.requests(state, c, client, step);
             if !client.orphans.is_empty() {
-                steps.push(Step::ReleaseOrphans(c));
+                step(&("releases orphans", c), &|next| {
+                    next.release_orphans(c, self);
+                });
             }
             if state.crashes > 0 {
-                steps.push(Step::Crash(c));
+                // A new process replaces it.
+                step(&("crashes", c), &|next| next.crash(c));
             }
         }
-        for (place, late) in state.late.iter().enumerate() {
+        for (at, late) in state.late.iter().enumerate() {
             if late.copy.is_some() || !late.behind.is_empty() {
-                steps.push(Step::RunLate(place));
+                step(&("runs late", at), &|next| next.run_late(at, self));
             }
             if state.breaks > 0 && (late.open || !late.behind.is_empty()) {
-                steps.push(Step::Break(place));
+                step(&("late connection breaks", at), &|next| {
+                    next.breaks -= 1;
+                    let late = &mut next.late[at];
+                    (late.behind, late.open) = (OwnerIds::default(), false);
+                });
             }
         }
         if state.deletions > 0 {
-            steps.extend((0..state.redis.leases.len()).map(Step::Delete));
-        }
-        steps.push(Step::Tick);
-    }
-
-    fn next_state(&self, state: &State, step: Step) -> Option<State> {
-        let mut next = state.clone();
-        let protocol = self;
-        match step {
-            Step::Tick => next.tick(protocol),
-            Step::Delete(at) => next.delete(at),
-            Step::Crash(client) => next.crash(client),
-            Step::Lock(client, thread) => next.lock(client, thread, protocol),
-            Step::Unlock(client, thread) => next.unlock(client, thread, protocol),
-            Step::Leave(client, thread) => next.leave(client, thread, protocol),
-            Step::Take(client, thread) => next.hold(client, thread, protocol),
-            Step::Acquire(client) => next.acquire(client, protocol),
-            Step::Run(client) => next.run_call(client, protocol),
-            Step::Receive(client) => next.receive(client, protocol),
-            Step::Retry(client) => next.retry(client, protocol),
-            Step::GiveUp(client) => next.give_up(client, protocol),
-            Step::Renew(client) => next.renew(client, protocol),
-            Step::RunRenewal(client) => next.run_renewal(client, protocol),
-            Step::ReceiveLoss(client) => next.receive_loss(client, protocol),
-            Step::TimeOutRenewal(client) => next.time_out_renewal(client),
-            Step::ReleaseOrphans(client) => next.release_orphans(client, protocol),
-            Step::RunLate(place) => next.run_late(place, protocol),
-            Step::Break(place) => {
-                next.breaks -= 1;
-                let late = &mut next.late[place];
-                (late.behind, late.open) = (OwnerIds::default(), false);
+            for at in 0..state.redis.leases.len() {
+                step(&("lease is deleted", at), &|next| next.delete(at));
             }
         }
-        let next = next.normalize(protocol);
-        (next != *state).then_some(next)
+        step(&"time passes", &|next| next.tick(self));
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        promises::all()
+    fn normalize(&self, state: &mut State) {
+        state.normalize(self);
+    }
+
+    fn check(&self, state: &State, promises: &mut Promises) {
+        promises::check(self, state, promises);
     }
 }
 
 impl Protocol {
-    fn local_steps(&self, c: usize, client: &Client, steps: &mut Vec<Step>) {
+    fn local_steps(&self, c: usize, client: &Client, step: &mut Step<'_, State>) {
         let levels = client.grant.map_or(0, |grant| grant.levels);
         for t in 0..self.threads[c] {
-            if t > 0 && client.threads[t] == client.threads[t - 1] {
+            let thread = client.threads[t];
+            if t > 0 && thread == client.threads[t - 1] {
                 // The threads are equivalent.
                 continue;
             }
-            match client.threads[t] {
-                Thread::Out => steps.push(Step::Lock(c, t)),
-                Thread::Queued => steps.push(Step::Leave(c, t)),
-                Thread::Front if client.call.is_none() => steps.push(Step::Leave(c, t)),
-                Thread::Front => {}
-                Thread::Handed => steps.extend([Step::Take(c, t), Step::Leave(c, t)]),
-                Thread::Lost => steps.push(Step::Unlock(c, t)),
-                Thread::Holding => {
-                    steps.push(Step::Unlock(c, t));
-                    if levels < self.levels {
-                        steps.push(Step::Lock(c, t));
-                    }
+            let may_nest = thread == Thread::Holding && levels < self.levels;
+            if thread == Thread::Out || may_nest {
+                step(&("locks", c, t), &|next| next.lock(c, t, self));
+            }
+            if thread == Thread::Handed {
+                // It notices the grant that was handed to it.
+                step(&("takes", c, t), &|next| next.hold(c, t, self));
+            }
+            match thread {
+                Thread::Holding | Thread::Lost => {
+                    step(&("unlocks", c, t), &|next| next.unlock(c, t, self));
+                }
+                Thread::Out => {}
+                Thread::Front if client.call.is_some() => {}
+                Thread::Front | Thread::Queued | Thread::Handed => {
+                    step(&("gives up", c, t), &|next| next.leave(c, t, self));
                 }
             }
+        }
+    }
+
+    /// What may become of the call of the thread with the ticket, and of a renewal.
+    fn requests(&self, state: &State, c: usize, client: &Client, step: &mut Step<'_, State>) {
+        let may_fail = state.unanswered > 0;
+        if let Some(call) = &client.call {
+            match call.reply {
+                None => step(&("runs", c), &|next| next.run_call(c, self)),
+                Some(_) => {
+                    step(&("has its reply", c), &|next| next.receive(c, self));
+                }
+            }
+            if may_fail {
+                step(&("retries", c), &|next| next.retry(c, self));
+                step(&("ends its call", c), &|next| next.give_up(c, self));
+            }
+        } else if client.has(Thread::Front) {
+            step(&("sends an acquire", c), &|next| next.acquire(c, self));
+        }
+        if let Some(renewal) = &client.renewal {
+            if renewal.failed {
+                step(&("learns of a loss", c), &|next| next.receive_loss(c, self));
+            } else {
+                step(&("runs renewal", c), &|next| next.run_renewal(c, self));
+            }
+            if may_fail {
+                step(&("renewal has no reply", c), &|next| {
+                    next.time_out_renewal(c);
+                });
+            }
+        } else if client.may_renew(self) {
+            step(&("renews", c), &|next| next.renew(c, self));
         }
     }
 }

@@ -6,7 +6,7 @@ use redis::cmd;
 
 use super::{KINDS, ensure};
 use crate::checks::{Check, Outcome};
-use crate::stage::Stage;
+use crate::stage::{Cast, Stage};
 use crate::support::unique;
 
 const THREADS: u32 = 4;
@@ -17,7 +17,7 @@ pub fn checks() -> Vec<Check> {
     KINDS.map(check).into()
 }
 
-fn count(stage: &Stage, kind: &'static str) -> Outcome {
+fn count(Cast { stage, kind, .. }: Cast<'_>) -> Outcome {
     let lock = format!("{kind} {}", unique(kind));
     let [java, rust] = contend(stage, [&lock, &lock], THREADS, TIME)?;
     for (side, count) in [("Java", java), ("Rust", rust)] {

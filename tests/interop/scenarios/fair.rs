@@ -91,7 +91,7 @@ fn giving_up(cast: Cast<'_>) -> Outcome {
 }
 
 /// A thread of each side waits behind a Rust process that dies.
-fn dying(stage: &Stage, _: &str) -> Outcome {
+fn dying(Cast { stage, .. }: Cast<'_>) -> Outcome {
     let name = unique("fair");
     let lock = format!("fair {name}");
     let mortal = stage.start(Side::Rust, LEASE)?;
@@ -119,7 +119,7 @@ fn dying(stage: &Stage, _: &str) -> Outcome {
 
 /// A thread of Java waits behind two Rust processes that die. It sleeps until it is notified, or
 /// for the lease that it has read.
-fn dead_before_java(stage: &Stage, _: &str) -> Outcome {
+fn dead_before_java(Cast { stage, .. }: Cast<'_>) -> Outcome {
     let name = unique("fair");
     let lock = format!("fair {name}");
     let holder = stage.rust.thread(1);

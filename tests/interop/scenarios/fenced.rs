@@ -5,7 +5,7 @@ use redis::cmd;
 use super::ensure;
 use crate::Result;
 use crate::checks::{Check, Outcome};
-use crate::stage::Stage;
+use crate::stage::{Cast, Stage};
 use crate::support::unique;
 
 const HOLDS: usize = 1000;
@@ -18,7 +18,7 @@ pub fn checks() -> Vec<Check> {
     )]
 }
 
-fn competing(stage: &Stage, _: &str) -> Outcome {
+fn competing(Cast { stage, .. }: Cast<'_>) -> Outcome {
     let (name, list) = (unique("fenced"), unique("tokens"));
     let command = format!("tokens {name} {list} {}", HOLDS / 4);
     let begun: Result<Vec<_>> = [&stage.java, &stage.rust]

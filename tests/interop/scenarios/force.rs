@@ -6,7 +6,7 @@ use super::{KINDS, SLIP, unlock_of_a_free_lock, within};
 use crate::LEASE;
 use crate::checks::{Check, Outcome};
 use crate::party::Side;
-use crate::stage::{Cast, Stage};
+use crate::stage::Cast;
 use crate::support::unique;
 
 /// Until the waiting threads of both processes have held the lock.
@@ -48,7 +48,7 @@ fn waiting(cast: Cast<'_>) -> Outcome {
             let side = acquired.side();
             let after = acquired.expect("ok")?.at - start;
             released.expect("ok")?;
-            let what = format!("{kind}: the waiting thread of {side}");
+            let what = format!("{kind}: the waiting thread of {side:?}");
             within(GO_ON + SLIP, &what, after)?;
             for (_, longest) in longest.iter_mut().filter(|(one, _)| *one == side) {
                 *longest = after.max(*longest);
@@ -67,7 +67,7 @@ fn waiting(cast: Cast<'_>) -> Outcome {
 }
 
 /// Redisson does not notify a holder.
-fn notified(stage: &Stage, _: &str) -> Outcome {
+fn notified(Cast { stage, .. }: Cast<'_>) -> Outcome {
     let mut held = Vec::new();
     for (number, kind) in (1..).zip(KINDS) {
         let lock = format!("{kind} {}", unique(kind));

@@ -6,7 +6,7 @@ use super::{SLIP, WAKE_UP, ensure, share_permits, within};
 use crate::LEASE;
 use crate::checks::{Check, Outcome};
 use crate::party::{Actor, Side};
-use crate::stage::{Cast, Stage};
+use crate::stage::Cast;
 use crate::support::unique;
 
 pub fn checks() -> Vec<Check> {
@@ -30,7 +30,10 @@ fn permit(actor: Actor<'_>, name: &str, lease: u128) -> crate::Result<String> {
         .call(&format!("leased-try {name} 1000 {lease}"))?
         .result;
     let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    ensure(is_id, format!("{}: {id} instead of a permit", actor.side()))?;
+    ensure(
+        is_id,
+        format!("{:?}: {id} instead of a permit", actor.side()),
+    )?;
     Ok(id)
 }
 
@@ -104,7 +107,7 @@ fn death(cast: Cast<'_>) -> Outcome {
 }
 
 /// For three leases.
-fn renewal(stage: &Stage, _: &str) -> Outcome {
+fn renewal(Cast { stage, .. }: Cast<'_>) -> Outcome {
     let name = unique("leased");
     let (holder, waiter) = (stage.rust.thread(1), stage.java.thread(1));
     holder.expect(&format!("leased-set {name} 1"), "true")?;

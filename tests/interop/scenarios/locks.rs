@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{KINDS, SLIP, WAKE_UP, ensure, unlock_of_a_free_lock, within};
 use crate::LEASE;
 use crate::checks::{Check, Outcome};
-use crate::stage::{Cast, Stage};
+use crate::stage::Cast;
 use crate::support::unique;
 
 /// A thread that misses the message sleeps for at least two thirds of a lease. Of few wake-ups, on
@@ -174,7 +174,7 @@ fn fixed_lease(cast: Cast<'_>) -> Outcome {
 }
 
 /// The watchdogs of both sides renew a lock of each kind at once.
-fn watchdog(stage: &Stage, _: &str) -> Outcome {
+fn watchdog(Cast { stage, .. }: Cast<'_>) -> Outcome {
     let parties = [(&stage.java, &stage.rust), (&stage.rust, &stage.java)];
     let held: Vec<_> = (1..)
         .zip(KINDS)

@@ -17,7 +17,7 @@ use std::time::Duration;
 use crate::Result;
 use crate::checks::{Check, Outcome};
 use crate::party::Side;
-use crate::stage::Stage;
+use crate::stage::Cast;
 use crate::support::unique;
 
 /// The kinds of locks that have an owner and exclude all others.
@@ -72,7 +72,7 @@ fn ensure(condition: bool, or_else: impl Into<String>) -> Result<()> {
 }
 
 /// Threads of both processes acquire permits of this kind of semaphore.
-fn share_permits(stage: &Stage, kind: &'static str) -> Outcome {
+fn share_permits(Cast { stage, kind, .. }: Cast<'_>) -> Outcome {
     const LIMIT: u64 = 3;
     const TIME: Duration = Duration::from_secs(2);
     let (name, gauge) = (unique(kind), unique("gauge"));

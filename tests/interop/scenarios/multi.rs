@@ -58,13 +58,13 @@ fn all_or_none(cast: Cast<'_>) -> Outcome {
     Ok("the free name stayed free".into())
 }
 
-fn same_order(stage: &Stage, _: &str) -> Outcome {
+fn same_order(Cast { stage, .. }: Cast<'_>) -> Outcome {
     let [first, second] = [unique("first"), unique("second")];
     let names = format!("{first},{second}");
     compete(stage, &names, &names)
 }
 
-fn opposite_orders(stage: &Stage, _: &str) -> Outcome {
+fn opposite_orders(Cast { stage, .. }: Cast<'_>) -> Outcome {
     let [first, second] = [unique("first"), unique("second")];
     let (java, rust) = (format!("{second},{first}"), format!("{first},{second}"));
     compete(stage, &java, &rust)

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{SLIP, within};
 use crate::checks::{Check, Outcome};
-use crate::stage::Stage;
+use crate::stage::Cast;
 use crate::support::unique;
 
 /// What makes Java use a name, and the words by which Rust names what it found there.
@@ -23,7 +23,7 @@ pub fn checks() -> Vec<Check> {
     vec![Check::once("other kinds", "Rust refuses at once", refusal)]
 }
 
-fn refusal(stage: &Stage, _: &str) -> Outcome {
+fn refusal(Cast { stage, .. }: Cast<'_>) -> Outcome {
     let mut longest = Duration::ZERO;
     for (command, kind, found) in USES {
         let name = unique("other");

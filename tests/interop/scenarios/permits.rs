@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{SLIP, WAKE_UP, ensure, share_permits, within};
 use crate::checks::{Check, Outcome};
-use crate::stage::{Cast, Stage};
+use crate::stage::Cast;
 use crate::support::unique;
 
 pub fn checks() -> Vec<Check> {
@@ -58,7 +58,7 @@ fn wake_up(cast: Cast<'_>) -> Outcome {
 
 /// The message of a release has a sign while a client of this library is in the line. Redisson reads
 /// it as a number.
-fn both_wait(stage: &Stage, _: &str) -> Outcome {
+fn both_wait(Cast { stage, .. }: Cast<'_>) -> Outcome {
     let name = unique("semaphore");
     let (java, rust) = (stage.java.thread(1), stage.rust.thread(1));
     java.expect(&format!("semaphore-set {name} 1"), "true")?;

@@ -8,7 +8,7 @@ use super::{SLIP, WAKE_UP, ensure, within};
 use crate::LEASE;
 use crate::checks::{Check, Outcome};
 use crate::party::Side;
-use crate::stage::{Cast, Stage};
+use crate::stage::Cast;
 use crate::support::unique;
 
 const TIME: Duration = Duration::from_secs(2);
@@ -140,7 +140,7 @@ fn leaving(cast: Cast<'_>) -> Outcome {
     ))
 }
 
-fn compete(stage: &Stage, _: &str) -> Outcome {
+fn compete(Cast { stage, .. }: Cast<'_>) -> Outcome {
     let (name, key) = (unique("read-write"), unique("values"));
     let command = format!("readwrite {name} {key} 4 {}", TIME.as_millis());
     let [java, rust] = [&stage.java, &stage.rust].map(|party| party.thread(1).begin(&command));

@@ -1,45 +1,11 @@
 //! The possible steps from a state, and their results.
 
-use stateright::{Model, Property};
-
-use super::promises::{self, MISSED, SWALLOWED};
 use super::redis::{Command, Owner, Reply, Waiter};
 use super::state::{LateCopy, Op, Phase, Planted, Protocol, State, Why};
+use crate::check::{Model, Promises, Step};
 
-/// The first number is the index of the thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    Acquire(usize),
-    /// Begins what it does with the lock.
-    Begin(usize),
-    /// Redis executes its request, and replies.
-    Run(usize),
-    /// Redis executes its request, and the reply is lost. The thread sends it again.
-    LoseReply(usize),
-    /// Its request is executed later, or never. The thread sends it again.
-    Delay(usize),
-    /// It does not send its request again.
-    GiveUp(usize),
-    /// It releases the lock, at the end of its step or to wait.
-    Release(usize),
-    /// It gives the lock to another thread of its client instead.
-    HandOver(usize, usize),
-    /// It learns that it need not wait any more.
-    Hear(usize),
-    TimeOut(usize),
-    /// It cannot acquire the lock again.
-    Fail(usize),
-    /// The client dies.
-    Die(usize),
-    /// The lease of a dead client ends.
-    EndLease,
-    /// The place with this index is over: no thread renews it.
-    EndPlace(usize),
-    /// A waiting thread renews its place.
-    Renew(usize),
-    /// Redis executes the late copy with this index.
-    RunLate(usize),
-}
+pub const SWALLOWED: &str = "a wait that took a notification reports it";
+pub const MISSED: &str = "a notification is not missed by a thread that has released the lock";
 
 impl Protocol {
     fn has(&self, planted: Planted) -> bool {
@@ -215,171 +181,183 @@ fn drop_late_takes(state: &mut State, waiter: Waiter) {
     state.late.retain(|late| late.command != take);
 }
 
-impl Model for Protocol {
-    type State = State;
-    type Action = Step;
-
-    fn init_states(&self) -> Vec<State> {
-        vec![State::new(self)]
+impl Protocol {
+    fn new_grant(&self, state: &mut State, t: usize) {
+        state.grants += 1;
+        let owner = Owner {
+            client: self.client(t),
+            grant: state.grants,
+        };
+        state.redis.lock = Some(owner);
+        self.acquired(state, t, owner);
     }
 
-    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
-        let may_fail = state.failures > 0;
+    /// Begins what a thread does with the lock.
+    fn begin(&self, state: &mut State, t: usize, owner: Owner) {
+        let op = self.op(state, t);
+        state.threads[t].phase = if op == Some(Op::Wait) {
+            state.threads[t].waits += 1;
+            Phase::Beginning(owner)
+        } else {
+            state.calls += 1;
+            Phase::Notifying(owner, state.calls)
+        };
+    }
+
+    fn release(&self, state: &mut State, t: usize) {
+        state.redis.lock = None;
+        self.released(state, t);
+    }
+
+    /// A thread gives the lock to another one of its client.
+    fn hand_over(&self, state: &mut State, t: usize, other: usize) {
+        if let Some(owner) = state.redis.lock {
+            self.released(state, t);
+            self.acquired(state, other, owner);
+        }
+    }
+
+    /// The time of a wait is over.
+    fn time_out(&self, state: &mut State, t: usize) {
+        state.threads[t].phase = Phase::Woken(Why::Time);
+        if self.has(Planted::EndedEarly) {
+            // It reports that its time is over.
+            let waiter = state.waiter(t);
+            let passes = false;
+            self.run(state, Command::End { waiter, passes });
+            if state.redis.taken.contains(&waiter) {
+                state.broken = Some(SWALLOWED);
+            }
+        }
+    }
+
+    fn die(&self, state: &mut State, client: usize) {
+        state.deaths -= 1;
+        for t in (0..state.threads.len()).filter(|&t| self.client(t) == client) {
+            state.threads[t].phase = Phase::Dead;
+            state.threads[t].is_ambiguous = false;
+            let waiter = state.waiter(t);
+            drop_late_takes(state, waiter);
+        }
+    }
+
+    fn run_late(&self, state: &mut State, at: usize) {
+        let LateCopy { command, behind } = state.late.remove(at);
+        self.run(state, command);
+        if let Some(behind) = behind {
+            self.run(state, behind);
+        }
+    }
+
+    /// What may become of the request of a thread.
+    fn requests(&self, state: &State, t: usize, step: &mut Step<'_, State>) {
+        let thread = &state.threads[t];
+        let Some(command) = self.request(state, t) else {
+            return;
+        };
+        if self.has(Planted::ReleasedFirst) && matches!(thread.phase, Phase::Beginning(_)) {
+            step(&("releases", t), &|next| self.release(next, t));
+            return;
+        }
+        step(&("request is executed", t), &|next| {
+            let reply = self.run(next, command);
+            self.replied(next, t, reply);
+        });
+        if state.failures > 0 {
+            // The thread sends it again.
+            step(&("reply is lost", t), &|next| {
+                next.failures -= 1;
+                next.threads[t].is_ambiguous = true;
+                self.run(next, command);
+            });
+            step(&("request is late", t), &|next| {
+                next.failures -= 1;
+                next.threads[t].is_ambiguous = true;
+                let behind = None;
+                next.late.push(LateCopy { command, behind });
+            });
+        }
+        if thread.is_ambiguous {
+            step(&("gives up", t), &|next| self.give_up(next, t));
+        }
+    }
+}
+
+impl Model for Protocol {
+    type State = State;
+
+    fn start(&self) -> State {
+        State::new(self)
+    }
+
+    fn steps(&self, state: &State, step: &mut Step<'_, State>) {
+        let threads = 0..state.threads.len();
         for (t, thread) in state.threads.iter().enumerate() {
             if state.redis.lock.is_none() && self.wants_the_lock(state, t) {
-                steps.push(Step::Acquire(t));
+                step(&("acquires", t), &|next| self.new_grant(next, t));
             }
-            if self.request(state, t).is_some() {
-                let released_first = self.has(Planted::ReleasedFirst);
-                if released_first && matches!(thread.phase, Phase::Beginning(_)) {
-                    steps.push(Step::Release(t));
-                    continue;
-                }
-                steps.push(Step::Run(t));
-                if may_fail {
-                    steps.extend([Step::LoseReply(t), Step::Delay(t)]);
-                }
-                if thread.is_ambiguous {
-                    steps.push(Step::GiveUp(t));
-                }
-            }
+            self.requests(state, t, step);
             match thread.phase {
-                Phase::Held(_) => steps.push(Step::Begin(t)),
+                Phase::Held(owner) => {
+                    step(&("begins", t), &|next| self.begin(next, t, owner));
+                }
                 Phase::InQueue(_) | Phase::Unlocking(_) => {
-                    steps.push(Step::Release(t));
-                    let others = (0..state.threads.len()).filter(|&other| {
+                    step(&("releases", t), &|next| self.release(next, t));
+                    for other in threads.clone().filter(|&other| {
                         self.client(other) == self.client(t) && self.wants_the_lock(state, other)
-                    });
-                    steps.extend(others.map(|other| Step::HandOver(t, other)));
+                    }) {
+                        step(&("hands over", t, other), &|next| {
+                            self.hand_over(next, t, other);
+                        });
+                    }
                 }
                 Phase::Waiting => {
                     if !state.redis.waits(state.waiter(t)) {
-                        steps.push(Step::Hear(t));
+                        step(&("need not wait", t), &|next| {
+                            next.threads[t].phase = Phase::Woken(Why::Notified);
+                        });
                     }
-                    steps.extend([Step::TimeOut(t), Step::Renew(t)]);
+                    step(&("time is over", t), &|next| self.time_out(next, t));
                 }
-                Phase::Woken(_) => {
-                    steps.push(Step::Renew(t));
-                    if may_fail {
-                        steps.push(Step::Fail(t));
-                    }
+                Phase::Woken(_) if state.failures > 0 => {
+                    step(&("cannot acquire again", t), &|next| {
+                        next.failures -= 1;
+                        next.threads[t].phase = Phase::Leaving;
+                    });
                 }
                 _ => {}
             }
+            if matches!(thread.phase, Phase::Waiting | Phase::Woken(_)) {
+                step(&("renews its place", t), &|next| {
+                    self.run(next, Command::Renew);
+                });
+            }
             if state.deaths > 0 && thread.phase != Phase::Dead {
-                steps.push(Step::Die(self.client(t)));
+                let client = self.client(t);
+                step(&("client dies", client), &|next| self.die(next, client));
             }
         }
         for (at, place) in state.redis.places.iter().enumerate() {
             if !place.is_over && !state.is_in_wait(place.waiter) {
-                steps.push(Step::EndPlace(at));
+                let end = |next: &mut State| next.redis.places[at].is_over = true;
+                step(&("place is over", at), &end);
             }
         }
         let is_dead = |owner: Owner| {
-            let mut threads = (0..state.threads.len()).filter(|&t| self.client(t) == owner.client);
+            let mut threads = threads.clone().filter(|&t| self.client(t) == owner.client);
             threads.all(|t| state.threads[t].phase == Phase::Dead)
         };
         if state.redis.lock.is_some_and(is_dead) {
-            steps.push(Step::EndLease);
-        }
-        steps.extend((0..state.late.len()).map(Step::RunLate));
-    }
-
-    fn next_state(&self, state: &State, step: Step) -> Option<State> {
-        let mut next = state.clone();
-        match step {
-            Step::Acquire(t) => {
-                next.grants += 1;
-                let owner = Owner {
-                    client: self.client(t),
-                    grant: next.grants,
-                };
-                next.redis.lock = Some(owner);
-                self.acquired(&mut next, t, owner);
-            }
-            Step::Begin(t) => {
-                let Phase::Held(owner) = next.threads[t].phase else {
-                    return None;
-                };
-                next.threads[t].phase = match self.op(state, t)? {
-                    Op::Wait => {
-                        next.threads[t].waits += 1;
-                        Phase::Beginning(owner)
-                    }
-                    Op::NotifyOne | Op::NotifyAll => {
-                        next.calls += 1;
-                        Phase::Notifying(owner, next.calls)
-                    }
-                };
-            }
-            Step::Run(t) => {
-                let reply = self.run(&mut next, self.request(state, t)?);
-                self.replied(&mut next, t, reply);
-            }
-            Step::LoseReply(t) => {
-                next.failures -= 1;
-                next.threads[t].is_ambiguous = true;
-                self.run(&mut next, self.request(state, t)?);
-            }
-            Step::Delay(t) => {
-                next.failures -= 1;
-                next.threads[t].is_ambiguous = true;
-                let command = self.request(state, t)?;
-                let behind = None;
-                next.late.push(LateCopy { command, behind });
-            }
-            Step::GiveUp(t) => self.give_up(&mut next, t),
-            Step::Release(t) => {
+            step(&"the lease of a dead client ends", &|next| {
                 next.redis.lock = None;
-                self.released(&mut next, t);
-            }
-            Step::HandOver(t, other) => {
-                let owner = next.redis.lock?;
-                self.released(&mut next, t);
-                self.acquired(&mut next, other, owner);
-            }
-            Step::Hear(t) => next.threads[t].phase = Phase::Woken(Why::Notified),
-            Step::TimeOut(t) => {
-                next.threads[t].phase = Phase::Woken(Why::Time);
-                if self.has(Planted::EndedEarly) {
-                    // Its time is over, so it reports that.
-                    let waiter = next.waiter(t);
-                    let passes = false;
-                    self.run(&mut next, Command::End { waiter, passes });
-                    if next.redis.taken.contains(&waiter) {
-                        next.broken = Some(SWALLOWED);
-                    }
-                }
-            }
-            Step::Fail(t) => {
-                next.failures -= 1;
-                next.threads[t].phase = Phase::Leaving;
-            }
-            Step::Die(client) => {
-                next.deaths -= 1;
-                for t in (0..next.threads.len()).filter(|&t| self.client(t) == client) {
-                    next.threads[t].phase = Phase::Dead;
-                    next.threads[t].is_ambiguous = false;
-                    drop_late_takes(&mut next, state.waiter(t));
-                }
-            }
-            Step::EndLease => next.redis.lock = None,
-            Step::EndPlace(at) => next.redis.places[at].is_over = true,
-            Step::Renew(_) => {
-                self.run(&mut next, Command::Renew);
-            }
-            Step::RunLate(at) => {
-                let LateCopy { command, behind } = next.late.remove(at);
-                self.run(&mut next, command);
-                if let Some(behind) = behind {
-                    self.run(&mut next, behind);
-                }
-            }
+            });
         }
-        Some(next)
+        for at in 0..state.late.len() {
+            step(&("runs late", at), &|next| self.run_late(next, at));
+        }
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        promises::all()
+    fn check(&self, state: &State, promises: &mut Promises) {
+        super::check(self, state, promises);
     }
 }

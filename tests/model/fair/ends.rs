@@ -4,9 +4,7 @@
 //! All clients live and listen. A tick is the time between two requests of a waiting client of this
 //! library. A hold lasts for any number of ticks.
 
-use stateright::{Model, Property};
-
-use crate::check::{breaks, keeps, with};
+use crate::check::{Model, Promises, Step, breaks, keeps, with};
 
 /// The life of a place of this library, and the time of a place of Redisson.
 const LIFE: i8 = 2;
@@ -44,14 +42,6 @@ struct State {
     holder: Option<usize>,
     queue: Vec<Place>,
     is_broken: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Ask(usize),
-    GiveUp(usize),
-    Release,
-    Tick,
 }
 
 /// The first clients are of this library, and the others threads of Redisson.
@@ -148,60 +138,57 @@ impl Machine {
 
 impl Model for Machine {
     type State = State;
-    type Action = Step;
 
-    fn init_states(&self) -> Vec<State> {
-        vec![State::default()]
+    fn start(&self) -> State {
+        State::default()
     }
 
-    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
-        let others = (0..self.ours + self.java).filter(|client| state.holder != Some(*client));
-        steps.extend(others.map(Step::Ask));
-        let queued = state.queue.iter().map(|place| place.client);
-        steps.extend(queued.filter(|at| self.is_java(*at)).map(Step::GiveUp));
-        steps.extend(state.holder.map(|_| Step::Release));
+    fn steps(&self, state: &State, step: &mut Step<'_, State>) {
+        for by in 0..self.ours + self.java {
+            if state.holder != Some(by) {
+                step(&("asks", by), &|next| self.ask(next, by));
+            }
+        }
+        for (at, place) in state.queue.iter().enumerate() {
+            if self.is_java(place.client) {
+                step(&("gives up", place.client), &|next| {
+                    next.queue.remove(at);
+                    let behind = next.queue[at..].iter_mut();
+                    behind.for_each(|place| place.left -= JAVA);
+                });
+            }
+        }
+        if let Some(holder) = state.holder {
+            step(&("releases", holder), &|next| {
+                next.holder = None;
+                match self.is_java(holder) {
+                    true => self.evict(next),
+                    false => self.fair_head(next),
+                }
+            });
+        }
         let has_asked = |place: &Place| place.is_fresh || self.is_java(place.client);
         if state.queue.iter().all(has_asked) {
-            steps.push(Step::Tick);
-        }
-    }
-
-    fn next_state(&self, before: &State, step: Step) -> Option<State> {
-        let mut state = before.clone();
-        match step {
-            Step::Ask(by) => self.ask(&mut state, by),
-            Step::GiveUp(by) => {
-                let at = state.queue.iter().position(|place| place.client == by)?;
-                state.queue.remove(at);
-                let behind = state.queue[at..].iter_mut();
-                behind.for_each(|place| place.left -= JAVA);
-            }
-            Step::Release => match state.holder.take() {
-                Some(holder) if self.is_java(holder) => self.evict(&mut state),
-                _ => self.fair_head(&mut state),
-            },
-            Step::Tick => {
-                for place in &mut state.queue {
+            step(&"time passes", &|next| {
+                for place in &mut next.queue {
                     place.left -= 1;
                     place.is_fresh = false;
                 }
-            }
+            });
         }
+    }
+
+    fn normalize(&self, state: &mut State) {
         for place in &mut state.queue {
             place.left = place.left.max(PAST);
         }
-        Some(state)
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        vec![
-            Property::always(KEPT, |_, state: &State| !state.is_broken),
-            Property::always(BOUNDED, |machine: &Self, state: &State| {
-                let clients = i8::try_from(machine.ours + machine.java).unwrap();
-                let bound = LIFE + 2 * clients * JAVA;
-                state.queue.iter().all(|place| place.left <= bound)
-            }),
-        ]
+    fn check(&self, state: &State, promises: &mut Promises) {
+        promises.always(KEPT, !state.is_broken);
+        let clients = i8::try_from(self.ours + self.java).unwrap();
+        let bound = LIFE + 2 * clients * JAVA;
+        promises.always(BOUNDED, state.queue.iter().all(|place| place.left <= bound));
     }
 }
 

@@ -1,9 +1,10 @@
 //! What is checked, and the possible steps.
 
-use stateright::{Model, Property};
+use std::fmt::Debug;
 
 use super::promises;
-use super::state::{Late, Owner, Phase, Role, State, Subscription};
+use super::state::{Owner, Phase, Role, State, Subscription};
+use crate::check::{Model, Promises, Step};
 
 /// What is checked, and how many failures occur.
 #[derive(Clone, Debug)]
@@ -92,59 +93,6 @@ impl Bounds {
     }
 }
 
-/// The number is the index of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// A thread starts to wait.
-    Wait(usize, Role),
-    /// A thread asks once, because it does not wait.
-    Try(usize, Role),
-    /// The timer of a waiting thread ends.
-    Poll(usize),
-    /// The deadline of a wait passes.
-    GiveUp(usize),
-    Interrupt(usize),
-    /// A writer acquires the read lock, too.
-    ReadToo(usize),
-    Unlock(usize, Role),
-    JavaTakes(Role),
-    JavaReleases(Role),
-    /// The lease ends of an owner that does not renew it.
-    EndLease(Role, Owner),
-    /// The reserved time of a mark ends, and timers of waiting threads.
-    Time,
-    /// The server executes the request of a waiting thread that was woken.
-    Ask(usize),
-    /// The thread reads the reply.
-    Receive(usize),
-    /// The server executes the `line_leave` that a called client sent which did not wait.
-    RunLeaveIfCalled(usize),
-    /// A client releases what a late copy has acquired.
-    ReleaseOrphan(Role, Owner),
-    /// A place's channel is subscribed, and the thread receives the confirmation.
-    Subscribe(usize),
-    Deliver(usize),
-    Unsubscribe(usize),
-    /// The server executes a copy whose reply nothing awaits.
-    RunLate(usize, Late),
-    Kill(usize),
-    Vanish(usize),
-    Stop(usize),
-    Continue(usize),
-    /// A subscriber connection breaks. The server knows it, or counts the receiver until the client
-    /// subscribes again.
-    Break(usize, bool),
-    /// The reply to an executed request is lost.
-    LoseReply(usize),
-    /// A request of a thread is late: one that waits, or one that gives up.
-    Delay(usize, bool),
-    /// The thread is interrupted, and its `line_leave` is late.
-    DelayLeave(usize),
-    DeleteLine,
-    /// The subscriptions end. The key of the line is lost, or it stays.
-    Move(bool),
-}
-
 impl State {
     fn owners(&self) -> impl Iterator<Item = (Role, Owner)> {
         let writers = self.writer.iter().map(|owner| (Role::Writer, *owner));
@@ -152,194 +100,206 @@ impl State {
     }
 
     /// The steps that need no timer and no decision.
-    pub fn urgent(&self, steps: &mut Vec<Step>) {
+    pub fn urgent(&self, bounds: &Bounds, step: &mut Step<'_, Self>) {
         for (c, client) in self.clients.iter().enumerate() {
             if client.leaves_if_called {
-                steps.push(Step::RunLeaveIfCalled(c));
+                step(&("leaves, because called", c), &|next| {
+                    next.run_leave_if_called(c, bounds);
+                });
             }
             if !client.responds() {
                 continue;
             }
             match client.phase {
-                Phase::Asked { .. } => steps.push(Step::Receive(c)),
-                Phase::Sleeps if client.woken => steps.push(Step::Ask(c)),
+                Phase::Asked { .. } => {
+                    step(&("reads its reply", c), &|next| next.receive(c, bounds));
+                }
+                Phase::Sleeps if client.woken => {
+                    step(&("asks", c), &|next| next.ask(c, true, false, bounds));
+                }
                 _ => {}
             }
             if client.subscription == Subscription::Sent {
-                steps.push(Step::Subscribe(c));
+                step(&("is subscribed", c), &|next| next.subscribe(c, bounds));
             }
             if client.call {
-                steps.push(Step::Deliver(c));
+                step(&("is called", c), &|next| next.deliver(c, bounds));
             }
         }
         for (role, owner) in self.owners() {
             if matches!(owner, Owner::Orphan(c) if self.clients[c as usize].responds()) {
-                steps.push(Step::ReleaseOrphan(role, owner));
+                step(&("is released", owner), &|next| {
+                    next.release(role, owner, bounds);
+                });
             }
         }
     }
 
-    pub fn is_quiet(&self) -> bool {
-        let mut steps = Vec::new();
-        self.urgent(&mut steps);
-        steps.is_empty()
+    pub fn is_quiet(&self, bounds: &Bounds) -> bool {
+        let mut is_quiet = true;
+        self.urgent(bounds, &mut |_, _| is_quiet = false);
+        is_quiet
     }
 
-    fn faults(&self, steps: &mut Vec<Step>) {
+    fn faults(&self, bounds: &Bounds, step: &mut Step<'_, Self>) {
+        let mut fault = |name: &dyn Debug, effect: &dyn Fn(&mut Self)| {
+            step(name, &|next| {
+                next.faults -= 1;
+                next.polls = 0;
+                effect(next);
+            });
+        };
         for (c, client) in self.clients.iter().enumerate() {
             if client.phase == Phase::Gone {
                 continue;
             }
-            steps.extend([Step::Kill(c), Step::Vanish(c)]);
+            fault(&("is killed", c), &|next| next.clients[c].end(false));
+            fault(&("host vanishes", c), &|next| next.clients[c].end(true));
             if !client.stopped {
-                steps.push(Step::Stop(c));
+                fault(&("stops", c), &|next| {
+                    next.clients[c].stopped = true;
+                });
             }
             if client.subscription != Subscription::Off {
-                steps.extend([Step::Break(c, false), Step::Break(c, true)]);
+                // The server knows it, or counts the receiver until the client subscribes again.
+                for counted in [false, true] {
+                    fault(&("subscription breaks, counted", c, counted), &|next| {
+                        next.break_connection(c, counted);
+                    });
+                }
             }
             match client.phase {
-                Phase::Asked { .. } => steps.push(Step::LoseReply(c)),
+                Phase::Asked { .. } => {
+                    fault(&("reply is lost", c), &|next| next.lose_reply(c));
+                }
                 Phase::Sleeps if client.responds() => {
-                    steps.extend([Step::Delay(c, true), Step::Delay(c, false)]);
-                    steps.push(Step::DelayLeave(c));
+                    for waits in [true, false] {
+                        fault(&("request is late, waits", c, waits), &|next| {
+                            next.ask(c, waits, true, bounds);
+                        });
+                    }
+                    fault(&("leaves late", c), &|next| next.interrupt(c, true, bounds));
                 }
                 _ => {}
             }
         }
         if !self.line.is_empty() {
-            steps.push(Step::DeleteLine);
+            fault(&"the line is deleted", &Self::delete_line);
         }
-        steps.extend([Step::Move(false), Step::Move(true)]);
-        let of_java = self.owners().filter(|(_, owner)| *owner == Owner::Java);
-        steps.extend(of_java.map(|(role, owner)| Step::EndLease(role, owner)));
+        for lost in [false, true] {
+            // The subscriptions end.
+            fault(&("slot moves, line is lost", lost), &|next| {
+                next.move_slot(lost);
+            });
+        }
+        for (role, owner) in self.owners().filter(|(_, owner)| *owner == Owner::Java) {
+            step(&("lease of Java ends", role), &|next| {
+                next.end_lease(role, owner);
+            });
+        }
     }
 
-    fn holder_steps(&self, c: usize, bounds: &Bounds, steps: &mut Vec<Step>) {
-        for (role, owner) in self.owners() {
-            if owner == Owner::Ours(c as u8) {
-                steps.push(Step::Unlock(c, role));
-            }
+    /// What a client decides that does not wait for a message.
+    fn decisions(&self, c: usize, bounds: &Bounds, step: &mut Step<'_, Self>) {
+        let client = &self.clients[c];
+        let is_subscribed = client.subscription == Subscription::On;
+        if bounds.has_lock_channels && is_subscribed && !client.waits() {
+            step(&("unsubscribes", c), &|next| next.unsubscribe(c));
         }
-        let writes = self.writer == Some(Owner::Ours(c as u8));
-        if bounds.has_downgrades && writes && self.readers.is_empty() {
-            steps.push(Step::ReadToo(c));
+        match client.phase {
+            Phase::Idle => {
+                for &role in client.roles {
+                    step(&("begins to wait", c, role), &|next| next.begin(c, role));
+                    step(&("tries", c, role), &|next| {
+                        next.clients[c].role = role;
+                        next.ask(c, false, false, bounds);
+                    });
+                }
+            }
+            Phase::Sleeps => {
+                step(&("gives up", c), &|next| next.ask(c, false, false, bounds));
+                step(&("is interrupted", c), &|next| {
+                    next.interrupt(c, false, bounds);
+                });
+                if !client.woken {
+                    step(&("timer ends", c), &|next| next.wake(c));
+                }
+            }
+            Phase::Holds => {
+                let own = Owner::Ours(c as u8);
+                for (role, _) in self.owners().filter(|(_, owner)| *owner == own) {
+                    step(&("unlocks", c, role), &|next| next.unlock(c, role, bounds));
+                }
+                if bounds.has_downgrades && self.writer == Some(own) && self.readers.is_empty() {
+                    step(&("reads, too", c), &|next| next.readers.push(own));
+                }
+            }
+            _ => {}
         }
     }
 }
 
 impl Model for Bounds {
     type State = State;
-    type Action = Step;
 
-    fn init_states(&self) -> Vec<State> {
-        vec![State::new(self)]
+    fn start(&self) -> State {
+        State::new(self)
     }
 
-    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
+    fn steps(&self, state: &State, step: &mut Step<'_, State>) {
         if state.broken.is_some() {
             return;
         }
-        state.urgent(steps);
-        if steps.is_empty() {
-            steps.push(Step::Time);
+        state.urgent(self, step);
+        if state.is_quiet(self) {
+            // The reserved time of a mark ends, and timers of waiting threads.
+            step(&"time passes", &|next| next.time(self));
         }
         for (c, client) in state.clients.iter().enumerate() {
-            steps.extend(client.late.iter().map(|late| Step::RunLate(c, *late)));
+            for &late in &client.late {
+                step(&("runs late", late, c), &|next| {
+                    next.run_late(c, late, self);
+                });
+            }
             if client.stopped {
-                steps.push(Step::Continue(c));
+                step(&("continues", c), &|next| next.go_on(c));
             }
-            if !client.responds() {
-                continue;
-            }
-            let is_subscribed = client.subscription == Subscription::On;
-            if self.has_lock_channels && is_subscribed && !client.waits() {
-                steps.push(Step::Unsubscribe(c));
-            }
-            match client.phase {
-                Phase::Idle => {
-                    for role in client.roles {
-                        steps.extend([Step::Wait(c, *role), Step::Try(c, *role)]);
-                    }
-                }
-                Phase::Sleeps => {
-                    steps.extend([Step::GiveUp(c), Step::Interrupt(c)]);
-                    if !client.woken {
-                        steps.push(Step::Poll(c));
-                    }
-                }
-                Phase::Holds => state.holder_steps(c, self, steps),
-                _ => {}
+            if client.responds() {
+                state.decisions(c, self, step);
             }
         }
         for (role, owner) in state.owners() {
             match owner {
-                Owner::Java => steps.push(Step::JavaReleases(role)),
+                Owner::Java => {
+                    step(&("Java releases", role), &|next| next.java_releases(role));
+                }
                 Owner::Ours(c) | Owner::Orphan(c) if !state.clients[c as usize].responds() => {
-                    steps.push(Step::EndLease(role, owner));
+                    step(&("lease ends", owner, role), &|next| {
+                        next.end_lease(role, owner);
+                    });
                 }
                 _ => {}
             }
         }
-        for role in self.java {
+        for &role in self.java {
             let is_open = match role {
                 Role::Writer => state.is_free(),
                 Role::Reader => state.writer.is_none() && !state.has_java(),
             };
-            steps.extend(is_open.then_some(Step::JavaTakes(*role)));
+            if is_open {
+                step(&("Java takes", role), &|next| next.java_takes(role));
+            }
         }
         if state.faults > 0 {
-            state.faults(steps);
+            state.faults(self, step);
         }
     }
 
-    fn next_state(&self, state: &State, step: Step) -> Option<State> {
-        let mut next = state.clone();
-        match step {
-            Step::Wait(c, role) => next.begin(c, role),
-            Step::Poll(c) => next.wake(c),
-            Step::Try(c, role) => {
-                next.clients[c].role = role;
-                next.ask(c, false, false, self);
-            }
-            Step::GiveUp(c) => next.ask(c, false, false, self),
-            Step::Ask(c) => next.ask(c, true, false, self),
-            Step::Interrupt(c) => next.interrupt(c, false, self),
-            Step::ReadToo(c) => next.readers.push(Owner::Ours(c as u8)),
-            Step::Unlock(c, role) => next.unlock(c, role, self),
-            Step::JavaTakes(role) => next.java_takes(role),
-            Step::JavaReleases(role) => next.java_releases(role),
-            Step::EndLease(role, owner) => next.end_lease(role, owner),
-            Step::Time => next.time(self),
-            Step::Receive(c) => next.receive(c, self),
-            Step::RunLeaveIfCalled(c) => next.run_leave_if_called(c, self),
-            Step::ReleaseOrphan(role, owner) => next.release(role, owner, self),
-            Step::Subscribe(c) => next.subscribe(c, self),
-            Step::Deliver(c) => next.deliver(c, self),
-            Step::Unsubscribe(c) => next.unsubscribe(c),
-            Step::RunLate(c, late) => next.run_late(c, late, self),
-            Step::Continue(c) => next.go_on(c),
-            fault => {
-                next.faults -= 1;
-                next.polls = 0;
-                match fault {
-                    Step::Kill(c) => next.clients[c].end(false),
-                    Step::Vanish(c) => next.clients[c].end(true),
-                    Step::Stop(c) => next.clients[c].stopped = true,
-                    Step::Break(c, counted) => next.break_connection(c, counted),
-                    Step::LoseReply(c) => next.lose_reply(c),
-                    Step::Delay(c, waits) => next.ask(c, waits, true, self),
-                    Step::DelayLeave(c) => next.interrupt(c, true, self),
-                    Step::DeleteLine => next.delete_line(),
-                    Step::Move(lost) => next.move_slot(lost),
-                    _ => unreachable!(),
-                }
-            }
-        }
-        next.normalize();
-        (next != *state).then_some(next)
+    fn normalize(&self, state: &mut State) {
+        state.normalize();
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        promises::all()
+    fn check(&self, state: &State, promises: &mut Promises) {
+        promises::check(self, state, promises);
     }
 }

@@ -2,15 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use stateright::Model;
-
 use super::machine::{Bounds, Planted};
 use super::promises::{CALLED, KEPT, ONCE, ORDER, OVERTAKEN, TIMERS};
 use super::state::{
     Role::{self, Reader, Writer},
     State,
 };
-use crate::check::{breaks, keeps, with};
+use crate::check::{Model, breaks, keeps, with};
 
 const READER: &[Role] = &[Reader];
 const WRITER: &[Role] = &[Writer];
@@ -100,16 +98,27 @@ fn urgent_steps_end() {
 /// Returns the number of urgent steps that follow each other at most. Fails if they can repeat a
 /// state.
 fn longest_urgent_path(bounds: &Bounds) -> usize {
-    let mut lengths: HashMap<State, Option<usize>> = HashMap::new();
-    let mut seen: HashSet<State> = bounds.init_states().into_iter().collect();
-    let mut to_visit: Vec<State> = seen.iter().cloned().collect();
+    let mut lengths = HashMap::new();
+    let mut seen = HashSet::from([bounds.start()]);
+    let mut to_visit = vec![bounds.start()];
     let mut longest = 0;
     while let Some(state) = to_visit.pop() {
         longest = longest.max(urgent_path(bounds, &state, &mut lengths));
-        let next = bounds.next_states(&state);
-        to_visit.extend(next.into_iter().filter(|next| seen.insert(next.clone())));
+        bounds.steps(&state, &mut |_, effect| {
+            let next = after(&state, effect);
+            if seen.insert(next.clone()) {
+                to_visit.push(next);
+            }
+        });
     }
     longest
+}
+
+fn after(state: &State, effect: &dyn Fn(&mut State)) -> State {
+    let mut next = state.clone();
+    effect(&mut next);
+    next.normalize();
+    next
 }
 
 /// `None` is the length of a path that is still followed.
@@ -122,15 +131,13 @@ fn urgent_path(
         return length.expect("urgent steps do not repeat a state");
     }
     lengths.insert(state.clone(), None);
-    let mut steps = Vec::new();
-    state.urgent(&mut steps);
-    let next = steps
-        .into_iter()
-        .filter_map(|step| bounds.next_state(state, step));
-    let length = next
-        .map(|next| urgent_path(bounds, &next, lengths) + 1)
-        .max()
-        .unwrap_or(0);
+    let mut length = 0;
+    state.urgent(bounds, &mut |_, effect| {
+        let next = after(state, effect);
+        if next != *state {
+            length = length.max(urgent_path(bounds, &next, lengths) + 1);
+        }
+    });
     lengths.insert(state.clone(), Some(length));
     length
 }

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
-use super::machine::{Bounds, Planted};
-use super::promises::MATCHED;
+use super::{Bounds, Planted};
 use crate::check::renumber;
 use crate::redis::Script;
+
+pub const MATCHED: &str = "a reply is given to its request";
 
 /// The lock in Redis while it is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

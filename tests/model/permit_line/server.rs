@@ -1,7 +1,9 @@
 //! The scripts.
 
-use super::machine::{Bounds, ORDER, Planted};
 use super::state::{Phase, Place, State, Subscription};
+use super::{Bounds, Planted};
+
+pub const ORDER: &str = "a waiting client does not pass another one that was before it";
 
 impl State {
     fn place_of(&self, c: usize) -> Option<usize> {
@@ -78,8 +80,31 @@ impl State {
         }
     }
 
-    /// A request for the permits. True if it gets them.
-    pub fn ask(&mut self, c: usize, waits: bool, bounds: &Bounds) -> bool {
+    /// Executes a request for the permits. The reply to one that waits is under way.
+    pub fn request(&mut self, c: usize, waits: bool, bounds: &Bounds) {
+        let is_granted = self.ask(c, waits, bounds);
+        let listens = self.listener == Some(c);
+        self.is_silent &= !waits;
+        let client = &mut self.clients[c];
+        client.has_missed = false;
+        client.phase = match (waits, is_granted) {
+            (true, _) => Phase::Asked {
+                is_granted,
+                listens,
+            },
+            (false, true) => Phase::Holds,
+            (false, false) => Phase::Idle,
+        };
+        if !waits {
+            client.subscription = Subscription::Off;
+        }
+        if is_granted {
+            self.polls = 0;
+        }
+    }
+
+    /// True if the request gets the permits.
+    fn ask(&mut self, c: usize, waits: bool, bounds: &Bounds) -> bool {
         let needs = self.clients[c].needs;
         let at = self.place_of(c);
         let is_called = at.is_some_and(|at| self.line[at].is_called);
@@ -95,8 +120,8 @@ impl State {
             if waits {
                 self.check_order(c);
             }
-            self.leave(c, bounds);
-        } else if waits {
+        }
+        if waits && !may_take {
             self.stay(c, bounds);
         } else {
             self.leave(c, bounds);
@@ -115,14 +140,10 @@ impl State {
             .iter()
             .filter(|place| place.is_called && place.client != c);
         let reserved: i8 = others.map(|place| self.clients[place.client].needs).sum();
-        if is_passed || self.free < reserved && !self.is_taken_from() {
+        // Java does not know what is reserved.
+        if is_passed || self.free < reserved && self.java == 0 {
             self.broken = Some(ORDER);
         }
-    }
-
-    /// A client that does not wait in the line, or Java, has taken permits that were reserved.
-    fn is_taken_from(&self) -> bool {
-        self.java > 0
     }
 
     fn stay(&mut self, c: usize, bounds: &Bounds) {
@@ -149,7 +170,16 @@ impl State {
         self.call_before(Some(c), bounds);
     }
 
-    pub fn leave(&mut self, c: usize, bounds: &Bounds) {
+    /// Executes what a called client sends for which no thread waits.
+    pub fn leave_if_called(&mut self, c: usize, bounds: &Bounds) {
+        self.clients[c].leaves = false;
+        let is_called = self.place_of(c).is_some_and(|at| self.line[at].is_called);
+        if is_called || self.listener == Some(c) {
+            self.leave(c, bounds);
+        }
+    }
+
+    fn leave(&mut self, c: usize, bounds: &Bounds) {
         self.remove_place(c, bounds);
         if self.free > 0 && !bounds.has(Planted::NoChain) {
             self.call_before(None, bounds);
@@ -158,11 +188,12 @@ impl State {
 
     pub fn release(&mut self, permits: i8, bounds: &Bounds) {
         self.free += permits;
+        self.polls = 0;
         self.call_before(None, bounds);
     }
 
     pub fn release_by_java(&mut self) {
-        (self.free, self.java) = (self.free + 1, self.java - 1);
+        (self.free, self.java, self.polls) = (self.free + 1, self.java - 1, 0);
         let mut is_heard = false;
         for client in &mut self.clients {
             if client.subscription == Subscription::On && client.phase != Phase::Dead {

@@ -86,9 +86,37 @@ impl Client {
         !self.is_stopped && self.phase != Phase::Dead
     }
 
-    /// A message reached its thread.
-    pub fn wake(&mut self) {
-        self.is_woken = true;
+    pub fn has_permits(&self) -> bool {
+        match self.phase {
+            Phase::Asked { is_granted, .. } => is_granted,
+            phase => phase == Phase::Holds,
+        }
+    }
+
+    /// Its thread begins to wait, and answers calls.
+    pub fn begin(&mut self) {
+        (self.phase, self.is_woken, self.leaves) = (Phase::Sleeps, true, false);
+    }
+
+    /// The reply arrives.
+    pub fn receive(&mut self) {
+        let Phase::Asked {
+            is_granted,
+            listens,
+        } = self.phase
+        else {
+            return;
+        };
+        if is_granted {
+            (self.phase, self.is_woken) = (Phase::Holds, false);
+        } else {
+            self.phase = Phase::Sleeps;
+        }
+        self.subscription = match self.subscription {
+            _ if !listens || is_granted => Subscription::Off,
+            Subscription::Off => Subscription::Sent,
+            subscription => subscription,
+        };
     }
 }
 

@@ -1,17 +1,19 @@
-//! The scripts, and what the clients do.
+//! A model of clients that wait for several locks, each with a line of its own.
+//!
+//! The clients need sets of names that overlap. A request is one step, with its reply and the
+//! messages that it causes: `line` has the messages that are under way, and the faults. A client
+//! that is called has to ask. One of several names asks again after some time, and then gives up
+//! what was reserved for it.
 
-use stateright::{Model, Property};
+use crate::check::{Model, Promises, Step, breaks, keeps, with};
 
-pub const CALLED: &str = "a client that could take its names asks without a timer";
-pub const NO_CIRCLE: &str = "no client waits while nothing is held";
-pub const ORDER: &str = "a waiting client does not pass another one that was before it";
-
-const LEFT: &str = "a client waits for a name, and another holds a name whose line it has left";
-const RESERVED: &str = "a free name is refused";
+const CALLED: &str = "a client that could take its names asks without a timer";
+const NO_CIRCLE: &str = "no client waits while nothing is held";
+const ORDER: &str = "a waiting client does not pass another one that was before it";
 
 /// A rule that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Planted {
+enum Planted {
     /// A request that waits takes names that are reserved for another client.
     Barges,
     /// A client enters each line at its end.
@@ -25,17 +27,17 @@ pub enum Planted {
 }
 
 #[derive(Clone, Debug)]
-pub struct Bounds {
-    pub planted: Option<Planted>,
+struct Bounds {
+    planted: Option<Planted>,
     /// The names that each client needs, as numbers of their bits.
-    pub needs: Vec<u8>,
-    pub names: usize,
+    needs: Vec<u8>,
+    names: usize,
     /// Holds can be longer than reservations.
-    pub has_long_holds: bool,
+    has_long_holds: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Phase {
+enum Phase {
     Idle,
     /// True if it was called and has not asked yet.
     Waits(bool),
@@ -43,30 +45,20 @@ pub enum Phase {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Name {
-    pub holder: Option<usize>,
-    pub line: Vec<usize>,
+struct Name {
+    holder: Option<usize>,
+    line: Vec<usize>,
     /// It is reserved for the first place; true if that was for long enough.
-    pub mark: Option<bool>,
+    mark: Option<bool>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct State {
-    pub clients: Vec<Phase>,
-    pub names: Vec<Name>,
+struct State {
+    clients: Vec<Phase>,
+    names: Vec<Name>,
     /// The clients that have places, the one with the lowest score first.
-    pub order: Vec<usize>,
-    pub has_passed: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    Ask(usize),
-    /// The last request does not wait, and takes what is free.
-    GiveUp(usize),
-    Release(usize),
-    /// Nothing has called the client for longer than its reservations last.
-    Timer(usize),
+    order: Vec<usize>,
+    has_passed: bool,
 }
 
 impl Bounds {
@@ -74,7 +66,7 @@ impl Bounds {
         self.planted == Some(planted)
     }
 
-    pub fn needed(&self, c: usize) -> impl Iterator<Item = usize> + use<> {
+    fn needed(&self, c: usize) -> impl Iterator<Item = usize> + use<> {
         let needs = self.needs[c];
         (0..self.names).filter(move |name| needs & 1 << name != 0)
     }
@@ -82,7 +74,7 @@ impl Bounds {
 
 impl State {
     /// True if a request of the client would be granted that waits.
-    pub fn can_take(&self, c: usize, bounds: &Bounds) -> bool {
+    fn can_take(&self, c: usize, bounds: &Bounds) -> bool {
         bounds.needed(c).all(|name| {
             let name = &self.names[name];
             name.holder.is_none() && (name.mark.is_none() || name.line.first() == Some(&c))
@@ -180,6 +172,23 @@ impl State {
         self.order.retain(has_place);
     }
 
+    fn release(&mut self, c: usize, bounds: &Bounds) {
+        self.clients[c] = Phase::Idle;
+        for name in bounds.needed(c) {
+            self.names[name].holder = None;
+            self.call_first(name);
+        }
+    }
+
+    /// Nothing has called the client for longer than its reservations last.
+    fn time_out(&mut self, c: usize, bounds: &Bounds) {
+        let is_first = |name: &&mut Name| name.line.first() == Some(&c);
+        for name in self.names.iter_mut().filter(is_first) {
+            name.mark = name.mark.map(|_| true);
+        }
+        self.ask(c, true, bounds);
+    }
+
     fn waiting(&self) -> impl Iterator<Item = usize> {
         let clients = self.clients.iter().enumerate();
         clients.filter_map(|(c, phase)| matches!(phase, Phase::Waits(_)).then_some(c))
@@ -192,80 +201,111 @@ impl State {
 
 impl Model for Bounds {
     type State = State;
-    type Action = Step;
 
-    fn init_states(&self) -> Vec<State> {
-        vec![State {
+    fn start(&self) -> State {
+        State {
             clients: vec![Phase::Idle; self.needs.len()],
             names: vec![Name::default(); self.names],
             order: Vec::new(),
             has_passed: false,
-        }]
+        }
     }
 
-    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
+    fn steps(&self, state: &State, step: &mut Step<'_, State>) {
         for (c, phase) in state.clients.iter().enumerate() {
             match phase {
-                Phase::Idle => steps.push(Step::Ask(c)),
-                Phase::Waits(true) => steps.extend([Step::Ask(c), Step::GiveUp(c)]),
-                Phase::Waits(false) => {
-                    steps.push(Step::GiveUp(c));
-                    steps.extend(self.has_long_holds.then_some(Step::Timer(c)));
+                Phase::Idle | Phase::Waits(true) => {
+                    step(&("asks", c), &|next| next.ask(c, true, self));
                 }
-                Phase::Holds => steps.push(Step::Release(c)),
+                Phase::Waits(false) if self.has_long_holds => {
+                    step(&("timer ends", c), &|next| next.time_out(c, self));
+                }
+                Phase::Waits(false) => {}
+                Phase::Holds => {
+                    step(&("releases", c), &|next| next.release(c, self));
+                }
+            }
+            if let Phase::Waits(_) = phase {
+                // Its last request does not wait, and takes what is free.
+                step(&("gives up", c), &|next| next.ask(c, false, self));
             }
         }
     }
 
-    fn next_state(&self, state: &State, step: Step) -> Option<State> {
-        let mut next = state.clone();
-        match step {
-            Step::Ask(c) => next.ask(c, true, self),
-            Step::GiveUp(c) => next.ask(c, false, self),
-            Step::Release(c) => {
-                next.clients[c] = Phase::Idle;
-                for name in self.needed(c) {
-                    next.names[name].holder = None;
-                    next.call_first(name);
-                }
-            }
-            Step::Timer(c) => {
-                let is_first = |name: &&mut Name| name.line.first() == Some(&c);
-                for name in next.names.iter_mut().filter(is_first) {
-                    name.mark = name.mark.map(|_| true);
-                }
-                next.ask(c, true, self);
-            }
+    fn check(&self, state: &State, promises: &mut Promises) {
+        let waits = state.waiting().next().is_some();
+        let can_take = state.waiting().any(|c| state.can_take(c, self));
+        promises.always(CALLED, !state.is_quiet() || !can_take);
+        let is_held = state.clients.contains(&Phase::Holds);
+        promises.always(NO_CIRCLE, is_held || !state.is_quiet() || !waits);
+        promises.always(ORDER, !state.has_passed);
+        if self.has_long_holds {
+            let has_place = |c, name: usize| state.names[name].line.contains(&c);
+            let has_left =
+                |c, name: usize| !has_place(c, name) && state.names[name].holder.is_some();
+            let has_left_one = |c| {
+                self.needed(c).any(|name| has_place(c, name))
+                    && self.needed(c).any(|name| has_left(c, name))
+            };
+            promises.sometimes(
+                "a client waits for a name, and another holds a name whose line it has left",
+                state.waiting().any(has_left_one),
+            );
         }
-        (next != *state).then_some(next)
+        let is_reserved = |name: &Name| name.holder.is_none() && name.mark.is_some();
+        promises.sometimes(
+            "a free name is refused",
+            state.names.iter().any(is_reserved) && state.waiting().count() > 1,
+        );
     }
+}
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        vec![
-            Property::always(CALLED, |bounds: &Self, state: &State| {
-                let mut waiting = state.waiting();
-                !state.is_quiet() || !waiting.any(|c| state.can_take(c, bounds))
-            }),
-            Property::always(NO_CIRCLE, |_, state: &State| {
-                let is_held = state.clients.contains(&Phase::Holds);
-                is_held || !state.is_quiet() || state.waiting().next().is_none()
-            }),
-            Property::always(ORDER, |_, state: &State| !state.has_passed),
-            Property::sometimes(LEFT, |bounds, state: &State| {
-                let has_place = |c, name: usize| state.names[name].line.contains(&c);
-                let has_left =
-                    |c, name: usize| !has_place(c, name) && state.names[name].holder.is_some();
-                let has_left_one = |c| {
-                    let mut needed = bounds.needed(c);
-                    needed.any(|name| has_place(c, name))
-                        && bounds.needed(c).any(|name| has_left(c, name))
-                };
-                !bounds.has_long_holds || state.waiting().any(has_left_one)
-            }),
-            Property::sometimes(RESERVED, |_, state: &State| {
-                let is_reserved = |name: &Name| name.holder.is_none() && name.mark.is_some();
-                state.names.iter().any(is_reserved) && state.waiting().count() > 1
-            }),
-        ]
+const A: u8 = 1;
+const B: u8 = 2;
+const C: u8 = 4;
+
+fn clients(needs: &[u8]) -> Bounds {
+    Bounds {
+        planted: None,
+        needs: needs.into(),
+        names: 3,
+        has_long_holds: false,
+    }
+}
+
+fn with_long_holds(needs: &[u8]) -> Bounds {
+    with(clients(needs), |it| it.has_long_holds = true)
+}
+
+const ALL: [&[u8]; 5] = [
+    // One of all names beside clients of one.
+    &[A | B | C, A, B, C],
+    // Two of the same names.
+    &[A | B, A | B, A, B],
+    // A circle.
+    &[A | B, B | C, C | A],
+    &[A | B, B | C, C | A, A],
+    &[A | B, B | C, C | A, A | B | C, A],
+];
+
+#[test]
+fn the_promises_are_kept() {
+    for needs in ALL {
+        keeps(clients(needs));
+        keeps(with_long_holds(needs));
+    }
+}
+
+#[test]
+fn each_rule_is_needed() {
+    for (planted, promise) in [
+        (Planted::Barges, ORDER),
+        (Planted::OwnScores, NO_CIRCLE),
+        (Planted::LeavesSilently, CALLED),
+        (Planted::ReservationEndsSilently, CALLED),
+        (Planted::NotAskedAgain, CALLED),
+    ] {
+        let bounds = with_long_holds(ALL[3]);
+        breaks(with(bounds, |it| it.planted = Some(planted)), promise);
     }
 }
