@@ -11,12 +11,9 @@
 -- reply[i]     1: renewed; 0: it need not wait for a notification, its place has ended, or a key of
 --              the condition has another type
 
--- require "now_millis"
 -- require "waiters"
 
 local replies = {}
-local now = now_millis()
-local swept = {}
 for i = 1, #KEYS / 2 do
     local queue, places = KEYS[2 * i - 1], KEYS[2 * i]
     local waiter, millis, waits, channel = unpack(ARGV, 4 * i - 3, 4 * i)
@@ -26,14 +23,11 @@ for i = 1, #KEYS / 2 do
         if redis.call('zscore', places, waiter) then
             -- First, because Redis without memory refuses a script only at its first write.
             keep(queue, places, millis)
-            redis.call('zadd', places, now + millis, waiter)
+            redis.call('zadd', places, now_millis() + millis, waiter)
             local is_notified = waits == '1' and not redis.call('zscore', queue, waiter)
             replies[i] = is_notified and 0 or 1
         end
-        if not swept[queue] then
-            swept[queue] = true
-            tell(notify(queue, places, sweep(queue, places, now)), channel, ARGV[#ARGV])
-        end
+        notify(queue, places, 0, channel, ARGV[#ARGV])
     end
 end
 return replies

@@ -11,25 +11,19 @@
 -- reply    1: it waits; 0: no owner holds the lock; -1: another owner holds it. An error, without
 --          any change, if a key has another type
 
--- require "now_millis"
 -- require "waiters"
 
-local lock, queue, places = KEYS[1], KEYS[2], KEYS[3]
-local owner, waiter, millis, channel, publish = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local queue, places, waiter, millis = KEYS[2], KEYS[3], ARGV[2], ARGV[3]
 -- A copy of this call that is executed after the release of the lock has no effect.
-if redis.call('hexists', lock, owner) == 0 then
-    return redis.call('exists', lock) * -1
+local refusal = refusal_of(KEYS[1], ARGV[1], queue, places)
+if refusal then
+    return refusal
 end
-local failure = type_error(queue, places)
-if failure then
-    return failure
-end
-local now = now_millis()
-tell(notify(queue, places, sweep(queue, places, now)), channel, publish)
+notify(queue, places, 0, ARGV[4], ARGV[5])
 if not redis.call('zscore', places, waiter) then
     local last = redis.call('zrange', queue, -1, -1, 'withscores')[2] or 0
     redis.call('zadd', queue, last + 1, waiter)
-    redis.call('zadd', places, now + millis, waiter)
+    redis.call('zadd', places, now_millis() + millis, waiter)
 end
 keep(queue, places, millis)
 return 1

@@ -11,7 +11,7 @@
 -- ARGV[4]  1 if the caller waits and so wants a place, else 0
 -- ARGV[5]  the first part of the channels: a place follows
 -- ARGV[6]  the command that publishes: publish or spublish
--- reply    n: the owner holds the lock, and n other clients wait. { milliseconds, 1, owner }:
+-- reply    1 + n: the owner holds the lock, and n other clients wait. { milliseconds, 1, owner }:
 --          another owner holds the lock or has the first place; the milliseconds are what is left
 --          of that (-1: no expiry). For a caller that waits, they are the time after which it asks
 --          again: about a third of the life of a place, or earlier. An error, without any change,
@@ -49,7 +49,7 @@ local function granted(is_first)
         call('lpop', queue)
         call('zrem', ends, place)
     end
-    return call('llen', queue)
+    return 1 + call('llen', queue)
 end
 
 if call('exists', lock, queue) == 0 then
@@ -65,7 +65,7 @@ if call('exists', lock) == 1 then
     local older = held_name(lock, ARGV[1])
     if older then
         take_over(lock, older, owner, ARGV[2])
-        return call('llen', queue)
+        return 1 + call('llen', queue)
     end
     if is_of_this_library(owned_by) and not is_of_fair_lock(owned_by) then
         return mixed_kinds(1, 'reentrant or fenced', 'fair')

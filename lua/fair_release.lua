@@ -8,19 +8,12 @@
 -- ARGV[3]  the command that publishes: publish or spublish
 -- reply    1: released; 0: no owner holds the lock; -1: another owner holds it, or it is not a lock
 
+-- require "remove_owner"
 -- require "fair_head"
 
-local lock = KEYS[1]
-local is_released
-for name in string.gmatch(ARGV[1], '%S+') do
-    local deleted = redis.pcall('hdel', lock, name)
-    if type(deleted) == 'table' then
-        return string.find(deleted.err, 'WRONGTYPE', 1, true) and -1 or deleted
-    end
-    is_released = is_released or deleted == 1
-end
-if not is_released then
-    return redis.call('exists', lock) * -1
+local owner, failure = remove_owner(KEYS[1], ARGV[1])
+if not owner then
+    return failure or redis.call('exists', KEYS[1]) * -1
 end
 notify_head(KEYS[2], KEYS[3], ARGV[2], ARGV[3])
 return 1

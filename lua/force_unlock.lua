@@ -15,55 +15,48 @@
 -- require "line"
 -- require "read_write"
 
--- Sends the word `freed` and the key of the lock to the clients that held it, by these owner ids.
--- Such a client may listen on a channel of its own. That channel is named like that of a lock: in
--- the namespace of the client, which is one of the first parts of the key.
+-- Sends the word `freed` and the key of the lock to a client that held it, by its owner id. Such a
+-- client may listen on a channel of its own. That channel is named like that of a lock: in the
+-- namespace of the client, which is one of the first parts of the key.
 -- pcall: the lock is released even if the user may not publish there.
-local function notify_holders(lock, owners)
-    local notified = {}
-    for _, owner in ipairs(owners) do
-        local client = string.match(owner, '^([^:]+):')
-        if client and not notified[client] then
-            notified[client] = true
-            local at = 0
-            repeat
-                local name = string.sub(lock, 1, at) .. 'leasehold:' .. client
-                redis.pcall('publish', 'redisson_lock__channel:' .. tagged(name), 'freed ' .. lock)
-                at = string.find(lock, ':', at + 1, true)
-            until not at
-        end
+local notified = {}
+local function notify_holder(lock, owner)
+    local client = string.match(owner, '^([^:]+):')
+    if client and not notified[client] then
+        notified[client] = true
+        local at = 0
+        repeat
+            local name = string.sub(lock, 1, at) .. 'leasehold:' .. client
+            redis.pcall('publish', 'redisson_lock__channel:' .. tagged(name), 'freed ' .. lock)
+            at = string.find(lock, ':', at + 1, true)
+        until not at
     end
 end
 
-local lock = KEYS[1]
+local lock, channel, publish = KEYS[1], ARGV[1], ARGV[2]
 if redis.call('exists', lock) == 0 then
     return 0
 end
 local owner, _, failure = holder_of(lock)
-if not failure then
-    redis.call('del', lock)
-    redis.pcall(ARGV[2], ARGV[1], '0')
-    call_first(lock, ARGV[2])
-    notify_holders(lock, { owner })
-    local queue = 'redisson_lock_queue:' .. tagged(lock)
-    if redis.pcall('exists', queue) == 1 then
-        -- pcall: the lock is released even if the queue cannot be read.
-        pcall(notify_head, queue, 'redisson_lock_timeout:' .. tagged(lock), ARGV[1] .. ':', ARGV[2])
-    end
-    return 1
-end
-
-if not mode_of(lock) then
+if failure and not mode_of(lock) then
     return failure
 end
-local fields = redis.call('hlen', lock) > MANY and {} or redis.call('hgetall', lock)
+local owners = { owner, '1' }
+if not owner then
+    owners = redis.call('hlen', lock) > MANY and {} or redis.call('hgetall', lock)
+end
 redis.call('del', lock)
-redis.pcall(ARGV[2], read_write_channel(lock), '1')
-call_first(lock, ARGV[2])
-notify_holders(lock, fields)
-for i = 1, #fields, 2 do
-    for hold = 1, math.min(tonumber(fields[i + 1]) or 0, MANY) do
-        redis.pcall('del', timeout_key(lock, fields[i], hold))
+-- pcall: the lock is released even if the user may not publish, or the queue cannot be read.
+redis.pcall(publish, owner and channel or read_write_channel(lock), owner and '0' or '1')
+call_first(lock, publish)
+for i = 1, #owners, 2 do
+    notify_holder(lock, owners[i])
+    for hold = 1, math.min(tonumber(owners[i + 1]) or 0, MANY) do
+        redis.pcall('del', timeout_key(lock, owners[i], hold))
     end
+end
+local queue, ends = 'redisson_lock_queue:' .. tagged(lock), 'redisson_lock_timeout:' .. tagged(lock)
+if redis.pcall('exists', queue) == 1 then
+    pcall(notify_head, queue, ends, channel .. ':', publish)
 end
 return 1

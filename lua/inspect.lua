@@ -1,30 +1,31 @@
--- Reads the owner of a lock.
+-- Reads an owner of a lock.
 --
 -- KEYS[1]  the lock: a hash of owner to hold count, or a read-write lock (shared/read_write.lua)
--- ARGV[1]  any: also a read-write lock; else that is an error
--- reply    nil: no owner holds it; else { PTTL (-1: no expiry), owner, hold count, number of
---          readers of a read-write lock }. If it has only readers, one of them is the owner. An
---          error if the key has another type or form
+-- ARGV[1]  lock: not of a read-write lock, which is an error; read: a reader of a read-write lock;
+--          write: its writer; any: of any lock. Of a read-write lock the writer, else a reader
+-- reply    nil: there is no such owner; else { PTTL (-1: no expiry), owner, hold count, number of
+--          readers of a read-write lock }. An error if the key has another type or form
 
 -- require "holder_of"
 -- require "read_write"
 
-if redis.call('exists', KEYS[1]) == 0 then
-    return nil
-end
-local owner, count, failure = holder_of(KEYS[1])
-local readers = 0
-if failure then
-    if ARGV[1] ~= 'any' or not mode_of(KEYS[1]) then
-        return failure
-    end
-    owner, count = writer_of(KEYS[1])
-    readers = redis.call('hlen', KEYS[1]) - (owner == '' and 1 or 2)
-    if owner == '' then
-        owner, count = reader_of(KEYS[1])
-        if not owner then
-            return failure
-        end
+local lock, wanted = KEYS[1], ARGV[1]
+local owner, count, failure
+if wanted == 'lock' or wanted == 'any' then
+    owner, count, failure = holder_of(lock)
+    if owner or failure and wanted == 'lock' then
+        return failure or { redis.call('pttl', lock), owner, count, 0 }
     end
 end
-return { redis.call('pttl', KEYS[1]), owner, count, readers }
+local mode, other_failure = mode_of(lock)
+failure = failure or other_failure
+if mode == 'write' and wanted ~= 'read' then
+    owner, count = writer_of(lock)
+elseif mode and wanted ~= 'write' then
+    owner, count = reader_of(lock)
+end
+if not owner then
+    return failure
+end
+local readers = redis.call('hlen', lock) - (mode == 'write' and 2 or 1)
+return { redis.call('pttl', lock), owner, count, readers }

@@ -10,9 +10,9 @@
 -- ARGV[4]  the place of this client in the line (shared/permit_line.lua); empty if it has none
 -- ARGV[5]  1 if the caller waits if it gets no permit, else 0
 -- ARGV[6]  the command that publishes: publish or spublish
--- reply    nil: the permit is leased. { milliseconds, rank, listens }: no permit is available for
---          this client, and the first lease ends in this time; -1: no lease ends; -2: no permit is
---          leased or available. The rank is the number of clients before this one in the line. It and
+-- reply    nil: the permit is leased. { milliseconds, 1, '', rank, listens }: no permit is available
+--          for this client, and the first lease ends in this time (30,000: no lease ends; -1: no
+--          permit is leased or available). The rank is the number of clients before this one in the line. It and
 --          what follows are absent if this client is in no line. Listens is 1 if it also listens to
 --          the channel, else 0. An error, without any change, if a key has another type or form
 --
@@ -26,10 +26,13 @@
 -- require "permits"
 -- require "line_of"
 
+-- The end of a lease that does not end, as Redisson writes it.
+local NEVER = 922337203685477
+
 local key, leases, ids = KEYS[1], KEYS[2], ARGV[1]
 local place, waits, publish = ARGV[4], ARGV[5] == '1', ARGV[6]
 local id = string.sub(ids, 1, 16)
-local available, failure = available_in(key)
+local available, failure = number_of(key)
 if failure then
     return failure
 end
@@ -96,11 +99,12 @@ else
     leave_permits(key, head, place, available, publish)
 end
 local first = tonumber(redis.call('zrange', leases, 0, 0, 'withscores')[2])
-if not first then
-    return { available > 0 and -1 or -2, rank, listens }
+-- Without a message, a client asks again after this time, because another program can change the
+-- number of permits without one.
+local left = 30000
+if not first and available <= 0 then
+    left = -1
+elseif first and first < NEVER then
+    left = math.max(first - now, 0)
 end
--- Redisson writes this number for a permit whose lease does not end.
-if first >= 922337203685477 then
-    return { -1, rank, listens }
-end
-return { math.max(first - now, 0), rank, listens }
+return { left, 1, '', rank, listens }

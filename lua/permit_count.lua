@@ -7,7 +7,7 @@
 -- require "now_millis"
 -- require "permits"
 
-local available, failure = available_in(KEYS[1])
+local available, failure = number_of(KEYS[1])
 if failure then
     return failure
 end

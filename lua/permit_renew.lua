@@ -9,13 +9,12 @@
 -- require "now_millis"
 -- require "permits"
 
-local call, pcall = redis.call, redis.pcall
 local now = now_millis()
 local replies = {}
 for i, leases in ipairs(KEYS) do
     local id, lease = ARGV[2 * i - 1], tonumber(ARGV[2 * i])
     -- pcall: a key of another type must not prevent the renewal of the other permits.
-    local ends = pcall('zscore', leases, id)
+    local ends = redis.pcall('zscore', leases, id)
     if type(ends) == 'table' then
         if not string.find(ends.err, 'WRONGTYPE', 1, true) then
             return ends
@@ -23,13 +22,10 @@ for i, leases in ipairs(KEYS) do
         replies[i] = -1
     elseif ends and tonumber(ends) > now then
         if lease > 0 and tonumber(ends) < now + lease then
-            local written = pcall('zadd', leases, text_of(now + lease), id)
-            if type(written) == 'table' then
-                -- If Redis is short of memory, it allows this command only after another write.
-                -- The set has no such member.
-                call('zrem', leases, '')
-                call('zadd', leases, text_of(now + lease), id)
-            end
+            -- First, because Redis without memory refuses a script only at its first write. The set
+            -- has no such member.
+            redis.call('zrem', leases, '')
+            redis.call('zadd', leases, text_of(now + lease), id)
         end
         replies[i] = 1
     else

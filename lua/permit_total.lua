@@ -14,7 +14,7 @@
 -- require "permits"
 -- require "permit_line"
 
-local available, failure = available_in(KEYS[1])
+local available, failure = number_of(KEYS[1])
 if failure then
     return failure
 end

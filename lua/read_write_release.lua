@@ -34,29 +34,10 @@ if #KEYS == 1 and redis.pcall('exists', line_of(KEYS[1])) == 0 then
     end
 end
 
+-- require "remove_owner"
 -- require "kinds"
 -- require "line"
 -- require "read_write"
-
--- Removes the fields of the owner: copies of a request may have added several. Returns one of them,
--- nil if there is none, or an error as second value.
-local function removed(lock, names)
-    local field
-    for name in string.gmatch(names, '%S+') do
-        -- pcall: a key of another type must not prevent the release of the other locks.
-        local deleted = redis.pcall('hdel', lock, name)
-        if deleted == 1 then
-            field = name
-            if not string.find(name, ':write$') then
-                -- pcall: a cluster that moves the slot refuses a key that is not there.
-                redis.pcall('del', timeout_key(lock, name))
-            end
-        elseif deleted ~= 0 and not string.find(deleted.err, 'WRONGTYPE', 1, true) then
-            return nil, deleted
-        end
-    end
-    return field
-end
 
 -- The owner that is removed was the writer, or a reader. Returns whether the lock is free, whether the
 -- search for a reader that lives is not over, and one of the readers.
@@ -75,13 +56,18 @@ end
 local publish = ARGV[#ARGV]
 local replies = {}
 for i, lock in ipairs(KEYS) do
-    local owner, failure = removed(lock, ARGV[2 * i - 1])
+    local names = ARGV[2 * i - 1]
+    local owner, failure = remove_owner(lock, names)
     if failure then
         return failure
     elseif not owner then
         replies[i] = redis.call('exists', lock) * -1
     else
         local is_writer = string.find(owner, ':write$')
+        for name in string.gmatch(is_writer and '' or names, '%S+') do
+            -- pcall: a cluster that moves the slot refuses a key that is not there.
+            redis.pcall('del', timeout_key(lock, name))
+        end
         local is_free, goes_on, reader = end_if_free(lock, is_writer)
         local heard
         if is_free or goes_on or is_writer then

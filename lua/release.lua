@@ -23,32 +23,23 @@ if #KEYS == 1 and redis.pcall('exists', line_of(KEYS[1])) == 0 then
     end
 end
 
+-- require "remove_owner"
 -- require "line"
 
-local pcall = redis.pcall
 local publish = ARGV[#ARGV]
 local replies = {}
-for i = 1, #KEYS do
-    local lock, names = KEYS[i], ARGV[2 * i - 1]
-    -- A lock has one field, so this deletes the key. pcall: a key of another type must not prevent
-    -- the release of the other locks. Several names are not one field, and delete nothing here.
-    local deleted = pcall('hdel', lock, names)
-    if deleted == 0 and string.find(names, ' ', 1, true) then
-        for name in string.gmatch(names, '%S+') do
-            if deleted == 0 then
-                deleted = pcall('hdel', lock, name)
-            end
-        end
-    end
-    if deleted == 1 then
+for i, lock in ipairs(KEYS) do
+    -- A lock has one field, so this deletes the key.
+    local owner, failure = remove_owner(lock, ARGV[2 * i - 1])
+    if failure then
+        return failure
+    elseif owner then
         -- pcall: the lock is released even if the user lacks permission to publish.
-        local heard = pcall(publish, ARGV[2 * i], '0')
+        local heard = redis.pcall(publish, ARGV[2 * i], '0')
         local is_called = call_first(lock, publish)
         replies[i] = 1 + 2 * (tonumber(heard) or 0) + (is_called and 1 or 0)
-    elseif deleted == 0 or string.find(deleted.err, 'WRONGTYPE', 1, true) then
-        replies[i] = redis.call('exists', lock) * -1
     else
-        return deleted
+        replies[i] = redis.call('exists', lock) * -1
     end
 end
 -- Redis takes longer to convert a list.

@@ -47,13 +47,7 @@ impl Kind {
         match self {
             Self::Reentrant | Self::Fenced => &["acquire", "release", "renew"],
             Self::Fair => &["fair_acquire", "fair_release", "fair_leave", "renew"],
-            Self::ReadWrite => &[
-                "read_acquire",
-                "read_renew",
-                "write_acquire",
-                "read_write_release",
-                "renew",
-            ],
+            Self::ReadWrite => &["read_write_acquire", "read_write_release", "renew"],
             Self::Permits(_) => &["permit_acquire", "permit_release", "permit_renew"],
         }
     }

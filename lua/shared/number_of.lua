@@ -1,8 +1,9 @@
--- Returns the whole number in a key, or false if there is no such key, or else nothing and an error
--- that describes the key. Included in the scripts of semaphores and latches.
+-- Keys with a number: the permits of a semaphore, or the count of a latch.
 
 -- require "wrong_type"
 
+-- Returns the whole number in a key, or false if there is no such key, or else nothing and an error
+-- that describes the key.
 local function number_of(key)
     local text = redis.pcall('get', key)
     if type(text) == 'table' then

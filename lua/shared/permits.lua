@@ -1,18 +1,7 @@
 -- Functions for semaphores whose permits have leases: a number of available permits, and a sorted
 -- set of the ids of leased permits with the ends of their leases, in milliseconds since 1970.
 
--- require "wrong_type"
-
--- The number of available permits, nil if the key does not exist; or an error as second value.
-local function available_in(key)
-    local value = redis.pcall('get', key)
-    if type(value) == 'table' then
-        return nil, wrong_type('lock', key, 'string', value)
-    elseif value and not string.find(value, '^%-?%d+$') then
-        return nil, redis.error_reply('WRONGTYPE lock: a string that is not a number of permits')
-    end
-    return value and tonumber(value) or nil
-end
+-- require "number_of"
 
 -- A number as Redis writes it.
 local function text_of(number)
@@ -48,7 +37,7 @@ local function end_lease(key, leases, id, ends)
     local available = redis.pcall('incrby', key, 1)
     if type(available) == 'table' then
         redis.call('zadd', leases, ends, id)
-        local _, failure = available_in(key)
+        local _, failure = number_of(key)
         return failure or available
     end
     return available

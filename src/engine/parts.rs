@@ -43,7 +43,7 @@ impl Part {
 
     /// A new owner id for a grant of this part.
     pub(super) fn new_owner(&self) -> OwnerId {
-        self.kind.new_owner(&self.core.owner_prefix)
+        (self.kind.new_owner)(&self.core.owner_prefix)
     }
 
     /// The number of holds that may share a grant, of which this many are expected. A fixed lease

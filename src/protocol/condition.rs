@@ -51,9 +51,6 @@ use crate::base::owner::OwnerId;
 use crate::error::Result;
 use crate::script::{self, Call};
 
-/// The calls of a condition release no lock.
-const NO_RELEASE: fn(&Value) -> bool = |_| false;
-
 /// The names of a condition in Redis.
 #[derive(Debug)]
 pub(crate) struct ConditionKeys {
@@ -119,7 +116,6 @@ impl ConditionKeys {
             .arg(waiter.as_str())
             .arg(place.as_millis().to_string())
             .arg(&**self.lock.channel())
-            .publishing_if(NO_RELEASE)
     }
 
     /// Renews the place of `waiter`. If it `waits` for a notification, the reply tells whether it
@@ -130,7 +126,6 @@ impl ConditionKeys {
             .arg(place.as_millis().to_string())
             .flag(waits)
             .arg(&**self.lock.channel())
-            .publishing_if(NO_RELEASE)
     }
 
     /// Notifies waiters, if `owner` holds the lock. `number` is higher than those of its earlier
@@ -141,24 +136,16 @@ impl ConditionKeys {
             .key(&self.last_call)
             .arg(owner.as_str())
             .arg(number.to_string())
-            .arg(match notified {
-                Notified::One => "one",
-                Notified::All => "all",
-            })
+            .flag(notified == Notified::All)
             .arg(&**self.lock.channel())
-            .publishing_if(NO_RELEASE)
     }
 
     /// Ends the place of `waiter`.
     pub(crate) fn end(&self, waiter: &OwnerId, intent: Intent) -> Call {
         self.keys(Call::new(&script::CONDITION_END))
             .arg(waiter.as_str())
-            .arg(match intent {
-                Intent::Take => "take",
-                Intent::Pass => "pass",
-            })
+            .flag(intent == Intent::Pass)
             .arg(&**self.lock.channel())
-            .publishing_if(NO_RELEASE)
     }
 
     fn keys(&self, call: Call) -> Call {

@@ -35,12 +35,11 @@ pub(crate) static FAIR: Kind = Kind {
     },
     give_up: |key, client, _place| {
         let call = keys(Call::new(&script::FAIR_LEAVE), key);
-        Some(call.arg(place(client)).arg(channels(key)).publishing())
+        Some(call.arg(place(client)).arg(channels(key)).releasing())
     },
-    grants: |reply| matches!(reply, Value::Int(0..)),
     // A grant that was waited for is for the threads that waited when the client took its place.
     turns: |reply, waiting| {
-        let others_wait = matches!(reply, Value::Int(1..));
+        let others_wait = matches!(reply, Value::Int(2..));
         waiting.or(others_wait.then_some(1))
     },
     ..PLAIN
@@ -65,20 +64,14 @@ fn keys(call: Call, key: &LockKey) -> Call {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::AcquireReply;
 
     #[test]
-    fn replies_are_decoded() {
-        let granted = AcquireReply::Granted(0..0);
+    fn turns_are_limited_if_other_clients_wait() {
         for others in [0, 3] {
-            let reply = Value::Int(others);
-            assert_eq!(FAIR.acquired(&reply).unwrap(), granted);
-            assert!((FAIR.grants)(&reply));
+            let reply = Value::Int(1 + others);
             assert_eq!((FAIR.turns)(&reply, None), (others > 0).then_some(1));
             assert_eq!((FAIR.turns)(&reply, Some(4)), Some(4));
         }
-        assert!(FAIR.acquired(&Value::Nil).is_err());
-        assert!(!(FAIR.grants)(&Value::Nil));
     }
 
     #[test]

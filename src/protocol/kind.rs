@@ -4,12 +4,11 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::ops::Range;
 use std::sync::LazyLock;
 
-use redis::{RedisResult, Value};
+use redis::Value;
 
-use super::{AcquireReply, Wish};
+use super::Wish;
 use crate::base::key::{Family, LockKey};
 use crate::base::owner::OwnerId;
 use crate::script::{Call, Script};
@@ -43,8 +42,8 @@ pub(crate) struct Kind {
 
     /// Completes the names of a lock, for a channel that depends on the client.
     pub(super) names: fn(LockKey, &str) -> LockKey,
-    /// The first part of a new owner id of the client, and the rest of it.
-    pub(super) new_owner: fn(&str) -> OwnerId,
+    /// A new owner id for a grant to a client whose owner ids begin with this.
+    pub(crate) new_owner: fn(&str) -> OwnerId,
     /// Adds the keys of one lock to a call.
     pub(super) keys: fn(Call, &LockKey) -> Call,
     /// The names of an owner, as they are in Redis.
@@ -60,31 +59,15 @@ pub(crate) struct Kind {
     /// client, if the lock has a line. All waits of the client have the same place.
     pub(crate) give_up: fn(&LockKey, &str, Option<&str>) -> Option<Call>,
 
-    /// True for a reply to an acquire that grants the locks.
-    pub(crate) grants: fn(&Value) -> bool,
-    /// The fencing tokens of a reply that grants a lock.
-    pub(super) tokens: fn(&Value) -> Range<u64>,
-    /// Decodes a reply to an acquire that grants nothing.
-    pub(super) refused: fn(&Value) -> RedisResult<AcquireReply>,
     /// How many holds may use what a reply grants; `None` if that is not limited. The last argument
     /// is the number of threads that waited here when Redis first refused the lock, if it did.
     pub(crate) turns: fn(&Value, Option<usize>) -> Option<usize>,
-    /// True if no owner has what a reply refuses, so that no release can make it available.
-    pub(crate) has_no_owner: fn(&Value) -> bool,
-    /// True for a reply that refuses a lock, and after which the client listens to the channel for
-    /// releases besides its place in the line.
-    pub(crate) listens: fn(&Value) -> bool,
 }
 
 impl Kind {
     /// The names of a lock in Redis. Its channel can depend on the client.
     pub(crate) fn names(&self, namespace: &str, name: &str, client: &str) -> LockKey {
         (self.names)(LockKey::of(self.family, namespace, name), client)
-    }
-
-    /// A new owner id for a grant to a client whose owner ids begin with `client`.
-    pub(crate) fn new_owner(&self, client: &str) -> OwnerId {
-        (self.new_owner)(client)
     }
 
     /// Acquires all of these locks for `owner`, or none, for `millis` milliseconds.
@@ -95,21 +78,17 @@ impl Kind {
         millis: u64,
         wish: &Wish,
     ) -> Call {
-        let call = Call::new(self.to_acquire).acquiring(self.grants);
-        let call = keys.iter().fold(call, |call, key| (self.keys)(call, key));
+        let call = Call::new(self.to_acquire).acquiring();
+        let mut call = keys.iter().fold(call, |call, key| (self.keys)(call, key));
+        if self.has_tokens {
+            call = keys
+                .iter()
+                .fold(call, |call, key| call.key(&key.last_token()));
+        }
         let call = call
             .arg((self.written)(owner))
             .arg(itoa::Buffer::new().format(millis));
-        // It releases nothing.
-        (self.wish)(call, keys, owner, wish).publishing_if(|_| false)
-    }
-
-    /// Decodes the reply to [`acquire`](Self::acquire).
-    pub(crate) fn acquired(&self, reply: &Value) -> RedisResult<AcquireReply> {
-        match (self.grants)(reply) {
-            true => Ok(AcquireReply::Granted((self.tokens)(reply))),
-            false => (self.refused)(reply),
-        }
+        (self.wish)(call, keys, owner, wish)
     }
 
     /// Releases a lock, and publishes that. `owner` may have several names.
@@ -117,7 +96,7 @@ impl Kind {
         (self.keys)(Call::new(self.to_release), key)
             .arg((self.written)(owner))
             .arg(&*(self.channel)(key))
-            .publishing()
+            .releasing()
     }
 
     /// Releases a lock of `owner`, but leaves it held by `name` for `millis` milliseconds.
@@ -133,7 +112,7 @@ impl Kind {
             .arg(millis.to_string())
             .arg((self.written)(name))
             .arg(&*(self.channel)(key))
-            .publishing()
+            .releasing()
     }
 
     /// Prolongs the lease to `millis` milliseconds if it is shorter; with 0, only confirms that

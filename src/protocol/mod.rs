@@ -34,18 +34,19 @@ pub(crate) use condition::{ConditionKeys, Ended, Intent, Notified, ended};
 pub(crate) use fair::FAIR;
 pub(crate) use fenced::FENCED;
 pub(crate) use kind::Kind;
-pub(crate) use number::{Ask, NumberKey, RequestCopy, Taken, number, records, taken};
+pub(crate) use number::{Ask, Change, NumberKey, RequestCopy, number, records};
 pub(crate) use permits::{
     PERMITS, PermitsChange, change_permits, count_permits, permits_changed, permits_counted,
 };
 pub(crate) use plain::PLAIN;
 pub(crate) use read_write::{READ, WRITE};
 pub use reply::LockStatus;
-pub(crate) use reply::{Verdict, forced, found, inspected, mixed, unexpected, verdict, verdicts};
+pub(crate) use reply::{Found, Verdict, forced, found, inspected, unexpected, verdict, verdicts};
 #[cfg(test)]
 pub(crate) use tests::TOY;
 
 use crate::base::owner::OwnerId;
+use crate::script::granted;
 
 /// What an acquire is for.
 #[derive(Clone, Debug)]
@@ -77,33 +78,31 @@ pub(crate) enum AcquireReply {
         /// The number of clients before this one in the line of the lock; `None` if this client is
         /// in no line.
         rank: Option<u32>,
+        /// The client listens to the channel for releases besides its place in the line.
+        listens: bool,
     },
 }
 
-/// The rank of a client in a line, which is the first of these values; `None` if it is in no line.
-fn rank_of(place: &[Value]) -> Option<u32> {
-    match place {
-        [Value::Int(rank), ..] => u32::try_from(*rank).ok(),
-        _ => None,
-    }
-}
-
 impl AcquireReply {
-    /// Decodes the reply that another owner holds a lock.
-    fn held(reply: &Value) -> RedisResult<Self> {
+    /// Decodes the reply to [`Kind::acquire`].
+    pub(crate) fn of(reply: &Value) -> RedisResult<Self> {
+        if let Some(tokens) = granted(reply) {
+            return Ok(Self::Granted(tokens));
+        }
         if let Value::Array(parts) = reply
             && let [
                 Value::Int(millis),
-                Value::Int(number @ 1..),
+                Value::Int(at @ 1..),
                 Value::BulkString(owner),
-                rank @ ..,
+                place @ ..,
             ] = &parts[..]
         {
             return Ok(Self::Held {
-                at: usize::try_from(number - 1).unwrap_or_default(),
+                at: usize::try_from(at - 1).unwrap_or_default(),
                 millis: u64::try_from(*millis).ok(),
                 owner: String::from_utf8_lossy(owner).into(),
-                rank: rank_of(rank),
+                rank: place.first().and_then(|rank| number(rank).ok()),
+                listens: place.get(1) == Some(&Value::Int(1)),
             });
         }
         Err(unexpected(reply))

@@ -8,14 +8,10 @@
 
 use redis::{RedisResult, Value};
 
-use super::{AcquireReply, Kind, PLAIN, rank_of, unexpected};
+use super::{Kind, PLAIN, number};
 use crate::base::key::{Family, LockKey};
 use crate::base::owner::OwnerId;
 use crate::script::{self, Call};
-
-/// If no lease ends, a thread asks again after this many milliseconds without a message, because
-/// another program can change the number of permits without one.
-const NO_LEASE_ENDS: u64 = 30_000;
 
 pub(crate) static PERMITS: Kind = Kind {
     name: "leased_semaphore",
@@ -36,9 +32,6 @@ pub(crate) static PERMITS: Kind = Kind {
             .flag(wish.waits)
     },
     largest_count: None,
-    refused,
-    has_no_owner: |reply| part(reply, 0) == Some(&Value::Int(-2)),
-    listens: |reply| part(reply, 2) == Some(&Value::Int(1)),
     ..PLAIN
 };
 
@@ -51,29 +44,6 @@ fn bytes(ids: &OwnerId) -> Vec<u8> {
 
 fn keys(call: Call, key: &LockKey) -> Call {
     call.key(key.key()).key(&key.leases())
-}
-
-/// A part of a refusal; `None` if there is no such part.
-fn part(reply: &Value, at: usize) -> Option<&Value> {
-    match reply {
-        Value::Array(parts) => parts.get(at),
-        _ => None,
-    }
-}
-
-/// Decodes a refusal: the milliseconds until a lease ends, and the place in the line.
-fn refused(reply: &Value) -> RedisResult<AcquireReply> {
-    if let Value::Array(parts) = reply
-        && let [Value::Int(millis), place @ ..] = &parts[..]
-    {
-        return Ok(AcquireReply::Held {
-            at: 0,
-            millis: Some(u64::try_from(*millis).unwrap_or(NO_LEASE_ENDS)),
-            owner: String::new(),
-            rank: rank_of(place),
-        });
-    }
-    Err(unexpected(reply))
 }
 
 /// How the number of permits changes.
@@ -97,7 +67,7 @@ pub(crate) fn change_permits(key: &LockKey, change: PermitsChange) -> Call {
         .arg(action)
         .arg(number.to_string())
         .arg(&**key.channel())
-        .publishing();
+        .releasing();
     match change {
         PermitsChange::Set(_) => call,
         // The second copy of `Add` would change the number again, and that of `Init` could not
@@ -108,10 +78,7 @@ pub(crate) fn change_permits(key: &LockKey, change: PermitsChange) -> Call {
 
 /// True if the number was changed.
 pub(crate) fn permits_changed(reply: &Value) -> RedisResult<bool> {
-    match reply {
-        Value::Int(done @ 0..=1) => Ok(*done == 1),
-        other => Err(unexpected(other)),
-    }
+    Ok(number::<u8>(reply)? == 1)
 }
 
 /// Counts the permits.
@@ -130,33 +97,10 @@ mod tests {
 
     #[test]
     fn replies_are_decoded() {
-        let refused = |parts: &[i64]| Value::Array(parts.iter().copied().map(Value::Int).collect());
-        let granted = AcquireReply::Granted(0..0);
-        assert_eq!(PERMITS.acquired(&Value::Nil).unwrap(), granted);
-        for (reply, millis, rank) in [
-            (&[250][..], 250, None),
-            (&[0, 7, 0], 0, Some(7)),
-            (&[-1, 0, 1], 30_000, Some(0)),
-            (&[-2], 30_000, None),
-        ] {
-            let (owner, millis) = (String::new(), Some(millis));
-            let reply = refused(reply);
-            assert_eq!((PERMITS.has_no_owner)(&reply), reply == refused(&[-2]));
-            assert_eq!((PERMITS.listens)(&reply), rank == Some(0));
-            let expected = AcquireReply::Held {
-                at: 0,
-                millis,
-                owner,
-                rank,
-            };
-            assert_eq!(PERMITS.acquired(&reply).unwrap(), expected);
-        }
-        for odd in [Value::Okay, Value::Int(1), refused(&[])] {
-            assert!(PERMITS.acquired(&odd).is_err(), "{odd:?}");
-            assert!(permits_counted(&odd).is_err(), "{odd:?}");
-        }
+        assert!(permits_counted(&Value::Okay).is_err());
         assert!(!permits_changed(&Value::Int(0)).unwrap());
-        assert!(permits_changed(&Value::Int(2)).is_err());
+        assert!(permits_changed(&Value::Int(1)).unwrap());
+        assert!(permits_changed(&Value::Int(300)).is_err());
     }
 
     #[test]

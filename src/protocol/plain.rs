@@ -1,8 +1,6 @@
 //! The plain lock: a hash of owner to hold count.
 
-use redis::Value;
-
-use super::{AcquireReply, Kind, Wish};
+use super::{Kind, Wish};
 use crate::base::key::Family;
 use crate::base::owner::OwnerId;
 use crate::script::{self, Call};
@@ -19,7 +17,7 @@ pub(crate) static PLAIN: Kind = Kind {
     to_release: &script::RELEASE,
     to_leave: &script::LEAVE,
     to_renew: &script::RENEW,
-    to_inspect: (&script::INSPECT, ""),
+    to_inspect: (&script::INSPECT, "lock"),
     names: |names, _client| names,
     new_owner: OwnerId::new,
     keys: |call, key| call.key(key.key()),
@@ -28,12 +26,7 @@ pub(crate) static PLAIN: Kind = Kind {
     wish: |call, _keys, _owner, wish| in_line(call, wish).arg(""),
     largest_count: Some(u32::MAX),
     give_up: |key, _client, place| place.map(|place| script::leave_line(key, place, false)),
-    grants: |reply| *reply == Value::Nil,
-    tokens: |_| 0..0,
-    refused: AcquireReply::held,
     turns: |_, _| None,
-    has_no_owner: |_| false,
-    listens: |_| false,
 };
 
 /// Two arguments: the place in the line, or an empty string; and 1 if the caller waits there.
@@ -45,7 +38,9 @@ pub(super) fn in_line(call: Call, wish: &Wish) -> Call {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use redis::Value;
+
+    use crate::protocol::AcquireReply;
 
     #[test]
     fn replies_are_decoded() {
@@ -54,10 +49,12 @@ mod tests {
             vec![Value::Int(millis), Value::Int(number), owner]
         };
         let in_line = [held(250, 3), vec![Value::Int(7)]].concat();
-        for (reply, at, millis, rank) in [
-            (held(250, 3), 2, Some(250), None),
-            (in_line, 2, Some(250), Some(7)),
-            (held(-1, 1), 0, None, None),
+        let listens = [&in_line[..], &[Value::Int(1)]].concat();
+        for (reply, at, millis, rank, listens) in [
+            (held(250, 3), 2, Some(250), None, false),
+            (in_line, 2, Some(250), Some(7), false),
+            (listens, 2, Some(250), Some(7), true),
+            (held(-1, 1), 0, None, None, false),
         ] {
             let (reply, owner) = (Value::Array(reply), "a:1".into());
             let expected = AcquireReply::Held {
@@ -65,14 +62,29 @@ mod tests {
                 millis,
                 owner,
                 rank,
+                listens,
             };
-            assert_eq!(PLAIN.acquired(&reply).unwrap(), expected);
+            assert_eq!(AcquireReply::of(&reply).unwrap(), expected);
         }
-        let granted = AcquireReply::Granted(0..0);
-        assert_eq!(PLAIN.acquired(&Value::Nil).unwrap(), granted);
-        let short = Value::Array(vec![Value::Int(7), Value::Int(1)]);
-        for odd in [Value::Okay, short, Value::Array(held(7, 0))] {
-            assert!(PLAIN.acquired(&odd).is_err(), "{odd:?}");
+        let pair = |first, count| Value::Array(vec![Value::Int(first), Value::Int(count)]);
+        for (reply, tokens) in [
+            (Value::Nil, 0..0),
+            (Value::Int(1), 0..0),
+            (pair(7, 3), 7..10),
+        ] {
+            let granted = AcquireReply::Granted(tokens);
+            assert_eq!(AcquireReply::of(&reply).unwrap(), granted);
+        }
+        let held_by_none = Value::Array(held(7, 0));
+        let odd = [
+            Value::Okay,
+            Value::Int(0),
+            pair(0, 1),
+            pair(7, 0),
+            held_by_none,
+        ];
+        for odd in odd {
+            assert!(AcquireReply::of(&odd).is_err(), "{odd:?}");
         }
     }
 }

@@ -12,12 +12,14 @@ pub(crate) static READ: Kind = Kind {
     family: Family::ReadWriteLock,
     is_shared: true,
     is_joinable: false,
-    to_acquire: &script::READ_ACQUIRE,
+    to_acquire: &script::READ_WRITE_ACQUIRE,
     to_release: &script::READ_WRITE_RELEASE,
-    to_renew: &script::READ_RENEW,
-    to_inspect: (&script::READ_WRITE_INSPECT, "read"),
+    to_inspect: (&script::INSPECT, "read"),
     wish: |call, _keys, _owner, wish| {
-        in_line(call, wish).arg(wish.within.as_ref().map(writer).unwrap_or_default())
+        let within = wish.within.as_ref().map(writer);
+        in_line(call, wish)
+            .arg("read")
+            .arg(within.unwrap_or_default())
     },
     // The count is information, and when a Redisson client unlocks, it sends one command for each
     // hold of each reader.
@@ -30,11 +32,11 @@ pub(crate) static WRITE: Kind = Kind {
     name: "write",
     family: Family::ReadWriteLock,
     is_joinable: false,
-    to_acquire: &script::WRITE_ACQUIRE,
+    to_acquire: &script::READ_WRITE_ACQUIRE,
     to_release: &script::READ_WRITE_RELEASE,
-    to_inspect: (&script::READ_WRITE_INSPECT, "write"),
+    to_inspect: (&script::INSPECT, "write"),
     written: |owner| writer(owner).into_bytes().into(),
-    wish: |call, _keys, _owner, wish| in_line(call, wish),
+    wish: |call, _keys, _owner, wish| in_line(call, wish).arg("write").arg(""),
     ..PLAIN
 };
 

@@ -103,38 +103,37 @@ pub(crate) fn forced(reply: &Value) -> RedisResult<bool> {
     verdict(reply).map(Verdict::is_done)
 }
 
-/// Tells from the error of a script (`WRONGTYPE lock 2: a list`) or of a command in a script which
-/// of the requested locks has a value of another type, and describes that value and its key.
+/// How a key is used otherwise than by a call.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// It is in use as a lock of another kind: as which.
+    OtherKind(String),
+    /// It has a value of another type: that value and its key.
+    OtherType(String),
+}
+
+/// Tells from the error of a script (`WRONGTYPE lock 2: a list`, `WRONGTYPE kind 2: it is in use as a
+/// fair lock, ...`) or of a command in a script which of the requested locks cannot be used, and why.
 pub(crate) fn found<'k>(
     mut locks: impl Iterator<Item = &'k LockKey> + Clone,
     error: &RedisError,
-) -> Option<(&'k LockKey, String)> {
+) -> Option<(&'k LockKey, Found)> {
     let first = locks.clone().next()?;
     let detail = error.detail().and_then(|detail| detail.split_once(": "));
     let (subject, what) = detail.unwrap_or(("lock", "a value that is not a hash"));
-    let (lock, key) = match subject {
-        "condition" => return Some((first, what.into())),
-        "token" => (first, format!("token key {:?}", first.last_token())),
-        "leases" => (first, format!("key {:?}", first.leases())),
-        lock => {
-            let number = lock.strip_prefix("lock ");
-            let number = number.and_then(|number| number.parse().ok()).unwrap_or(1);
-            let lock = locks.nth(usize::max(number, 1) - 1).unwrap_or(first);
-            (lock, format!("key {:?}", lock.key()))
-        }
+    let (word, number) = subject.split_once(' ').unwrap_or((subject, ""));
+    let at = number
+        .parse()
+        .map_or(0, |number: usize| number.saturating_sub(1));
+    let lock = locks.nth(at).unwrap_or(first);
+    let key = match word {
+        "kind" => return Some((lock, Found::OtherKind(what.into()))),
+        "condition" => return Some((lock, Found::OtherType(what.into()))),
+        "token" => format!("token key {:?}", lock.last_token()),
+        "leases" => format!("key {:?}", lock.leases()),
+        _ => format!("key {:?}", lock.key()),
     };
-    Some((lock, format!("{what} in the {key}")))
-}
-
-/// Tells from the error of a script (`WRONGTYPE kind 2: it is in use as a fair lock, ...`) which of
-/// the requested locks is in use as a lock of another kind, and as which.
-pub(crate) fn mixed<'k, 'e>(
-    mut locks: impl Iterator<Item = &'k LockKey>,
-    error: &'e RedisError,
-) -> Option<(&'k LockKey, &'e str)> {
-    let (subject, what) = error.detail()?.split_once(": ")?;
-    let number: usize = subject.strip_prefix("kind ")?.parse().ok()?;
-    Some((locks.nth(number.checked_sub(1)?)?, what))
+    Some((lock, Found::OtherType(format!("{what} in the {key}"))))
 }
 
 pub(crate) fn unexpected(reply: &Value) -> RedisError {
@@ -181,23 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_is_in_use_as_another_kind_is_named() {
-        let keys = ["pay", "ship"].map(|name| LockKey::new("shop", name));
-        for (line, name) in [
-            ("WRONGTYPE kind 2: it is a fair lock", Some("ship")),
-            ("WRONGTYPE kind 3: it is a fair lock", None),
-            ("WRONGTYPE lock 2: a list", None),
-        ] {
-            let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
-            let error = value.extract_error().unwrap_err();
-            let found = mixed(keys.iter(), &error);
-            let expected = name.map(|name| (name, "it is a fair lock"));
-            assert_eq!(found.map(|(lock, what)| (lock.name(), what)), expected);
-        }
-    }
-
-    #[test]
-    fn a_value_of_another_type_is_named_with_its_key() {
+    fn a_lock_of_another_kind_or_type_is_named() {
         let keys = ["pay", "ship"].map(|name| LockKey::new("shop", name));
         for (line, expected) in [
             ("WRONGTYPE lock: a list", "a list in the key \"shop:pay\""),
@@ -218,10 +201,17 @@ mod tests {
                 "WRONGTYPE Operation against a key holding the wrong kind of value",
                 "a value that is not a hash in the key \"shop:pay\"",
             ),
+            ("WRONGTYPE kind 2: it is a fair lock", "it is a fair lock"),
         ] {
             let value = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap();
             let error = value.extract_error().unwrap_err();
-            assert_eq!(found(keys.iter(), &error).unwrap().1, expected);
+            let (lock, found) = found(keys.iter(), &error).unwrap();
+            let expected = match line.starts_with("WRONGTYPE kind") {
+                true => Found::OtherKind(expected.into()),
+                false => Found::OtherType(expected.into()),
+            };
+            let name = if line.contains(" 2:") { "ship" } else { "pay" };
+            assert_eq!((lock.name(), found), (name, expected));
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::base::key::LockKey;
 use crate::base::test_clock::ClientClock;
 use crate::config::Config;
 use crate::error::{Cause, Error};
-use crate::protocol;
+use crate::protocol::{self, Found};
 use crate::topology::Topology;
 use crate::transport::health::Health;
 use crate::transport::link::Link;
@@ -123,20 +123,18 @@ impl RedisClient {
         first: &LockKey,
         error: RedisError,
     ) -> Error {
-        if let Some((lock, rule)) = protocol::mixed(locks.clone(), &error) {
-            return Error::Config {
-                field: "name",
-                value: format!("{:?}", lock.name()),
-                rule: format!("{rule}; use one kind of lock for one name"),
-            };
-        }
         let node = self.topology.name(first).as_ref().into();
         let wrong = match RetryAction::on(&error) {
             RetryAction::WrongType => protocol::found(locks, &error),
             _ => None,
         };
         match wrong {
-            Some((lock, found)) => Error::WrongType {
+            Some((lock, Found::OtherKind(rule))) => Error::Config {
+                field: "name",
+                value: format!("{:?}", lock.name()),
+                rule: format!("{rule}; use one kind of lock for one name"),
+            },
+            Some((lock, Found::OtherType(found))) => Error::WrongType {
                 lock: lock.name().into(),
                 node,
                 found,

@@ -1,5 +1,6 @@
 //! The Lua scripts, and calls of them in the bytes that are sent to Redis.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use redis::Value;
@@ -20,23 +21,18 @@ pub(crate) struct Script {
 
 impl Script {
     pub(crate) fn new(source: &str) -> Self {
-        let packed = |arguments: [&str; 2]| {
+        let packed = |command: &str, argument: &str| {
             let mut packed = Vec::new();
-            for argument in arguments {
-                pack(&mut packed, argument.as_bytes());
-            }
+            pack(&mut packed, command.as_bytes());
+            pack(&mut packed, argument.as_bytes());
             packed
         };
+        let hash = sha1_smol::Sha1::from(source).digest().to_string();
         Self {
-            by_hash: packed(["EVALSHA", &hash_of(source.as_bytes())]),
-            by_source: packed(["EVAL", source]),
+            by_hash: packed("EVALSHA", &hash),
+            by_source: packed("EVAL", source),
         }
     }
-}
-
-/// The hash under which a server knows a script.
-pub(crate) fn hash_of(source: &[u8]) -> String {
-    sha1_smol::Sha1::from(source).digest().to_string()
 }
 
 macro_rules! scripts {
@@ -47,9 +43,8 @@ macro_rules! scripts {
 
         /// The names and sources of all scripts.
         #[cfg(any(test, feature = "testing"))]
-        pub(crate) fn named_sources() -> impl Iterator<Item = (&'static str, String)> {
-            let files = [$(($file, include_str!(concat!("../../lua/", $file, ".lua")))),+];
-            files.into_iter().map(|(name, text)| (name, source::joined(text)))
+        pub(crate) fn named_sources() -> impl IntoIterator<Item = (&'static str, String)> {
+            [$(($file, source::joined(include_str!(concat!("../../lua/", $file, ".lua"))))),+]
         }
     };
 }
@@ -66,18 +61,11 @@ scripts! {
     FAIR_LEAVE = "fair_leave",
     INSPECT = "inspect",
     FORCE_UNLOCK = "force_unlock",
-    READ_ACQUIRE = "read_acquire",
+    READ_WRITE_ACQUIRE = "read_write_acquire",
     READ_WRITE_RELEASE = "read_write_release",
-    READ_RENEW = "read_renew",
-    WRITE_ACQUIRE = "write_acquire",
-    READ_WRITE_INSPECT = "read_write_inspect",
     TAKE_PERMITS = "take_permits",
-    DRAIN_PERMITS = "drain_permits",
-    ADD_PERMITS = "add_permits",
-    GIVE_BACK_PERMITS = "give_back_permits",
-    CANCEL_REQUEST = "cancel_request",
-    COUNT_DOWN = "count_down",
-    SET_NUMBER = "set_number",
+    CHANGE_NUMBER = "change_number",
+    UNDO_REQUEST = "undo_request",
     READ_NUMBER = "read_number",
     CONDITION_WAIT = "condition_wait",
     CONDITION_RENEW = "condition_renew",
@@ -106,30 +94,21 @@ impl Publish {
             Self::ToShard => "spublish",
         }
     }
-
-    /// The command as an argument, in the bytes of the protocol of Redis.
-    fn packed(self) -> &'static [u8] {
-        match self {
-            Self::ToAll => b"$7\r\npublish\r\n",
-            Self::ToShard => b"$8\r\nspublish\r\n",
-        }
-    }
 }
 
-/// One call of a script, or another command.
-#[derive(Clone, Debug)]
+/// One call of a script, or another command. The last argument of each script is the command that
+/// publishes at the server to which the call is sent.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Call {
     /// `None` for a command that calls no script. Then `packed` is the command.
     script: Option<&'static Script>,
-    /// A second copy of the call has no further effect.
-    repeatable: bool,
-    /// Set if the call acquires locks, which replicas may have to confirm: true for a reply after
-    /// which the caller holds them.
-    grants: Option<fn(&Value) -> bool>,
-    /// Set if the call publishes. Its last argument is the command that publishes at the server to
-    /// which it is sent. True for a reply after which threads that listen at another server must
-    /// be woken.
-    publishes: Option<fn(&Value) -> bool>,
+    /// A second copy of the call could do harm.
+    is_once: bool,
+    /// The call acquires locks, which replicas may have to confirm.
+    is_acquiring: bool,
+    /// Set if the call releases locks: true for a reply after which threads that listen at another
+    /// server must be woken.
+    releases: Option<fn(&Value) -> bool>,
     keys: usize,
     args: usize,
     /// The keys and then the arguments, in the bytes of the protocol of Redis.
@@ -163,42 +142,27 @@ impl Call {
     pub(crate) fn new(script: &'static Script) -> Self {
         Self {
             script: Some(script),
-            repeatable: true,
-            grants: None,
-            publishes: None,
-            keys: 0,
-            args: 0,
             // Enough for one lock with a name of usual length.
             packed: Vec::with_capacity(256),
-            args_at: 0,
+            ..Self::default()
         }
     }
 
     /// A command that calls no script, and whose second copy has no further effect.
     pub(crate) fn of_command(command: &redis::Cmd) -> Self {
         Self {
-            script: None,
-            repeatable: true,
-            grants: None,
-            publishes: None,
-            keys: 0,
-            args: 0,
             packed: command.get_packed_command(),
-            args_at: 0,
+            ..Self::default()
         }
     }
 
+    /// Adds a key. All keys are added before the arguments.
     #[inline]
     pub(crate) fn key(mut self, key: &str) -> Self {
+        debug_assert_eq!(self.args, 0, "a key after an argument");
         self.keys += 1;
-        let before = self.packed.len();
         pack(&mut self.packed, key.as_bytes());
-        let length = self.packed.len() - before;
-        if self.args_at < before {
-            // Before the arguments.
-            self.packed[self.args_at..].rotate_right(length);
-        }
-        self.args_at += length;
+        self.args_at = self.packed.len();
         self
     }
 
@@ -214,60 +178,53 @@ impl Call {
         self.arg(if is_set { "1" } else { "0" })
     }
 
-    /// Marks a call that acquires locks. `grants` is true for the reply that grants them.
-    pub(crate) fn acquiring(self, grants: fn(&Value) -> bool) -> Self {
-        Self {
-            grants: Some(grants),
-            ..self
-        }
+    /// Marks a call that acquires locks.
+    pub(crate) fn acquiring(mut self) -> Self {
+        self.is_acquiring = true;
+        self
     }
 
-    /// Marks a call that publishes releases. Its last argument is the command that publishes. A
-    /// positive reply, or one among several, is a release.
-    pub(crate) fn publishing(self) -> Self {
-        self.publishing_if(|reply| {
-            let is_release = |reply: &Value| matches!(reply, Value::Int(1..));
+    /// Marks a call that releases locks. A positive reply, or one among several, is a release.
+    pub(crate) fn releasing(self) -> Self {
+        fn is_release(reply: &Value) -> bool {
             match reply {
                 Value::Array(replies) => replies.iter().any(is_release),
-                reply => is_release(reply),
+                reply => matches!(reply, Value::Int(1..)),
             }
-        })
+        }
+        self.releasing_if(is_release)
     }
 
-    /// Marks a call that publishes. Its last argument is the command that publishes. `is_release`
-    /// is true for the reply after which all threads that listen must be woken.
-    pub(crate) fn publishing_if(self, is_release: fn(&Value) -> bool) -> Self {
-        Self {
-            publishes: Some(is_release),
-            ..self
-        }
+    /// Marks a call that releases locks. `is_release` is true for the reply after which all threads
+    /// that listen must be woken.
+    pub(crate) fn releasing_if(mut self, is_release: fn(&Value) -> bool) -> Self {
+        self.releases = Some(is_release);
+        self
     }
 
     /// Marks a call whose second copy could do harm.
-    pub(crate) fn not_repeatable(self) -> Self {
-        Self {
-            repeatable: false,
-            ..self
-        }
+    pub(crate) fn not_repeatable(mut self) -> Self {
+        self.is_once = true;
+        self
     }
 
     pub(crate) fn is_repeatable(&self) -> bool {
-        self.repeatable
+        !self.is_once
     }
 
     /// True if the call acquires locks.
     pub(crate) fn is_acquiring(&self) -> bool {
-        self.grants.is_some()
+        self.is_acquiring
     }
 
     /// True if the call acquired locks, according to this reply.
     pub(crate) fn has_taken(&self, reply: &Value) -> bool {
-        self.grants.is_some_and(|grants| grants(reply))
+        self.is_acquiring && granted(reply).is_some()
     }
 
     /// True if the call released what threads wait for, according to this reply.
     pub(crate) fn has_released(&self, reply: &Value) -> bool {
-        self.publishes.is_some_and(|is_release| is_release(reply))
+        self.releases.is_some_and(|is_release| is_release(reply))
     }
 
     /// True if this call and `other` can be one call, with the keys and arguments of both.
@@ -277,8 +234,8 @@ impl Call {
 
     /// Sorts calls so that those that are alike are neighbours.
     pub(crate) fn order(&self) -> usize {
-        let script = self.script.map(std::ptr::from_ref);
-        script.map_or(0, <*const Script>::addr)
+        self.script
+            .map_or(0, |script| std::ptr::from_ref(script).addr())
     }
 
     /// One call with the keys and arguments of all of these, which are alike; `None` without one.
@@ -299,34 +256,40 @@ impl Call {
         self
     }
 
-    /// Appends the command that calls the script by its hash. The server must know the script.
-    pub(crate) fn pack_by_hash(&self, publish: Publish, packed: &mut Vec<u8>) {
-        self.pack(|script| &script.by_hash, publish, packed);
-    }
-
-    /// Appends the command that calls the script by its source. The server then knows the script.
-    pub(crate) fn pack_by_source(&self, publish: Publish, packed: &mut Vec<u8>) {
-        self.pack(|script| &script.by_source, publish, packed);
-    }
-
-    fn pack(&self, form: fn(&Script) -> &[u8], publish: Publish, packed: &mut Vec<u8>) {
-        let Some(script) = self.script.map(form) else {
+    /// Appends the command: the call of the script by its source, or by its hash, which the server
+    /// must know.
+    pub(crate) fn pack(&self, by_source: bool, publish: Publish, packed: &mut Vec<u8>) {
+        let Some(script) = self.script else {
             packed.extend_from_slice(&self.packed);
             return;
         };
-        let count = 3 + self.keys + self.args + usize::from(self.publishes.is_some());
-        packed.reserve(self.packed.len() + script.len() + 64);
-        pack_number(packed, b'*', count);
-        packed.extend_from_slice(script);
-        if let Ok(keys @ 0..10) = u8::try_from(self.keys) {
-            packed.extend_from_slice(&[b'$', b'1', b'\r', b'\n', b'0' + keys, b'\r', b'\n']);
+        let script = if by_source {
+            &script.by_source
         } else {
-            pack(packed, itoa::Buffer::new().format(self.keys).as_bytes());
-        }
+            &script.by_hash
+        };
+        packed.reserve(self.packed.len() + script.len() + 64);
+        pack_number(packed, b'*', 4 + self.keys + self.args);
+        packed.extend_from_slice(script);
+        pack(packed, itoa::Buffer::new().format(self.keys).as_bytes());
         packed.extend_from_slice(&self.packed);
-        if self.publishes.is_some() {
-            packed.extend_from_slice(publish.packed());
-        }
+        pack(packed, publish.command().as_bytes());
+    }
+}
+
+/// The fencing tokens, if there are any, of a reply that grants what a call was to acquire. `None` for
+/// another reply.
+pub(crate) fn granted(reply: &Value) -> Option<Range<u64>> {
+    match reply {
+        Value::Nil | Value::Int(1..) => Some(0..0),
+        Value::Array(parts) => match parts[..] {
+            [Value::Int(first @ 1..), Value::Int(count @ 1..)] => {
+                let first = first.unsigned_abs();
+                Some(first..first + count.unsigned_abs())
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -342,8 +305,6 @@ pub(crate) fn leave_line(key: &LockKey, place: &str, only_if_called: bool) -> Ca
         .key(key.key())
         .arg(place)
         .flag(only_if_called)
-        // It releases nothing.
-        .publishing_if(|_| false)
 }
 
 /// Releases a lock of any owner. Not repeatable: a second copy could release the lock of the next
@@ -352,7 +313,7 @@ pub(crate) fn force_unlock(key: &LockKey) -> Call {
     Call::new(&FORCE_UNLOCK)
         .key(key.key())
         .arg(&**key.channel())
-        .publishing()
+        .releasing()
         .not_repeatable()
 }
 

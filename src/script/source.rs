@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 /// The line of a script that requires `shared/NAME.lua` begins and ends with these.
-const REQUIRE: (&str, &str) = ("-- require \"", "\"");
+const REQUIRE: (&str, &str) = ("-- require \"", "\"\n");
 
 macro_rules! shared {
     ($($name:literal)+) => {
@@ -16,31 +16,22 @@ macro_rules! shared {
 
 shared! {
     "copies" "end_wait" "fair_head" "holder_of" "kinds" "line" "line_of" "lines" "now_millis"
-    "number_of" "once" "permit_line" "permits" "read_write" "refuse" "renew" "reserved" "set_lease"
+    "number_of" "once" "permit_line" "permits" "read_write" "remove_owner" "reserved" "set_lease"
     "tagged" "timeout_key" "waiters" "wrong_type"
 }
 
 /// A script in which each shared file stands at the first line that requires it. Lua makes the
 /// functions of a file in each call, so a script can have its shortest path before that line. The
 /// local variables of that path must not hide what the shared file uses, such as `pcall`.
+/// A line that requires an unknown file stays.
 pub(super) fn joined(script: &str) -> String {
-    let mut joined = String::new();
-    append(script, &mut joined, &mut HashSet::new());
-    joined
-}
-
-fn append(text: &str, joined: &mut String, required: &mut HashSet<&'static str>) {
-    for line in text.lines() {
-        let name = line.strip_prefix(REQUIRE.0);
-        let name = name.and_then(|rest| rest.strip_suffix(REQUIRE.1));
-        let shared = SHARED.iter().find(|(shared, _)| name == Some(shared));
-        if let Some((name, text)) = shared {
-            if required.insert(name) {
-                append(text, joined, required);
-            }
-        } else {
-            joined.push_str(line);
-            joined.push('\n');
-        }
+    let (mut joined, mut required) = (script.to_owned(), HashSet::new());
+    while let Some((before, rest)) = joined.split_once(REQUIRE.0)
+        && let Some((name, after)) = rest.split_once(REQUIRE.1)
+        && let Some((name, text)) = SHARED.iter().find(|(shared, _)| *shared == name)
+    {
+        let text = if required.insert(name) { text } else { "" };
+        joined = [before, text, after].concat();
     }
+    joined
 }

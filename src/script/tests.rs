@@ -7,7 +7,7 @@ fn a_call_is_packed_as_a_command() {
         .key("ключ")
         .arg("")
         .arg([0xff_u8; 1000])
-        .publishing();
+        .releasing();
     let call = call.clone().join(&call);
     let source = &*source::joined(include_str!("../../lua/renew.lua"));
     let sha = sha1_smol::Sha1::from(source).digest().to_string();
@@ -20,10 +20,10 @@ fn a_call_is_packed_as_a_command() {
         expected.arg("spublish").get_packed_command()
     };
     let mut packed = Vec::new();
-    call.pack_by_hash(Publish::ToShard, &mut packed);
+    call.pack(false, Publish::ToShard, &mut packed);
     assert!(packed == expected("EVALSHA", &sha));
     packed.clear();
-    call.pack_by_source(Publish::ToShard, &mut packed);
+    call.pack(true, Publish::ToShard, &mut packed);
     assert!(packed == expected("EVAL", source));
 }
 
@@ -36,8 +36,11 @@ fn a_script_requires_the_shared_functions_that_it_calls() {
         .filter_map(|line| line.strip_prefix("local function ")?.split('(').next())
         .collect();
     for (script, source) in named_sources() {
-        let has_unknown = source.lines().any(|line| line.starts_with("-- require "));
-        assert!(!has_unknown, "{script} requires an unknown file");
+        let is_left = source.lines().any(|line| line.starts_with("-- require "));
+        assert!(
+            !is_left,
+            "{script}: a line that requires a file is malformed"
+        );
         for (line, code) in source.lines().enumerate() {
             let code = code.split("--").next().unwrap_or_default();
             let before_call = code.split('(').map(|words| {

@@ -7,7 +7,7 @@ use crate::base::owner::OwnerId;
 use crate::config::LockClientBuilder;
 use crate::deployment::Urls;
 use crate::error::LostReason;
-use crate::protocol::{Kind, PLAIN, READ, Verdict};
+use crate::protocol::{Kind, PERMITS, PLAIN, Verdict};
 use crate::request::RedisClient;
 use crate::topology::Topology;
 
@@ -233,7 +233,7 @@ fn a_confirmation_is_for_locks_of_one_kind_and_one_slot() {
     let mut call = vec![request("{slot}:1", &PLAIN)];
     let others: [(&str, &Kind, bool); 3] = [
         ("{slot}:2", &PLAIN, true),
-        ("{slot}:2", &READ, false),
+        ("{slot}:2", &PERMITS, false),
         ("another slot", &PLAIN, false),
     ];
     for (name, kind, has_place) in others {

@@ -38,9 +38,9 @@ pub fn release_by_any_client() -> Vec<Edit> {
             "redis.pcall('del', KEYS[1])",
         ),
         Edit::new(
-            "lua/release.lua",
-            "pcall('hdel', lock, names)",
-            "pcall('del', lock)",
+            "lua/shared/remove_owner.lua",
+            "redis.pcall('hdel', lock, name)",
+            "redis.pcall('del', lock)",
         ),
     ]
 }
@@ -127,16 +127,16 @@ pub fn fair_lock_without_order() -> Vec<Edit> {
 /// Readers do not see that a writer holds the lock.
 pub fn read_lock_beside_a_writer() -> Vec<Edit> {
     vec![Edit::new(
-        "lua/read_acquire.lua",
-        "if mode == 'write' then\n            reply",
-        "if lock == '' then\n            reply",
+        "lua/read_write_acquire.lua",
+        "elseif mode == 'write' then\n    reply",
+        "elseif mode == 'write' and wanted == 'write' then\n    reply",
     )]
 }
 
 /// A writer does not see that readers hold the lock.
 pub fn write_lock_beside_readers() -> Vec<Edit> {
     vec![Edit::new(
-        "lua/write_acquire.lua",
+        "lua/read_write_acquire.lua",
         "if left ~= 0 then",
         "if lock == '' then",
     )]

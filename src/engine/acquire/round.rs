@@ -5,8 +5,6 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use redis::Value;
-
 use super::acquisition::Acquisition;
 use super::line::{LONGEST, Polls};
 use super::unit::{First, Unit, owner_of_next_copy};
@@ -20,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::observe::tell;
 use crate::protocol::AcquireReply;
 use crate::request::{NoReply, Reply, Request, request_batch};
+use crate::script::granted;
 
 /// What is left of the lease of a lock without an expiry: it can be deleted without a message.
 const UNKNOWN_LEASE: Duration = Duration::from_secs(1);
@@ -97,7 +96,7 @@ impl<'a> Acquisition<'a> {
             *owner = owner_of_next_copy(owner);
             Some(units[*at].call(owner, &wish))
         };
-        let Part { core, kind, .. } = units[0].parts[0];
+        let core = &units[0].parts[0].core;
         let results = match needed {
             // A server that does not reply must not keep the locks of the others from other
             // clients.
@@ -106,7 +105,10 @@ impl<'a> Acquisition<'a> {
                 let deadline = briefly.min(budget.reply_deadline());
                 request_batch(&requests, next_call, deadline, budget)
             }
-            needed => needed.request(&requests, kind.grants, next_call, budget),
+            needed => {
+                let is_good = |reply: &_| granted(reply).is_some();
+                needed.request(&requests, is_good, next_call, budget)
+            }
         };
         drop(requests);
         if prepared.is_some_and(|prepared| prepared.is_outdated()) {
@@ -167,9 +169,7 @@ impl<'a> Acquisition<'a> {
     ) {
         let unit = &mut self.units[at];
         unit.is_unanswered = result.as_ref().is_err_and(may_arrive_later);
-        let Part {
-            core, key, kind, ..
-        } = unit.parts[0];
+        let Part { core, key, .. } = unit.parts[0];
         let reply = match result {
             Ok(reply) => reply,
             Err(NoReply { error, lost_copies }) => {
@@ -177,7 +177,7 @@ impl<'a> Acquisition<'a> {
                 return replies.failures.push(error);
             }
         };
-        match kind.acquired(&reply.reply) {
+        match AcquireReply::of(&reply.reply) {
             Ok(AcquireReply::Granted(tokens)) => {
                 if reply.unreplicated.is_some() {
                     core.observer.counters.unreplicated.add(1);
@@ -187,8 +187,7 @@ impl<'a> Acquisition<'a> {
             }
             Ok(held) => {
                 unit.undo_lost_copies(owner, reply.lost_copies);
-                let reply = (&reply.reply, reply.asked);
-                replies.held.extend(self.refused(at, held, reply));
+                replies.held.extend(self.refused(at, held, reply.asked));
             }
             Err(error) => {
                 unit.undo(owner, reply.lost_copies);
@@ -202,13 +201,14 @@ impl<'a> Acquisition<'a> {
         &mut self,
         unit: usize,
         held: AcquireReply,
-        (reply, asked): (&Value, Moment),
+        asked: Moment,
     ) -> Option<HeldByOther<'a>> {
         let AcquireReply::Held {
             at,
             millis,
             owner: holder,
             rank,
+            listens,
         } = held
         else {
             return None;
@@ -216,17 +216,19 @@ impl<'a> Acquisition<'a> {
         let parts = &self.units[unit].parts;
         let part = parts[at.min(parts.len() - 1)];
         let is_reserved = part.kind.is_exclusive && holder.is_empty() && rank > Some(0);
+        let has_no_owner = millis.is_none() && !part.kind.is_exclusive;
         // Of several locks, another one may be reserved for this client for that time.
         let left = match millis {
             _ if is_reserved && parts.len() == 1 => LONGEST,
             Some(millis) => Duration::from_millis(millis),
+            None if has_no_owner => LONGEST,
             None => UNKNOWN_LEASE,
         };
         if is_reserved {
             // The client that was called may not answer.
             self.polls = Polls::default();
         }
-        self.note_line(part, rank, (part.kind.has_no_owner)(reply));
+        self.note_line(part, rank, has_no_owner);
         let (is_foreign, is_own) = self.note_holder(part, holder);
         // A client of Redisson does not call the line. So the first two clients listen to its
         // release.
@@ -237,7 +239,7 @@ impl<'a> Acquisition<'a> {
             left,
             rank,
             is_foreign,
-            listens: is_near || (part.kind.listens)(reply),
+            listens: is_near || listens,
             asked,
             is_own,
         })

@@ -95,7 +95,7 @@ impl<'a> Unit<'a> {
             && !is_repeated
             && !reply.lost_copies.is_ambiguous()
             && reply.unreplicated.is_none()
-            && let Ok(AcquireReply::Granted(tokens)) = kind.acquired(&reply.reply)
+            && let Ok(AcquireReply::Granted(tokens)) = AcquireReply::of(&reply.reply)
         {
             let grant = self.grant(owner, tokens, (&reply.reply, reply.asked), None);
             if !grant.is_over(grant.replied) {

@@ -13,7 +13,7 @@ use crate::engine::held::refused;
 use crate::engine::wait::{FIRST_POLL, polls, wait_until};
 use crate::error::{Error, Result};
 use crate::observe::{Outcome, WaitSpan};
-use crate::protocol::{Ask, NumberKey, RequestCopy, Taken, number, taken};
+use crate::protocol::{AcquireReply, Ask, Change, RequestCopy, number};
 use crate::request::Reply;
 
 /// The largest number that a script of Redis can count with.
@@ -23,7 +23,7 @@ const LARGEST_COUNT: u64 = (1 << 53) - 1;
 impl Number {
     pub(crate) fn try_set_permits(&self, permits: u32) -> Result<bool> {
         check(permits)?;
-        self.set(|copy| self.key().set_permits(copy, permits))
+        self.set(|copy| self.key().change(copy, Change::SetPermits(permits)))
     }
 
     /// Takes permits if that many are free within `wait`, if that is set. Returns whether it took
@@ -65,7 +65,13 @@ impl Number {
         wait_until(budget, self.name(), || {
             let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, ask);
             let asked = Moment::now();
-            let clear = self.request_once(ready.take(), call, taken, IfUnclear::Undo, budget);
+            let clear = self.request_once(
+                ready.take(),
+                call,
+                AcquireReply::of,
+                IfUnclear::Undo,
+                budget,
+            );
             let Clear { id, value, reply } =
                 clear.map_err(|error| match (&error, unreplicated) {
                     (Error::Unavailable { .. }, Some(confirmed)) => {
@@ -90,10 +96,10 @@ impl Number {
     /// Undoes a request that has taken permits.
     fn give_back(&self, id: RequestId<'_>, budget: &CallBudget) {
         let budget = budget.for_cleanup(self.core.command_timeout);
-        let call = self.key().give_back(&id);
+        let call = self.key().undo(&id, true);
         let undone = self.core.redis.request(&self.key, call, &budget);
         if let Err(no_reply) = undone {
-            self.undo_later(id, NumberKey::give_back, no_reply.lost_copies);
+            self.undo_later(id, true, no_reply.lost_copies);
         }
     }
 
@@ -121,7 +127,7 @@ impl Number {
 
     fn add(&self, permits: i32) -> Result<()> {
         let budget = self.check_process()?.budget_to_unlock();
-        let call = |copy: RequestCopy<'_>| self.key().add(copy, permits);
+        let call = |copy: RequestCopy<'_>| self.key().change(copy, Change::Add(permits));
         let sum = self.request_once(None, call, number::<i64>, IfUnclear::Repeat, &budget)?;
         i32::try_from(sum.value).map(drop).map_err(|_| {
             let rule = "the free permits must stay between -2147483648 and 2147483647";
@@ -132,7 +138,7 @@ impl Number {
     /// Takes all free permits. Returns how many these were.
     pub(crate) fn drain(&self) -> Result<i32> {
         let budget = self.check_open()?.budget_to_unlock();
-        let call = |copy: RequestCopy<'_>| self.key().drain(copy);
+        let call = |copy: RequestCopy<'_>| self.key().change(copy, Change::Drain);
         let drained = self.request_once(None, call, number, IfUnclear::Undo, &budget)?;
         Ok(drained.value)
     }
@@ -151,13 +157,13 @@ impl Number {
             let rule = "the count of a latch must be between 1 and 9007199254740991";
             return Err(refused("count", count, rule));
         }
-        self.set(|copy| self.key().set_count(copy, count))
+        self.set(|copy| self.key().change(copy, Change::SetCount(count)))
     }
 
     /// Decreases the count. Returns what is left.
     pub(crate) fn count_down(&self) -> Result<u64> {
         let budget = self.check_process()?.budget_to_unlock();
-        let call = |copy: RequestCopy<'_>| self.key().count_down(copy);
+        let call = |copy: RequestCopy<'_>| self.key().change(copy, Change::CountDown);
         let left = self.request_once(None, call, number, IfUnclear::Repeat, &budget)?;
         Ok(left.value)
     }
@@ -189,8 +195,8 @@ impl Number {
 }
 
 /// What a thread waits for after this reply; `None` if it has taken its permits.
-fn refusal(taken: Taken, reply: &Reply, asked: Moment) -> Option<Refusal> {
-    let Taken::Refused { rank, listens } = taken else {
+fn refusal(taken: AcquireReply, reply: &Reply, asked: Moment) -> Option<Refusal> {
+    let AcquireReply::Held { rank, listens, .. } = taken else {
         return None;
     };
     Some(Refusal {

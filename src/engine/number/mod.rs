@@ -207,11 +207,11 @@ impl Number {
                 return Err(self.unclear(error, budget).of_release(is_repeated));
             }
             IfUnclear::Cancel if is_unclear => {
-                self.undo_later(request_id, NumberKey::cancel, lost_copies);
+                self.undo_later(request_id, false, lost_copies);
                 return Err(self.unclear(error, budget));
             }
             IfUnclear::Undo if is_unclear => {
-                self.undo_later(request_id, NumberKey::give_back, lost_copies);
+                self.undo_later(request_id, true, lost_copies);
             }
             _ => {}
         }
@@ -269,7 +269,15 @@ impl Number {
             return None;
         }
         let id = self.core.lanes.next();
-        let (copy, ask) = (RequestCopy::first(&id), Ask::in_line(place));
+        let copy = RequestCopy {
+            id: &id,
+            is_repeated: false,
+        };
+        let ask = Ask {
+            place: Some(place),
+            waits: true,
+            left_over: 0,
+        };
         let call = self.key().take(copy, permits, ask);
         let request = Prepared::new(&self.core.redis, &self.key, call);
         Some(Ready { id, request })
@@ -279,18 +287,13 @@ impl Number {
     fn take_back(&self, ready: Ready<'_>) {
         let lost_copies = ready.request.abandon();
         if lost_copies.is_ambiguous() {
-            self.undo_later(ready.id, NumberKey::give_back, lost_copies);
+            self.undo_later(ready.id, true, lost_copies);
         }
     }
 
     /// Undoes in the background a request that Redis may or may not have executed.
-    fn undo_later<'a>(
-        &'a self,
-        id: RequestId<'_>,
-        undo: fn(NumberKey<'a>, &RequestId<'_>) -> Call,
-        lost_copies: LostCopies,
-    ) {
-        let undo = undo(self.key(), &id);
+    fn undo_later(&self, id: RequestId<'_>, gives_back: bool, lost_copies: LostCopies) {
+        let undo = self.key().undo(&id, gives_back);
         lost_copies.compensate(&undo);
         self.later(id, undo, Moment::now().after(REPEATED));
     }

@@ -33,10 +33,7 @@ impl Outgoing<'_> {
 
     /// Appends the call of a script, by its hash or by its source.
     pub(crate) fn call(&mut self, call: &Call, by_source: bool) {
-        match by_source {
-            true => call.pack_by_source(self.publish, &mut self.state.unwritten),
-            false => call.pack_by_hash(self.publish, &mut self.state.unwritten),
-        }
+        call.pack(by_source, self.publish, &mut self.state.unwritten);
         self.request();
     }
 

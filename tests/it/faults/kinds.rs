@@ -35,14 +35,14 @@ pub static KINDS: [Kind; 4] = [
         name: "write",
         lock: |client, name| Box::new(client.read_write_lock(name).write()),
         rival: |client, name| Box::new(client.read_write_lock(name).write()),
-        acquire: "write_acquire",
+        acquire: "read_write_acquire",
         release: "read_write_release",
     },
     Kind {
         name: "read",
         lock: |client, name| Box::new(client.read_write_lock(name).read()),
         rival: |client, name| Box::new(client.read_write_lock(name).write()),
-        acquire: "read_acquire",
+        acquire: "read_write_acquire",
         release: "read_write_release",
     },
 ];

@@ -64,7 +64,7 @@ fn calls_end_in_time_and_their_effect_is_certain_afterwards() {
                 let [first, second] = [leases.next().unwrap(), leases.next().unwrap()];
                 check("confirm", 1, &|| first.confirm());
                 check("extend", 1, &|| first.extend(SOON.get() * 6));
-                check("add_permits", 1, &|| leased.add_permits(0));
+                check("change_number", 1, &|| leased.add_permits(0));
                 within(timeout() + grace(), "a drop", || drop(first));
                 within(timeout() * 3 + grace(), "a release", || second.release())
             }

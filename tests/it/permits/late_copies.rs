@@ -28,7 +28,7 @@ const REFUSED: [Refused; 7] = [
     ),
     (
         Permits,
-        "drain_permits",
+        "change_number",
         0,
         |one| one.semaphore().drain().unwrap() == 0,
         |test| test.view.add(4).unwrap(),
@@ -36,7 +36,7 @@ const REFUSED: [Refused; 7] = [
     ),
     (
         Permits,
-        "add_permits",
+        "change_number",
         i32::MAX as i64,
         |one| matches!(one.semaphore().release(1), Err(Error::Config { .. })),
         |test| test.view.semaphore().drain().map(drop).unwrap(),
@@ -44,7 +44,7 @@ const REFUSED: [Refused; 7] = [
     ),
     (
         Permits,
-        "set_number",
+        "change_number",
         5,
         |one| !one.semaphore().try_set_permits(3).unwrap(),
         |test| test.proxied.server.run(&format!("DEL {}", test.view.name)),
@@ -53,7 +53,7 @@ const REFUSED: [Refused; 7] = [
     // The latch had no count when the repetition arrived, and has one when the first copy arrives.
     (
         Latch,
-        "count_down",
+        "change_number",
         0,
         |one| one.latch().count_down().unwrap() == 0,
         |test| test.view.close(3),
@@ -62,7 +62,7 @@ const REFUSED: [Refused; 7] = [
     // The latch has a new count by then.
     (
         Latch,
-        "count_down",
+        "change_number",
         1,
         |one| one.latch().count_down().unwrap() == 0,
         |test| test.view.close(3),
@@ -71,7 +71,7 @@ const REFUSED: [Refused; 7] = [
     // It would close the latch again.
     (
         Latch,
-        "set_number",
+        "change_number",
         1,
         |one| !one.latch().try_set_count(3).unwrap(),
         |test| test.view.open().unwrap(),
@@ -116,16 +116,16 @@ fn a_request_before_one_that_was_refused() {
 /// The first copy gets no reply, and Redis refuses the second: the call may have been executed.
 #[test]
 fn a_refused_repetition_is_no_refusal_of_the_call() {
-    for (script, before, expected) in [("count_down", 5, 4), ("set_number", 0, 0)] {
+    for (script, before, expected) in [("change_number", 5, 4), ("change_number", 0, 0)] {
         let test = Proxied::of(Latch, before);
         test.proxied.server.run("CONFIG SET maxmemory 1");
         test.proxied.fault_once(script, &Fault::SwallowRequest);
         let result = match script {
-            "count_down" => test.steps.latch().count_down().map(drop),
+            "change_number" => test.steps.latch().count_down().map(drop),
             _ => test.steps.latch().try_set_count(3).map(drop),
         };
         let is_expected = match script {
-            "count_down" => is_not_released(&result),
+            "change_number" => is_not_released(&result),
             _ => is_unavailable(&result),
         };
         assert!(is_expected, "{script}: {result:?}");

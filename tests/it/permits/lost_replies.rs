@@ -53,14 +53,14 @@ const CALLS: [Call; 10] = calls! {
     Semaphore "take_permits" 10 => 7 Undone: |one| {
         nothing(one.semaphore().try_acquire(3, SOON.get() / 10))
     };
-    Semaphore "add_permits" 10 => 12 Done: |one| nothing(one.semaphore().release(2));
-    Semaphore "add_permits" 10 => 6 Done: |one| nothing(one.semaphore().add_permits(-4));
-    Semaphore "drain_permits" 10 => 0 Undone: |one| nothing(one.semaphore().drain());
-    Semaphore "set_number" 0 => 5 Either: |one| nothing(one.semaphore().try_set_permits(5));
+    Semaphore "change_number" 10 => 12 Done: |one| nothing(one.semaphore().release(2));
+    Semaphore "change_number" 10 => 6 Done: |one| nothing(one.semaphore().add_permits(-4));
+    Semaphore "change_number" 10 => 0 Undone: |one| nothing(one.semaphore().drain());
+    Semaphore "change_number" 0 => 5 Either: |one| nothing(one.semaphore().try_set_permits(5));
     Leased "permit_acquire" 3 => 2 Undone: |one| one.wait().map(Some);
     Leased "permit_release" 3 => 3 Done: |one| nothing(one.leased().acquire()?.release());
-    Latch "count_down" 5 => 4 Done: |one| nothing(one.latch().count_down());
-    Latch "set_number" 0 => 3 Either: |one| nothing(one.latch().try_set_count(3));
+    Latch "change_number" 5 => 4 Done: |one| nothing(one.latch().count_down());
+    Latch "change_number" 0 => 3 Either: |one| nothing(one.latch().try_set_count(3));
 };
 
 /// A number as a client behind the proxy uses it, and its view without the proxy.

@@ -30,7 +30,7 @@ fn a_downgrade_that_is_never_answered_is_compensated() {
     for fault in FAULTS {
         let lock = client_of(&proxied).read_write_lock("lock");
         let writing = lock.write().acquire().unwrap();
-        proxied.fault_always("read_acquire", &fault);
+        proxied.fault_always("read_write_acquire", &fault);
         let result = lock.read().try_lock(Duration::ZERO, Lease::RENEWED);
         assert!(is_unavailable(&result), "{fault:?}: {result:?}");
         assert_eq!(lock.read().hold_count(), 0);
@@ -54,8 +54,8 @@ fn a_release_ends_all_copies_of_a_read_request() {
         server.ask::<Option<i32>>(call.arg(arguments))
     };
     for names in ["a:2 a:1", "a:1"] {
-        let arguments = [names, "60000", "", "0", "", "publish"];
-        assert_eq!(run("read_acquire", &arguments), None);
+        let arguments = [names, "60000", "", "0", "read", "", "publish"];
+        assert_eq!(run("read_write_acquire", &arguments), None);
     }
     let arguments = ["a:2 a:1", "redisson_rwlock:{lock}", "publish"];
     assert_eq!(run("read_write_release", &arguments), Some(1));
@@ -74,7 +74,7 @@ fn a_late_reader_without_a_holder_does_not_outlive_its_lease() {
     let gate = Gate::new();
     let (held, mut is_first) = (gate.clone(), true);
     proxied.proxy.on_request(move |request| {
-        if request.runs("read_acquire") && std::mem::take(&mut is_first) {
+        if request.runs("read_write_acquire") && std::mem::take(&mut is_first) {
             return Fault::HoldBack(held.clone());
         }
         Fault::Pass

@@ -1,0 +1,168 @@
+-- Acquires the read lock or the write lock of a read-write lock for one owner, with hold count 1.
+--
+-- KEYS[1]  the lock: see shared/read_write.lua
+-- ARGV[1]  fields of the owner, separated by spaces: the field for this grant, then those that
+--          earlier copies of this request used, whose replies were lost
+-- ARGV[2]  lease in milliseconds
+-- ARGV[3]  the place of this client in the line (shared/line.lua); empty if the client wants none
+-- ARGV[4]  1 if the caller has a place and waits if the lock is held, else 0
+-- ARGV[5]  read or write
+-- ARGV[6]  for read: the field of the writer, if the caller holds the write lock; else empty
+-- ARGV[7]  the command that publishes: publish or spublish
+-- reply    nil: the owner holds the lock; { milliseconds, 1, owner, rank } as of acquire.lua: other
+--          owners hold the lock, a writer is before this reader in the line, or the lock is reserved.
+--          The owner is the writer, or a reader. An error, without any change, if the key has another
+--          type or form
+--
+-- A reader that acquires the lock calls the next client in the line if that is a reader, too.
+--
+-- If an earlier copy of this request acquired the lock, its field is replaced by this one's. A copy
+-- that Redis executes later then finds no grant under its own name.
+
+-- require "line_of"
+-- require "set_lease"
+
+local lock, lease, wanted, within = KEYS[1], ARGV[2], ARGV[5], ARGV[6]
+local owner = string.match(ARGV[1], '%S+')
+
+-- A lock that is free and has no line. pcall: the user may not use the line, or a cluster is moving
+-- the slot.
+local existing = redis.pcall('exists', lock, line_of(lock))
+if existing == 0 and wanted == 'write' then
+    redis.call('hset', lock, 'mode', 'write', owner, '1')
+    return set_lease(lock, lease)
+end
+
+-- require "timeout_key"
+
+-- Adds the owner to the lock, which is free if `is_first` is true. Changes nothing and returns the
+-- error if Redis refuses a part of that.
+local function add_owner(is_first)
+    local hold = wanted == 'read' and timeout_key(lock, owner)
+    if hold then
+        redis.call('set', hold, '1', 'px', lease)
+    end
+    local fields = is_first and { 'mode', wanted, owner, '1' } or { owner, '1' }
+    local refusal = redis.pcall('hset', lock, unpack(fields))
+    if type(refusal) ~= 'table' then
+        refusal = is_first and set_lease(lock, lease) or nil
+    end
+    if refusal and hold then
+        redis.call('del', hold)
+    end
+    return refusal
+end
+
+if existing == 0 and within == '' then
+    return add_owner(true)
+end
+
+-- require "line"
+-- require "copies"
+-- require "read_write"
+
+local place, waits, publish = ARGV[3], ARGV[4] == '1', ARGV[7]
+
+-- After how many milliseconds the client behind the first writer asks again, in case that writer is
+-- dead.
+local ASKED = 1000
+
+-- The reply to a caller that does not acquire the lock: it enters the line if it waits, and leaves it
+-- if it does not. A writer of this library calls the next client when it releases the lock.
+local function refuse(left, holder)
+    local rank
+    if waits then
+        rank = enter_line(lock, place, wanted == 'read' and READER or 0)
+    elseif place ~= '' and leave_line(lock, place) then
+        if not (is_of_this_library(holder) and string.find(holder, ':write$')) then
+            call_first(lock, publish)
+        end
+    end
+    return { left, 1, holder, rank }
+end
+
+-- The lock is free, or readers hold it. Returns the reply to a reader that has to let others go first;
+-- nil if it may read. `is_called` is true if this has called the first client.
+local function let_others_go_first(mode, is_called)
+    local reserved = 0
+    if mode or waits then
+        reserved = reserved_for(lock, place)
+    end
+    local first, _, is_reader
+    if mode then
+        first, _, is_reader = first_in(line_of(lock))
+    end
+    if not first or first == place or is_reader then
+        return waits and reserved > 0 and refuse(reserved, '') or nil
+    elseif not is_called and reserved > 0 then
+        return refuse(reserved, '')
+    elseif not is_called then
+        -- The writer may be dead. Those ask it that do not wait, or have waited for a while.
+        if not waits or redis.pcall('zrank', line_of(lock), place) then
+            call_first(lock, publish)
+            return let_others_go_first(mode, true)
+        end
+    end
+    local reply = refuse(redis.call('pttl', lock), reader_of(lock) or '')
+    if reply[4] == 1 then
+        reply[1] = math.min(reply[1], ASKED)
+    end
+    return reply
+end
+
+if type(existing) == 'table' then
+    existing = redis.call('exists', lock)
+    place, waits = '', false
+end
+local mode, failure = mode_of(lock)
+local older = mode and held_name(lock, ARGV[1])
+if failure then
+    return failure
+elseif older then
+    if wanted == 'read' then
+        redis.call('set', timeout_key(lock, owner), '1', 'px', lease)
+        if older ~= owner then
+            redis.pcall('del', timeout_key(lock, older))
+        end
+    end
+    return take_over(lock, older, owner, lease)
+end
+
+local reply
+if within ~= '' then
+    local holds = mode and redis.call('hexists', lock, within) == 1
+    reply = not holds and { redis.call('pttl', lock), 1, (writer_of(lock)) }
+elseif mode == 'write' then
+    reply = refuse(redis.call('pttl', lock), writer_of(lock))
+elseif wanted == 'write' then
+    if mode then
+        local left, goes_on, reader, foreign = readers_left(lock)
+        if left ~= 0 then
+            left = goes_on and 1 or left or redis.call('pttl', lock)
+            -- The client has to listen for the release of a reader of Redisson.
+            return refuse(left, foreign or reader)
+        end
+        redis.call('del', lock)
+        mode = nil
+    end
+    local reserved = waits and reserved_for(lock, place) or 0
+    reply = reserved > 0 and refuse(reserved, '')
+elseif existing > (mode and 1 or 0) then
+    reply = let_others_go_first(mode)
+end
+reply = reply or add_owner(not mode)
+if reply then
+    return reply
+end
+if mode and redis.call('pttl', lock) < tonumber(lease) then
+    redis.call('pexpire', lock, lease)
+end
+if existing > (mode and 1 or 0) then
+    if place ~= '' then
+        leave_line(lock, place)
+    end
+    if wanted == 'read' and mode ~= 'write' then
+        call_first(lock, publish, true)
+    end
+end
+return nil
