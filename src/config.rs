@@ -332,8 +332,19 @@ impl LockClientBuilder {
 /// Shows no secret.
 impl fmt::Debug for LockClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LockClientBuilder")
-            .field(&self.options)
-            .finish()
+        let options = &self.options;
+        f.debug_struct("LockClientBuilder")
+            .field("watchdog_lease", &options.watchdog_lease)
+            .field("linger", &options.linger)
+            .field("confirm_every", &options.confirm_every)
+            .field("connections", &options.connections)
+            .field("pool_size", &options.pool_size)
+            .field("pool_timeout", &options.pool_timeout)
+            .field("connect_timeout", &options.connect_timeout)
+            .field("command_timeout", &options.command_timeout)
+            .field("namespace", &options.namespace)
+            .field("min_replicas", &options.min_replicas)
+            .field("name_connections", &options.name_connections)
+            .finish_non_exhaustive()
     }
 }

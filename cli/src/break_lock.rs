@@ -7,9 +7,15 @@ use redis::Value;
 use super::args::{BreakArgs, RedisArgs};
 use super::kinds::{Fencing, Kind};
 use super::lookup::{FoundLock, find_held, not_held};
+use super::name::Name;
 use super::outcome::{Failure, Result, settle};
 use super::probe::command;
 use super::{connect, output, permits, stderr};
+
+/// Deletes a lock that this owner still has. The hash of a name that is not UTF-8 is none of this
+/// crate or of Redisson, so it has no other keys and no waiting clients.
+const FREE: &str = "if redis.call('hexists', KEYS[1], ARGV[1]) == 1 then \
+                    return redis.call('del', KEYS[1]) end return 0";
 
 pub(super) fn break_lock(redis: &RedisArgs, wanted: &BreakArgs) -> Result<()> {
     let asks = !wanted.yes;
@@ -52,14 +58,7 @@ pub(super) fn break_lock(redis: &RedisArgs, wanted: &BreakArgs) -> Result<()> {
             (Some(permit), Some(text), Some(lock)) => {
                 permits::end(client, redis, lock, text, permit)
             }
-            // The hash of a name that is not UTF-8 is none of this crate or of Redisson, so it has
-            // no other keys and no waiting clients.
-            (None, None, Some(lock)) => {
-                let deleted = lock.probe.run(&command(("DEL", key.bytes())));
-                deleted
-                    .map(|count| count == Value::Int(1))
-                    .map_err(Failure::from)
-            }
+            (None, None, Some(lock)) => free_bytes(key, lock),
             _ => Ok(false),
         };
         match is_freed {
@@ -81,6 +80,19 @@ pub(super) fn break_lock(redis: &RedisArgs, wanted: &BreakArgs) -> Result<()> {
         return Err(failures.into_iter().next().unwrap_or_else(nothing));
     }
     settle(failures, clients.len(), redis.redlock)
+}
+
+/// Frees a lock with a name that is not UTF-8. False if its owner has changed.
+fn free_bytes(key: &Name, lock: &mut FoundLock<'_>) -> Result<bool> {
+    let Some(hold) = lock.row.kind.holds().next() else {
+        return Ok(false);
+    };
+    let field = match lock.row.kind.name() {
+        Some("write") => format!("{}:write", hold.owner),
+        _ => hold.owner.clone(),
+    };
+    let free = command(("EVAL", FREE, 1, key.bytes(), field));
+    Ok(lock.probe.run(&free)? == Value::Int(1))
 }
 
 /// Fails for what cannot be freed: without a permit only a lock, with a permit only that.

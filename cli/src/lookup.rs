@@ -82,13 +82,25 @@ fn find_lock<'a>(
     in_cluster: bool,
     name: &Name,
 ) -> Result<Option<FoundLock<'a>>> {
+    let mut connected: Option<(Probe<'_>, Server)> = None;
     for _ in 0..LOOKS {
-        let Some((mut probe, home, found)) = locate(client, name)? else {
+        let (mut probe, home, found) = if let Some((mut probe, home)) = connected.take() {
+            match probe.find(name.bytes()) {
+                Ok(found) if !matches!(found, Found::Nothing) => (probe, home, found),
+                // Another server may have the key now.
+                _ => continue,
+            }
+        } else if let Some(located) = locate(client, name)? {
+            located
+        } else {
             return Ok(None);
         };
         let mut row = match found {
             Found::Held(row) => row,
-            Found::Gone => continue,
+            Found::Gone => {
+                connected = Some((probe, home));
+                continue;
+            }
             Found::Nothing | Found::Other => {
                 not_a_lock(client, &probe.server, name)?;
                 continue;
@@ -194,8 +206,8 @@ fn count_listeners(
     Some(counts.iter().map(|(_, listeners)| listeners).sum())
 }
 
-/// How many clients are in the line of the lock and do not listen to its channel; `None` if the user
-/// may not ask, and while its slot moves to another server.
+/// How many clients are in the line of the lock and do not listen to its channel; `None` if the
+/// user may not ask, and while its slot moves to another server.
 fn count_line(probe: &mut Probe<'_>, keys: &LockKeys) -> Option<u64> {
     let mut count = |least, most| -> Option<u64> {
         let count = command(("ZCOUNT", &keys.line, least, most));

@@ -1,6 +1,7 @@
 //! What `leasehold::testing` adds to the crate `leasehold-testing`: clients of its server, and the
 //! names of the scripts.
 
+use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Deref;
@@ -68,7 +69,7 @@ static SCRIPTS: LazyLock<KnownScripts> =
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct InMemoryRedis(leasehold_testing::InMemoryRedis);
 
 impl InMemoryRedis {
@@ -99,6 +100,12 @@ impl InMemoryRedis {
         let mut builder = LockClient::builder(&self.0.url());
         builder.clock = self.0.clock();
         builder
+    }
+}
+
+impl fmt::Debug for InMemoryRedis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -150,7 +157,6 @@ impl Deref for InMemoryRedis {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct FaultProxy(leasehold_testing::FaultProxy);
 
 impl FaultProxy {
@@ -172,6 +178,12 @@ impl FaultProxy {
     /// Those of [`start`](Self::start), and if the address is in use.
     pub fn listening(listen: SocketAddr, upstream: impl Into<String>) -> io::Result<Self> {
         leasehold_testing::FaultProxy::listening(listen, upstream, &SCRIPTS).map(Self)
+    }
+}
+
+impl fmt::Debug for FaultProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

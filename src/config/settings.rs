@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::de::{Deserialize, Deserializer, Error};
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny};
 
 use super::LockClientBuilder;
 use crate::deployment::Urls;
@@ -174,10 +174,19 @@ struct Secret(String);
 
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer);
-        text.map(Self)
-            .map_err(|_| D::Error::custom("a password or a key must be a text"))
+        match TextOrOther::deserialize(deserializer) {
+            Ok(TextOrOther::Text(text)) => Ok(Self(text)),
+            _ => Err(D::Error::custom("a password or a key must be a text")),
+        }
     }
+}
+
+/// YAML makes a text of a number if the type has to be a text.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum TextOrOther {
+    Text(String),
+    Other(IgnoredAny),
 }
 
 #[cfg(test)]

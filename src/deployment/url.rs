@@ -1,6 +1,7 @@
 //! Parses a URL part by part, because the errors of `redis` do not name the invalid part. Pure.
 
 use std::net::Ipv6Addr;
+use std::path::PathBuf;
 
 use redis::ConnectionAddr;
 
@@ -25,7 +26,7 @@ pub(super) fn parse(url: &str, sockets: bool) -> Result<Server> {
     check_control_characters(url, form)?;
     let (scheme, rest) = split_scheme(url, form)?;
     let (address, parameters) = if UNIX.contains(&&*scheme) {
-        let address = ConnectionAddr::Unix(socket(&scheme, rest)?.into());
+        let address = ConnectionAddr::Unix(socket(url, &scheme, rest, form)?);
         (address, Parameters::default().with_query(url)?)
     } else if !TCP.contains(&&*scheme) {
         return fault(format!("scheme {scheme:?}"), form);
@@ -70,14 +71,18 @@ fn split_scheme<'a>(url: &'a str, form: &str) -> Result<(String, &'a str)> {
         let lower = scheme.to_ascii_lowercase();
         let is_known = TCP.contains(&&*lower) || UNIX.contains(&&*lower);
         let is_of_scheme = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-        if is_known || scheme.chars().all(is_of_scheme) && rest.starts_with("//") {
+        let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.chars().all(is_of_scheme);
+        if is_known || is_scheme && rest.starts_with("//") {
             return Ok((lower, rest));
         }
     }
     // Other text is not shown, because it may contain a user or a password.
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     let is_host = |host: &str| match host.strip_prefix('[') {
-        Some(ip) => ip.trim_end_matches(']').parse::<Ipv6Addr>().is_ok(),
+        Some(ip) => ip
+            .strip_suffix(']')
+            .is_some_and(|ip| ip.parse::<Ipv6Addr>().is_ok()),
         None => !host.is_empty() && host.chars().all(is_of_name),
     };
     match url.rsplit_once(':') {
@@ -163,22 +168,24 @@ fn host_and_port<'a>(address: &'a str, secrets: &[&str], form: &str) -> Result<(
 
 const WILDCARD: &str = "a client cannot connect to this address; use 127.0.0.1 for this machine";
 
-/// The path in the part after the colon of `scheme:///path[?parameters]`.
-fn socket(scheme: &str, rest: &str) -> Result<String> {
+/// The path in a URL `scheme:///path[?parameters]`, whose part after the colon is `rest`.
+fn socket(url: &str, scheme: &str, rest: &str, form: &str) -> Result<PathBuf> {
     let path = rest.split(['?', '#']).next().unwrap_or(rest);
     let path = match path.strip_prefix("//") {
         Some(path) => path.strip_prefix("localhost").unwrap_or(path),
         None => path,
     };
-    match decoded("path", path)? {
-        Some(decoded) if path.starts_with('/') => Ok(decoded),
-        decoded => {
-            let part = match decoded {
-                None => "no path",
-                Some(_) => "a path that does not begin with /",
-            };
-            fault(part, format!("write {scheme}:///path/to/socket"))
-        }
+    if !path.starts_with('/') {
+        let part = match path {
+            "" => "no path",
+            _ => "a path that does not begin with /",
+        };
+        return fault(part, format!("write {scheme}:///path/to/socket"));
+    }
+    // Its percent-encoded bytes need not be UTF-8.
+    match redis::parse_redis_url(url).and_then(|url| url.to_file_path().ok()) {
+        Some(path) => Ok(path),
+        None => fault("not readable", form),
     }
 }
 
@@ -194,6 +201,8 @@ mod tests {
             ("", "empty"),
             ("\u{feff}redis://h", "no scheme"),
             ("h:1", "no scheme"),
+            ("://h", "no scheme"),
+            ("1://h", "no scheme"),
             ("HTTP://h", "scheme \"http\""),
             ("redis:h", "no // after the scheme \"redis\""),
             ("redis://u:p@", "no host"),
@@ -234,6 +243,26 @@ mod tests {
             ("unix:///rediss://h", false),
         ] {
             assert_eq!(parse(url, true).unwrap().with_tls, with_tls, "{url}");
+        }
+    }
+
+    #[test]
+    fn the_path_of_a_socket_is_what_redis_reads() {
+        for url in [
+            "unix:///a%20b",
+            "redis+unix:/a%ffb?db=1",
+            "unix://localhost/a/../b",
+        ] {
+            let read = url.into_connection_info().unwrap();
+            assert_eq!(&parse(url, true).unwrap().address, read.addr(), "{url}");
+        }
+    }
+
+    #[test]
+    fn only_a_valid_address_without_a_scheme_is_repeated() {
+        for (url, is_valid) in [("[::1]:6379", true), ("h:1", true), ("[::1:6379", false)] {
+            let rule = parse(url, true).unwrap_err().rule;
+            assert_eq!(rule == format!("write redis://{url}"), is_valid, "{rule}");
         }
     }
 

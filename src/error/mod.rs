@@ -318,13 +318,23 @@ impl Error {
     /// ```
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        matches!(
-            self,
+        // Without a wildcard, so that a new error has to be decided here.
+        match self {
             Self::HeldByAnother { .. }
-                | Self::Unavailable { .. }
-                | Self::TooFewReplicas { .. }
-                | Self::NoThread { .. }
-        )
+            | Self::Unavailable { .. }
+            | Self::TooFewReplicas { .. }
+            | Self::NoThread { .. } => true,
+            Self::NotHeld { .. }
+            | Self::NotReleased { .. }
+            | Self::Lost { .. }
+            | Self::Forked { .. }
+            | Self::ShutDown { .. }
+            | Self::Interrupted { .. }
+            | Self::Upgrade { .. }
+            | Self::WrongType { .. }
+            | Self::Config { .. }
+            | Self::Redis { .. } => false,
+        }
     }
 
     /// The error of a setting or an argument with this value, which breaks this rule.

@@ -304,7 +304,6 @@ impl LockGuard {
         self.token
     }
 
-    /// Adds the fencing token of the hold.
     /// The `Debug` output of this guard as a value of the type `shown_as`.
     pub(crate) fn show(&self, f: &mut fmt::Formatter<'_>, shown_as: &str) -> fmt::Result {
         let token = self.token.as_ref().map(|token| ("token", token as _));

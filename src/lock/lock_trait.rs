@@ -4,9 +4,13 @@ use std::fmt;
 use std::time::Duration;
 
 use super::LockGuard;
+use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::lease::Lease;
+
+/// How often the provided [`Lock::try_lock_interruptibly`] checks its interrupt.
+const INTERRUPT_CHECK: Duration = Duration::from_millis(50);
 
 /// A lock that threads of different processes and machines share. Its methods are those of Java's
 /// `java.util.concurrent.locks.Lock`.
@@ -154,7 +158,9 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// interrupt when the request under way ends, within the timeouts of the connection and the
     /// command together, or later while the server replies to earlier requests first.
     ///
-    /// The thread keeps its place in the queue during the whole call.
+    /// With the locks of this crate, the thread keeps its place in the queue during the whole call.
+    /// The provided method, for other implementations, calls [`try_lock`](Self::try_lock) for 50 ms
+    /// at a time.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -192,7 +198,19 @@ pub trait Lock: fmt::Debug + Send + Sync {
         wait: Duration,
         lease: Lease,
         interrupt: &Interrupt,
-    ) -> Result<bool>;
+    ) -> Result<bool> {
+        let end = Moment::now().after(wait);
+        loop {
+            if interrupt.is_interrupted() {
+                let lock = self.name().into();
+                return Err(Error::Interrupted { lock });
+            }
+            let is_held = self.try_lock(end.left().min(INTERRUPT_CHECK), lease)?;
+            if is_held || end.is_past() {
+                return Ok(is_held);
+            }
+        }
+    }
 
     /// Unlocks the newest level of this thread that has no guard. The lock is free after the last
     /// level.
@@ -237,7 +255,10 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Those of [`lock`](Self::lock).
-    fn acquire_with(&self, lease: Lease) -> Result<LockGuard>;
+    fn acquire_with(&self, lease: Lease) -> Result<LockGuard> {
+        self.lock_with(lease)?;
+        with_guard(self, lease)
+    }
 
     /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if another owner
     /// holds it then. The guard unlocks when it is dropped.
@@ -268,7 +289,10 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// Those of [`lock_interruptibly`](Self::lock_interruptibly).
-    fn acquire_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<LockGuard>;
+    fn acquire_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<LockGuard> {
+        self.lock_interruptibly(lease, interrupt)?;
+        with_guard(self, lease)
+    }
 
     /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if another owner
     /// holds it then. The wait ends with an error as soon as `interrupt` is raised. The guard
@@ -283,7 +307,10 @@ pub trait Lock: fmt::Debug + Send + Sync {
         wait: Duration,
         lease: Lease,
         interrupt: &Interrupt,
-    ) -> Result<Option<LockGuard>>;
+    ) -> Result<Option<LockGuard>> {
+        let is_held = self.try_lock_interruptibly(wait, lease, interrupt)?;
+        is_held.then(|| with_guard(self, lease)).transpose()
+    }
 
     /// Acquires the lock with `lease`, runs `work` with its guard, and unlocks. Returns the value
     /// of `work`, and the result of the unlock: [`Error::Lost`](crate::Error::Lost) if the lock was
@@ -329,4 +356,15 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// Those of [`is_locked`](Self::is_locked).
     fn remaining_lease(&self) -> Result<Option<Duration>>;
+}
+
+/// Replaces the level that this thread has just acquired by one with a guard.
+fn with_guard<L: Lock + ?Sized>(lock: &L, lease: Lease) -> Result<LockGuard> {
+    // This thread holds the lock, so this does not wait.
+    let guard = lock.try_acquire(Duration::ZERO, lease);
+    lock.unlock()?;
+    guard?.ok_or_else(|| Error::NotHeld {
+        lock: lock.name().into(),
+        by_guard: false,
+    })
 }

@@ -99,10 +99,10 @@ impl Observer {
     /// Counts a call for a lock or for permits if it did not acquire them.
     pub(crate) fn count_failure(&self, outcome: Outcome) {
         let counters = &self.counters;
-        let counter = match outcome.0 {
-            "timeout" => &counters.acquires_timed_out,
-            "unavailable" => &counters.acquires_unavailable,
-            "refused" => &counters.acquires_refused,
+        let counter = match outcome {
+            Outcome::TIMEOUT => &counters.acquires_timed_out,
+            Outcome::UNAVAILABLE => &counters.acquires_unavailable,
+            Outcome::REFUSED => &counters.acquires_refused,
             _ => return,
         };
         counter.add(1);

@@ -26,8 +26,8 @@ pub(crate) fn are_spans_enabled() -> bool {
 
 /// How a call ended that waits for a lock, for permits, for a latch or on a condition: the label in
 /// its span.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Outcome(pub(super) &'static str);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outcome(&'static str);
 
 impl Outcome {
     /// It has what it waited for.
@@ -36,20 +36,22 @@ impl Outcome {
     pub(crate) const REENTERED: Self = Self("reentered");
     /// Its wait ended first.
     pub(crate) const TIMEOUT: Self = Self("timeout");
+    pub(super) const UNAVAILABLE: Self = Self("unavailable");
+    pub(super) const REFUSED: Self = Self("refused");
 
     /// The outcome of a call, by that of a value.
     pub(crate) fn of<T>(result: &Result<T>, of_value: impl FnOnce(&T) -> Self) -> Self {
-        Self(match result {
-            Ok(value) => return of_value(value),
-            Err(Error::Unavailable { .. }) => "unavailable",
+        match result {
+            Ok(value) => of_value(value),
+            Err(Error::Unavailable { .. }) => Self::UNAVAILABLE,
             Err(Error::Redis { .. } | Error::WrongType { .. } | Error::TooFewReplicas { .. }) => {
-                "refused"
+                Self::REFUSED
             }
-            Err(Error::Interrupted { .. }) => "interrupted",
-            Err(Error::ShutDown { .. }) => "shut_down",
-            Err(Error::Lost { .. }) => "lost",
-            Err(_) => "invalid",
-        })
+            Err(Error::Interrupted { .. }) => Self("interrupted"),
+            Err(Error::ShutDown { .. }) => Self("shut_down"),
+            Err(Error::Lost { .. }) => Self("lost"),
+            Err(_) => Self("invalid"),
+        }
     }
 
     /// The outcome of a call that returns whether it has what it waited for.

@@ -109,16 +109,16 @@ impl<'a> Checks<'a> {
             ("persistence", storage::persistence(&info, &settings)),
             (ROLE, role),
             ("replicas", replicas),
-            ("clients", server::clients(&info)),
         ] {
             self.judge(&info, check, finding);
         }
-        self.judge(&settings, "timeout", server::idle(&settings));
         if options.cluster {
             let reply = ask(&mut connection, redis::cmd("CLUSTER").arg("INFO"))?;
             let cluster = Facts::of("CLUSTER INFO", [reply]);
             self.judge(&cluster, "cluster", server::cluster(&cluster));
         }
+        self.judge(&info, "clients", server::clients(&info));
+        self.judge(&settings, "timeout", server::idle(&settings));
         self.add("latency", reach::latency(trips));
         self.check_rights(&mut connection, rights)?;
         match Reading::quickest(&mut connection)? {

@@ -19,7 +19,7 @@ pub(super) fn eviction(info: &Facts) -> Option<Finding> {
 
 pub(super) fn memory(info: &Facts) -> Option<Finding> {
     let (used, limit) = (info.number("used_memory")?, info.number("maxmemory")?);
-    let shown = info.get("used_memory_human")?;
+    let shown = bytes(used);
     let Some(percent) = used.saturating_mul(100).checked_div(limit) else {
         return Some(Ok.of(format!("{shown} used, without a limit")));
     };
@@ -70,6 +70,16 @@ pub(super) fn persistence(info: &Facts, settings: &Facts) -> Option<Finding> {
     })
 }
 
+fn bytes(count: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let (mut scaled, mut unit) = (count, 0);
+    while scaled >= 10 * 1024 && unit + 1 < UNITS.len() {
+        scaled /= 1024;
+        unit += 1;
+    }
+    format!("{scaled} {}", UNITS[unit])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,11 +116,11 @@ mod tests {
     #[test]
     fn memory_that_is_nearly_full_is_a_warning() {
         for (used, limit, verdict) in [(5_000, 0, Ok), (899, 1000, Ok), (900, 1000, Warning)] {
-            let info = facts(&format!(
-                "used_memory:{used}\r\nused_memory_human:1.02M\r\nmaxmemory:{limit}\r\n"
-            ));
+            let info = facts(&format!("used_memory:{used}\r\nmaxmemory:{limit}\r\n"));
             assert_eq!(memory(&info).unwrap().verdict, verdict, "{used} of {limit}");
         }
+        assert_eq!(bytes(9_999), "9999 B");
+        assert_eq!(bytes(3 << 30), "3072 MiB");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod screen;
 
 use std::io::{self, IsTerminal, Read};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -95,7 +96,8 @@ enum Event {
     /// The terminal is gone.
     InputEnded,
     Signal(i32),
-    Scan(Scan),
+    /// `None` after a panic.
+    Scan(Option<Scan>),
 }
 
 /// Shows the view until a key or a signal ends it, and restores the terminal. Draws it after each
@@ -110,7 +112,8 @@ fn view(clients: Vec<LockClient>, watch: &WatchArgs, mut scan: Scan) -> io::Resu
     let (scans, every) = (sender.clone(), watch.clone());
     let next = move || {
         thread::sleep(every.every);
-        Event::Scan(self::scan(&clients, &every, false))
+        let scan = AssertUnwindSafe(|| self::scan(&clients, &every, false));
+        Event::Scan(panic::catch_unwind(scan).ok())
     };
     spawn("scanner", move || while scans.send(next()).is_ok() {})?;
     let screen = Screen::enter()?;
@@ -131,15 +134,18 @@ fn view(clients: Vec<LockClient>, watch: &WatchArgs, mut scan: Scan) -> io::Resu
             Ok(Event::Signal(signal)) => return Ok(Some(signal)),
             Ok(Event::Key(b'q' | b'Q' | CTRL_C)) => return Ok(None),
             Ok(Event::Key(_)) => {}
-            Ok(Event::Scan(newer)) => scan = newer,
+            Ok(Event::Scan(newer)) => {
+                let ended = || io::Error::other("the thread that scans has ended");
+                scan = newer.ok_or_else(ended)?;
+            }
             // The system sends HUP to processes that do not read.
             Ok(Event::InputEnded) | Err(_) => return Ok(Some(SIGHUP)),
         }
     }
 }
 
-/// Sends the signals that end the view, and that of a new size. The first one of the former ends the
-/// view, which restores the terminal. A second one ends the program at once.
+/// Sends the signals that end the view, and that of a new size. The first one of the former ends
+/// the view, which restores the terminal. A second one ends the program at once.
 fn send_signals(events: Sender<Event>) -> io::Result<()> {
     let arrived = Arc::new(AtomicBool::new(false));
     for signal in ENDING {
