@@ -1,5 +1,5 @@
--- Changes the free permits of a semaphore or the count of a latch. Calls the next clients in the line
--- of a semaphore, and notifies those that listen to the channel.
+-- Changes the free permits of a semaphore or the count of a latch. Calls the next clients in the
+-- line of a semaphore, and notifies those that listen to the channel.
 --
 -- KEYS[1]  the semaphore or the latch: a number
 -- KEYS[2]  the records of this client: a hash of lane to request number and reply
@@ -12,14 +12,14 @@
 -- ARGV[7]  the command that publishes: publish or spublish
 -- reply    as below. An error, without any change, if a key has another type or form
 --
--- | action     | change                                             | reply                        |
--- |------------|----------------------------------------------------|------------------------------|
--- | set        | sets the permits, if there is no key               | 1: set; 0: there is a key    |
--- | set_count  | sets the count, if there is no key                 | 1: set; 0: there is a key    |
--- | add        | adds permits (negative: removes), if the sum has   | the sum                      |
--- |            | 32 bits                                            |                              |
--- | drain      | takes all free permits; negative: becomes zero     | how many were free           |
--- | count_down | decreases the count; at zero, deletes the key      | the count then               |
+-- | action     | change                                             | reply                       |
+-- |------------|----------------------------------------------------|-----------------------------|
+-- | set        | sets the permits, if there is no key               | 1: set; 0: there is a key   |
+-- | set_count  | sets the count, if there is no key                 | 1: set; 0: there is a key   |
+-- | add        | adds permits (negative: removes), if the sum has   | the sum                     |
+-- |            | 32 bits                                            |                             |
+-- | drain      | takes all free permits; negative: becomes zero     | how many were free          |
+-- | count_down | decreases the count; at zero, deletes the key      | the count then              |
 
 -- require "once"
 -- require "line_of"

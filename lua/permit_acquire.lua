@@ -10,14 +10,15 @@
 -- ARGV[4]  the place of this client in the line (shared/permit_line.lua); empty if it has none
 -- ARGV[5]  1 if the caller waits if it gets no permit, else 0
 -- ARGV[6]  the command that publishes: publish or spublish
--- reply    nil: the permit is leased. { milliseconds, 1, '', rank, listens }: no permit is available
---          for this client, and the first lease ends in this time (30,000: no lease ends; -1: no
---          permit is leased or available). The rank is the number of clients before this one in the line. It and
---          what follows are absent if this client is in no line. Listens is 1 if it also listens to
---          the channel, else 0. An error, without any change, if a key has another type or form
+-- reply    nil: the permit is leased. { milliseconds, 1, '', rank, listens }: no permit is
+--          available for this client, and the first lease ends in this time (30,000: no lease ends;
+--          -1: no permit is leased or available). The rank is the number of clients before this one
+--          in the line. It and what follows are absent if this client is in no line. Listens is 1
+--          if it also listens to the channel, else 0. An error, without any change, if a key has
+--          another type or form
 --
--- A refused caller that waits and has a place enters the line. One that does not wait leaves it, and
--- may take a permit that is reserved.
+-- A refused caller that waits and has a place enters the line. One that does not wait leaves it,
+-- and may take a permit that is reserved.
 --
 -- If an earlier copy of this request acquired a permit, that permit gets the id of this copy. A
 -- copy that Redis executes later then cannot be taken for the holder of this permit.

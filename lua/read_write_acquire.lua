@@ -10,9 +10,9 @@
 -- ARGV[6]  for read: the field of the writer, if the caller holds the write lock; else empty
 -- ARGV[7]  the command that publishes: publish or spublish
 -- reply    nil: the owner holds the lock; { milliseconds, 1, owner, rank } as of acquire.lua: other
---          owners hold the lock, a writer is before this reader in the line, or the lock is reserved.
---          The owner is the writer, or a reader. An error, without any change, if the key has another
---          type or form
+--          owners hold the lock, a writer is before this reader in the line, or the lock is
+--          reserved. The owner is the writer, or a reader. An error, without any change, if the key
+--          has another type or form
 --
 -- A reader that acquires the lock calls the next client in the line if that is a reader, too.
 --
@@ -67,8 +67,8 @@ local place, waits, publish = ARGV[3], ARGV[4] == '1', ARGV[7]
 -- dead.
 local ASKED = 1000
 
--- The reply to a caller that does not acquire the lock: it enters the line if it waits, and leaves it
--- if it does not. A writer of this library calls the next client when it releases the lock.
+-- The reply to a caller that does not acquire the lock: it enters the line if it waits, and leaves
+-- it if it does not. A writer of this library calls the next client when it releases the lock.
 local function refuse(left, holder)
     local rank
     if waits then
@@ -81,8 +81,8 @@ local function refuse(left, holder)
     return { left, 1, holder, rank }
 end
 
--- The lock is free, or readers hold it. Returns the reply to a reader that has to let others go first;
--- nil if it may read. `is_called` is true if this has called the first client.
+-- The lock is free, or readers hold it. Returns the reply to a reader that has to let others go
+-- first; nil if it may read. `is_called` is true if this has called the first client.
 local function let_others_go_first(mode, is_called)
     local reserved = 0
     if mode or waits then

@@ -1,19 +1,19 @@
--- Releases read or write locks, regardless of their hold counts. Calls the first client in the line,
--- and notifies those that listen to the channel for releases.
+-- Releases read or write locks, regardless of their hold counts. Calls the first client in the
+-- line, and notifies those that listen to the channel for releases.
 --
 -- KEYS[i]       a lock: see shared/read_write.lua
 -- ARGV[2i-1]    fields that the owner may have in the hash, separated by spaces
 -- ARGV[2i]      the channel for releases of the lock
 -- ARGV[2n+1]    the command that publishes: publish or spublish
--- reply[i]      released, and published: 1 + 2 * listeners + called, as of release.lua; released, and
---               not published, because readers are left: -2 - called; 0: no owner holds the lock;
---               -1: other owners hold it, or it is not a lock
+-- reply[i]      released, and published: 1 + 2 * listeners + called, as of release.lua; released,
+--               and not published, because readers are left: -2 - called; 0: no owner holds the
+--               lock; -1: other owners hold it, or it is not a lock
 -- reply         the list of these; for one lock, its reply alone
 --
--- After the release of a writer, a read lock that it holds, too, stays. Then the first client is called
--- if it is a reader. After the release of a reader, clients are called and notified if no reader is
--- left, or if they have to go on looking for a reader that lives. If a reader of Redisson is left, the
--- first client is called: it may have to listen for the release of that reader.
+-- After the release of a writer, a read lock that it holds, too, stays. Then the first client is
+-- called if it is a reader. After the release of a reader, clients are called and notified if no
+-- reader is left, or if they have to go on looking for a reader that lives. If a reader of Redisson
+-- is left, the first client is called: it may have to listen for the release of that reader.
 
 -- require "line_of"
 -- require "timeout_key"
@@ -39,8 +39,8 @@ end
 -- require "line"
 -- require "read_write"
 
--- The owner that is removed was the writer, or a reader. Returns whether the lock is free, whether the
--- search for a reader that lives is not over, and one of the readers.
+-- The owner that is removed was the writer, or a reader. Returns whether the lock is free, whether
+-- the search for a reader that lives is not over, and one of the readers.
 local function end_if_free(lock, is_writer)
     if redis.call('hlen', lock) <= 1 then
         redis.call('del', lock)

@@ -6,9 +6,10 @@
 -- ARGV[2i]      the channel for releases of the lock. It is not in KEYS, because a cluster that
 --               moves a slot refuses requests of which some keys are missing
 -- ARGV[2n+1]    the command that publishes: publish or spublish
--- reply[i]      released: 1 + 2 * listeners + called. Listeners is the number of clients that received
---               the message, and called is 1 if a client in the line was called, else 0. Not
---               released: 0: no owner holds the lock; -1: another owner holds it, or it is not a lock
+-- reply[i]      released: 1 + 2 * listeners + called. Listeners is the number of clients that
+--               received the message, and called is 1 if a client in the line was called, else 0.
+--               Not released: 0: no owner holds the lock; -1: another owner holds it, or it is not
+--               a lock
 -- reply         the list of these; for one lock, its reply alone
 
 -- require "line_of"

@@ -20,8 +20,8 @@ for i, lock in ipairs(KEYS) do
         local may_read = lease > 0 and not string.find(owner, ':write$')
         if may_read and redis.call('hexists', lock, 'mode') == 1 then
             local hold = timeout_key(lock, owner)
-            -- pcall: a cluster that moves the slot refuses a key that is not there. If Redis refuses
-            -- it, the lease of the lock is still renewed.
+            -- pcall: a cluster that moves the slot refuses a key that is not there. If Redis
+            -- refuses it, the lease of the lock is still renewed.
             local left = redis.pcall('pttl', hold)
             if left == -2 then
                 -- The key has been deleted.

@@ -10,13 +10,13 @@
 -- ARGV[6]  the place of this client in the line (shared/permit_line.lua); empty if it has none
 -- ARGV[7]  1 if the caller waits if it gets none, else 0
 -- ARGV[8]  the command that publishes: publish or spublish
--- reply    ARGV[4]: taken. { -1, 1, '', rank, listens }: not enough are free, or those are reserved.
---          The rank is the number of clients before this one in the line. It and what follows are
---          absent if this client is in no line. Listens is 1 if it also listens to the channel, else
---          0. An error, without any change, if a key has another type or form
+-- reply    ARGV[4]: taken. { -1, 1, '', rank, listens }: not enough are free, or those are
+--          reserved. The rank is the number of clients before this one in the line. It and what
+--          follows are absent if this client is in no line. Listens is 1 if it also listens to the
+--          channel, else 0. An error, without any change, if a key has another type or form
 --
--- A refused caller that waits and has a place enters the line. One that does not wait leaves it, and
--- may take permits that are reserved.
+-- A refused caller that waits and has a place enters the line. One that does not wait leaves it,
+-- and may take permits that are reserved.
 
 -- require "once"
 -- require "line_of"

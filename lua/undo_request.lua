@@ -1,5 +1,5 @@
--- Undoes a request that took permits of a semaphore, if it was executed. From then on no copy of the
--- request changes the number.
+-- Undoes a request that took permits of a semaphore, if it was executed. From then on no copy of
+-- the request changes the number.
 --
 -- KEYS[1]  the semaphore or the latch: a number
 -- KEYS[2]  the records of this client: a hash of lane to request number and reply

@@ -1,8 +1,8 @@
 //! Names of locks as arguments and as text. A name is bytes, as in Redis.
 //!
 //! A name that cannot be shown as it is has the form `$'..'`, which bash and zsh read: `\xNN` is a
-//! byte, `\\` a backslash, and `\'` a quote. The commands that look at locks read this form, too, so
-//! what `list` prints can be passed on with and without a shell. A name that begins with `$'` is
+//! byte, `\\` a backslash, and `\'` a quote. The commands that look at locks read this form, too,
+//! so what `list` prints can be passed on with and without a shell. A name that begins with `$'` is
 //! always shown in this form, so that each text means one name.
 
 use std::borrow::Cow;

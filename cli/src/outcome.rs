@@ -1,7 +1,7 @@
 //! How the program ends: an exit status for scripts, and one line for people.
 //!
-//! The manual (`manual.roff`) and docs/command.md have the meaning of each status. All others come from
-//! the command of `leasehold run`, or from a signal.
+//! The manual (`manual.roff`) and docs/command.md have the meaning of each status. All others come
+//! from the command of `leasehold run`, or from a signal.
 
 use std::fmt;
 use std::process::ExitCode;

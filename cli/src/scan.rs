@@ -159,8 +159,8 @@ impl Wanted<'_> {
             names: |key| [Some(key), None],
             read: Probe::hashes,
         }];
-        // The names of the sorted sets of leased permits are made from those of the semaphores: with
-        // braces around a name without braces. The pattern for all names finds both.
+        // The names of the sorted sets of leased permits are made from those of the semaphores:
+        // with braces around a name without braces. The pattern for all names finds both.
         let whole = [pattern, LEASES].concat();
         if pattern == ALL {
             passes.push(leases(whole, semaphores_of));

@@ -8,8 +8,8 @@
 -- ARGV[3]  1: an earlier copy of the request is lost; else 0
 --
 -- The records have the last recorded request on each lane. On a lane, a client sends one request
--- after another, with rising numbers. A reply that changes nothing is recorded only if an earlier copy
--- of its request is lost.
+-- after another, with rising numbers. A reply that changes nothing is recorded only if an earlier
+-- copy of its request is lost.
 
 -- require "number_of"
 
@@ -64,8 +64,8 @@ local function once(reply, ...)
     return reply
 end
 
--- Returns the reply of a request that changes nothing. If an earlier copy is lost, records it: if that
--- copy arrives later, it must not change anything, either.
+-- Returns the reply of a request that changes nothing. If an earlier copy is lost, records it: if
+-- that copy arrives later, it must not change anything, either.
 local function unchanged(reply)
     return ARGV[3] == '1' and once(reply) or reply
 end

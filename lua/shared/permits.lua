@@ -8,8 +8,8 @@ local function text_of(number)
     return string.format('%.0f', number)
 end
 
--- Leases an available permit under this id until `ends`. Returns how many permits are available then;
--- or an error, without any change.
+-- Leases an available permit under this id until `ends`. Returns how many permits are available
+-- then; or an error, without any change.
 local function lease_permit(key, leases, id, ends)
     local left = redis.pcall('decrby', key, 1)
     if type(left) == 'table' then
@@ -28,8 +28,8 @@ local function lease_permit(key, leases, id, ends)
     return left
 end
 
--- Ends the lease of a permit whose lease ends at `ends`. Returns how many permits are available then;
--- or an error, without any change.
+-- Ends the lease of a permit whose lease ends at `ends`. Returns how many permits are available
+-- then; or an error, without any change.
 local function end_lease(key, leases, id, ends)
     -- First, because Redis allows this command also if it is short of memory, and the following one
     -- then, too.

@@ -1,5 +1,5 @@
--- Removes the fields of an owner from a lock: copies of a request may have added several. Returns one
--- of them; nil if there is none; or nil and an error.
+-- Removes the fields of an owner from a lock: copies of a request may have added several. Returns
+-- one of them; nil if there is none; or nil and an error.
 local function remove_owner(lock, names)
     -- Usually there is one name, and gmatch takes longer.
     if redis.pcall('hdel', lock, names) == 1 then

@@ -16,7 +16,8 @@ local function type_error(queue, places)
     end
 end
 
--- The reply to an owner that does not hold the lock, or the error about a key; nil if there is none.
+-- The reply to an owner that does not hold the lock, or the error about a key; nil if there is
+-- none.
 local function refusal_of(lock, owner, queue, places)
     if redis.call('hexists', lock, owner) == 0 then
         return redis.call('exists', lock) * -1
@@ -31,9 +32,9 @@ local function keep(queue, places, millis)
     end
 end
 
--- Removes the waiters whose places have ended. Notifies the first waiters of the queue: at most this
--- many, and one for each notification that a removed waiter had. With math.huge, notifies all, and
--- they have no places then. Returns how many are notified.
+-- Removes the waiters whose places have ended. Notifies the first waiters of the queue: at most
+-- this many, and one for each notification that a removed waiter had. With math.huge, notifies all,
+-- and they have no places then. Returns how many are notified.
 --
 -- Tells each client, by one message, the numbers of its waiters that need not wait any more.
 local function notify(queue, places, count, channel, publish)

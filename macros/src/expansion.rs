@@ -9,8 +9,8 @@ use crate::function::Function;
 use crate::parameters;
 
 /// The body becomes a closure, so that `return` and `?` leave only the body. Generated names have
-/// the hygiene of `mixed_site`, so the body cannot see them. The user's tokens keep their spans. The
-/// lock is described before the closure moves the parameters.
+/// the hygiene of `mixed_site`, so the body cannot see them. The user's tokens keep their spans.
+/// The lock is described before the closure moves the parameters.
 pub(crate) fn expand(arguments: &Arguments, function: &Function) -> TokenStream {
     let Function {
         attributes,

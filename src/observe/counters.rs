@@ -193,8 +193,8 @@ impl Counters {
 }
 
 /// Describes all metrics in the facade, and registers each counter with zero: an alert on its
-/// increase would not see the first one otherwise. May call the application's metrics recorder: called
-/// on a thread of the application, without a locked mutex.
+/// increase would not see the first one otherwise. May call the application's metrics recorder:
+/// called on a thread of the application, without a locked mutex.
 #[cfg(feature = "metrics")]
 pub(crate) fn register() {
     use metrics::Unit;

@@ -103,8 +103,8 @@ impl NumberKey<'_> {
             .acquiring()
     }
 
-    /// Cancels a request with this id, if it was not executed. Otherwise gives back the permits that
-    /// it took, if `gives_back` is true.
+    /// Cancels a request with this id, if it was not executed. Otherwise gives back the permits
+    /// that it took, if `gives_back` is true.
     pub(crate) fn undo(self, id: &RequestId<'_>, gives_back: bool) -> Call {
         let call = self.call(&script::UNDO_REQUEST, id).flag(gives_back);
         let call = call.arg(&**self.key.channel());

@@ -112,8 +112,9 @@ pub(crate) enum Found {
     OtherType(String),
 }
 
-/// Tells from the error of a script (`WRONGTYPE lock 2: a list`, `WRONGTYPE kind 2: it is in use as a
-/// fair lock, ...`) or of a command in a script which of the requested locks cannot be used, and why.
+/// Tells from the error of a script (`WRONGTYPE lock 2: a list`, `WRONGTYPE kind 2: it is in use as
+/// a fair lock, ...`) or of a command in a script which of the requested locks cannot be used, and
+/// why.
 pub(crate) fn found<'k>(
     mut locks: impl Iterator<Item = &'k LockKey> + Clone,
     error: &RedisError,

@@ -277,8 +277,8 @@ impl Call {
     }
 }
 
-/// The fencing tokens, if there are any, of a reply that grants what a call was to acquire. `None` for
-/// another reply.
+/// The fencing tokens, if there are any, of a reply that grants what a call was to acquire. `None`
+/// for another reply.
 pub(crate) fn granted(reply: &Value) -> Option<Range<u64>> {
     match reply {
         Value::Nil | Value::Int(1..) => Some(0..0),

@@ -68,9 +68,9 @@ enum Subscription {
 }
 
 impl Channels {
-    /// Adds a listener. With a word, only messages with this word wake it. It needs the messages from
-    /// `since` on, or else all. True if the channel is subscribed, or Redis refused that, and the
-    /// listener has missed a message, or may have.
+    /// Adds a listener. With a word, only messages with this word wake it. It needs the messages
+    /// from `since` on, or else all. True if the channel is subscribed, or Redis refused that, and
+    /// the listener has missed a message, or may have.
     pub(crate) fn add(
         &mut self,
         channel: &Arc<str>,

@@ -72,8 +72,8 @@ pub(crate) struct Login {
 const UNNAMED: Duration = Duration::from_secs(60);
 
 impl Login {
-    /// With a `name` of the connections on the server. A `master_only` login requires that the server
-    /// is a master, by its own reply.
+    /// With a `name` of the connections on the server. A `master_only` login requires that the
+    /// server is a master, by its own reply.
     pub(crate) fn new(
         credentials: &Credentials,
         tls: Option<Tls>,

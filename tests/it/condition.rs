@@ -111,8 +111,8 @@ impl<const N: usize> Stage<N> {
     }
 }
 
-/// Of several clients and of several threads of one client, in the order in which they wait. Several
-/// notifications by one holder wake as many threads.
+/// Of several clients and of several threads of one client, in the order in which they wait.
+/// Several notifications by one holder wake as many threads.
 #[test]
 fn as_many_threads_wake_as_were_notified_in_the_order_of_waiting() {
     let stage = Stage::<2>::new();

@@ -15,8 +15,9 @@ const KEPT: &str = "a live client keeps its place";
 const NO_DEAD_FIRST: &str = "no dead client is the first";
 /// A script that removes the first place of a free lock, or frees it, notifies the next client.
 const NOTIFIED: &str = "the next client is notified";
-/// If clients die only while the lock is held, no client has to ask again without a reason. A thread
-/// of Redisson has to, if its own scripts are the next ones: they know nothing of dead clients.
+/// If clients die only while the lock is held, no client has to ask again without a reason. A
+/// thread of Redisson has to, if its own scripts are the next ones: they know nothing of dead
+/// clients.
 const TAKEN: &str = "a free lock is taken at once";
 
 /// A rule that the model leaves out.

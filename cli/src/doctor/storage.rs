@@ -1,5 +1,5 @@
-//! Whether the server keeps its data: memory and disk. A check returns `None` if the server does not
-//! report it.
+//! Whether the server keeps its data: memory and disk. A check returns `None` if the server does
+//! not report it.
 
 use super::facts::Facts;
 use super::finding::Finding;

@@ -91,8 +91,8 @@ fn plant_permits(server: &Server, name: &str) {
     );
 }
 
-/// Each kind: how it is made, its object in `list` beside its name, what `show` adds to it, and lines
-/// of `show` for people.
+/// Each kind: how it is made, its object in `list` beside its name, what `show` adds to it, and
+/// lines of `show` for people.
 #[test]
 fn each_kind_is_listed_and_shown() {
     let server = Server::start();

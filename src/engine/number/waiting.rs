@@ -9,8 +9,8 @@
 //! key without a message.
 //!
 //! A sleeping thread may get its permits from a thread of the same client that releases as many
-//! (`local/wait_queue.rs`). Redis need not know: the permits stay taken. The next first thread makes
-//! the place in the line its own.
+//! (`local/wait_queue.rs`). Redis need not know: the permits stay taken. The next first thread
+//! makes the place in the line its own.
 
 use std::time::Duration;
 
@@ -61,8 +61,8 @@ impl Number {
     /// A request is given up after the reply deadline of the budget.
     ///
     /// If no other client is known to wait, the first threads of the queue send a request at once,
-    /// without a place in the line. Even after its wait, a thread sends a last request, so a wait of
-    /// zero is one request.
+    /// without a place in the line. Even after its wait, a thread sends a last request, so a wait
+    /// of zero is one request.
     pub(super) fn wait_for<'a>(&'a self, wanted: u32, budget: &'a CallBudget<'a>) -> Result<bool> {
         // Until what the subscriber thread has sent is given back.
         let _call = self.core.watchdog.begin_call();

@@ -56,8 +56,8 @@ fn wake_up(cast: Cast<'_>) -> Outcome {
     Ok(format!("{times} times, longest {longest:.1?}"))
 }
 
-/// The message of a release has a sign while a client of this library is in the line. Redisson reads
-/// it as a number.
+/// The message of a release has a sign while a client of this library is in the line. Redisson
+/// reads it as a number.
 fn both_wait(Cast { stage, .. }: Cast<'_>) -> Outcome {
     let name = unique("semaphore");
     let (java, rust) = (stage.java.thread(1), stage.rust.thread(1));

@@ -68,9 +68,11 @@ pub fn await_listeners(server: &Server, name: &str, count: u32) {
 pub fn listening(redis: &mut Connection, name: &str) -> u32 {
     let line = format!("leasehold_line:{{{name}}}");
     let places = redis::cmd("ZRANGE").arg(line).arg(0).arg(-1).query(redis);
-    // With the mark of a call, which is no channel. In a cluster, this is not the server of each key.
+    // With the mark of a call, which is no channel. In a cluster, this is not the server of each
+    // key.
     let mut places: Vec<String> = places.unwrap_or_default();
-    // Each client that waits for a fair lock has a channel of its own. In a cluster, a place is one.
+    // Each client that waits for a fair lock has a channel of its own. In a cluster, a place is
+    // one.
     let own = format!("{{{name}}}");
     places.retain(|place| !place.contains(&own));
     let mut all = 0;

@@ -73,8 +73,8 @@ fn names(prefix: &str) -> Vec<String> {
     names.collect()
 }
 
-/// Waits until the process has stood still, which only its clock shows, and then calls `work`. A call
-/// that goes on is made until then. The result of the call during the pause does not count.
+/// Waits until the process has stood still, which only its clock shows, and then calls `work`. A
+/// call that goes on is made until then. The result of the call during the pause does not count.
 fn call_after_pause(goes_on: bool, work: impl Fn() -> Outcome) -> Outcome {
     let mut before = Instant::now();
     loop {

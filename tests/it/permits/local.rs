@@ -53,8 +53,8 @@ fn waiting_threads_get_permits_in_the_order_in_which_they_came() {
         assert_eq!(steps.left().unwrap(), 1, "{kind:?}");
         let commands = monitor.commands();
         let sent = commands.iter().filter(|one| one.starts_with("EVAL"));
-        // For each permit: its release, its acquire, the request of the next thread, and perhaps one
-        // before the first refusal.
+        // For each permit: its release, its acquire, the request of the next thread, and perhaps
+        // one before the first refusal.
         let sent = sent.count();
         assert!(sent <= 4 * WAITING + 4, "{kind:?}: {sent} requests");
         assert_eq!(theirs.stats().wakeups_by_timeout, 0, "{kind:?}");

@@ -10,7 +10,8 @@ use crate::support::prelude::*;
 use crate::support::proxy::repository;
 use crate::support::refused;
 
-/// The rules in the line of docs/permissions.md. Redis also checks the commands that a script calls.
+/// The rules in the line of docs/permissions.md. Redis also checks the commands that a script
+/// calls.
 pub fn documented() -> Vec<String> {
     let page = std::fs::read_to_string(repository().join("docs/permissions.md")).unwrap();
     let mut lines = page.lines();
@@ -101,8 +102,8 @@ fn the_acl_line_is_enough() {
     uses_everything(&builder(&database)).unwrap();
 }
 
-/// Without them, clients poll or are all woken together, and a place in a queue that is given up, or
-/// whose client is dead, ends by itself.
+/// Without them, clients poll or are all woken together, and a place in a queue that is given up,
+/// or whose client is dead, ends by itself.
 const OPTIONAL: [&str; 6] = [
     "+subscribe",
     "+publish",
