@@ -42,7 +42,9 @@ pub(super) fn refusal(line: &str) -> ServerError {
 pub(super) fn failures() -> [ServerError; 2] {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let builder = LockClient::builder(&format!("redis://{}", listener.local_addr().unwrap()));
-    let client = builder.command_timeout(Duration::from_millis(20)).build();
+    let builder = builder.command_timeout(Duration::from_millis(20));
+    // Otherwise the connection waits for the reply to the name.
+    let client = builder.name_connections(false).build();
     let servers = admin::servers(&client.unwrap()).unwrap();
     let late = servers[0].connect().unwrap().run(&redis::cmd("PING"));
     drop(listener);

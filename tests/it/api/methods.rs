@@ -65,6 +65,75 @@ uses_every_method!(of_a_fenced_lock, leasehold::FencedLock, FencedGuard);
 uses_every_method!(of_a_multi_lock, leasehold::MultiLock, LockGuard);
 uses_every_method!(of_a_red_lock, RedLock, LockGuard);
 
+/// A lock of another crate, which has only the required methods.
+mod of_another_crate {
+    use leasehold::Lock;
+
+    use super::*;
+
+    #[derive(Debug)]
+    pub struct Wrapper(pub ReentrantLock);
+
+    impl Lock for Wrapper {
+        fn name(&self) -> &str {
+            self.0.name()
+        }
+
+        fn lock_with(&self, lease: Lease) -> Result<()> {
+            self.0.lock_with(lease)
+        }
+
+        fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool> {
+            self.0.try_lock(wait, lease)
+        }
+
+        fn lock_interruptibly(&self, lease: Lease, interrupt: &Interrupt) -> Result<()> {
+            self.0.lock_interruptibly(lease, interrupt)
+        }
+
+        fn unlock(&self) -> Result<()> {
+            self.0.unlock()
+        }
+
+        fn acquire(&self) -> Result<LockGuard> {
+            self.0.acquire()
+        }
+
+        fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<LockGuard>> {
+            self.0.try_acquire(wait, lease)
+        }
+
+        fn hold_count(&self) -> u32 {
+            self.0.hold_count()
+        }
+
+        fn is_locked(&self) -> Result<bool> {
+            self.0.is_locked()
+        }
+
+        fn remaining_lease(&self) -> Result<Option<Duration>> {
+            self.0.remaining_lease()
+        }
+    }
+
+    uses_every_method!(of_a_wrapper, Wrapper, LockGuard);
+
+    #[test]
+    fn the_other_methods_are_provided() {
+        let server = Server::start();
+        let client = client(&server.url());
+        let lock = Wrapper(client.reentrant_lock("plain"));
+        of_a_wrapper(&lock, "plain");
+        let _held = lock.acquire().unwrap();
+        on_another_thread(|| {
+            let wait = Duration::from_millis(120);
+            let interrupt = Interrupt::new();
+            let has_it = lock.try_lock_interruptibly(wait, Lease::RENEWED, &interrupt);
+            assert!(!has_it.unwrap());
+        });
+    }
+}
+
 #[test]
 fn no_method_of_a_lock_needs_the_trait() {
     let servers = Server::start_all((0..3).map(|_| Server::options()).collect());
