@@ -20,7 +20,7 @@ use crate::deployment::Urls;
 /// | `nodes` | URLs, as for [`builder_cluster`] |
 /// | `username`, `password` | as for [`credentials`](Self::credentials) |
 /// | `namespace` | a text |
-/// | `watchdog_lease`, `linger` | a duration |
+/// | `watchdog_lease`, `confirm_every`, `linger` | a duration |
 /// | `pool_timeout`, `connect_timeout`, `command_timeout` | a duration |
 /// | `connections` | a number |
 /// | `pool_size` | a number |
