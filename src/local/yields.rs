@@ -119,7 +119,7 @@ impl Pause {
 impl Yields {
     /// Records that Redis granted the lock when this many threads wanted it.
     pub(super) fn granted(&mut self, threads: usize) {
-        if self.is_fresh() && self.owners.is_empty() {
+        if self.is_fresh() && self.owners.is_empty() && self.threads == 0 {
             return;
         }
         let others = self.others();

@@ -79,7 +79,8 @@ impl LocalQueue {
             let removed = &mut locks.effects.removed;
             let loss = suspended.resume(current);
             let entry = locks.entries.entry(current.lock.clone()).or_default();
-            let has_ticket = entry.has(current);
+            // What follows a loss may know `current` only, and frees no ticket of `suspended`.
+            let has_ticket = entry.has(current) && loss.is_none();
             removed.extend(entry.remove(current));
             if has_ticket {
                 entry.ticket = Ticket::Holds(Arc::clone(suspended));
