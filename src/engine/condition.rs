@@ -280,8 +280,8 @@ impl<'a> Waiter<'a> {
 
     /// Ends the place. Returns what the waiter was; `None` without a reply. Then the place is ended
     /// in the background, when its thread does not wait any more. A notification of the meantime is
-    /// passed on. If `is_notified`, Redis or a message said that the thread need not wait: a request
-    /// to end its place may take the notification, however late.
+    /// passed on. If `is_notified`, Redis or a message said that the thread need not wait: a
+    /// request to end its place may take the notification, however late.
     fn end(
         &self,
         place: &Place,

@@ -165,8 +165,9 @@ pub(super) fn retain_ok<T>(
     combine(checks.into_iter(), needed)
 }
 
-/// Combines the results of all parts, of which there are at least `needed`. `Ok` if at least `needed` are. Otherwise the first error: a
-/// loss if the losses alone leave too few parts, else another error before a loss.
+/// Combines the results of all parts, of which there are at least `needed`. `Ok` if that many are.
+/// Otherwise the first error: a loss if the losses alone leave too few parts, else another error
+/// before a loss.
 pub(crate) fn combine(
     mut results: impl ExactSizeIterator<Item = Result<()>>,
     needed: usize,

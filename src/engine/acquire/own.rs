@@ -73,8 +73,8 @@ fn check_own(parts: &Parts, own: &mut List<Own>, needed: usize) -> Result<()> {
     }
 }
 
-/// Adds a level to each of these holds of this thread, of which `needed` are needed. Redis is asked only for those whose lease has to be
-/// longer.
+/// Adds a level to each of these holds of this thread, of which `needed` are needed. Redis is asked
+/// only for those whose lease has to be longer.
 fn add_levels(
     LockCall { parts, budget, .. }: LockCall<'_>,
     (own, needed): (List<Own>, usize),

@@ -9,8 +9,8 @@
 //! key without a message.
 //!
 //! A sleeping thread may get its permits from a thread of the same client that releases as many
-//! (`local/wait_queue.rs`). Redis need not know: the permits stay taken. The next first thread makes
-//! the place in the line its own.
+//! (`local/wait_queue.rs`). Redis need not know: the permits stay taken. The next first thread
+//! makes the place in the line its own.
 
 use std::time::Duration;
 
@@ -55,14 +55,14 @@ struct NumberWait<'a> {
 }
 
 impl Number {
-    /// Sends requests until the thread has what it wants, or until the budget ends: then false. The
-    /// thread wants this many permits; with 0, that the count of a latch is zero.
+    /// Sends requests until the thread has what it wants, or until the budget ends: then false.
+    /// The thread wants this many permits; with 0, that the count of a latch is zero.
     ///
     /// A request is given up after the reply deadline of the budget.
     ///
     /// If no other client is known to wait, the first threads of the queue send a request at once,
-    /// without a place in the line. Even after its wait, a thread sends a last request, so a wait of
-    /// zero is one request.
+    /// without a place in the line. Even after its wait, a thread sends a last request, so a wait
+    /// of zero is one request.
     pub(super) fn wait_for<'a>(&'a self, wanted: u32, budget: &'a CallBudget<'a>) -> Result<bool> {
         // Until what the subscriber thread has sent is given back.
         let _call = self.core.watchdog.begin_call();

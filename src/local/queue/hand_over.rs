@@ -161,8 +161,10 @@ impl Locks {
             let now = Moment::now();
             let times = (now, now.since(released.asked));
             let (others, holds) = (released.listeners, hold.grant().holds());
-            let yields = &mut entry.yields;
-            yields.released(times, others, released.is_called, holds);
+            if others > Some(0) || released.is_called || entry.yields.is_some() {
+                let yields = entry.yields.get_or_insert_default();
+                yields.released(times, others, released.is_called, holds);
+            }
             self.sweep();
         }
     }
@@ -201,7 +203,7 @@ impl Locks {
                 let suits = if let Some(hold) = entry.hold() {
                     let grant = hold.grant();
                     let is_of_kind = grant.kind.name == wanted.kind;
-                    let has_turn = grant.has_turn(entry.yields.slice(grant.holds()), now);
+                    let has_turn = grant.has_turn(entry.slice(grant.holds()), now);
                     has_turn && is_of_kind && grant.is_transferable(wanted.terms[at], now)
                 } else {
                     let is_spared = grants_to_spare > 0 && entry.idle.is_none();
@@ -240,7 +242,7 @@ impl Locks {
             return false;
         };
         let grant = hold.grant();
-        let longest = grant.slice(entry.yields.slice(grant.holds())) + linger;
+        let longest = grant.slice(entry.slice(grant.holds())) + linger;
         let until = now.after(linger).min(grant.granted.replied.after(longest));
         // A fixed lease is never taken again.
         let is_last = entry.has(hold) && entry.readers.is_empty()
