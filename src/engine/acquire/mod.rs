@@ -186,13 +186,13 @@ fn claim_for(
     if claim.is_none() {
         claim = wait_for_claim(call, missing)?;
     }
-    match (call.budget.check_interrupt(call.parts.name()), claim) {
-        (Err(error), Some(claim)) => {
-            give_up(claim, missing);
-            Err(error)
-        }
-        (_, claim) => Ok(claim),
+    if let Err(error) = call.budget.check_interrupt(call.parts.name())
+        && let Some(claim) = claim.take()
+    {
+        give_up(claim, missing);
+        return Err(error);
     }
+    Ok(claim)
 }
 
 /// Acquires a permit; `None` if the budget ends first.

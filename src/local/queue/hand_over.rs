@@ -47,12 +47,13 @@ impl LocalQueue {
         self.change(|locks| {
             let pop = |&(hold, unlocks, _): &(&Arc<Hold>, Unlocks, Linger)| hold.pop(unlocks);
             let mut results: List<Unlocked> = levels.iter().map(pop).collect();
-            let all = levels.iter().zip(&mut results);
+            let all = levels.iter().zip(&results);
             let last = all.filter(|(_, result)| **result == Unlocked::Last);
-            let last: List<_> = last.collect();
-            locks.hand_over(last.iter().map(|((hold, ..), _)| *hold));
-            for (&(hold, _, linger), result) in last {
-                *result = locks.follow(hold, |locks| locks.linger(hold, linger, now));
+            locks.hand_over(last.map(|((hold, ..), _)| *hold));
+            for (&(hold, _, linger), result) in levels.iter().zip(&mut results) {
+                if *result == Unlocked::Last {
+                    *result = locks.follow(hold, |locks| locks.linger(hold, linger, now));
+                }
                 if *result == Unlocked::Last {
                     hold.grant().end();
                 }
