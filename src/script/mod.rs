@@ -273,7 +273,7 @@ impl Call {
         packed.extend_from_slice(script);
         match u8::try_from(self.keys) {
             Ok(keys @ 0..10) => {
-                packed.extend_from_slice(&[b'$', b'1', b'\r', b'\n', b'0' + keys, b'\r', b'\n'])
+                packed.extend_from_slice(&[b'$', b'1', b'\r', b'\n', b'0' + keys, b'\r', b'\n']);
             }
             _ => pack(packed, itoa::Buffer::new().format(self.keys).as_bytes()),
         }
