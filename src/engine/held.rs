@@ -152,12 +152,27 @@ impl Needed {
     }
 }
 
-/// Combines the results of all parts. `Ok` if at least `needed` are. Otherwise the first error: a
-/// loss if the losses alone leave too few parts, else another error before a loss.
+/// Removes the members whose check fails. Each is checked once, so an `Ok` means that at least
+/// `needed` are left. Otherwise fails as [`combine`] does.
+pub(super) fn retain_ok<T>(
+    members: &mut List<T>,
+    check: impl FnMut(&T) -> Result<()>,
+    needed: usize,
+) -> Result<()> {
+    let checks: List<Result<()>> = members.iter().map(check).collect();
+    let mut next = checks.iter();
+    members.retain(|_| next.next().is_some_and(Result::is_ok));
+    combine(checks.into_iter(), needed)
+}
+
+/// Combines the results of all parts, of which there are at least `needed`. `Ok` if that many are.
+/// Otherwise the first error: a loss if the losses alone leave too few parts, else another error
+/// before a loss.
 pub(crate) fn combine(
     mut results: impl ExactSizeIterator<Item = Result<()>>,
     needed: usize,
 ) -> Result<()> {
+    debug_assert!(results.len() >= needed, "too few parts");
     if (results.len(), needed) == (1, 1) {
         return results.next().unwrap_or(Ok(()));
     }
@@ -181,4 +196,25 @@ pub(crate) fn slowest<'a>(cores: impl Iterator<Item = &'a Arc<Core>>) -> Option<
 pub(super) fn reached<T: Ord>(mut values: Vec<T>, needed: usize) -> Option<T> {
     values.sort_unstable_by(|one, other| other.cmp(one));
     values.into_iter().nth(needed.checked_sub(1)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::LostReason;
+
+    #[test]
+    fn a_loss_after_the_check_of_a_part_removes_no_needed_part() {
+        let mut checks = 0;
+        let check = |_: &u8| {
+            checks += 1;
+            (checks == 1).then_some(()).ok_or(Error::Lost {
+                lock: "lock".into(),
+                reason: LostReason::Expired,
+            })
+        };
+        let mut parts = List::from([0]);
+        retain_ok(&mut parts, check, 1).unwrap();
+        assert_eq!(parts.len(), 1);
+    }
 }

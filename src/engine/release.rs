@@ -86,21 +86,21 @@ fn release_levels<'a>(
     let unlocked = first.queue.unlock(&requested.collect::<List<_>>());
     let levels = || levels.iter().map(|&(core, hold, _)| (core, hold));
     let (replies, budget) = request_releases(levels().zip(&unlocked), needed, budget);
-    let (mut ended, mut results) = (List::new(), List::new());
+    let (mut ended, mut results, mut reports) = (List::new(), List::new(), List::new());
     for ((level, &unlocked), reply) in levels().zip(&unlocked).zip(replies) {
         let reply = reply.zip(budget.as_ref());
-        results.push(finish(level, unlocked, reply, &mut ended));
+        let (result, report) = finish(level, unlocked, reply, &mut ended);
+        results.push(result);
+        reports.push(report);
     }
     if !ended.is_empty() {
         first.queue.close(&ended);
     }
     // Nothing is left to do. Last, what calls code of the application.
     drop(calls);
-    let tell = |((core, hold), (result, report)): ((&Arc<Core>, &Arc<Hold>), (_, Report))| {
+    for ((core, hold), report) in levels().zip(reports) {
         report.tell(core, hold);
-        result
-    };
-    let results: List<Result<()>> = levels().zip(results).map(tell).collect();
+    }
     let needed = needed.of(results.len());
     combine(results.into_iter(), needed)
 }

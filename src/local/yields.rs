@@ -51,7 +51,7 @@ const ONE_MORE_AFTER: u32 = 8;
 /// client that wants the lock is not kept from it for long.
 const RAREST: u32 = 5;
 
-/// The yields of this client for one lock. Most locks have none.
+/// The yields of this client for one lock.
 #[derive(Debug, Default)]
 pub(super) struct Yields {
     /// The yields in a row that no other client used.
@@ -119,9 +119,6 @@ impl Pause {
 impl Yields {
     /// Records that Redis granted the lock when this many threads wanted it.
     pub(super) fn granted(&mut self, threads: usize) {
-        if self.is_fresh() && self.owners.is_empty() {
-            return;
-        }
         let others = self.others();
         // As many holds of others follow as clients listen, so that each of them can have one.
         let next = u64::from(self.listeners).clamp(1, others);

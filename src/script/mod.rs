@@ -271,7 +271,12 @@ impl Call {
         packed.reserve(self.packed.len() + script.len() + 64);
         pack_number(packed, b'*', 4 + self.keys + self.args);
         packed.extend_from_slice(script);
-        pack(packed, itoa::Buffer::new().format(self.keys).as_bytes());
+        match u8::try_from(self.keys) {
+            Ok(keys @ 0..10) => {
+                packed.extend_from_slice(&[b'$', b'1', b'\r', b'\n', b'0' + keys, b'\r', b'\n']);
+            }
+            _ => pack(packed, itoa::Buffer::new().format(self.keys).as_bytes()),
+        }
         packed.extend_from_slice(&self.packed);
         pack(packed, publish.command().as_bytes());
     }

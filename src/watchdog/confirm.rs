@@ -12,7 +12,7 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashMapExt};
 
 use super::thread::{BATCH, Batch, RenewalRequest, WatchdogThread};
-use super::{Renew, Schedule, Shared, TargetId, Watchdog};
+use super::{Renew, Schedule, Shared, TargetId, Watchdog, guarded};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 
@@ -34,9 +34,9 @@ impl WatchdogThread {
         };
         let mut calls: HashMap<Arc<str>, Option<Vec<RenewalRequest>>> = HashMap::new();
         for (id, target) in unconfirmed {
-            let Some(renewal) = target.confirmation(latest) else {
-                // Its schedule has changed.
-                self.shared.reschedule(id);
+            let Some(renewal) = guarded(|| target.confirmation(latest)).flatten() else {
+                // Its schedule has changed. After a panic it would be due again at once.
+                self.count_from(latest, id);
                 continue;
             };
             let redis = &self.batch_client.redis;

@@ -241,12 +241,23 @@ impl Shared {
         self.reschedule_as(id, |schedule| schedule);
     }
 
+    /// Reads the schedule of a target. After a panic, the target is due a while later.
+    fn schedule_of(target: &Arc<dyn Renew>) -> Schedule {
+        guarded(|| target.schedule()).unwrap_or_else(|| Schedule {
+            due: Moment::now().after(AFTER_PANIC),
+            unconfirmed: Moment::NEVER,
+            ends: Moment::NEVER,
+            lease: None,
+            retry: AFTER_PANIC,
+        })
+    }
+
     /// Reads the schedule of a target, and stores it with this change.
     fn reschedule_as(&self, id: TargetId, change: impl FnOnce(Schedule) -> Schedule) {
         let mut state = self.state.lock();
         let schedule = state
             .registry
-            .reschedule(id, |target| change(target.schedule()));
+            .reschedule(id, |target| change(Self::schedule_of(target)));
         if let Some(schedule) = schedule {
             let confirm = self.confirms_at(&state, schedule.unconfirmed);
             self.wake_by(state, schedule.due.min(confirm));
@@ -256,7 +267,7 @@ impl Shared {
     /// Reads the schedules of the noted targets.
     fn read_noted(state: &mut WatchdogState) {
         for id in std::mem::take(&mut state.noted) {
-            state.registry.reschedule(id, |target| target.schedule());
+            state.registry.reschedule(id, Self::schedule_of);
         }
     }
 

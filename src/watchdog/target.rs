@@ -12,7 +12,8 @@ use crate::script::Call;
 
 /// A target of the watchdog: something whose lease it renews.
 ///
-/// The watchdog's thread calls these methods without a locked mutex, except [`schedule`].
+/// The watchdog's thread calls these methods without a locked mutex, except [`schedule`]. A panic
+/// in one call does not affect the other targets.
 ///
 /// [`schedule`]: Self::schedule
 pub(crate) trait Renew: Skip + Send + Sync + fmt::Debug {

@@ -176,25 +176,38 @@ impl crate::base::test_clock::Skip for Held {
     fn skip(&self, _: Duration) {}
 }
 
+impl Held {
+    fn called(&self) {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        assert_ne!(self.key.name(), "panics");
+    }
+}
+
 impl Renew for Held {
     fn schedule(&self) -> Schedule {
-        self.calls.fetch_add(1, Ordering::SeqCst);
+        self.called();
         Schedule {
             unconfirmed: self.since,
             ..schedule(Moment::NEVER)
         }
     }
     fn confirmation(&self, _: Moment) -> Option<Renewal> {
-        self.calls.fetch_add(1, Ordering::SeqCst);
+        self.called();
         Some(renewal())
     }
     fn next_step(&self, _: Moment) -> Step {
-        self.calls.fetch_add(1, Ordering::SeqCst);
+        self.called();
         Step::Wait
     }
-    fn renewed(&self, _: Moment, _: &Renewal) {}
-    fn not_renewed(&self, _: &Renewal, _: &str) {}
-    fn lost(&self, _: LostReason) {}
+    fn renewed(&self, _: Moment, _: &Renewal) {
+        self.called();
+    }
+    fn not_renewed(&self, _: &Renewal, _: &str) {
+        self.called();
+    }
+    fn lost(&self, _: LostReason) {
+        self.called();
+    }
     fn end_idle_grant(&self) -> Option<Call> {
         None
     }
@@ -299,4 +312,41 @@ fn a_pass_confirms_one_batch_and_calls_no_other_target() {
     }
     let confirm_from = shared.state.lock().confirm_from;
     assert!(confirm_from > Moment::now(), "no call within the interval");
+}
+
+#[test]
+fn a_panic_of_one_target_does_not_affect_the_others() {
+    let shared = Arc::new(Shared {
+        confirm_every: Duration::from_secs(1),
+        ..Shared::default()
+    });
+    let mut thread = thread(&shared);
+    let targets = ["panics", "lock"].map(|name| Arc::new(held_as(name)));
+    for (id, target) in (1..).zip(&targets) {
+        let mut state = shared.state.lock();
+        state.registry.insert(id, Arc::clone(target) as _);
+        state.noted.push(id);
+    }
+    let all = shared.targets();
+    assert_eq!(all.len(), 2);
+    thread.collect_renewals(&all);
+    thread.confirm(at(1000));
+    let request = |(id, target)| thread::RenewalRequest {
+        id,
+        target,
+        renewal: renewal(),
+    };
+    let requests: Vec<_> = all.into_iter().map(request).collect();
+    let requests: Vec<_> = requests.iter().collect();
+    let done = Verdict::Done {
+        listeners: None,
+        is_called: false,
+    };
+    assert_eq!(thread.apply_verdicts(&requests, &[done, done], at(0)), 2);
+    thread.fail(&requests, &(redis::ErrorKind::Io, "no reply").into());
+    let lost = Verdict::Lost(LostReason::Taken);
+    thread.apply_verdicts(&requests, &[lost, lost], at(0));
+    assert!(shared.targets().is_empty());
+    // Six calls, and four schedules.
+    assert_eq!(targets[1].calls.load(Ordering::SeqCst), 10);
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use super::{
-    AFTER_PANIC, Orphan, Phase, Renew, Renewal, Shared, Step, TargetId, WatchdogState, guarded,
+    AFTER_PANIC, Orphan, Phase, Renew, Renewal, Schedule, Shared, Step, TargetId, WatchdogState,
+    guarded,
 };
 use crate::base::clock::Moment;
 use crate::base::test_clock::Entered;
@@ -159,15 +160,16 @@ impl WatchdogThread {
         let now = Moment::now();
         let mut renewals = Vec::with_capacity(due.len());
         for (id, target) in due {
-            match target.next_step(now) {
-                Step::Renew(renewal) => renewals.push(RenewalRequest {
+            match guarded(|| target.next_step(now)) {
+                Some(Step::Renew(renewal)) => renewals.push(RenewalRequest {
                     id: *id,
                     target: Arc::clone(target),
                     renewal,
                 }),
-                Step::Release(call) => self.release(*id, target, call),
-                Step::Wait => self.shared.reschedule(*id),
-                Step::Forget => self.shared.forget(*id),
+                Some(Step::Release(call)) => self.release(*id, target, call),
+                Some(Step::Wait) => self.shared.reschedule(*id),
+                Some(Step::Forget) => self.shared.forget(*id),
+                None => self.reschedule_later(*id),
             }
         }
         renewals
@@ -277,8 +279,10 @@ impl WatchdogThread {
                 Verdict::Lost(reason) => self.lose(*id, target, *reason),
                 Verdict::Done { .. } => {
                     done += 1;
-                    target.renewed(asked, renewal);
-                    self.shared.reschedule(*id);
+                    match guarded(|| target.renewed(asked, renewal)) {
+                        Some(()) => self.shared.reschedule(*id),
+                        None => self.reschedule_later(*id),
+                    }
                 }
             }
         }
@@ -289,7 +293,7 @@ impl WatchdogThread {
     /// released the lock.
     pub(super) fn lose(&self, id: TargetId, target: &Arc<dyn Renew>, reason: LostReason) {
         if self.is_watched(id) {
-            target.lost(reason);
+            guarded(|| target.lost(reason));
             self.shared.forget(id);
         }
     }
@@ -301,12 +305,8 @@ impl WatchdogThread {
         let mut failed = 0;
         for one in locks.iter().filter(|one| self.is_watched(one.id)) {
             failed += 1;
-            one.target.not_renewed(&one.renewal, &cause);
-            // After the target's pause.
-            let now = Moment::now();
-            self.shared.reschedule_as(one.id, |schedule| {
-                schedule.not_before(now.after(schedule.retry))
-            });
+            guarded(|| one.target.not_renewed(&one.renewal, &cause));
+            self.reschedule_later(one.id);
         }
         if failed == 0 {
             return;
@@ -326,6 +326,13 @@ impl WatchdogThread {
                 "renewals failed; they will be repeated"
             );
         });
+    }
+
+    /// Reads the target's schedule after a failure, but postpones it by the target's pause.
+    fn reschedule_later(&self, id: TargetId) {
+        let now = Moment::now();
+        let later = |schedule: Schedule| schedule.not_before(now.after(schedule.retry));
+        self.shared.reschedule_as(id, later);
     }
 
     fn is_watched(&self, id: TargetId) -> bool {

@@ -151,8 +151,8 @@ pub(super) fn acquire_missing(
         let Some(mut claim) = claim_for(call, missing, claim.take())? else {
             return Ok(None);
         };
-        // The watchdog has the grants that are taken, so a shutdown ends them. Only idle grants
-        // that this thread ends, and has to release in Redis, need a call.
+        // The watchdog has the grants that are taken, so a shutdown ends them. But this thread may
+        // end idle grants, which it has to release in Redis, so a shutdown waits for that.
         let _ending = claim.has_grants().then(|| parts.begin_calls());
         match take_without_request(call, missing, &mut claim) {
             Ok(None) => {}
@@ -186,13 +186,13 @@ fn claim_for(
     if claim.is_none() {
         claim = wait_for_claim(call, missing)?;
     }
-    match (call.budget.check_interrupt(call.parts.name()), claim) {
-        (Err(error), Some(claim)) => {
-            give_up(claim, missing);
-            Err(error)
-        }
-        (_, claim) => Ok(claim),
+    if let Err(error) = call.budget.check_interrupt(call.parts.name())
+        && let Some(claim) = claim.take()
+    {
+        give_up(claim, missing);
+        return Err(error);
     }
+    Ok(claim)
 }
 
 /// Acquires a permit; `None` if the budget ends first.

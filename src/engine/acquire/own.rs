@@ -3,7 +3,9 @@
 use super::acquire_missing;
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
-use crate::engine::held::{HeldPart, Needed, combine, misused, note_count, reschedule_if_earlier};
+use crate::engine::held::{
+    HeldPart, Needed, combine, misused, note_count, reschedule_if_earlier, retain_ok,
+};
 use crate::engine::parts::{LockCall, Missing, Parts};
 use crate::engine::release::release_all;
 use crate::engine::renew::extend_all;
@@ -36,7 +38,8 @@ pub(super) fn acquire_levels(
     claim: Option<Claim>,
 ) -> Result<Option<List<HeldPart>>> {
     let LockCall { parts, budget, .. } = call;
-    check_own(parts, &mut own)?;
+    let needed = parts.needed.of(own.len());
+    check_own(parts, &mut own, needed)?;
     let mut held = List::new();
     // A hold on a majority does not acquire further servers.
     if !missing.is_empty() && parts.needed == Needed::All {
@@ -45,7 +48,7 @@ pub(super) fn acquire_levels(
             None => return Ok(None),
         }
     }
-    if let Err(error) = add_levels(parts, own, budget, &mut held) {
+    if let Err(error) = add_levels(call, (own, needed), &mut held) {
         let rest = || budget.remaining(call.core.command_timeout);
         let _ = release_all(&held, Needed::Majority(held.len()), rest);
         return Err(error);
@@ -54,13 +57,11 @@ pub(super) fn acquire_levels(
 }
 
 /// Removes the holds that are lost. Fails if those that are left are not enough.
-fn check_own(parts: &Parts, own: &mut List<Own>) -> Result<()> {
-    let needed = parts.needed.of(own.len());
+fn check_own(parts: &Parts, own: &mut List<Own>, needed: usize) -> Result<()> {
     if own.len() < needed {
         return Err(parts.held_otherwise());
     }
-    combine(own.iter().map(|(part, _)| part.hold.check()), needed)?;
-    own.retain(|(part, _)| part.hold.check().is_ok());
+    retain_ok(own, |(part, _)| part.hold.check(), needed)?;
     let mut own = own.iter().map(|(part, _)| &part.hold);
     match own.find(|hold| hold.token().is_none()) {
         Some(hold) if parts.kind().has_tokens => {
@@ -72,16 +73,14 @@ fn check_own(parts: &Parts, own: &mut List<Own>) -> Result<()> {
     }
 }
 
-/// Adds a level to each of this thread's holds. Redis is asked only for those whose lease has to be
-/// longer.
+/// Adds a level to each of these holds of this thread, of which `needed` are needed. Redis is asked
+/// only for those whose lease has to be longer.
 fn add_levels(
-    parts: &Parts,
-    own: List<Own>,
-    budget: &CallBudget,
+    LockCall { parts, budget, .. }: LockCall<'_>,
+    (own, needed): (List<Own>, usize),
     held: &mut List<HeldPart>,
 ) -> Result<()> {
     extend_short(parts, &own, budget)?;
-    let needed = parts.needed.of(own.len());
     let add = |(part, terms): Own| {
         // This thread may have waited for other parts, and a lease may have run out meanwhile.
         part.hold.check()?;

@@ -24,13 +24,14 @@ use crate::script::granted;
 const UNKNOWN_LEASE: Duration = Duration::from_secs(1);
 
 /// Logged once for each client.
-const NO_LINE: &str = "Redis refuses the line of a lock, so each release wakes all waiting clients; if the user lacks \
-     permissions, allow the keys leasehold_line:* and the commands ZADD, ZCOUNT, ZRANGE, \
-     ZRANGEBYSCORE, ZRANK, ZREM and ZSCORE";
+const NO_LINE: &str = "Redis refuses the line of a lock, so each release wakes all waiting \
+     clients; if the user lacks permissions, allow the keys leasehold_line:* and the commands \
+     ZADD, ZCOUNT, ZRANGE, ZRANGEBYSCORE, ZRANK, ZREM and ZSCORE";
 
 /// Logged once for each wait.
-const NO_PERMITS: &str = "a thread waits for a permit, but the semaphore has no permits, available or leased; set their \
-     number (set_permits): it was never set, or the key of the leases was lost";
+const NO_PERMITS: &str = "a thread waits for a permit, but the semaphore has no permits, \
+     available or leased; set their number (set_permits): it was never set, or the key of the \
+     leases was lost";
 
 /// The replies of all servers to one round of requests.
 #[derive(Default)]

@@ -55,8 +55,8 @@ struct NumberWait<'a> {
 }
 
 impl Number {
-    /// Sends requests until the thread has what it wants, or until the budget ends: then false. The
-    /// thread wants this many permits; with 0, that the count of a latch is zero.
+    /// Sends requests until the thread has what it wants, or until the budget ends: then false.
+    /// The thread wants this many permits; with 0, that the count of a latch is zero.
     ///
     /// A request is given up after the reply deadline of the budget.
     ///

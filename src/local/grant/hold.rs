@@ -197,8 +197,11 @@ impl Hold {
         let left = match unlocks {
             Unlocks::Level(level) => levels.pop(Some(level)),
             Unlocks::Newest => levels.pop(None),
-            // A lost hold keeps its levels.
-            Unlocks::Suspends => Some(state.end.map_or(0, |_| levels.count())),
+            Unlocks::Suspends => match state.end {
+                None => Some(0),
+                // A lost hold keeps its levels.
+                Some(_) => Some(levels.count()),
+            },
         };
         let last = left == Some(0);
         match (left, state.end) {

@@ -87,8 +87,8 @@ pub(crate) struct Grant {
 /// | `pop` of the last level of the last hold, or of all its levels | `Held` | `Free` |
 /// | `make_idle`: no thread waits, and the client lingers | `Free` | `Idle` |
 /// | `end`: the caller releases it in Redis | `Free`, `Idle` | `Ended` |
-/// | `lose_hold`: one of several holds is lost | `Held` | `Held` |
-/// | `lose`, or `lose_hold` of the last hold | all | `Ended` |
+/// | `Hold::lose`: one of several holds is lost | `Held` | `Held` |
+/// | `lose`, or `Hold::lose` of the last hold | all | `Ended` |
 #[derive(Debug)]
 struct GrantState {
     usage: Usage,
@@ -121,7 +121,7 @@ struct GrantState {
 type KeptInRedis = (u64, OwnerId);
 
 /// Who uses a grant.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum Usage {
     /// The threads of these holds.
     Held(List<Weak<Hold>>),

@@ -83,8 +83,11 @@ impl Claim {
         waiter.is_assigned().then(|| {
             let mut claim = Self::new(queue, wanted.locks.clone(), *thread, wanted.is_shared);
             for lock in &wanted.locks {
-                // Without an entry, a grant that was handed over is lost.
-                claim.note(locks.entries.get(lock).unwrap_or(&Entry::default()));
+                match locks.entries.get(lock) {
+                    Some(entry) => claim.note(entry),
+                    // A grant that was handed over is lost.
+                    None => claim.state = ClaimState::MayHaveGrants,
+                }
             }
             claim
         })
@@ -95,7 +98,7 @@ impl Claim {
         if entry.idle.is_some() || !entry.is_requested_by(self.thread) {
             self.state = ClaimState::MayHaveGrants;
         }
-        self.is_alone &= entry.waiting.is_empty() && entry.yields.is_fresh();
+        self.is_alone &= entry.waiting.is_empty() && entry.is_fresh();
     }
 
     /// True if grants may have come with the tickets, which the thread [takes](Self::take).
@@ -229,6 +232,13 @@ impl Entry {
         1 + self.waiting.len()
     }
 
+    /// Records that Redis granted the lock when this many threads wanted it.
+    fn granted(&mut self, threads: usize) {
+        if let Some(yields) = &mut self.yields {
+            yields.granted(threads);
+        }
+    }
+
     /// True if this thread has the ticket, and no hold yet.
     fn is_requested_by(&self, thread: ThreadId) -> bool {
         self.hold().is_none() && self.ticket.is_of(thread)
@@ -320,10 +330,10 @@ impl Locks {
                 // no entry.
                 let entry = self.entries.entry(hold.lock.clone()).or_default();
                 let threads = entry.contenders() + entry.readers.holds().count();
-                entry.yields.granted(threads);
+                entry.granted(threads);
                 entry.readers.insert(hold);
             } else if let Some(entry) = self.entries.get_mut(&hold.lock) {
-                entry.yields.granted(entry.contenders());
+                entry.granted(entry.contenders());
                 entry.ticket = Ticket::Holds(Arc::clone(hold));
                 self.effects.woken.append(&mut entry.await_reply);
             }

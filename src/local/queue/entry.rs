@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Waiter;
 use super::readers::Readers;
@@ -9,7 +10,7 @@ use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::ThreadId;
 use crate::local::grant::{Grant, Hold};
-use crate::local::yields::Yields;
+use crate::local::yields::{SLICE, Yields};
 
 /// One lock. It exists while a thread holds the lock, requests it or waits for it, while a grant is
 /// idle, and while other clients compete for it.
@@ -30,7 +31,8 @@ pub(super) struct Entry {
     /// The lost holds that their threads have not unlocked. A thread that acquires or unlocks the
     /// lock finds its lost hold here.
     pub(super) lost: Vec<Arc<Hold>>,
-    pub(super) yields: Yields,
+    /// What is known of other clients, if any compete. Most locks have none, so it is boxed.
+    pub(super) yields: Option<Box<Yields>>,
 }
 
 /// The ticket of a lock, and which thread has it.
@@ -122,7 +124,19 @@ impl Entry {
     }
 
     pub(super) fn is_unused(&self) -> bool {
-        !self.is_needed() && self.yields.is_fresh()
+        !self.is_needed() && self.is_fresh()
+    }
+
+    /// True if nothing is known of other clients that a new entry would not know.
+    pub(super) fn is_fresh(&self) -> bool {
+        let yields = self.yields.as_ref();
+        yields.is_none_or(|yields| yields.is_fresh())
+    }
+
+    /// For how long a grant may be handed over that had this many `holds`.
+    pub(super) fn slice(&self, holds: u64) -> Duration {
+        let yields = self.yields.as_ref();
+        yields.map_or(SLICE, |yields| yields.slice(holds))
     }
 
     /// The threads of which one can be the next to get the lock: up to the first that wants only

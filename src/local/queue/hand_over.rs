@@ -47,12 +47,13 @@ impl LocalQueue {
         self.change(|locks| {
             let pop = |&(hold, unlocks, _): &(&Arc<Hold>, Unlocks, Linger)| hold.pop(unlocks);
             let mut results: List<Unlocked> = levels.iter().map(pop).collect();
-            let all = levels.iter().zip(&mut results);
+            let all = levels.iter().zip(&results);
             let last = all.filter(|(_, result)| **result == Unlocked::Last);
-            let last: List<_> = last.collect();
-            locks.hand_over(last.iter().map(|((hold, ..), _)| *hold));
-            for (&(hold, _, linger), result) in last {
-                *result = locks.follow(hold, |locks| locks.linger(hold, linger, now));
+            locks.hand_over(last.map(|((hold, ..), _)| *hold));
+            for (&(hold, _, linger), result) in levels.iter().zip(&mut results) {
+                if *result == Unlocked::Last {
+                    *result = locks.follow(hold, |locks| locks.linger(hold, linger, now));
+                }
                 if *result == Unlocked::Last {
                     hold.grant().end();
                 }
@@ -79,7 +80,8 @@ impl LocalQueue {
             let removed = &mut locks.effects.removed;
             let loss = suspended.resume(current);
             let entry = locks.entries.entry(current.lock.clone()).or_default();
-            let has_ticket = entry.has(current);
+            // What follows a loss may know `current` only, and frees no ticket of `suspended`.
+            let has_ticket = entry.has(current) && loss.is_none();
             removed.extend(entry.remove(current));
             if has_ticket {
                 entry.ticket = Ticket::Holds(Arc::clone(suspended));
@@ -160,8 +162,10 @@ impl Locks {
             let now = Moment::now();
             let times = (now, now.since(released.asked));
             let (others, holds) = (released.listeners, hold.grant().holds());
-            let yields = &mut entry.yields;
-            yields.released(times, others, released.is_called, holds);
+            if others > Some(0) || released.is_called || entry.yields.is_some() {
+                let yields = entry.yields.get_or_insert_default();
+                yields.released(times, others, released.is_called, holds);
+            }
             self.sweep();
         }
     }
@@ -200,7 +204,7 @@ impl Locks {
                 let suits = if let Some(hold) = entry.hold() {
                     let grant = hold.grant();
                     let is_of_kind = grant.kind.name == wanted.kind;
-                    let has_turn = grant.has_turn(entry.yields.slice(grant.holds()), now);
+                    let has_turn = grant.has_turn(entry.slice(grant.holds()), now);
                     has_turn && is_of_kind && grant.is_transferable(wanted.terms[at], now)
                 } else {
                     let is_spared = grants_to_spare > 0 && entry.idle.is_none();
@@ -239,7 +243,7 @@ impl Locks {
             return false;
         };
         let grant = hold.grant();
-        let longest = grant.slice(entry.yields.slice(grant.holds())) + linger;
+        let longest = grant.slice(entry.slice(grant.holds())) + linger;
         let until = now.after(linger).min(grant.granted.replied.after(longest));
         // A fixed lease is never taken again.
         let is_last = entry.has(hold) && entry.readers.is_empty()

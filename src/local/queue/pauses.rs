@@ -11,7 +11,7 @@ impl Claim {
         self.queue.change(|locks| {
             let pauses = self.locks.iter().filter_map(|lock| {
                 let entry = locks.entries.get_mut(lock)?;
-                entry.yields.take_pause()
+                entry.yields.as_mut()?.take_pause()
             });
             let mut pause = pauses.max_by_key(|pause| pause.until)?;
             if self.locks.len() > 1 {
@@ -29,8 +29,9 @@ impl Claim {
         let now = Moment::now();
         let mut locks = self.queue.0.lock();
         for lock in &self.locks {
-            if let Some(entry) = locks.entries.get_mut(lock) {
-                entry.yields.ended(now, pause);
+            let entry = locks.entries.get_mut(lock);
+            if let Some(yields) = entry.and_then(|entry| entry.yields.as_mut()) {
+                yields.ended(now, pause);
             }
         }
     }
@@ -39,7 +40,8 @@ impl Claim {
     pub(crate) fn refused_by(&self, lock: &LockId, owner: String) {
         let mut locks = self.queue.0.lock();
         if let Some(entry) = locks.entries.get_mut(lock) {
-            entry.yields.refused_by(owner);
+            let yields = entry.yields.get_or_insert_default();
+            yields.refused_by(owner);
         }
     }
 }

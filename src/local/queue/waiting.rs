@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::waiter::last_end_of_a_period;
-use super::{Claim, LocalQueue, LockId, Locks, Ticket, Unanswered, Waiter};
+use super::{Claim, Entry, LocalQueue, LockId, Locks, Ticket, Unanswered, Waiter};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::ThreadId;
@@ -20,7 +20,9 @@ impl LocalQueue {
         let is_free = || {
             let locks = self.0.lock();
             let entry = locks.entries.get(lock);
-            entry.is_none_or(|entry| entry.is_free() && !entry.yields.is_contended)
+            let is_contended =
+                |entry: &Entry| entry.yields.as_ref().is_some_and(|one| one.is_contended);
+            entry.is_none_or(|entry| entry.is_free() && !is_contended(entry))
         };
         (may_pass || is_free()).then(|| Claim::new(self, List::new(), ThreadId::current(), false))
     }

@@ -32,6 +32,22 @@ fn the_loss_of_a_grant_that_was_handed_over_is_told_to_its_holder() {
 }
 
 #[test]
+fn a_grant_that_is_lost_while_a_hold_continues_on_it_keeps_no_ticket() {
+    let queue = queue();
+    let suspended = held(&queue, "k", 1, 0, 0);
+    queue.unlock(&[(&suspended, Unlocks::Suspends, NO_LINGER)]);
+    queue.close(&[(&suspended, None)]);
+    let current = held(&queue, "k", 1, 0, 0);
+    let second = wait(&queue, &["k"], 2);
+    let grant = current.grant();
+    let lost = grant.end_as_lost(LostReason::Taken).unwrap();
+    queue.resume(&suspended, &current);
+    queue.lost(&grant, &lost);
+    assert!(second.is_woken());
+    assert!(queue.hold_of(&lock("k"), (thread(1), false)).is_some());
+}
+
+#[test]
 fn a_grant_that_is_lost_on_its_way_is_not_the_loss_of_its_receiver() {
     let queue = queue();
     let first = held(&queue, "k", 1, 0, 0);
