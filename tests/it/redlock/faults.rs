@@ -169,7 +169,7 @@ fn a_waiter_does_not_wake_itself_while_a_majority_is_dead() {
         drop(guard);
         // After its first pauses, which are short.
         eventually("some failed attempts", || scripts() > before + 14);
-        let (before, time) = (scripts(), millis(4_000));
+        let (before, time) = (scripts(), Duration::from_secs(4));
         thread::sleep(time);
         let calls = scripts() - before;
         interrupt.interrupt();
