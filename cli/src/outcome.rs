@@ -214,18 +214,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn advice_names_the_options_to_leave_out() {
-        for (hint, option) in [
-            (Hint::NotACluster, "leave out --cluster"),
-            (Hint::NotASentinel, "leave out --sentinel"),
-            (Hint::NoPassword, "unset LEASEHOLD_PASSWORD"),
-        ] {
-            let told = advised(hint);
-            assert!(told.contains(option), "{told}");
-        }
-    }
-
     /// Advice of the command names no library function, and advice of the library names no option.
     #[test]
     fn advice_names_options_or_library_functions_but_not_both() {

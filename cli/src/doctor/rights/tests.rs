@@ -218,16 +218,6 @@ fn a_cluster_with_shard_channels_counts_only_their_listeners() {
     }
 }
 
-#[test]
-fn names_are_put_in_their_places() {
-    let packed = right("a {key} b", "hdel").command.get_packed_command();
-    let text = String::from_utf8(packed).unwrap();
-    assert!(
-        text.starts_with("*3\r\n$4\r\nHDEL\r\n$9\r\na {key} b\r\n"),
-        "{text}"
-    );
-}
-
 /// The words of docs/permissions.md are the rights of the table, neither more nor fewer.
 #[test]
 fn the_documentation_names_the_same() {
