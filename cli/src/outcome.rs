@@ -271,21 +271,4 @@ mod tests {
             assert!(!text.contains("LockClient"), "{text}");
         }
     }
-
-    #[test]
-    fn settings_are_named_by_their_options() {
-        let config = |field, rule: &str| {
-            let (value, rule) = ("0".into(), rule.into());
-            Failure::from(Error::Config { field, value, rule }).to_string()
-        };
-        for (told, expected) in [
-            (
-                config("min_replicas", "it is 1"),
-                "--min-replicas is 0: it is 1",
-            ),
-            (config("nodes", "no"), "url is 0: no"),
-        ] {
-            assert_eq!(told, expected);
-        }
-    }
 }

@@ -117,16 +117,6 @@ fn a_write_that_must_not_wait_writes_what_the_buffer_takes() {
     assert_eq!(failure.kind(), ErrorKind::WouldBlock);
 }
 
-#[test]
-fn an_alert_is_no_reply() {
-    let (listener, mut socket) = connected();
-    let (mut peer, _) = listener.accept().unwrap();
-    peer.write_all(b"\x15\x03\x01\0\x02\x02\x46").unwrap();
-    socket.set_deadline(Moment::now().after(Duration::from_secs(5)));
-    let failure = socket.read(&mut [0; 8]).unwrap_err();
-    assert!(failure.to_string().contains("rediss://"), "{failure}");
-}
-
 /// Peers that speak TLS.
 #[cfg(feature = "tls")]
 mod over_tls {

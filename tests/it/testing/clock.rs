@@ -6,21 +6,6 @@ use super::{LEASE, MINUTE, start, waiting};
 use crate::support::prelude::*;
 
 #[test]
-fn a_renewed_lock_stays_held_for_as_long_as_the_clock_is_advanced() {
-    let redis = start();
-    let client = redis.client().unwrap();
-    let guard = client.reentrant_lock("job").acquire().unwrap();
-    redis.advance(60 * MINUTE);
-    guard.check().unwrap();
-    assert!(guard.remaining() >= LEASE / 3 - SLIP.get(), "{guard:?}");
-    let renewals = client.stats().renewals;
-    // Each is made when a third of the lease is left.
-    assert!((180..=200).contains(&renewals), "{renewals}");
-    guard.confirm().unwrap();
-    guard.unlock().unwrap();
-}
-
-#[test]
 fn a_wait_ends_when_the_clock_is_advanced() {
     let redis = start();
     let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
