@@ -42,8 +42,6 @@ pub(super) fn refusal(line: &str) -> ServerError {
 pub(super) fn failures() -> [ServerError; 2] {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let builder = LockClient::builder(&format!("redis://{}", listener.local_addr().unwrap()));
-    // Otherwise the log-in waits for the reply to the name.
-    let builder = builder.name_connections(false);
     let client = builder.command_timeout(Duration::from_millis(20)).build();
     let servers = admin::servers(&client.unwrap()).unwrap();
     let late = servers[0].connect().unwrap().run(&redis::cmd("PING"));
