@@ -214,18 +214,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn advice_names_the_options_to_leave_out() {
-        for (hint, option) in [
-            (Hint::NotACluster, "leave out --cluster"),
-            (Hint::NotASentinel, "leave out --sentinel"),
-            (Hint::NoPassword, "unset LEASEHOLD_PASSWORD"),
-        ] {
-            let told = advised(hint);
-            assert!(told.contains(option), "{told}");
-        }
-    }
-
     /// Advice of the command names no library function, and advice of the library names no option.
     #[test]
     fn advice_names_options_or_library_functions_but_not_both() {
@@ -281,23 +269,6 @@ mod tests {
         for text in told {
             assert_eq!(text.matches("LEASEHOLD_PASSWORD").count(), 1, "{text}");
             assert!(!text.contains("LockClient"), "{text}");
-        }
-    }
-
-    #[test]
-    fn settings_are_named_by_their_options() {
-        let config = |field, rule: &str| {
-            let (value, rule) = ("0".into(), rule.into());
-            Failure::from(Error::Config { field, value, rule }).to_string()
-        };
-        for (told, expected) in [
-            (
-                config("min_replicas", "it is 1"),
-                "--min-replicas is 0: it is 1",
-            ),
-            (config("nodes", "no"), "url is 0: no"),
-        ] {
-            assert_eq!(told, expected);
         }
     }
 }

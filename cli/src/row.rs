@@ -189,24 +189,4 @@ pub(super) mod tests {
         assert_eq!(row.shown_time(), "never");
         assert_eq!(row.json(false)["ttl_ms"], json!(null));
     }
-
-    #[test]
-    fn what_has_no_owner_shows_none() {
-        let mut row = row("a", 1);
-        row.kind = Kind::Permits {
-            leased: 3,
-            available: 2,
-        };
-        let cells = (row.shown_kind(), row.shown_owner(), &*row.shown_count());
-        assert_eq!(cells, ("permits", "-", "3"));
-        assert_eq!(row.json(false)["owner"], json!(null));
-        row.kind = Kind::Number(-2);
-        let cells = (row.shown_kind(), row.shown_owner(), &*row.shown_count());
-        assert_eq!(cells, ("number", "-", "-2"));
-        let json = row.json(false);
-        assert_eq!(
-            (&json["count"], &json["number"]),
-            (&json!(null), &json!(-2))
-        );
-    }
 }

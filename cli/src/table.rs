@@ -116,16 +116,6 @@ mod tests {
     }
 
     #[test]
-    fn a_flat_table_has_a_line_for_each_lock() {
-        let rows = [row(&"long".repeat(50), 1), row("b", 1)];
-        let text = |flat| drawn(&rows, flat, false);
-        // The header, with a line above and below, and the end.
-        assert!(text(true).lines().count() < text(false).lines().count());
-        let fits = |line: &str| line.chars().count() <= 80;
-        assert!(text(true).lines().all(fits));
-    }
-
-    #[test]
     fn colors_change_no_character_of_a_table() {
         let mut rows = [row("a", 1), row(&"long".repeat(30), 2)];
         rows[1].time_to_live = None;

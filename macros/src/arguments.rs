@@ -204,27 +204,6 @@ mod tests {
         assert_same(&found.lease, quote!(::leasehold::Lease::RENEWED));
     }
 
-    #[test]
-    fn arguments_are_accepted_in_any_order() {
-        let found = parse(
-            r#"on_loss = "ignore", kind = fenced, wait = "forever", max_renewals = 3, lease = "30s",
-               key = "Business1:{user_id}", prefix = Business::Order, client = self.locks,"#,
-        )
-        .unwrap();
-        assert!(found.client.is_some() && found.prefix.is_some() && found.ignores_loss);
-        assert_same(&found.wait, duration::tokens(Duration::MAX));
-        assert_eq!(found.kind, "fenced");
-        let seconds = |seconds| duration::tokens(Duration::from_secs(seconds));
-        let lease = seconds(30);
-        let lease = quote!(::leasehold::Lease::renewed_at_most(3u32).lasting(#lease));
-        assert_same(&found.lease, lease);
-        let found = parse(r#"key = KEY, lease = "5s", fixed"#).unwrap();
-        let lease = seconds(5);
-        assert_same(&found.lease, quote!(::leasehold::Lease::fixed(#lease)));
-        let found = parse(r#"key = KEY, on_loss = "error", kind = reentrant"#).unwrap();
-        assert!(!found.ignores_loss && found.kind == "reentrant");
-    }
-
     /// `macro_rules!` adds invisible groups around its arguments, sometimes nested ones.
     #[test]
     fn parentheses_and_groups_of_macros_are_ignored() {

@@ -217,24 +217,4 @@ mod tests {
             expected.to_string()
         );
     }
-
-    #[test]
-    fn an_item_that_is_not_a_function_is_rejected() {
-        for item in [
-            quote!(
-                struct S;
-            ),
-            quote!(
-                impl S {
-                    fn f() {}
-                }
-            ),
-            quote!(
-                mod m {}
-            ),
-        ] {
-            let error = syn::parse2::<Function>(item).err().unwrap();
-            assert!(error.to_string().contains("before a `fn`"), "{error}");
-        }
-    }
 }

@@ -292,16 +292,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_name_is_one_to_512_bytes() {
-        assert!(LockKey::new("", "").check().is_err());
-        assert!(LockKey::new("app", "").check().is_err());
-        assert!(LockKey::new("", &"x".repeat(512)).check().is_ok());
-        assert!(LockKey::new("", &"x".repeat(513)).check().is_err());
-        // Bytes, not characters.
-        assert!(LockKey::new("", &"ß".repeat(257)).check().is_err());
-    }
-
     proptest! {
         #[test]
         fn any_other_name_is_used_unchanged(name in "\\PC{1,100}") {

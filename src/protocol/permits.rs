@@ -102,15 +102,4 @@ mod tests {
         assert!(permits_changed(&Value::Int(1)).unwrap());
         assert!(permits_changed(&Value::Int(300)).is_err());
     }
-
-    #[test]
-    fn the_id_of_a_permit_has_16_bytes() {
-        let id = OwnerId::of_permit();
-        let hex: String = bytes(&id)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        assert_eq!(hex, id.as_str());
-        assert_eq!(bytes(&id.with_fresh_name()).len(), 32);
-    }
 }

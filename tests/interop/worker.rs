@@ -19,9 +19,6 @@ use loads::median;
 /// The argument that makes a process a worker.
 pub const ROLE: &str = "worker";
 
-/// The longest wait for a loss.
-const LONGEST: Duration = Duration::from_secs(30);
-
 /// What the commands of one thread use.
 struct Session {
     client: LockClient,
@@ -171,11 +168,6 @@ impl Session {
             },
             ("force", []) => text(self.client.force_unlock(name)),
             ("holds", []) => Ok(lock.hold_count().to_string()),
-            // The reason, once this thread has lost the lock.
-            ("lost", []) => {
-                let guard = levels.last().ok_or("not held")?;
-                Ok(format!("{:?}", guard.lost().recv_timeout(LONGEST)?))
-            }
             ("contend", [counter, threads, time]) => {
                 self.contend([kind, name], counter, threads, time)
             }

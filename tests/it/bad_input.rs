@@ -127,21 +127,6 @@ fn a_server_without_auth_repeats_no_password() {
     }
 }
 
-/// The error shows neither user nor password, even if another part of the URL repeats them.
-/// `deployment::url` has unit tests for each part.
-#[test]
-fn parts_of_a_url_that_repeat_a_secret_are_not_shown() {
-    for url in [
-        format!("redis://user:{SECRET}@h:{SECRET}"),
-        format!("redis+unix:///s?pass={SECRET}&db={SECRET}"),
-        format!("redis://h?{SECRET}=a&user={SECRET}"),
-    ] {
-        let error = LockClient::connect(&url).expect_err("it is bad");
-        assert_no_secret(&error);
-        assert_eq!(setting::<()>(Err(error)), "url");
-    }
-}
-
 const GOOD: &str = "redis://user:hunter2@127.0.0.1:7001";
 
 /// Clients of this list, as sentinels and as servers of a cluster.

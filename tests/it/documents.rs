@@ -175,35 +175,3 @@ fn the_code_of_pages_is_that_of_their_examples() {
         }
     }
 }
-
-/// The numbered list of the README is a path through all pages but the decisions.
-#[test]
-fn each_page_leads_to_the_next() {
-    let readme = read(&repository().join("README.md"));
-    let numbered = readme
-        .lines()
-        .filter(|line| line.starts_with(|first: char| first.is_numeric()));
-    let path: Vec<&str> = numbered
-        .filter_map(|line| line.split_once("](docs/")?.1.split_once(')'))
-        .map(|(page, _)| page)
-        .collect();
-    let mut sorted = path.clone();
-    sorted.sort_unstable();
-    let pages = pages();
-    let all: Vec<&str> = pages
-        .iter()
-        .map(|page| page.file_name().unwrap().to_str().unwrap())
-        .filter(|page| *page != "decisions.md")
-        .collect();
-    assert_eq!(sorted, all);
-    for next in path.windows(2) {
-        let text = read(&repository().join("docs").join(next[0]));
-        let last = text.lines().find(|line| line.starts_with("Next: "));
-        let last = last.unwrap_or_else(|| panic!("{} leads nowhere", next[0]));
-        assert!(
-            last.contains(&format!("][{}]", next[1])),
-            "{}: {last}",
-            next[0]
-        );
-    }
-}

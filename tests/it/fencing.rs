@@ -184,3 +184,21 @@ fn without_a_token_no_lock_is_acquired_and_the_counter_stays() {
     set(&mut redis, &name, 7);
     assert!(token(&lock) > 7, "the counter works again");
 }
+
+/// Also if Redis has lost the last token, or if the clock of a new master is behind it.
+#[test]
+fn tokens_rise_without_the_last_one_and_by_a_clock_that_is_behind() {
+    let server = Server::start();
+    let name = unique("rise");
+    let lock = client(&server.url()).fenced_lock(&name);
+    let mut last = 0;
+    for _ in 0..20 {
+        let next = token(&lock);
+        assert!(next > last, "{next} after {last}");
+        last = next;
+        server.run("FLUSHALL");
+    }
+    let ahead = server_micros(&server) + 3_600_000_000;
+    set(&mut server.connection(), &name, ahead);
+    assert_eq!([token(&lock), token(&lock)], [ahead + 1, ahead + 2]);
+}

@@ -200,21 +200,24 @@ fn a_line_that_is_deleted_costs_at_most_the_rest_of_the_lease() {
 }
 
 /// A client of Redisson does not call the line. Its message wakes the first two clients, and no
-/// others.
+/// others. The first of these holds has no time to live.
 #[test]
 fn the_first_two_clients_listen_to_a_holder_of_redisson() {
     let server = Server::start();
     let plain = vec![(JAVA.to_owned(), "1")];
     let writer = vec![("mode".to_owned(), "write"), (format!("{JAVA}:write"), "1")];
-    for (waiter, fields, channel) in [
-        (PLAIN, plain, "redisson_lock__channel"),
-        (WRITE, writer.clone(), "redisson_rwlock"),
-        (READ, writer, "redisson_rwlock"),
+    for (waiter, fields, lease, channel) in [
+        (PLAIN, plain.clone(), None, "redisson_lock__channel"),
+        (PLAIN, plain, Some(600_000), "redisson_lock__channel"),
+        (WRITE, writer.clone(), Some(600_000), "redisson_rwlock"),
+        (READ, writer, Some(600_000), "redisson_rwlock"),
     ] {
         let name = unique("java");
         let channel = format!("{channel}:{{{name}}}");
         let _: () = server.connection().hset_multiple(&name, &fields).unwrap();
-        let _: bool = server.connection().pexpire(&name, 600_000).unwrap();
+        if let Some(lease) = lease {
+            let _: bool = server.connection().pexpire(&name, lease).unwrap();
+        }
         thread::scope(|scope| {
             for number in 0..4 {
                 let lock = waiter(&client(&server.url()), &name);

@@ -43,30 +43,6 @@ fn can_write(lock: &ReadWriteLock) -> bool {
 }
 
 #[test]
-fn readers_exclude_writers_and_a_writer_excludes_all_others() {
-    let (server, ours, theirs) = two_clients();
-    for is_write in [false, true] {
-        let guard = match is_write {
-            false => ours.read().acquire().unwrap(),
-            true => ours.write().acquire().unwrap(),
-        };
-        for lock in [&ours, &theirs] {
-            assert_eq!((can_read(lock), can_write(lock)), (!is_write, false));
-        }
-        assert_eq!(ours.read().is_locked().unwrap(), !is_write);
-        assert_eq!(ours.write().is_locked().unwrap(), is_write);
-        let other: &dyn Lock = match is_write {
-            false => &ours.write(),
-            true => &ours.read(),
-        };
-        assert_matches!(other.unlock(), Err(Error::NotHeld { .. }));
-        guard.unlock().unwrap();
-        assert!(can_write(&ours) && can_write(&theirs));
-        assert_eq!(keys(&server), [""; 0]);
-    }
-}
-
-#[test]
 fn a_writer_that_also_reads_can_unlock_in_any_order() {
     let (server, ours, theirs) = two_clients();
     let (read, write) = (ours.read(), ours.write());

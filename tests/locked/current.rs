@@ -1,7 +1,6 @@
 //! What a body can learn about its lock.
 
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
@@ -41,23 +40,6 @@ fn the_current_lock_is_that_of_the_innermost_function() {
     let (first, _) = outer(&shop.locks).unwrap();
     let (second, _) = outer(&shop.another_client()).unwrap();
     assert!(first < second, "{first} {second}");
-}
-
-#[locked(client = locks, key = "inner")]
-fn panicking(locks: &LockClient) -> leasehold::Result<()> {
-    panic!("on purpose");
-}
-
-#[locked(client = locks, key = "outer")]
-fn catching(locks: &LockClient) -> leasehold::Result<()> {
-    catch_unwind(AssertUnwindSafe(|| panicking(locks))).unwrap_err();
-    assert_eq!(current_lock().name(), "outer");
-    current_lock().check()
-}
-
-#[test]
-fn a_function_that_panicked_has_no_current_lock() {
-    catching(&Shop::open().locks).unwrap();
 }
 
 #[locked(client = locks, key = "nested")]
@@ -152,22 +134,4 @@ fn inner_at_the_end(locks: &LockClient) -> leasehold::Result<()> {
     let done = locks.reentrant_lock("done");
     // Its guard is never unlocked: the test sees that it is held.
     done.lock_with(leasehold::Lease::fixed(Duration::from_secs(600)))
-}
-
-#[locked(client = locks, key = "shown", kind = fenced)]
-fn showing(locks: &LockClient) -> leasehold::Result<CurrentLock> {
-    let lock = current_lock();
-    let token = lock.fencing_token().expect("it is fenced");
-    let line = format!("{lock:?}");
-    let start =
-        format!(r#"CurrentLock {{ name: "shown", token: {token}, state: Held, remaining: "#);
-    assert!(line.starts_with(&start) && line.len() < 200, "{line}");
-    Ok(lock)
-}
-
-#[test]
-fn debug_shows_the_name_and_whether_it_is_held() {
-    let kept = showing(&Shop::open().locks).unwrap();
-    let line = format!("{kept:?}");
-    assert_eq!(line, r#"CurrentLock { name: "shown", state: NotHeld }"#);
 }

@@ -51,14 +51,6 @@ fn while_held(shop: &Shop, meanwhile: impl FnOnce(&dyn Fn())) {
 }
 
 #[test]
-fn the_lock_is_held_in_the_body_and_free_after_it() {
-    let shop = Shop::open();
-    let held = || assert!(shop.has("order") && current_lock().check().is_ok());
-    assert_eq!(at_once(&shop.locks, held).unwrap(), 7);
-    assert!(!shop.has("order"));
-}
-
-#[test]
 fn other_clients_are_refused_at_once() {
     let shop = Shop::open();
     let other_client = shop.another_client();

@@ -143,45 +143,6 @@ mod tests {
     }
 
     #[test]
-    fn colors_change_no_character() {
-        let style = Style {
-            json: false,
-            quiet: false,
-            colors: true,
-        };
-        let colored = text(&lines(), style);
-        assert!(
-            colored.contains("\x1b[1m\x1b[31mFAILURE\x1b[0m"),
-            "{colored:?}"
-        );
-        let plain = anstream::adapter::strip_str(&colored).to_string();
-        assert_eq!(plain, printed(&lines(), false, false));
-    }
-
-    #[test]
-    fn quiet_leaves_out_what_is_good() {
-        let text = printed(&lines(), false, true);
-        assert!(
-            text.starts_with("FAILURE") && text.lines().count() == 2,
-            "{text}"
-        );
-        assert_eq!(printed(&lines()[..1], false, true), "");
-    }
-
-    #[test]
-    fn json_is_one_object_on_each_line() {
-        let text = printed(&lines(), true, false);
-        let objects: Vec<serde_json::Value> = text
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
-        assert_eq!(objects.len(), 3);
-        assert_eq!(objects[1]["verdict"], "failure");
-        assert_eq!(objects[1]["advice"], "set noeviction");
-        assert!(objects[0]["advice"].is_null());
-    }
-
-    #[test]
     fn the_text_of_a_server_controls_no_terminal() {
         let line = Line {
             server: "a:1".into(),

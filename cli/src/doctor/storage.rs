@@ -93,27 +93,6 @@ mod tests {
     }
 
     #[test]
-    fn only_noeviction_is_ok() {
-        for (policy, limit, verdict) in [
-            ("noeviction", 0, Ok),
-            ("noeviction", 1000, Ok),
-            ("allkeys-lru", 0, Warning),
-            ("allkeys-lru", 1000, Failure),
-            // Locks have a time to live, so they are volatile keys.
-            ("volatile-ttl", 1000, Failure),
-        ] {
-            let info = facts(&format!(
-                "maxmemory:{limit}\r\nmaxmemory_policy:{policy}\r\n"
-            ));
-            assert_eq!(
-                eviction(&info).unwrap().verdict,
-                verdict,
-                "{policy} {limit}"
-            );
-        }
-    }
-
-    #[test]
     fn memory_that_is_nearly_full_is_a_warning() {
         for (used, limit, verdict) in [(5_000, 0, Ok), (899, 1000, Ok), (900, 1000, Warning)] {
             let info = facts(&format!("used_memory:{used}\r\nmaxmemory:{limit}\r\n"));

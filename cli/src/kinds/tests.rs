@@ -3,8 +3,6 @@
 use redis::Value;
 
 use super::*;
-use leasehold::LockClient;
-use leasehold::admin::LockKeys;
 
 const OWNER: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8:17";
 const OTHER: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8:18";
@@ -34,14 +32,6 @@ fn a_hash_of_an_owner_and_a_count_is_a_lock() {
     let fields = Value::Array(vec![text(OWNER), text("1")]);
     let kind = Kind::of_hash(fields, Some(Value::Nil), Some(Value::Int(3))).unwrap();
     assert_eq!(kind.name(), Some("fair"));
-}
-
-#[test]
-fn a_token_that_cannot_be_read_is_unknown() {
-    for token in [None, Some(text("many"))] {
-        let kind = decode(&[OWNER, "1"], token).unwrap();
-        assert_eq!(kind.name(), None);
-    }
 }
 
 #[test]
@@ -128,27 +118,4 @@ fn a_number_is_written_as_redis_writes_it() {
         assert_eq!(number(text(value)), expected, "{value}");
     }
     assert_eq!(number(Value::Nil), None);
-}
-
-#[test]
-fn a_semaphore_is_found_by_the_key_of_its_leased_permits() {
-    let client = LockClient::connect("redis://127.0.0.1:1").unwrap();
-    for name in ["api", "{api}", "{api}:calls", "a{p}i", "a}b", "größe"] {
-        let leases = LockKeys::new(&client, name).leases;
-        let found = semaphores_of(leases.as_bytes());
-        assert!(found.contains(&Some(name.as_bytes())), "{name}: {leases}");
-    }
-    for other in ["api:timeout", "{api}", "{}:time", ":timeout"] {
-        assert_eq!(semaphores_of(other.as_bytes()), [None, None], "{other}");
-    }
-}
-
-#[test]
-fn what_belongs_to_a_lock_is_no_number_of_its_own() {
-    let client = LockClient::connect("redis://127.0.0.1:1").unwrap();
-    let keys = LockKeys::new(&client, "a");
-    for key in [&keys.last_token, &keys.read_lease("uuid:7", 1)] {
-        assert!(is_beside_a_lock(key.as_bytes()), "{key}");
-    }
-    assert!(!is_beside_a_lock(b"a"));
 }

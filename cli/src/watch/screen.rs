@@ -159,15 +159,4 @@ mod tests {
             }
         }
     }
-
-    #[test]
-    fn a_server_that_cannot_be_reached_has_one_line() {
-        let failures = vec![Failure::usage("Redis at h:1\nis\x1b[2J gone")];
-        let found = lines(&rows(1), failures, (100, 24));
-        assert_eq!(
-            found[0],
-            "at least 1 lock matching \"order:*\", every 1s; q quits"
-        );
-        assert_eq!(found[1], "Redis at h:1 is?[2J gone");
-    }
 }

@@ -46,24 +46,6 @@ fn each_lock_is_a_line_in_the_order_of_names() {
     pay.unlock().unwrap();
 }
 
-#[test]
-fn a_pattern_chooses() {
-    let server = Server::start();
-    for name in ["order:1", "order:2", "shop"] {
-        plant(&server, name);
-    }
-    for (pattern, expected) in [
-        ("order:*", &["order:1", "order:2"][..]),
-        ("order:?", &["order:1", "order:2"]),
-        ("*[2p]", &["order:2", "shop"]),
-        ("shop", &["shop"]),
-        ("sho", &[]),
-    ] {
-        let found = names_at(&server, &format!("list {pattern}"));
-        assert_eq!(found, expected, "{pattern}");
-    }
-}
-
 /// Keys that are no locks cost a HLEN and a HGET, and only if they are hashes.
 #[test]
 fn what_is_no_lock_is_left_out() {
@@ -311,14 +293,6 @@ fn sentinels_lead_to_the_master() {
     assert_eq!(names_at(&urls, &list), [name]);
     let unknown = ask(&urls, "--sentinel unknown list");
     unknown.expect_failure(64, &["unknown"]);
-}
-
-#[test]
-fn a_server_that_hangs_is_reported() {
-    let server = Server::start();
-    server.pause();
-    let output = ask(&server, "--timeout 100ms list");
-    output.expect_failure(69, &[&server.address(), "no reply in time"]);
 }
 
 /// A user with the permission for some keys lists those. Without the permission for a command, it

@@ -6,11 +6,11 @@ use leasehold::Lease;
 use serde_json::{Value, json};
 
 use crate::locks::{
-    MINUTE, OTHER_OWNER, ask, client, client_of, command, exists, hold, hold_everywhere, object,
-    objects_at, plant, send, text, with_user,
+    MINUTE, OTHER_OWNER, ask, client, client_of, command, exists, hold, object, plant, send, text,
+    with_user,
 };
 use crate::proxy::{self, Fault};
-use crate::support::deployment::{ClusterDeployment, Independent};
+use crate::support::deployment::ClusterDeployment;
 use crate::support::server::Server;
 use crate::support::timing::eventually;
 
@@ -157,18 +157,4 @@ fn a_lock_that_moves_is_shown_and_freed_all_the_same() {
     free.expect_failure(1, &["no client holds"]);
     let in_two_slots = ask(&cluster.urls(), "--cluster show a}b");
     in_two_slots.expect_failure(64, &["a}b", "slot"]);
-}
-
-#[test]
-fn a_redlock_is_shown_at_each_server_that_has_it() {
-    let servers = Independent::start(3);
-    let _held = hold_everywhere(&servers, "order:pay");
-    servers.kill(2);
-    let shown = objects_at(&servers.urls(), "--redlock show order:pay");
-    let at: Vec<&str> = shown
-        .iter()
-        .flat_map(|one| one["server"].as_str())
-        .collect();
-    let expected = [0, 1].map(|index| servers.server(index).address());
-    assert_eq!(at, expected);
 }

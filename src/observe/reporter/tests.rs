@@ -110,27 +110,6 @@ fn the_end_delivers_what_is_queued_but_waits_for_no_call_that_blocks() {
     drop(release);
 }
 
-#[test]
-fn a_call_can_end_the_reporter_that_makes_it() {
-    let (queue, reporter) = start();
-    let (sender, told) = unbounded();
-    let (done, last) = (reporter.done.clone(), sender.clone());
-    let (queuing, queued) = bounded::<()>(0);
-    on_its_thread(&queue, move || {
-        let _queuing = queuing;
-        tell(move || {
-            let _ = queued.recv();
-            drop(reporter);
-            sender.send(1).unwrap();
-        });
-        tell(move || last.send(2).unwrap());
-    });
-    assert_eq!(told.recv_timeout(SOON), Ok(1));
-    assert_eq!(told.recv_timeout(SOON), Ok(2));
-    let end = done.recv_timeout(SOON);
-    assert_eq!(end, Err(RecvTimeoutError::Disconnected), "its thread ends");
-}
-
 /// Keeps the numbers of what is logged.
 struct Numbers(Sender<u64>);
 

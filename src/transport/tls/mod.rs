@@ -91,18 +91,3 @@ impl Settings {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_handshake_without_a_reply_is_recognized() {
-        let is_handshake = |error: io::Error| is_caused_by::<HandshakeTimeout>(&error.into());
-        let timed_out = io::ErrorKind::TimedOut;
-        assert!(is_handshake(io::Error::new(timed_out, HandshakeTimeout)));
-        let text = HandshakeTimeout.to_string();
-        assert!(!is_handshake(io::Error::new(timed_out, text)));
-        assert!(!is_handshake(timed_out.into()));
-    }
-}

@@ -55,23 +55,3 @@ fn line(bytes: &mut Vec<u8>, mark: u8, text: &str) {
     bytes.extend(text.bytes().filter(|byte| !b"\r\n".contains(byte)));
     bytes.extend_from_slice(b"\r\n");
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reply_is_encoded_as_redis_does() {
-        let reply = Reply::List(vec![
-            Reply::ok(),
-            Reply::Int(-2),
-            Reply::Nil,
-            Reply::text("a\r\nb"),
-            Reply::Error("ERR two\nlines".into()),
-        ]);
-        let mut bytes = Vec::new();
-        reply.encode(&mut bytes);
-        let expected = "*5\r\n+OK\r\n:-2\r\n$-1\r\n$4\r\na\r\nb\r\n-ERR twolines\r\n";
-        assert_eq!(String::from_utf8_lossy(&bytes), expected);
-    }
-}

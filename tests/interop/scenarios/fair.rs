@@ -9,10 +9,6 @@ use crate::party::{Actor, Pending, Side};
 use crate::stage::{Cast, Stage};
 use crate::support::unique;
 
-/// How long a dead Rust process keeps its place, and a tolerance. A dead Java process keeps its
-/// place for five minutes, so there is no check of that.
-const PLACE: Duration = Duration::from_millis(7_000);
-
 /// How soon a client goes on that is notified.
 const SOON: Duration = Duration::from_millis(1_000);
 
@@ -20,7 +16,6 @@ pub fn checks() -> Vec<Check> {
     vec![
         Check::both_ways("fair", "first come, first served", order),
         Check::both_ways("fair", "one that gives up leaves the queue", giving_up),
-        Check::once("fair", "one that dies leaves the queue", dying),
         Check::once("fair", "Java is next behind dead ones", dead_before_java),
     ]
 }
@@ -88,33 +83,6 @@ fn giving_up(cast: Cast<'_>) -> Outcome {
     let left = length(cast.stage, &name)?;
     ensure(left == 0, format!("{left} places are left"))?;
     Ok("twice, no place is left".into())
-}
-
-/// A thread of each side waits behind a Rust process that dies.
-fn dying(Cast { stage, .. }: Cast<'_>) -> Outcome {
-    let name = unique("fair");
-    let lock = format!("fair {name}");
-    let mortal = stage.start(Side::Rust, LEASE)?;
-    let holder = stage.java.thread(1);
-    holder.expect(&format!("lock {lock}"), "ok")?;
-    let dead = queue(stage, mortal.thread(1), &name)?;
-    let start = Instant::now();
-    mortal.kill();
-    drop(dead);
-    let mut waiting = Vec::new();
-    for actor in [stage.rust.thread(1), stage.java.thread(2)] {
-        waiting.push(queue(stage, actor, &name)?);
-        waiting.push(actor.begin(&format!("unlock {lock}"))?);
-    }
-    holder.expect(&format!("unlock {lock}"), "ok")?;
-    let mut longest = Duration::ZERO;
-    for command in waiting {
-        longest = longest.max(command.expect("ok")?.at - start);
-    }
-    within(PLACE, "the place of a dead Rust process", longest)?;
-    Ok(format!(
-        "both go on {longest:.1?} after the death of a Rust process"
-    ))
 }
 
 /// A thread of Java waits behind two Rust processes that die. It sleeps until it is notified, or

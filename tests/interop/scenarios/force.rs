@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use super::{KINDS, SLIP, unlock_of_a_free_lock, within};
-use crate::LEASE;
 use crate::checks::{Check, Outcome};
 use crate::party::Side;
 use crate::stage::Cast;
@@ -16,10 +15,11 @@ const GO_ON: Duration = Duration::from_secs(1);
 const LONG_LEASE: Duration = Duration::from_secs(10);
 
 pub fn checks() -> Vec<Check> {
-    vec![
-        Check::both_ways("all kinds", "force-unlock, waiting threads", waiting),
-        Check::once("all kinds", "force-unlock, the Rust holder", notified),
-    ]
+    vec![Check::both_ways(
+        "all kinds",
+        "force-unlock, waiting threads",
+        waiting,
+    )]
 }
 
 /// A thread of each process waits when the process that does not hold the lock frees it.
@@ -64,28 +64,4 @@ fn waiting(cast: Cast<'_>) -> Outcome {
     Ok(format!(
         "Java goes on after {java:.1?}, Rust after {rust:.1?}"
     ))
-}
-
-/// Redisson does not notify a holder.
-fn notified(Cast { stage, .. }: Cast<'_>) -> Outcome {
-    let mut held = Vec::new();
-    for (number, kind) in (1..).zip(KINDS) {
-        let lock = format!("{kind} {}", unique(kind));
-        let holder = stage.rust.thread(number);
-        holder.expect(&format!("lock {lock}"), "ok")?;
-        let lost = holder.begin(&format!("lost {lock}"))?;
-        let start = Instant::now();
-        let forcing = stage.java.thread(1);
-        forcing.expect(&format!("force {lock}"), "true")?;
-        held.push((holder, lock, lost, start));
-    }
-    let mut longest = Duration::ZERO;
-    for (holder, lock, lost, start) in held {
-        let lost = lost.expect("Deleted")?;
-        let after = lost.at - start;
-        within(LEASE * 2 / 3 + SLIP, "the notification", after)?;
-        longest = longest.max(after);
-        holder.expect(&format!("unlock {lock}"), "error Lost")?;
-    }
-    Ok(format!("notified after {longest:.1?}, lease {LEASE:?}"))
 }

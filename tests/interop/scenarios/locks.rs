@@ -18,7 +18,6 @@ pub fn checks() -> Vec<Check> {
     let mut checks = Vec::new();
     for kind in KINDS {
         checks.extend([
-            Check::both_ways(kind, "exclusion", exclusion),
             Check::both_ways(kind, "wake-up", wake_up),
             Check::both_ways(kind, "re-entry", re_entry),
             Check::both_ways(kind, "refusal to unlock another's", refusal),
@@ -38,26 +37,6 @@ pub fn checks() -> Vec<Check> {
 fn new_lock(cast: Cast<'_>) -> (String, String) {
     let name = unique(cast.kind);
     (format!("{} {name}", cast.kind), name)
-}
-
-fn exclusion(cast: Cast<'_>) -> Outcome {
-    let (lock, _) = new_lock(cast);
-    let Cast { holder, waiter, .. } = cast;
-    let rounds = 20;
-    for _ in 0..rounds {
-        let start = Instant::now();
-        holder.expect(&format!("lock {lock}"), "ok")?;
-        for wait in [0, 10] {
-            let attempt = waiter.expect(&format!("trylock {lock} {wait} 0"), "false");
-            // A machine that stalls for a lease ends it.
-            attempt.map_err(|error| format!("{error}, {:.1?} after the lock", start.elapsed()))?;
-        }
-        holder.expect(&format!("unlock {lock}"), "ok")?;
-        waiter.expect(&format!("trylock {lock} 0 0"), "true")?;
-        holder.expect(&format!("trylock {lock} 0 0"), "false")?;
-        waiter.expect(&format!("unlock {lock}"), "ok")?;
-    }
-    Ok(format!("{} attempts refused", 3 * rounds))
 }
 
 fn wake_up(cast: Cast<'_>) -> Outcome {

@@ -17,7 +17,6 @@ pub fn checks() -> Vec<Check> {
     vec![
         Check::both_ways("multi", "exclusion", exclusion),
         Check::both_ways("multi", "all or none", all_or_none),
-        Check::once("multi", "names in the same order", same_order),
         Check::once("multi", "names in opposite orders", opposite_orders),
     ]
 }
@@ -56,12 +55,6 @@ fn all_or_none(cast: Cast<'_>) -> Outcome {
         holder.expect(&format!("unlock plain {name}"), "ok")?;
     }
     Ok("the free name stayed free".into())
-}
-
-fn same_order(Cast { stage, .. }: Cast<'_>) -> Outcome {
-    let [first, second] = [unique("first"), unique("second")];
-    let names = format!("{first},{second}");
-    compete(stage, &names, &names)
 }
 
 fn opposite_orders(Cast { stage, .. }: Cast<'_>) -> Outcome {

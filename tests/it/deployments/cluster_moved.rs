@@ -55,3 +55,24 @@ fn a_hold_moves_with_its_slot_and_its_waiter_gets_it() {
         assert!(!kept.is_locked().unwrap());
     }
 }
+
+/// While its slot moves, the lock's other keys cannot be made: the request is repeated.
+#[test]
+fn a_second_reader_waits_for_the_end_of_the_move() {
+    let cluster = ClusterDeployment::start();
+    let [ours, theirs] = [(); 2].map(|()| client_for_failovers(of_cluster(&cluster)));
+    let name = unique("moves");
+    let reading = ours.read_write_lock(&name).read().acquire().unwrap();
+    let slot = cluster.slot_of(&name);
+    let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
+    let read = theirs.read_write_lock(&name).read();
+    thread::scope(|scope| {
+        let second = scope.spawn(|| pair(&read));
+        throughout(SLIP.get(), "it waits", || !second.is_finished());
+        migration.move_keys();
+        within(SOON.get(), "the second reader", || second.join().unwrap());
+    });
+    migration.end();
+    reading.unlock().unwrap();
+    pair(&theirs.read_write_lock(&name).write());
+}

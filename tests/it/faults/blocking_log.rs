@@ -1,18 +1,19 @@
-//! A log that blocks, and one that panics. Both are code of the application that the client's own
-//! threads cause to be called.
+//! A log that blocks, one that panics, and one that drops the last client. All are code of the
+//! application that the client's own threads cause to be called.
 
 use parking_lot::{Condvar, Mutex};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use crate::support::prelude::*;
-use crate::support::{connect, run};
+use crate::support::{connect, process, run};
 
 /// What the log does on a thread of a client.
 #[derive(Clone, Copy)]
 enum Log {
     Block,
     Panic,
+    Drop,
 }
 
 /// How often the log was called on a thread of a client.
@@ -20,6 +21,8 @@ static CALLS: AtomicU64 = AtomicU64::new(0);
 
 static BLOCKED: Mutex<bool> = Mutex::new(true);
 static RELEASED: Condvar = Condvar::new();
+/// The last client, which the log drops.
+static LAST: Mutex<Option<LockClient>> = Mutex::new(None);
 
 impl Subscriber for Log {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
@@ -58,6 +61,10 @@ impl Log {
         match self {
             Self::Block => RELEASED.wait_while(&mut BLOCKED.lock(), |blocked| *blocked),
             Self::Panic => panic!("on purpose"),
+            Self::Drop => {
+                let last = LAST.lock().take();
+                drop(last);
+            }
         }
     }
 
@@ -79,9 +86,10 @@ fn release_the_log() {
 
 type Scenario = (&'static str, Log, fn(Log, &str, &mut Connection));
 
-const SCENARIOS: [Scenario; 2] = [
+const SCENARIOS: [Scenario; 3] = [
     ("block, loss", Log::Block, other_locks_are_renewed),
     ("panic, loss", Log::Panic, other_locks_are_renewed),
+    ("drop, loss", Log::Drop, a_loss_drops_the_last_client),
 ];
 
 /// The role: one of the scenarios. A process has only one log, so each has its own process.
@@ -104,7 +112,7 @@ pub fn log_scenario(arguments: &[&str]) {
 }
 
 #[test]
-fn a_log_that_blocks_or_panics_affects_no_lock() {
+fn a_log_that_blocks_panics_or_drops_the_last_client_affects_no_lock() {
     thread::scope(|scope| {
         for some in SCENARIOS.chunks(2) {
             scope.spawn(move || {
@@ -164,4 +172,17 @@ fn other_locks_are_renewed(log: Log, url: &str, redis: &mut Connection) {
     for guard in guards {
         guard.unlock().expect("it is held");
     }
+}
+
+fn a_loss_drops_the_last_client(_: Log, url: &str, redis: &mut Connection) {
+    let threads = process::threads();
+    let (client, name) = (client(url), unique("held"));
+    // Without a guard, which would keep the client alive.
+    client.reentrant_lock(&name).lock().expect("it is free");
+    *LAST.lock() = Some(client);
+    run(redis, &format!("DEL {name}"));
+    eventually("the log to drop it", || {
+        calls() > 0 && LAST.lock().is_none()
+    });
+    eventually("its threads to end", || process::threads() == threads);
 }

@@ -39,6 +39,29 @@ fn holders_are_notified_if_the_clock_of_the_server_is_set_forward() {
     a_lock_is_renewed_and_handed_over(&server, &ours, &theirs);
 }
 
+/// Leases end later. A holder that renews or unlocks is not affected; a lock whose holder dies is
+/// held for longer.
+#[test]
+fn no_lock_is_lost_if_the_clock_of_the_server_is_set_back() {
+    let clock = FakedClock::new();
+    let server = server_by(&clock);
+    let (ours, theirs) = (client(&server.url()), client(&server.url()));
+    let guard = ours.reentrant_lock("lock").acquire().expect("it is free");
+    let left = ours.reentrant_lock("left");
+    left.lock_with(Lease::fixed(LEASE.get()))
+        .expect("it is free");
+    jump(&server, &clock, -HOURS);
+    eventually("the end of the fixed lease by our clock", || {
+        left.hold_count() == 0
+    });
+    assert!(in_redis::time_to_live(&server, "left") > HOUR);
+    assert_error!(left.unlock(), Lost);
+    assert!(in_redis::is_free(&server, "left"), "released by its holder");
+    throughout(LEASE.get() * 2, "held", || guard.check().is_ok());
+    guard.unlock().expect("it is held");
+    a_lock_is_renewed_and_handed_over(&server, &ours, &theirs);
+}
+
 /// After the jump, locks work as before.
 fn a_lock_is_renewed_and_handed_over(server: &Server, ours: &LockClient, theirs: &LockClient) {
     let guard = ours.reentrant_lock("after").acquire().expect("it is free");

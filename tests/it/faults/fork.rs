@@ -297,3 +297,36 @@ fn a_fork_during_calls_leaves_no_call_that_hangs() {
     child::run_role("fork_a_busy_client", &[&server.url(), &unique("fork")]);
     assert_eq!(server.ask::<u32>(&redis::cmd("DBSIZE")), 0);
 }
+
+/// The role: makes an interrupt, but no client, and forks. Its interrupt works in each child.
+pub fn fork_with_an_interrupt(arguments: &[&str]) {
+    let [url, name] = child::named(arguments);
+    let interrupt = Interrupt::new();
+    for _ in 0..2 {
+        let child = match fork::fork().expect("the system can fork") {
+            Fork::Parent(child) => child,
+            Fork::Child => run_child(|| {
+                let (holder, waiter) = (client(url), client(url));
+                let guard = holder.reentrant_lock(name).acquire();
+                let lock = waiter.reentrant_lock(name);
+                thread::scope(|scope| {
+                    let waiting = || lock.lock_interruptibly(Lease::RENEWED, &interrupt);
+                    let waiting = scope.spawn(waiting);
+                    eventually("it waits", || waiter.stats().wakeups_by_message > 0);
+                    interrupt.interrupt();
+                    let ended = within(SLIP.get(), "the interrupt", || waiting.join());
+                    assert_error!(ended.expect("no panic"), Interrupted);
+                });
+                guard.expect("it is free").unlock().expect("it is held");
+            }),
+        };
+        wait_for(child);
+        assert!(!interrupt.is_interrupted(), "it is raised in the child");
+    }
+}
+
+#[test]
+fn an_interrupt_that_was_made_before_a_fork_ends_waits_in_the_child() {
+    let server = Server::start();
+    child::run_role("fork_with_an_interrupt", &[&server.url(), &unique("fork")]);
+}

@@ -6,7 +6,6 @@ use std::net::TcpStream;
 
 use crate::support::prelude::*;
 use crate::support::proxy::{Proxy, Request};
-use crate::support::server::Port;
 
 /// A connection for raw bytes.
 struct Client(TcpStream);
@@ -167,26 +166,6 @@ fn each_fault_affects_the_request_or_its_reply() {
 }
 
 #[test]
-fn a_reply_is_split_into_pieces_with_pauses_between() {
-    let (_server, proxy) = server_and_proxy();
-    let pause = millis(20);
-    proxy.on_request(move |_| Fault::SplitReply { every: 3, pause });
-    let mut client = Client::of(&proxy);
-    let start = Instant::now();
-    client.send(&["ECHO", "hello"]);
-    let (reply, mut seen) = (b"$5\r\nhello\r\n", Vec::<u8>::new());
-    while seen.len() < reply.len() {
-        let mut bytes = [0; 100];
-        let length = client.0.read(&mut bytes).expect("a piece");
-        seen.extend(&bytes[..length]);
-        // A slow reader gets several pieces at once, but no part of one.
-        assert!(seen.len() % 3 == 0 || seen.len() == reply.len(), "{seen:?}");
-    }
-    assert_eq!(seen, reply);
-    assert!(start.elapsed() >= pause * 3, "{:?}", start.elapsed());
-}
-
-#[test]
 fn a_request_at_the_gate_is_executed_when_it_opens_even_if_the_client_is_gone() {
     for leave in ["stay", "close"] {
         let (server, proxy) = server_and_proxy();
@@ -248,43 +227,4 @@ fn messages_are_dropped_by_channel_and_payload_without_confusing_replies() {
     client.receive("*2\r\n$4\r\npong\r\n$0\r\n\r\n");
     publish(&server, "a", "4");
     client.receive("*3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\n4\r\n");
-}
-
-#[test]
-fn open_connections_are_cut_or_reset_at_once_and_new_ones_refused() {
-    let (_server, proxy) = server_and_proxy();
-    let mut clients = [(); 3].map(|()| Client::of(&proxy));
-    for client in &mut clients {
-        client.ask(&["PING"], "+PONG\r\n");
-    }
-    let [first, second, third] = &mut clients;
-    proxy.cut_all();
-    first.sees_fin();
-    second.sees_fin();
-    third.sees_fin();
-    let mut client = Client::of(&proxy);
-    client.ask(&["PING"], "+PONG\r\n");
-    proxy.reset_all();
-    client.sees_reset();
-    proxy.refuse(true);
-    Client::of(&proxy).sees_fin();
-    proxy.refuse(false);
-    Client::of(&proxy).ask(&["PING"], "+PONG\r\n");
-    assert_eq!(proxy.connections(), 6);
-}
-
-#[test]
-fn retarget_sends_new_connections_to_another_server() {
-    let (_server, proxy) = server_and_proxy();
-    let another = Server::start();
-    another.ask::<()>(redis::cmd("SET").arg("n").arg(7));
-    let mut old = Client::of(&proxy);
-    old.ask(&["GET", "n"], "$-1\r\n");
-    proxy.retarget(another.address());
-    Client::of(&proxy).ask(&["GET", "n"], "$1\r\n7\r\n");
-    old.ask(&["GET", "n"], "$-1\r\n");
-    // No server listens there.
-    let closed = Port::reserve();
-    proxy.retarget(format!("127.0.0.1:{}", closed.number()));
-    Client::of(&proxy).sees_fin();
 }

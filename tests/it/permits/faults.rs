@@ -1,6 +1,6 @@
-//! Subscriptions that are cut or forbidden, and restarts.
+//! Subscriptions that are cut or forbidden, restarts, and too few replicas.
 
-use super::{KINDS, Kind};
+use super::{KINDS, Kind, SEMAPHORES};
 use crate::support::prelude::*;
 
 /// Messages are missed while there is no subscription. A new subscription makes up for that.
@@ -55,5 +55,52 @@ fn waiting_threads_survive_a_restart_that_loses_the_number() {
             });
         });
         assert_eq!(steps.left().unwrap(), 0, "{kind:?}");
+    }
+}
+
+/// A waiting thread polls.
+#[test]
+fn without_permission_to_subscribe_waiting_still_works() {
+    let server = Server::start();
+    let url = server.with_user(&["~*", "&*", "+@all", "-subscribe", "-publish"]);
+    for kind in KINDS {
+        let theirs = client(&url);
+        let steps = kind.of(&client(&server.url()), &unique("deaf"));
+        let waiting = steps.at(&theirs);
+        steps.close(1);
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| waiting.wait());
+            eventually("it polls", || theirs.stats().wakeups_by_timeout > 1);
+            steps.open().unwrap();
+            within(SOON.get() / 4, "the next poll", || {
+                waiter.join().unwrap().unwrap().keep();
+            });
+        });
+    }
+}
+
+/// Permits that too few replicas confirm are given back. The first of the waiting threads sends the
+/// requests of all.
+#[test]
+fn too_few_replicas_are_an_error_of_each_thread_and_no_permit_is_taken() {
+    let server = Server::start();
+    let hasty = builder(&server.url()).command_timeout(millis(300));
+    let hasty = hasty.min_replicas(1, millis(50)).build().unwrap();
+    let view = client(&server.url());
+    for kind in SEMAPHORES {
+        let steps = kind.of(&hasty, &unique("alone"));
+        let view = steps.at(&view);
+        thread::scope(|scope| {
+            let waiters = [(); 3].map(|()| scope.spawn(|| steps.wait()));
+            stay_waiting(&waiters);
+            view.add(3).unwrap();
+            for waiter in waiters {
+                let result = within(SOON.get(), "a wait", || waiter.join().unwrap());
+                assert_error!(result, TooFewReplicas, "{kind:?}");
+            }
+        });
+        eventually("all are given back", || view.left().unwrap() == 3);
+        assert_error!(steps.wait_for(Duration::ZERO), TooFewReplicas, "{kind:?}");
+        assert_eq!(view.left().unwrap(), 3, "{kind:?}");
     }
 }

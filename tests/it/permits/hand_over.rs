@@ -2,12 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use crate::support::server::Server;
 use crate::support::timing::{SOON, eventually, within};
 use crate::support::traffic::scripts;
-use crate::support::{Stop, client, connect, unique};
+use crate::support::{Stop, client, unique};
 
 const PERMITS: u32 = 2;
 const THREADS: usize = 12;
@@ -55,40 +54,4 @@ fn permits_change_hands_without_requests_and_another_client_gets_its_turn() {
         requests * 2 < pairs * 3,
         "{requests} requests for {pairs} pairs"
     );
-}
-
-/// Threads give up while others hand permits over to them. No permit is lost, and the client leaves
-/// the line.
-#[test]
-fn no_permit_is_lost_when_threads_give_up_during_a_hand_over() {
-    const CALLS: u32 = 400;
-    let server = Server::start();
-    let semaphore = client(&server.url()).semaphore(&unique("giving-up"));
-    semaphore.add_permits(PERMITS.cast_signed()).unwrap();
-    let got = AtomicU64::new(0);
-    thread::scope(|scope| {
-        for thread in 0..THREADS as u32 {
-            let (semaphore, got) = (&semaphore, &got);
-            scope.spawn(move || {
-                for call in 0..CALLS {
-                    // From none to longer than the others need.
-                    let wait = Duration::from_micros(u64::from((call * 7 + thread) % 40 * 50));
-                    if semaphore.try_acquire(1, wait).unwrap() {
-                        got.fetch_add(1, Ordering::Relaxed);
-                        semaphore.release(1).unwrap();
-                    }
-                }
-            });
-        }
-    });
-    assert!(got.into_inner() > 0);
-    eventually("all permits are free", || {
-        semaphore.available().unwrap() == PERMITS.cast_signed()
-    });
-    let line = format!("leasehold_line:{{{}}}", semaphore.name());
-    let mut redis = connect(&server.url());
-    eventually("no client is in the line", || {
-        let exists: bool = redis::cmd("EXISTS").arg(&line).query(&mut redis).unwrap();
-        !exists
-    });
 }

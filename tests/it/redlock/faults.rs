@@ -124,3 +124,57 @@ fn a_nested_hold_needs_no_more_than_a_majority() {
     outer.unlock().unwrap();
     eventually("the lock to be free", || servers.held() == 0);
 }
+
+/// What was granted without a reply is released, long before its lease ends.
+#[test]
+fn a_majority_whose_replies_are_lost_is_released() {
+    let servers = Servers::start(3);
+    let proxies = [0, 1].map(|at| proxy::before(&servers.0[at].address()));
+    let urls = [proxies[0].url(), proxies[1].url(), servers.0[2].url()];
+    let clients = urls.map(|url| {
+        let builder = builder(&url).watchdog_lease(SOON.get() * 6);
+        builder.command_timeout(millis(COMMAND)).build().unwrap()
+    });
+    let lock = RedLock::new(&clients, NAME);
+    // From now on the servers know the scripts.
+    pair(&lock);
+    for proxy in &proxies {
+        proxy.on_request(|request| match request.runs("acquire") {
+            true => Fault::SwallowReply,
+            false => Fault::Pass,
+        });
+    }
+    let result = lock.try_lock(Duration::ZERO, Lease::RENEWED);
+    assert_error!(result, Unavailable);
+    assert_eq!(lock.hold_count(), 0);
+    eventually("the release of what was granted", || servers.held() == 0);
+    proxies.iter().for_each(|proxy| proxy.clear_rules());
+    pair(&lock);
+}
+
+/// A waiter releases what a minority grants to it. Its own release does not wake it.
+#[test]
+#[ignore = "soak"]
+fn a_waiter_does_not_wake_itself_while_a_majority_is_dead() {
+    let servers = Servers::start(3);
+    let guard = take_all(&servers.clients(), Lease::RENEWED);
+    let (clients, interrupt) = (servers.clients(), Interrupt::new());
+    let waiter = RedLock::new(&clients, NAME);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| waiter.lock_interruptibly(Lease::RENEWED, &interrupt));
+        stay_waiting([&waiting]);
+        servers.0[1..].iter().for_each(Server::kill);
+        let scripts = || traffic::scripts(&servers.0[0]);
+        let before = scripts();
+        drop(guard);
+        // After its first pauses, which are short.
+        eventually("some failed attempts", || scripts() > before + 14);
+        let (before, time) = (scripts(), Duration::from_secs(4));
+        thread::sleep(time);
+        let calls = scripts() - before;
+        interrupt.interrupt();
+        assert_error!(waiting.join().unwrap(), Interrupted);
+        // Each attempt acquires and releases, and the pauses are 0.4 s long.
+        assert!(calls <= 26, "{calls} script calls in {time:?}");
+    });
+}

@@ -45,3 +45,51 @@ fn a_waiting_thread_gets_the_lock_within_a_second_whichever_majority_lost_it() {
         });
     }
 }
+
+/// One server after the other loses its data. A third one reaches the documented limit.
+#[test]
+fn a_minority_that_restarts_empty_does_not_release_the_lock() {
+    let servers = Servers::start(5);
+    let rival = servers.lock();
+    let clients = servers.clients();
+    let guard = take_all(&clients, Lease::RENEWED);
+    for server in &servers.0[..2] {
+        server.restart_empty();
+        throughout(LEASE.get(), "the hold", || {
+            let is_taken = rival.try_lock(Duration::ZERO, Lease::RENEWED).unwrap();
+            !is_taken && guard.check().is_ok() && guard.lost().is_empty()
+        });
+    }
+    servers.0[2].restart_empty();
+    let loss = guard.lost().recv_timeout(LEASE.get() + SLIP.get());
+    assert!(loss.is_ok() && guard.check().is_err());
+    drop(guard);
+    assert!(rival.try_lock(LEASE.get(), Lease::RENEWED).unwrap());
+    rival.unlock().unwrap();
+}
+
+/// The role: holds the lock until the process is killed.
+pub fn hold_majority(arguments: &[&str]) {
+    let clients: Vec<LockClient> = arguments.iter().map(|url| client(url)).collect();
+    let _guard = RedLock::new(&clients, NAME).acquire().unwrap();
+    child::send_line("held");
+    child::read_line();
+}
+
+#[test]
+fn a_killed_holder_releases_the_lock_within_a_lease() {
+    let servers = Servers::start(5);
+    let urls: Vec<String> = servers.0.iter().map(Server::url).collect();
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let mut holder = Process::start("hold_majority", &urls);
+    assert_eq!(holder.read_line(), "held");
+    let lock = servers.lock();
+    throughout(LEASE.get() * 2, "held by a process that lives", || {
+        lock.is_locked().unwrap()
+    });
+    holder.kill();
+    within(LEASE.get() + SLIP.get() * 2, "the end of the lease", || {
+        assert!(lock.try_lock(SOON.get(), Lease::RENEWED).unwrap());
+    });
+    lock.unlock().unwrap();
+}

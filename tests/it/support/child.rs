@@ -6,7 +6,7 @@ pub use super::child_process::{Process, read_line, send_line};
 use super::child_process::{myself, role};
 use crate::{
     condition, deployments, fair, faults, leased_semaphore, lifetime, limits, mutual_exclusion,
-    tls, wire,
+    redlock, tls, wire,
 };
 
 const ENTRY: &str = "support::child::run";
@@ -27,8 +27,13 @@ const ROLES: &[(&str, Role)] = &[
     ),
     ("hold_and_queue", faults::killed::hold_and_queue),
     ("pause_for_two_leases", faults::paused::pause_for_two_leases),
+    ("hold_majority", redlock::hold::hold_majority),
     ("log_scenario", faults::blocking_log::log_scenario),
     ("fork_a_holder", faults::fork::fork_a_holder),
+    (
+        "fork_with_an_interrupt",
+        faults::fork::fork_with_an_interrupt,
+    ),
     ("fork_a_busy_client", faults::fork::fork_a_busy_client),
     #[cfg(target_os = "linux")]
     (

@@ -6,42 +6,6 @@ use super::{LEASE, MINUTE, start, waiting};
 use crate::support::prelude::*;
 
 #[test]
-fn a_renewed_lock_stays_held_for_as_long_as_the_clock_is_advanced() {
-    let redis = start();
-    let client = redis.client().unwrap();
-    let guard = client.reentrant_lock("job").acquire().unwrap();
-    redis.advance(60 * MINUTE);
-    guard.check().unwrap();
-    assert!(guard.remaining() >= LEASE / 3 - SLIP.get(), "{guard:?}");
-    let renewals = client.stats().renewals;
-    // Each is made when a third of the lease is left.
-    assert!((180..=200).contains(&renewals), "{renewals}");
-    guard.confirm().unwrap();
-    guard.unlock().unwrap();
-}
-
-#[test]
-fn a_fixed_lease_ends_when_the_clock_is_advanced() {
-    let redis = start();
-    let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
-    let guard = one.reentrant_lock("job");
-    let guard = guard.acquire_with(Lease::fixed(MINUTE)).unwrap();
-    redis.advance(MINUTE / 3);
-    guard.check().unwrap();
-    assert!(other.reentrant_lock("job").is_locked().unwrap());
-    redis.advance(MINUTE / 3 * 2);
-    assert_eq!(guard.lost().try_recv(), Ok(LostReason::Expired));
-    assert_lost(&guard.check(), LostReason::Expired);
-    assert!(
-        other
-            .reentrant_lock("job")
-            .try_acquire_now()
-            .unwrap()
-            .is_some()
-    );
-}
-
-#[test]
 fn a_wait_ends_when_the_clock_is_advanced() {
     let redis = start();
     let (one, other) = (redis.client().unwrap(), redis.client().unwrap());

@@ -25,22 +25,6 @@ fn a_leased_permit_is_renewed_or_ends() {
 }
 
 #[test]
-fn a_latch_opens_or_its_wait_ends() {
-    let redis = start();
-    let (one, other) = (redis.client().unwrap(), redis.client().unwrap());
-    let latch = one.count_down_latch("loaded");
-    assert!(latch.try_set_count(1).unwrap());
-    let wait = other.count_down_latch("loaded");
-    let call = waiting(&redis, move || wait.wait_for(MINUTE));
-    redis.advance(MINUTE);
-    assert!(!call.join().unwrap().unwrap());
-    let wait = other.count_down_latch("loaded");
-    let call = waiting(&redis, move || wait.wait());
-    assert_eq!(latch.count_down().unwrap(), 0);
-    call.join().unwrap().unwrap();
-}
-
-#[test]
 fn a_wait_on_a_condition_is_notified_or_ends() {
     let redis = start();
     let client = redis.client().unwrap();

@@ -89,19 +89,3 @@ fn only_a_release_is_published() {
         assert!(lock.unlock().is_err());
     }
 }
-
-#[test]
-fn a_namespace_goes_before_key_and_channel() {
-    let server = Server::start();
-    for namespace in ["shop", "shop:"] {
-        let client = builder(&server.url()).namespace(namespace).build().unwrap();
-        let lock = client.reentrant_lock("pay");
-        assert_eq!(lock.name(), "pay");
-        let messages = published(&server, "redisson_lock__channel:{shop:pay}", || {
-            lock.lock().unwrap();
-            assert_eq!(server.keys(), ["shop:pay"]);
-            lock.unlock().unwrap();
-        });
-        assert_eq!(messages, ["0"]);
-    }
-}

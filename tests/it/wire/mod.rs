@@ -2,7 +2,6 @@
 
 use crate::support::prelude::*;
 
-mod foreign;
 mod layout;
 mod numbers;
 mod other_kinds;

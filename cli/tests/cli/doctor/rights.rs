@@ -146,35 +146,6 @@ fn every_right_that_is_missing_is_named() {
 }
 
 #[test]
-fn all_that_is_missing_is_named_at_once_and_what_is_to_be_added_is_enough() {
-    let server = Server::options().keeps_data().start();
-    let missing = "-hset -del -subscribe resetchannels &other:*";
-    let url = user_and(&server, "locks", missing);
-    let before = expect(1, &url, &[]);
-    let advice = before.of("rights")[0]["advice"].as_str().expect("advice");
-    let fragment = "+subscribe +del +hset &redisson_lock__channel:*";
-    assert_eq!(advice, format!("ACL SETUSER <user> {fragment}"));
-    let url = with_user(&server, "locks", fragment);
-    expect(0, &url, &[]).says("rights", "ok", &[]);
-    nothing_is_left(&server);
-}
-
-/// The channel of the client is reported if only it is forbidden.
-#[test]
-fn the_channel_that_may_not_be_used_is_named() {
-    let server = Server::start();
-    let channels = "resetchannels &redisson_lock__channel:{jobs:*";
-    let url = user_and(&server, "locks", channels);
-    let own = expect(1, &url, &["jobs:nightly"]);
-    let found = own.of("rights")[0]["found"].to_string();
-    assert!(found.contains("_channel:{leasehold:"), "{found}");
-    assert!(!found.contains("jobs:nightly"), "{found}");
-    let words = ["_channel:{leasehold:", "_channel:{order:pay}"];
-    expect(1, &url, &["order:pay"]).says("rights", "failure", &words);
-    nothing_is_left(&server);
-}
-
-#[test]
 fn a_database_needs_a_right_of_its_own() {
     let server = Server::start();
     let url = with_user(&server, "locks", &readme_rules()) + "/3";

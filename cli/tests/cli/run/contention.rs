@@ -1,47 +1,9 @@
-//! Many cron jobs at once.
+//! Jobs with each kind of lock, beside other clients.
 
 use super::{Over, job};
-use crate::locks::{client, keys, send, send_all, with_long_timeout};
+use crate::locks::{client, send, send_all};
 use crate::support::server::Server;
 use crate::support::timing::eventually;
-
-const JOBS: usize = 20;
-
-#[test]
-fn of_many_jobs_that_do_not_wait_one_runs() {
-    let server = Server::start();
-    let over = Over::new();
-    let script = format!("echo ran; {}", over.until());
-    let start = |_| with_long_timeout(&server).run_now("cron", &script).start();
-    let mut jobs: Vec<_> = (0..JOBS).map(start).collect();
-    let mut running: Vec<_> = Vec::new();
-    eventually("all but one to give up", || {
-        running = (0..JOBS).filter(|&at| jobs[at].is_running()).collect();
-        running.len() == 1
-    });
-    over.create();
-    let winner = jobs.swap_remove(running[0]).end();
-    winner.expect_all(0, "ran\n", "");
-    for job in jobs {
-        let words = ["another client or thread"];
-        job.end().expect_refusal(75, &words);
-    }
-    assert!(keys(&server).is_empty());
-}
-
-#[test]
-fn of_many_jobs_that_wait_all_run_one_at_a_time() {
-    let server = Server::start();
-    let over = Over::new();
-    let place = over.file.display();
-    let script = format!("mkdir {place} && sleep 0.01 && rmdir {place} && echo alone");
-    let start = |_| job(&server, "--wait 60s", &script).start();
-    let jobs: Vec<_> = (0..JOBS).map(start).collect();
-    for job in jobs {
-        job.end().expect_all(0, "alone\n", "");
-    }
-    assert!(keys(&server).is_empty());
-}
 
 #[test]
 fn a_job_with_a_fair_lock_waits_behind_clients_that_came_before() {

@@ -1,12 +1,12 @@
 //! The same on every deployment.
 
-use super::{Over, job, text};
+use super::{Over, job};
 use crate::locks::{Place, keys, send};
 use crate::program::{Program, leasehold, leasehold_nowhere};
 use crate::support::certificates::TRUSTED;
 use crate::support::deployment::{ClusterDeployment, Independent, Replicated, SentinelDeployment};
 use crate::support::server::Server;
-use crate::support::timing::{eventually, millis};
+use crate::support::timing::eventually;
 use crate::support::unique;
 
 /// A job that sees its lock, and one that is refused meanwhile.
@@ -85,29 +85,6 @@ fn a_replica_has_the_lock_before_the_job_begins() {
     let refused = program(&alone.url()).run_now("k", "echo ran").output();
     refused.expect_refusal(69, &["0 of 1"]);
     assert!(keys(&alone).is_empty());
-}
-
-#[test]
-fn a_majority_that_is_deleted_ends_the_job() {
-    let deployment = Independent::start(5);
-    // Long before the first renewal, which would tell, too.
-    let lease = text(millis(60_000));
-    let running = leasehold(&deployment.urls().place());
-    let running = running.args(["--redlock", "run", "--lease", &lease]);
-    let running = running
-        .locked("k", "echo on; exec sleep 100")
-        .start()
-        .when_on();
-    let [paused, deleted @ .., _] = deployment.servers() else {
-        unreachable!("there are five");
-    };
-    paused.pause();
-    for server in deleted {
-        // A late one may not have it.
-        let _: u32 = server.ask(redis::cmd("DEL").arg("k"));
-    }
-    running.end().expect_failure(76, &["deleted"]);
-    paused.resume();
 }
 
 #[test]

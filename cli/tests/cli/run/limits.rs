@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use super::{FOREVER, Over, is_dead, job, run, said_pid, text, time_to_live};
 use crate::locks::{await_waiters, keys};
-use crate::proxy::library_script;
 use crate::support::server::Server;
 use crate::support::timing::{eventually, millis};
 
@@ -85,32 +84,4 @@ fn a_waiter_learns_how_long_a_lock_outlasts_its_job() {
     over.create();
     holder.end().expect(0);
     waiter.end().expect_all(0, "ran\n", "");
-}
-
-/// A renewal that arrives after the end of the job has no effect.
-#[test]
-fn nothing_lengthens_what_outlasts_its_job() {
-    let server = Server::start();
-    let over = Over::new();
-    let options = "--at-least 30s --lease 60s";
-    let script = format!("echo on; {}", over.until());
-    let holder = job(&server, options, &script).start().when_on();
-    let owners: Vec<String> = server.ask(redis::cmd("HKEYS").arg("k"));
-    over.create();
-    holder.end().expect(0);
-    let mut late = redis::cmd("EVAL");
-    late.arg(library_script("renew")).arg(1).arg("k");
-    late.arg(&owners).arg(60_000);
-    assert_eq!(server.ask::<Vec<i32>>(&late), [-1]);
-    let left = time_to_live(&server, "k");
-    assert!((1..=30_000).contains(&left), "{left}");
-}
-
-#[test]
-fn a_job_that_is_long_enough_leaves_nothing() {
-    let server = Server::start();
-    job(&server, "--at-least 20ms", "sleep 0.1")
-        .output()
-        .expect(0);
-    assert!(keys(&server).is_empty());
 }

@@ -23,21 +23,6 @@ fn the_command_is_ended_and_the_status_reports_it() {
 }
 
 #[test]
-fn a_lock_of_another_client_is_told_from_a_deleted_one() {
-    let server = Server::start();
-    let running = job(&server, "", "echo on; exec sleep 100")
-        .start()
-        .when_on();
-    let mut theirs = redis::pipe();
-    theirs.atomic().del("k").hset("k", "other:1", 1);
-    theirs.query::<()>(&mut server.connection()).unwrap();
-    let words = ["another client or thread acquired it"];
-    running.end().expect_failure(76, &words);
-    let owners: Vec<String> = server.ask(redis::cmd("HKEYS").arg("k"));
-    assert_eq!(owners, ["other:1"]);
-}
-
-#[test]
 #[ignore = "soak"]
 fn the_job_is_dead_before_a_waiter_has_the_lock() {
     let server = Server::start();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{FOREVER, Over, is_dead, job, said_pid, text, time_to_live};
 use crate::support::server::Server;
-use crate::support::timing::{SLIP, eventually, millis, throughout};
+use crate::support::timing::{SLIP, millis};
 
 /// TERM comes a sixth of it before its end, KILL a sixtieth.
 const LEASE: u64 = 12_000;
@@ -19,12 +19,6 @@ fn options(lease: u64, timeout: u64) -> String {
 #[ignore = "soak"]
 fn a_hang_ends_the_job_before_its_lease_is_over() {
     ends_in_time(Server::pause);
-}
-
-#[test]
-#[ignore = "soak"]
-fn a_crash_ends_the_job_before_its_lease_is_over() {
-    ends_in_time(Server::kill);
 }
 
 fn ends_in_time(harm: fn(&Server)) {
@@ -82,26 +76,4 @@ fn a_job_that_is_ended_without_a_reply_has_its_time_even_if_redis_is_back() {
     running.end().expect_failure(76, &["no renewal"]);
     let left = u128::try_from(time_to_live(&server, "k")).expect("it is locked");
     assert!(left > (least / 2).as_millis(), "{left}");
-}
-
-#[test]
-#[ignore = "soak"]
-fn a_redis_that_replies_again_in_time_does_no_harm() {
-    let server = Server::start();
-    let lease = millis(6_000);
-    let over = Over::new();
-    let script = format!("echo on; {}; exit 3", over.until());
-    // So that TERM is not due before the last thirtieth of the lease.
-    let options = format!("{} --kill-after {}", options(6_000, 200), text(lease / 60));
-    let mut running = job(&server, &options, &script).start().when_on();
-    let fresh = (lease * 19 / 20).as_millis() as i64;
-    eventually("a fresh lease", || time_to_live(&server, "k") > fresh);
-    server.pause();
-    // The first renewal is made after two thirds of the lease, and fails.
-    throughout(lease * 3 / 4, "the job runs on", || running.is_running());
-    server.resume();
-    eventually("a renewal", || time_to_live(&server, "k") > fresh);
-    assert!(running.is_running());
-    over.create();
-    running.end().expect_all(3, "", "");
 }

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use super::{FOREVER, Over, holder, is_dead, job, said_pid, said_pids, text, wrap};
-use crate::locks::{await_waiters, calls, keys, send_all};
+use crate::locks::{await_waiters, keys};
 use crate::support::process::{is_stopped, signal};
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, eventually, eventually_some, millis, throughout};
@@ -51,25 +51,6 @@ fn the_group_of_the_command_gets_them_and_is_its_own() {
     assert_eq!(first[0], first[1]);
     running.signal("TERM");
     read_until(&["child\n", "parent\n"]);
-}
-
-#[test]
-fn a_command_that_a_signal_ends_says_so() {
-    let server = Server::start();
-    for (signal, number) in [
-        ("HUP", 1),
-        ("INT", 2),
-        ("QUIT", 3),
-        ("TERM", 15),
-        ("USR1", 10),
-    ] {
-        let running = job(&server, "", "echo on; exec sleep 100")
-            .start()
-            .when_on();
-        running.signal(signal);
-        running.end().expect(128 + number);
-        assert!(keys(&server).is_empty());
-    }
 }
 
 /// The worker looks whether it is locked when it has done its last.
@@ -158,29 +139,6 @@ fn they_end_a_wait() {
     over.create();
     holder.end().expect(0);
     assert!(keys(&server).is_empty());
-}
-
-/// The lock is granted to who has gone already.
-#[test]
-fn what_was_asked_when_the_wait_ended_is_undone() {
-    let server = Server::start();
-    let theirs = millis(1_000);
-    let expire = format!("PEXPIRE k {}", theirs.as_millis());
-    send_all(&server, &["HSET k other:1 1", &expire]);
-    let waiting = job(&server, "", "echo ran").start();
-    await_waiters(&server, "k", 1);
-    let granted = || calls(&server, "hset");
-    let before = granted();
-    server.pause();
-    // It asks again when the lease of the other should be over.
-    std::thread::sleep(theirs + millis(700));
-    waiting.signal("TERM");
-    waiting.end().expect_all(128 + 15, "", "");
-    server.resume();
-    let is_undone = || keys(&server).is_empty();
-    eventually("the request to be carried out", || granted() > before);
-    eventually("and undone", is_undone);
-    throughout(A_WHILE.get(), "nothing comes later", is_undone);
 }
 
 #[test]

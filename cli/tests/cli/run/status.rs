@@ -6,9 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::{Over, holder, job, run, text};
 use crate::locks::{await_waiters, client, hold, keys};
-use crate::program::{PATH, leasehold_nowhere};
+use crate::program::leasehold_nowhere;
 use crate::support::server::Server;
-use crate::support::timing::{eventually, millis};
+use crate::support::timing::millis;
 
 #[test]
 fn the_status_is_the_commands() {
@@ -161,17 +161,6 @@ fn verbose_reports_each_step_and_twice_the_log_of_the_library() {
     assert_eq!(output.text(), "1\n");
     let output = job(&server, "-vv", &script).output().expect(76);
     assert!(output.err.contains("WARN"), "{output:?}");
-}
-
-/// The lock is another's for the time that Redis is asked about.
-#[test]
-fn a_job_may_take_a_lock_of_its_own() {
-    let server = Server::start();
-    let inner = format!("'{PATH}' run inner -- echo inner");
-    job(&server, "", &inner)
-        .output()
-        .expect_all(0, "inner\n", "");
-    eventually("nothing to be left", || keys(&server).is_empty());
 }
 
 #[test]

@@ -265,37 +265,6 @@ fn in_a_pipeline_each_lock_is_renewed_until_its_own_command_has_stopped() {
     shell.ends(137);
 }
 
-/// The terminal is not its own, so the signal comes to another.
-#[test]
-fn a_command_in_a_pipeline_is_stopped_although_it_reads_nothing() {
-    let mut shell = Shell::start();
-    let script = format!("echo pid $$.; {}; echo off", shell.over.until());
-    // Not by the function: a shell that runs one in a pipeline is stopped before the program is.
-    shell.say(&format!("'{PATH}' run k -- bash -c '{script}' | cat"));
-    let [pid] = shell.hear_pids();
-    shell.control('z');
-    shell.hear("Stopped");
-    assert!(is_stopped(pid));
-    shell.prompts();
-    shell.say("fg");
-    shell.over.create();
-    shell.hear("off");
-    shell.status(0);
-}
-
-#[test]
-fn a_command_that_is_stopped_goes_on_in_the_background() {
-    let mut shell = Shell::start();
-    // Quotes of the shell's own are around it.
-    let script = format!("echo on; {}; echo off", shell.over.until());
-    shell.run(&format!("exec bash -c \"{script}\""));
-    shell.suspend();
-    shell.say("bg");
-    shell.over.create();
-    shell.hear("off");
-    eventually("the lock to be released", || keys(&shell.server).is_empty());
-}
-
 #[test]
 fn a_command_that_is_stopped_while_its_lock_is_lost_does_not_go_on() {
     let mut shell = Shell::start();
@@ -380,17 +349,6 @@ fn a_command_that_was_stopped_before_fg_can_be_ended() {
     eventually("both to go on", runs);
     shell.over.create();
     shell.ends(3);
-}
-
-/// To end itself it has to go on.
-#[test]
-fn a_command_that_was_stopped_before_fg_is_ended_by_ctrl_c() {
-    let mut shell = Shell::start();
-    let [_, leasehold] = shell.stopped_in_the_background("");
-    shell.say("fg");
-    eventually("it to come forward", || is_in_front(leasehold));
-    shell.control('c');
-    shell.ends(130);
 }
 
 /// What is typed comes to its group.

@@ -19,19 +19,6 @@ fn a_grant_is_handed_over_to_the_first_thread_that_waits() {
 }
 
 #[test]
-fn the_loss_of_a_grant_that_was_handed_over_is_told_to_its_holder() {
-    let queue = queue();
-    let first = held(&queue, "k", 1, 0, 0);
-    let second = wait(&queue, &["k"], 2);
-    unlock(&queue, &[&first], NO_LINGER);
-    let next = second.holds();
-    let lost = next[0].loss_receiver(true).clone();
-    first.grant().lose(LostReason::Taken);
-    assert_eq!(lost.try_recv(), Ok(LostReason::Taken));
-    assert!(first.loss_reason().is_none());
-}
-
-#[test]
 fn a_grant_that_is_lost_while_a_hold_continues_on_it_keeps_no_ticket() {
     let queue = queue();
     let suspended = held(&queue, "k", 1, 0, 0);

@@ -8,24 +8,6 @@ fn of(number: u64) -> Arc<Hold> {
 }
 
 #[test]
-fn a_lost_hold_is_kept_until_its_thread_unlocks_it() {
-    let mut entry = Entry::default();
-    let hold = of(1);
-    entry.add_lost(Arc::clone(&hold), &mut List::new());
-    assert!(entry.is_free() && !entry.is_unused());
-    assert!(Arc::ptr_eq(
-        entry.hold_of((thread(1), false)).unwrap(),
-        &hold
-    ));
-    for other in [(thread(2), false), (thread(1), true)] {
-        assert!(entry.hold_of(other).is_none());
-    }
-    assert!(Arc::ptr_eq(&entry.remove(&hold).unwrap(), &hold));
-    assert!(entry.remove(&hold).is_none());
-    assert!(entry.is_unused());
-}
-
-#[test]
 fn the_lost_holds_of_ended_threads_are_removed() {
     const RUNNING: usize = 100;
     let (mut entry, mut removed) = (Entry::default(), List::new());

@@ -30,20 +30,6 @@ fn release(queue: &Arc<LocalQueue>, hold: &Arc<Hold>) -> Unlocked {
 }
 
 #[test]
-fn threads_have_permits_at_the_same_time_and_release_each_in_redis() {
-    let queue = queue();
-    let permits = [1, 1, 2].map(|number| permit(&queue, "s", number));
-    assert!(queue.hold_of(&lock("s"), (thread(1), false)).is_none());
-    for hold in &permits {
-        hold.check().unwrap();
-        // Also if the client lingers.
-        assert_eq!(release(&queue, hold), Unlocked::Last);
-        assert_eq!(release(&queue, hold), Unlocked::NotHeld);
-    }
-    assert!(queue.is_empty());
-}
-
-#[test]
 fn the_loss_of_a_permit_concerns_no_other() {
     let queue = queue();
     let [lost, kept] = [1, 1].map(|number| permit(&queue, "s", number));
