@@ -258,6 +258,50 @@ fn a_refused_connection_breaks_as_a_closed_one() {
     peer.finish();
 }
 
+/// So the links that are open stay in use.
+#[test]
+fn a_refusal_of_the_connection_does_not_establish_it() {
+    for (reply, is_established) in [
+        (&b"-ERR max number of clients reached\r\n"[..], false),
+        (b"-NOSCRIPT No matching script.\r\n", true),
+    ] {
+        let peer = Peer::new();
+        let sent = peer.send();
+        peer.does([Step::Read(1), Step::Write(reply)]);
+        sent.wait(soon(), SOON);
+        assert!(sent.pending.is_over());
+        assert_eq!(peer.link.is_established(), is_established);
+        peer.finish();
+    }
+}
+
+#[test]
+fn a_refusal_of_asking_is_the_reason_only_if_the_request_is_refused() {
+    let peer = Peer::new();
+    let pack = |out: &mut Outgoing<'_>| {
+        for _ in 0..2 {
+            out.asking();
+            out.commands(1, b"x\n");
+        }
+    };
+    peer.link.choose(2);
+    let sent = peer.link.send(2, Moment::now(), pack);
+    peer.does([
+        Step::Write(b"-NOPERM asking\r\n"),
+        Step::Write(b":1\r\n-NOPERM asking\r\n-MOVED 1 a:1\r\n"),
+    ]);
+    sent.wait(soon(), SOON);
+    match &sent.pending.outcomes()[..] {
+        [
+            Some(Outcome::Replied(Ok(Value::Int(1)), _)),
+            Some(Outcome::Replied(Err(refusal), _)),
+        ] => assert_eq!(refusal.code(), Some("NOPERM")),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(peer.link.load(), 0);
+    peer.finish();
+}
+
 #[test]
 fn a_link_without_replies_ends_a_wait_and_progress_prolongs_it() {
     let peer = Peer::new();
