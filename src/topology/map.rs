@@ -1,42 +1,52 @@
 //! The servers that have locks, by slot. Pure: no clock, no I/O, no lock.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::base::key::SLOTS;
 use crate::transport::server::Server;
 
-/// Ranges of slots, first and last included, with their server. A later range counts.
+/// The first slot of each range, with its server. The range ends before the next one. Neighbours
+/// have different servers.
 #[derive(Debug, Default)]
-pub(super) struct Map(Vec<(u16, u16, Arc<Server>)>);
+pub(super) struct Map(BTreeMap<u16, Option<Arc<Server>>>);
 
 impl Map {
     /// A map in which this server has all slots.
     pub(super) fn of_one(server: Arc<Server>) -> Self {
-        Self(vec![(0, SLOTS - 1, server)])
+        let mut map = Self::default();
+        map.assign(0, SLOTS - 1, server);
+        map
     }
 
+    /// The server has the slots from the first to the last from now on.
     pub(super) fn assign(&mut self, first: u16, last: u16, server: Arc<Server>) {
-        self.0.retain(|range| (range.0, range.1) != (first, last));
-        self.0.push((first, last, server));
+        let next = self.server(last + 1).cloned();
+        self.0.retain(|slot, _| !(first..=last).contains(slot));
+        self.0.insert(first, Some(server));
+        self.0.entry(last + 1).or_insert(next);
+        let mut before = None;
+        self.0.retain(|_, server| {
+            let server = server.as_ref().map(Arc::as_ptr);
+            before.replace(server) != Some(server)
+        });
     }
 
     /// The server that has the slot.
     pub(super) fn server(&self, slot: u16) -> Option<&Arc<Server>> {
-        let mut ranges = self.0.iter().rev();
-        let found = ranges.find(|(first, last, _)| (first..=last).contains(&&slot));
-        found.map(|(.., server)| server)
+        self.0.range(..=slot).next_back()?.1.as_ref()
     }
 
     /// The server with this name.
     pub(super) fn named(&self, name: &str) -> Option<&Arc<Server>> {
-        let mut servers = self.0.iter().map(|(.., server)| server);
+        let mut servers = self.0.values().flatten();
         servers.find(|server| &**server.name() == name)
     }
 
     /// All servers, each of them once.
     pub(super) fn servers(&self) -> Vec<Arc<Server>> {
         let mut servers: Vec<Arc<Server>> = Vec::new();
-        for (.., server) in &self.0 {
+        for server in self.0.values().flatten() {
             if servers.iter().all(|known| known.name() != server.name()) {
                 servers.push(Arc::clone(server));
             }
