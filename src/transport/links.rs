@@ -44,7 +44,7 @@ impl Links {
 
     /// The link to use, without opening one: an idle one, or else the one with the fewest requests
     /// if no further one may be opened or if the caller `shares`.
-    fn choose(&self, requests: usize, now: Moment, shares: bool) -> Option<Arc<Link>> {
+    pub(crate) fn choose(&self, requests: usize, now: Moment, shares: bool) -> Option<Arc<Link>> {
         // Dropped when the mutex is unlocked, which closes their sockets.
         let mut ended: Vec<Arc<Link>> = Vec::new();
         let mut links = self.links.lock();
