@@ -54,3 +54,54 @@ impl Map {
         servers
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use redis::ConnectionAddr;
+
+    use super::*;
+    use crate::transport::node::{Credentials, Limits, Login};
+
+    #[test]
+    fn slots_that_move_one_by_one_leave_few_ranges() {
+        let limits = Limits {
+            connections: 1,
+            pool_size: 1,
+            connect_timeout: Duration::ZERO,
+            command_timeout: Duration::ZERO,
+        };
+        let login = Login::new(&Credentials::default(), None, limits, None, false);
+        let login = Arc::new(login);
+        let server = |port| Server::new(ConnectionAddr::Tcp("host".into(), port), &login);
+        let (one, two) = (server(1), server(2));
+        let mut map = Map::default();
+        assert!(map.server(0).is_none());
+        map.assign(0, 99, Arc::clone(&one));
+        map.assign(200, SLOTS - 1, Arc::clone(&one));
+        map.assign(SLOTS - 1, SLOTS - 1, Arc::clone(&two));
+        for slot in (10..=50).rev().chain(51..=60) {
+            map.assign(slot, slot, Arc::clone(&two));
+        }
+        let name = |slot| map.server(slot).map(|server| server.name().to_string());
+        let (first, second) = (Some("host:1".to_owned()), Some("host:2".to_owned()));
+        for (slot, expected) in [
+            (0, &first),
+            (9, &first),
+            (10, &second),
+            (60, &second),
+            (61, &first),
+            (99, &first),
+            (100, &None),
+            (199, &None),
+            (SLOTS - 2, &first),
+            (SLOTS - 1, &second),
+        ] {
+            assert_eq!(name(slot), *expected, "{slot}");
+        }
+        assert!(map.0.len() < 9 && map.servers().len() == 2);
+        map.assign(0, SLOTS - 1, one);
+        assert!(map.servers().len() == 1 && map.named("host:2").is_none());
+    }
+}
