@@ -71,7 +71,7 @@ impl<'r, 'q> Attempt<'r, 'q> {
             // A look-up that gets no reply does not delay the renewals on known servers.
             self.send(std::mem::take(&mut groups), &mut open);
         }
-        self.look_up(&unknown, &mut groups);
+        self.look_up(unknown, &mut groups);
         self.send(groups, &mut open);
         self.send_again(&mut open);
         let mut settled = None;
@@ -267,8 +267,9 @@ impl<'r, 'q> Attempt<'r, 'q> {
         self.fail(place, Failure::Redis(error));
         // The watchdog repeats its requests itself, soon.
         let request = &mut self.requests[place];
-        let is_first = request.redirections == 0 && request.is_repeatable();
+        let is_first = !request.is_resent && request.is_repeatable();
         if is_stale && is_first && self.purpose == Purpose::Caller {
+            request.is_resent = true;
             let server = Arc::clone(&exchange.server);
             let asking = false;
             request.redirect = Some(Redirect { server, asking });

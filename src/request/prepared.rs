@@ -32,7 +32,7 @@ pub(crate) struct Prepared {
     lock: LockKey,
     call: Call,
     /// Its mutex protects: a thread that takes the request back knows whether it was sent. So it is
-    /// locked while the request is appended to a link.
+    /// locked while the request is sent.
     state: Mutex<State>,
     is_outdated: AtomicBool,
 }

@@ -66,19 +66,20 @@ impl Attempt<'_, '_> {
 
     /// Looks up unknown servers. One look-up covers all locks of a client, and a failed one is not
     /// repeated.
-    pub(super) fn look_up(&mut self, unknown: &[usize], groups: &mut List<Group>) {
+    pub(super) fn look_up(&mut self, mut unknown: List<usize>, groups: &mut List<Group>) {
+        unknown.sort_by_key(|&place| std::ptr::from_ref(self.client(place)));
         let mut failed: Vec<(*const RedisClient, String)> = Vec::new();
         for (tried, &place) in unknown.iter().enumerate() {
             let (client, lock) = (self.client(place), self.requests[place].request.lock);
-            let is_same = |&place: &usize| std::ptr::eq(self.client(place), client);
             let known = failed.iter().find(|(of, _)| std::ptr::eq(*of, client));
             if let Some((_, cause)) = known {
                 let cause = cause.clone().into();
                 self.fail(place, Failure::NotSent(cause));
                 continue;
             }
-            let others = unknown[tried..].iter().filter(|place| !is_same(place));
-            let untried = 1 + others.count();
+            let is_same =
+                |&one: &usize, &other: &usize| std::ptr::eq(self.client(one), self.client(other));
+            let untried = unknown[tried..].chunk_by(is_same).count();
             let at_hand = groups.iter().map(|group| group.places.len()).sum();
             let time = self.share(place, client.connect_timeout, untried, at_hand);
             match client.topology.server(lock, time) {

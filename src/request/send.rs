@@ -63,8 +63,7 @@ impl Attempt<'_, '_> {
                 }
             };
             for &place in &group.places {
-                let in_use = || Failure::NotSent("all connections of the pool are in use".into());
-                let failure = failure.clone().map_or_else(in_use, Failure::Redis);
+                let failure = failure.clone().map_or(Failure::InUse, Failure::Redis);
                 self.fail(place, failure);
             }
         }

@@ -68,6 +68,8 @@ pub(crate) struct Enough {
 pub(super) enum Failure {
     /// It was not sent, for this reason.
     NotSent(Cause),
+    /// It was not sent, because all connections of the pool are in use.
+    InUse,
     Redis(RedisError),
     /// Another attempt would fail, too.
     Final(Error),
@@ -108,6 +110,8 @@ pub(super) struct RequestState<'q> {
     pub(super) redirected_by: Option<Arc<Server>>,
     /// How often it was sent again at once since the last pause.
     pub(super) redirections: u32,
+    /// It was sent again because of a broken connection, since the last pause.
+    pub(super) is_resent: bool,
     pub(super) lost_copies: LostCopies,
     /// Too few replicas have the lock: this many.
     pub(super) unreplicated: Option<u32>,
@@ -129,6 +133,7 @@ impl<'q> RequestState<'q> {
             redirect: None,
             redirected_by: None,
             redirections: 0,
+            is_resent: false,
             lost_copies: LostCopies::default(),
             unreplicated: None,
             replaced_after: 0,
@@ -184,12 +189,16 @@ impl<'q> RequestState<'q> {
 
     /// Keeps an outcome that another attempt would not change, else only its cause.
     pub(super) fn settle(&mut self) {
-        self.redirections = 0;
+        (self.redirections, self.is_resent) = (0, false);
         let Some(Err(failure)) = self.outcome.take_if(|outcome| outcome.is_err()) else {
             return;
         };
         match failure {
             Failure::NotSent(cause) => self.cause = Some(cause),
+            Failure::InUse => {
+                let cause = || "all connections of the pool are in use".into();
+                self.cause.get_or_insert_with(cause);
+            }
             // An earlier error reply says more than a timeout.
             Failure::Redis(error) if error.is_timeout() => {
                 self.cause
@@ -220,10 +229,10 @@ impl<'q> RequestState<'q> {
         if let (Some(Ok((reply, _))), Some(from)) = (&self.outcome, &self.redirected_by)
             && self.is_asking()
             && self.call().has_released(reply)
+            && !reply_by.is_past()
         {
             let now = Moment::now();
-            let link = from.links(Purpose::Caller).open_link(1, now);
-            if let Some(link) = link.filter(|_| now < reply_by) {
+            if let Some(link) = from.links(Purpose::Caller).choose(1, now, true) {
                 let mut message = redis::cmd(from.node.publish().command());
                 message.arg(&**self.request.lock.channel()).arg("0");
                 let packed = message.get_packed_command();
@@ -246,7 +255,7 @@ impl<'q> RequestState<'q> {
             Some(Err(Failure::Redis(error))) => return (Err(error), Moment::NEVER),
             Some(Err(Failure::NotSent(cause))) => cause.to_string(),
             Some(Err(Failure::Final(error))) => error.to_string(),
-            None => "it was not sent in time".into(),
+            Some(Err(Failure::InUse)) | None => "it was not sent in time".into(),
         };
         let error = RedisError::from((ErrorKind::Io, "no server replied", cause));
         (Err(error), Moment::NEVER)

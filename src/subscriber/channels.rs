@@ -271,9 +271,9 @@ impl Channels {
             .collect()
     }
 
-    /// Forgets the channels that have been unused for [`LINGER`], and wants those again that were
-    /// refused [`REFUSED_PAUSE`] ago. Returns the channels to unsubscribe. It looks at every
-    /// channel, so it is not called for each message.
+    /// Forgets the channels that have been unused for [`LINGER`], except those whose subscription
+    /// has no reply yet, and wants those again that were refused [`REFUSED_PAUSE`] ago. Returns the
+    /// channels to unsubscribe. It looks at every channel, so it is not called for each message.
     pub(crate) fn expire(&mut self, now: Moment) -> Vec<Arc<str>> {
         let mut subscribed = Vec::new();
         let Self {
@@ -281,7 +281,8 @@ impl Channels {
         } = self;
         channels.retain(|channel, entry| {
             let unused = entry.unused_since;
-            let is_kept = unused.is_none_or(|since| now < since.after(LINGER));
+            let is_kept = entry.state == Subscription::Requested
+                || unused.is_none_or(|since| now < since.after(LINGER));
             match entry.state {
                 Subscription::Live(_) if !is_kept => subscribed.push(Arc::clone(channel)),
                 Subscription::Refused(at) if is_kept && at.after(REFUSED_PAUSE) <= now => {

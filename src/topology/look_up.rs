@@ -155,22 +155,24 @@ impl Topology {
 
     /// Replaces the map by that of the server on `host`. No server in it is suspect any more.
     fn replace_map(&self, host: &str, ranges: Vec<Range>) {
+        let mut known = self.map.write();
         let mut map = Map::default();
         for range in ranges {
             let host = range.host.unwrap_or_else(|| host.into());
             let address = ConnectionAddr::Tcp(host, range.port);
-            let known = map.named(&address.to_string()).cloned();
-            let server = known.unwrap_or_else(|| self.server_at(address));
+            let named = map.named(&address.to_string()).cloned();
+            let server = named.unwrap_or_else(|| self.server_at(&known, address));
             server.health.confirm();
             map.assign(range.first, range.last, server);
         }
-        let outdated = std::mem::replace(&mut *self.map.write(), map);
+        let outdated = std::mem::replace(&mut *known, map);
+        drop(known);
         drop(outdated);
     }
 
-    /// The server with this address: the known one, or a new one.
-    pub(super) fn server_at(&self, address: ConnectionAddr) -> Arc<Server> {
-        let known = self.map.read().named(&address.to_string()).cloned();
+    /// The server with this address: that of the map, or a new one.
+    pub(super) fn server_at(&self, map: &Map, address: ConnectionAddr) -> Arc<Server> {
+        let known = map.named(&address.to_string()).cloned();
         known.unwrap_or_else(|| Server::new(address, &self.login))
     }
 }

@@ -213,11 +213,11 @@ impl Topology {
             host
         };
         let address = ConnectionAddr::Tcp(host.into(), port.parse().ok()?);
-        let server = self.server_at(address);
+        let mut map = self.map.write();
+        let server = self.server_at(&map, address);
         let asking = error.kind() == redis::ErrorKind::Server(ServerErrorKind::Ask);
         if !asking {
             server.health.confirm();
-            let mut map = self.map.write();
             map.assign(key.slot(), key.slot(), Arc::clone(&server));
         }
         Some(Redirect { server, asking })

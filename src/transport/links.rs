@@ -44,7 +44,7 @@ impl Links {
 
     /// The link to use, without opening one: an idle one, or else the one with the fewest requests
     /// if no further one may be opened or if the caller `shares`.
-    fn choose(&self, requests: usize, now: Moment, shares: bool) -> Option<Arc<Link>> {
+    pub(crate) fn choose(&self, requests: usize, now: Moment, shares: bool) -> Option<Arc<Link>> {
         // Dropped when the mutex is unlocked, which closes their sockets.
         let mut ended: Vec<Arc<Link>> = Vec::new();
         let mut links = self.links.lock();
@@ -87,7 +87,14 @@ impl Links {
         // Late replies that no thread waits for, so that their links are idle again.
         let links = self.links.lock().clone();
         links.iter().for_each(|link| link.read_if_unread());
-        let opening = self.opening.try_lock_for(time);
+        let opening = match self.opening.try_lock() {
+            // Another thread opens one, which may take long. An open one is shared meanwhile.
+            None => match self.choose(requests, Moment::now(), true) {
+                Some(link) => return Ok(link),
+                None => self.opening.try_lock_for(time),
+            },
+            opening => opening,
+        };
         // Another thread may have opened one.
         if let Some(link) = self.choose(requests, Moment::now(), false) {
             return Ok(link);
@@ -112,5 +119,49 @@ impl Links {
         let is_old = |link: &mut Arc<Link>| link.opened_at <= before;
         let retired: Vec<Arc<Link>> = self.links.lock().extract_if(.., is_old).collect();
         retired.iter().for_each(|link| link.retire());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use redis::ConnectionAddr;
+
+    use super::*;
+    use crate::transport::node::{Credentials, Login};
+
+    const SOON: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn a_connection_that_does_not_open_keeps_no_thread_from_a_busy_link() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let limits = Limits {
+            connections: 8,
+            pool_size: 1,
+            connect_timeout: SOON,
+            command_timeout: SOON,
+        };
+        let login = Login::new(&Credentials::default(), None, limits, Some("name"), false);
+        let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
+        let node = Node::new(address, Arc::new(login));
+        let links = Links::new(limits, Purpose::Caller);
+        thread::scope(|scope| {
+            let opened = scope.spawn(|| links.link(&node, 1, SOON));
+            let (mut stream, _) = listener.accept().unwrap();
+            assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
+            stream.write_all(b"+OK\r\n").unwrap();
+            let opened = opened.join().unwrap().unwrap();
+            let hanging = scope.spawn(|| links.link(&node, 1, SOON));
+            // It waits for the reply to its name.
+            let (unanswered, _) = listener.accept().unwrap();
+            assert!(Arc::ptr_eq(&links.link(&node, 1, SOON).unwrap(), &opened));
+            assert!(!hanging.is_finished());
+            drop((listener, unanswered));
+            assert!(Arc::ptr_eq(&hanging.join().unwrap().unwrap(), &opened));
+        });
     }
 }

@@ -134,7 +134,9 @@ impl Login {
         role.map_or(Ok(()), check_role)?;
         match named {
             // The server logs each refusal of the name, which is no error.
-            Some(Err(error)) if RetryAction::is_reply(&error) && !refuses_client(&error) => {
+            Some(Err(error))
+                if RetryAction::is_reply(&error) && !RetryAction::refuses_client(&error) =>
+            {
                 if RetryAction::on(&error) == RetryAction::Fail {
                     self.omit_name(Moment::NEVER);
                 }
@@ -144,12 +146,6 @@ impl Login {
             None => Ok(()),
         }
     }
-}
-
-/// True for the replies that Redis sends when it accepts a connection, before it reads a request:
-/// there are too many clients, or it is in protected mode.
-fn refuses_client(error: &RedisError) -> bool {
-    RetryAction::on(error) == RetryAction::TooManyClients || error.code() == Some("DENIED")
 }
 
 /// The address of a server, and how to open a connection to it.
@@ -196,7 +192,8 @@ impl Node {
         let name = name.filter(|_| login.unnamed_until.lock().is_past());
         let link = self.connect(time)?;
         match login.log_in(&link, name, until) {
-            Err(error) if name.is_some() && error.is_connection_dropped() => {
+            // A server that is no master has replied to the name, and its link has not ended.
+            Err(error) if name.is_some() && error.is_connection_dropped() && !link.is_usable() => {
                 login.omit_name(Moment::now().after(UNNAMED));
                 let link = self.connect(until.left())?;
                 login.log_in(&link, None, until)?;
@@ -234,7 +231,9 @@ fn check_role(reply: RedisResult<Value>) -> RedisResult<()> {
             Some(Value::BulkString(role)) if role != b"master" => Err(not_a_master(role)),
             _ => Ok(()),
         },
-        Err(error) if !RetryAction::is_reply(&error) => Err(error),
+        Err(error) if !RetryAction::is_reply(&error) || RetryAction::refuses_client(&error) => {
+            Err(error)
+        }
         _ => Ok(()),
     }
 }

@@ -87,6 +87,12 @@ impl RetryAction {
         matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
     }
 
+    /// True for the replies that Redis sends when it accepts a connection, before it reads a
+    /// request: there are too many clients, or it is in protected mode.
+    pub(crate) fn refuses_client(error: &RedisError) -> bool {
+        Self::on(error) == Self::TooManyClients || error.code() == Some("DENIED")
+    }
+
     /// Whether the connection can be used for the next request.
     pub(crate) fn keeps_connection(self) -> bool {
         !self.drops_all_connections() && self != Self::TooManyClients

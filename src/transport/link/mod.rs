@@ -93,7 +93,7 @@ struct State {
     heard: Moment,
     /// When a request was sent while no reply was awaited.
     awaited_since: Moment,
-    /// A reply to a request has arrived.
+    /// A reply to a request has arrived, and did not refuse the connection.
     is_established: bool,
     /// Why no reply arrives any more.
     end: Option<RedisError>,
@@ -121,6 +121,8 @@ struct Input {
     replies: Vec<(RedisResult<Value>, Option<Awaited>)>,
     /// What no request awaits.
     pushes: VecDeque<RedisResult<Value>>,
+    /// The error reply to ASKING before the request whose reply is the next.
+    refusal: Option<RedisError>,
 }
 
 impl fmt::Debug for Link {
@@ -150,6 +152,7 @@ impl Link {
                 received: Vec::new(),
                 replies: Vec::new(),
                 pushes: VecDeque::new(),
+                refusal: None,
             }),
         }
     }

@@ -11,6 +11,7 @@ use super::pending::{Outcome, Pending};
 use super::{Input, LARGEST_BUFFER, Link};
 use crate::base::clock::Moment;
 use crate::transport::resp;
+use crate::transport::retry_action::RetryAction;
 
 impl Link {
     /// Reads until the pending is over or the deadline has passed. What has arrived by then is
@@ -37,7 +38,7 @@ impl Link {
     }
 
     /// The next reply that no request awaits: a message, or the reply to a command of a subscriber.
-    /// Called by the only thread that uses the link. Ends the link after an error, except when the
+    /// Called by the only thread that reads the link. Ends the link after an error, except when the
     /// deadline has passed.
     pub(crate) fn next_push(&self, deadline: Moment) -> RedisResult<Value> {
         let mut input = self.input.lock();
@@ -124,6 +125,7 @@ impl Link {
             received,
             replies,
             pushes,
+            refusal,
             ..
         } = input;
         let mut at = 0;
@@ -137,17 +139,19 @@ impl Link {
                 Err(error) => break Err(error),
             }
         };
-        if replies.is_empty() {
+        let Some((first, _)) = replies.first() else {
             return decoded;
-        }
+        };
+        let is_served = !first.as_ref().is_err_and(RetryAction::refuses_client);
         received.drain(..at);
         received.shrink_to(LARGEST_BUFFER);
         let now = Moment::now();
         {
             let mut state = self.state.lock();
             state.heard = now;
-            state.woken = replies.len() - 1;
-            state.is_established = true;
+            // Without those whose replies no request awaits.
+            state.woken = replies.len().min(state.awaited.len()).saturating_sub(1);
+            state.is_established |= is_served;
             for (_, awaited) in &mut *replies {
                 *awaited = state.awaited.pop_front();
             }
@@ -161,8 +165,14 @@ impl Link {
                 }) => {
                     self.load
                         .fetch_sub(usize::from(!is_asking), Ordering::Relaxed);
-                    // If the server refuses ASKING, that error is the outcome of the request.
-                    if reply.is_err() || !is_asking {
+                    // If the server refused ASKING, that error is why it refuses the request.
+                    let reply = match refusal.take() {
+                        Some(refusal) if reply.is_err() => Err(refusal),
+                        _ => reply,
+                    };
+                    if is_asking {
+                        *refusal = reply.err();
+                    } else {
                         pending.end(place, Outcome::Replied(reply, now));
                     }
                 }

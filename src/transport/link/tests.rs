@@ -259,6 +259,32 @@ fn a_refused_connection_breaks_as_a_closed_one() {
 }
 
 #[test]
+fn a_refusal_of_the_connection_does_not_establish_it() {
+    let peer = Peer::new();
+    let sent = peer.send();
+    let refusal = b"-ERR max number of clients reached\r\n";
+    peer.does([Step::Read(1), Step::Write(refusal)]);
+    sent.wait(soon(), SOON);
+    assert!(sent.pending.is_over() && !peer.link.is_established());
+    peer.finish();
+}
+
+#[test]
+fn a_request_that_is_executed_although_asking_was_refused_has_its_reply() {
+    let peer = Peer::new();
+    peer.link.choose(1);
+    let pack = |out: &mut Outgoing<'_>| {
+        out.asking();
+        out.commands(1, b"x\n");
+    };
+    let sent = peer.link.send(1, Moment::now(), pack);
+    peer.does([Step::Write(b"-NOPERM asking\r\n"), Step::Write(b":1\r\n")]);
+    sent.wait(soon(), SOON);
+    assert_eq!(reply(&sent), 1);
+    peer.finish();
+}
+
+#[test]
 fn a_link_without_replies_ends_a_wait_and_progress_prolongs_it() {
     let peer = Peer::new();
     let first = peer.send();

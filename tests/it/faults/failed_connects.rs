@@ -34,28 +34,28 @@ fn is_waiting(line: &&String) -> bool {
 
 /// More threads than open connections make calls. A request that must not be repeated uses a new
 /// connection if possible, and otherwise an open one.
-#[test]
-fn a_server_that_accepts_no_connection_is_used_through_the_open_ones() {
-    let server = Server::start();
+fn goes_on(server: &Server, are_named: bool, refusal: &str) {
     let admin = &mut server.connection();
     // No renewal is due during the test, so that only callers have connections.
     let builder = builder(&server.url()).connections(THREADS as u32);
     let builder = builder.watchdog_lease(SOON.get() * 6);
+    let builder = builder.name_connections(are_named);
     let client = builder.command_timeout(SOON.get()).build().unwrap();
     run(admin, "CLIENT PAUSE 600000 WRITE");
     thread::scope(|scope| {
         for at in 0..OPEN {
             let lock = client.reentrant_lock(&format!("warm:{at}"));
             scope.spawn(move || pair(&lock));
+            // A thread that comes while a connection is opened may share another one.
+            eventually("the connection to be in use", || {
+                callers(admin).iter().filter(is_waiting).count() == at + 1
+            });
         }
-        eventually("the connections to be in use", || {
-            callers(admin).iter().filter(is_waiting).count() == OPEN
-        });
         run(admin, "CLIENT UNPAUSE");
     });
     let before = connections(admin);
     assert_eq!(before.len(), OPEN);
-    run(admin, "CONFIG SET port 0");
+    run(admin, refusal);
     thread::scope(|scope| {
         for at in 0..THREADS {
             let lock = client.reentrant_lock(&format!("thread:{at}"));
@@ -65,4 +65,19 @@ fn a_server_that_accepts_no_connection_is_used_through_the_open_ones() {
     let forced = client.force_unlock("free");
     assert!(!forced.expect("there are idle connections"));
     assert_eq!(connections(admin), before);
+}
+
+#[test]
+fn a_server_that_accepts_no_connection_is_used_through_the_open_ones() {
+    goes_on(&Server::start(), true, "CONFIG SET port 0");
+}
+
+/// The server accepts a further connection and closes it. Either the log-in or the first request
+/// fails.
+#[test]
+fn too_many_clients_do_not_affect_open_connections() {
+    for are_named in [true, false] {
+        let most = format!("CONFIG SET maxclients {}", OPEN + 1);
+        goes_on(&Server::start(), are_named, &most);
+    }
 }
