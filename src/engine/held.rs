@@ -110,6 +110,15 @@ pub(super) fn note_count(core: &Core, hold: &Hold) {
     }
 }
 
+/// Makes the watchdog read the schedule of a grant if this hold is due earlier than the watchdog
+/// knows, and write the hold count to Redis if the levels last.
+pub(super) fn note_level(core: &Core, hold: &Hold) {
+    if hold.is_due_earlier() {
+        core.watchdog.reschedule(hold.grant().id());
+    }
+    note_count(core, hold);
+}
+
 /// Makes the watchdog read the schedule of a grant that is due earlier than the watchdog knows.
 pub(super) fn reschedule_if_earlier(core: &Core, grant: &Grant) {
     if grant.is_due_earlier() {

@@ -171,12 +171,9 @@ fn tell_watchdog(core: &Core, hold: &Hold, unlocked: Unlocked) {
     let grant = hold.grant();
     match unlocked {
         Unlocked::NotHeld | Unlocked::Lost { .. } => {}
-        Unlocked::Inner => note_count(core, hold),
+        // The holds that are left are not due earlier.
+        Unlocked::Inner | Unlocked::Shared => note_count(core, hold),
         Unlocked::HandedOver | Unlocked::Idle => reschedule_if_earlier(core, &grant),
-        Unlocked::Shared => {
-            note_count(core, hold);
-            reschedule_if_earlier(core, &grant);
-        }
         // First, so that no renewal follows the release.
         Unlocked::Last => core.watchdog.forget(grant.id()),
     }

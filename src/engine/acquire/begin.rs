@@ -9,7 +9,7 @@ use crate::base::list::List;
 use crate::base::owner::ThreadId;
 use crate::core::Core;
 use crate::engine::group::{GrantRequest, release_unused};
-use crate::engine::held::{HeldPart, Needed, note_count, reschedule_if_earlier};
+use crate::engine::held::{HeldPart, Needed, note_level, reschedule_if_earlier};
 use crate::engine::parts::{LockCall, Missing, Part, Parts};
 use crate::error::LostReason;
 use crate::lease::Terms;
@@ -59,8 +59,7 @@ fn note_taken(core: &Core, hold: &Hold, is_handed_over: bool) {
     let grant = hold.grant();
     if hold.is_shared() {
         // It may have a shorter lease than the other holds on the grant.
-        reschedule_if_earlier(core, &grant);
-        note_count(core, hold);
+        note_level(core, hold);
     }
     if is_handed_over {
         // The thread that unlocked has told the watchdog when the grant is due.

@@ -3,9 +3,7 @@
 use super::acquire_missing;
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
-use crate::engine::held::{
-    HeldPart, Needed, combine, misused, note_count, reschedule_if_earlier, retain_ok,
-};
+use crate::engine::held::{HeldPart, Needed, combine, misused, note_level, retain_ok};
 use crate::engine::parts::{LockCall, Missing, Parts};
 use crate::engine::release::release_all;
 use crate::engine::renew::extend_all;
@@ -85,8 +83,7 @@ fn add_levels(
         // This thread may have waited for other parts, and a lease may have run out meanwhile.
         part.hold.check()?;
         let level = part.hold.push(terms)?;
-        reschedule_if_earlier(&part.core, &part.hold.grant());
-        note_count(&part.core, &part.hold);
+        note_level(&part.core, &part.hold);
         part.core.observer.counters.reentries.add(1);
         held.push(HeldPart { level, ..part });
         Ok(())

@@ -161,6 +161,13 @@ impl Hold {
         self.state.lock().lease.expires()
     }
 
+    /// True if the watchdog has to read the schedule of the grant again, because this hold is due
+    /// earlier than by the schedule that the watchdog has. Does not consider the hold count.
+    pub(crate) fn is_due_earlier(&self) -> bool {
+        let due = self.state.lock().lease.schedule().due;
+        due < self.grant().watched_until()
+    }
+
     /// For how long its lease has been over by the local clock. `None` if it is not.
     pub(crate) fn late_by(&self) -> Option<Duration> {
         let (expires, now) = (self.expires(), Moment::now());

@@ -130,8 +130,8 @@ impl Grant {
         })
     }
 
-    /// Adds a hold of another thread with these terms. `None` if the grant has no live hold, or if
-    /// no hold keeps it as long as the terms need.
+    /// Adds a hold of another thread with these terms, beside a live hold that keeps the grant as
+    /// long as they need. `None` if there is none.
     pub(in crate::local) fn share(
         self: &Arc<Self>,
         who: (ThreadId, Liveness),
@@ -139,18 +139,16 @@ impl Grant {
         now: Moment,
     ) -> Option<Arc<Hold>> {
         let state = &mut *self.state.lock();
-        let is_live = state.is_held() && now < state.expires();
-        let is_kept = state
-            .live()
-            .any(|hold| hold.state.lock().lease.keeps(terms));
         // Other leases end at a time of their own. They need grants of their own.
-        let is_unlimited = terms.renewals == Renewals::Unlimited;
-        if !is_live || !is_kept || !is_unlimited || state.kept_in_redis.is_some() {
+        if terms.renewals != Renewals::Unlimited || state.kept_in_redis.is_some() {
             return None;
         }
-        let leases = state.live().map(|hold| hold.times());
-        let longest = leases.max_by_key(|times| times.expires)?;
-        let lease = LeaseState::new(longest, terms);
+        let times = state.live().find_map(|hold| {
+            let lease = &hold.state.lock().lease;
+            let is_kept = lease.keeps(terms) && now < lease.expires();
+            is_kept.then_some(lease.times)
+        });
+        let lease = LeaseState::new(times?, terms);
         Some(self.begin(state, who, now, lease))
     }
 
@@ -234,8 +232,9 @@ impl Grant {
 
     /// True if the hold count differs from what Redis has, and the watchdog has no note of that.
     pub(crate) fn begin_count_note(&self) -> bool {
-        let differs = self.state.lock().has_new_count();
-        differs && self.begin_note()
+        // First, because it takes no look at each hold.
+        let is_noted = self.is_noted.load(Ordering::Relaxed);
+        !is_noted && self.state.lock().has_new_count() && self.begin_note()
     }
 
     /// True if the watchdog has no note that the hold has changed. The caller gives it one.
