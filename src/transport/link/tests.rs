@@ -191,8 +191,8 @@ fn the_time_before_the_first_request_does_not_count() {
     let peer = Peer::new();
     let timeout = Duration::from_millis(100);
     thread::sleep(timeout * 2);
-    let sent = peer.send();
     let since = Moment::now();
+    let sent = peer.send();
     sent.wait(soon(), timeout);
     assert!(!sent.pending.is_over() && Moment::now().since(since) >= timeout);
     peer.finish();
