@@ -24,6 +24,7 @@ use crate::observe::{Outcome, WaitSpan};
 use crate::protocol::{ConditionKeys, Ended, Intent, Notified, Verdict, ended, verdicts};
 use crate::request::{LostCopies, NoReply};
 use crate::script::Call;
+use crate::watchdog::Renew;
 
 /// How long a place lasts without a renewal: the lease of the client's locks, but within these
 /// bounds. So a process that dies loses its place within seconds.
@@ -221,7 +222,7 @@ impl<'a> Waiter<'a> {
         let (key, unparker) = (self.key.clone(), self.budget.unparker().clone());
         let place = Arc::new(Place::new(key, renewal, self.lasts, asked, unparker));
         // After a shutdown no renewal is needed: the thread does not wait.
-        let (target, due) = (Arc::clone(&place) as _, asked.after(self.lasts / 3));
+        let (target, due) = (Arc::clone(&place) as _, place.schedule().due);
         let _ = self.core.watchdog.watch(place.id(), target, due);
         place
     }

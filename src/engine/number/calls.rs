@@ -13,7 +13,7 @@ use crate::engine::held::refused;
 use crate::engine::wait::{FIRST_POLL, polls, wait_until};
 use crate::error::{Error, Result};
 use crate::observe::{Outcome, WaitSpan};
-use crate::protocol::{AcquireReply, Ask, Change, RequestCopy, number};
+use crate::protocol::{AcquireReply, Ask, Change, RequestCopy};
 use crate::request::Reply;
 
 /// The largest number that a script of Redis can count with.
@@ -23,7 +23,7 @@ const LARGEST_COUNT: u64 = (1 << 53) - 1;
 impl Number {
     pub(crate) fn try_set_permits(&self, permits: u32) -> Result<bool> {
         check(permits)?;
-        self.set(|copy| self.key().change(copy, Change::SetPermits(permits)))
+        self.set(Change::SetPermits(permits))
     }
 
     /// Takes permits if that many are free within `wait`, if that is set. Returns whether it took
@@ -126,10 +126,8 @@ impl Number {
     }
 
     fn add(&self, permits: i32) -> Result<()> {
-        let budget = self.check_process()?.budget_to_unlock();
-        let call = |copy: RequestCopy<'_>| self.key().change(copy, Change::Add(permits));
-        let sum = self.request_once(None, call, number::<i64>, IfUnclear::Repeat, &budget)?;
-        i32::try_from(sum.value).map(drop).map_err(|_| {
+        let sum: i64 = self.change(Change::Add(permits), IfUnclear::Repeat)?;
+        i32::try_from(sum).map(drop).map_err(|_| {
             let rule = "the free permits must stay between -2147483648 and 2147483647";
             refused("permits", permits, rule)
         })
@@ -137,10 +135,7 @@ impl Number {
 
     /// Takes all free permits. Returns how many these were.
     pub(crate) fn drain(&self) -> Result<i32> {
-        let budget = self.check_open()?.budget_to_unlock();
-        let call = |copy: RequestCopy<'_>| self.key().change(copy, Change::Drain);
-        let drained = self.request_once(None, call, number, IfUnclear::Undo, &budget)?;
-        Ok(drained.value)
+        self.change(Change::Drain, IfUnclear::Undo)
     }
 
     /// Returns how many permits are free.
@@ -157,15 +152,12 @@ impl Number {
             let rule = "the count of a latch must be between 1 and 9007199254740991";
             return Err(refused("count", count, rule));
         }
-        self.set(|copy| self.key().change(copy, Change::SetCount(count)))
+        self.set(Change::SetCount(count))
     }
 
     /// Decreases the count. Returns what is left.
     pub(crate) fn count_down(&self) -> Result<u64> {
-        let budget = self.check_process()?.budget_to_unlock();
-        let call = |copy: RequestCopy<'_>| self.key().change(copy, Change::CountDown);
-        let left = self.request_once(None, call, number, IfUnclear::Repeat, &budget)?;
-        Ok(left.value)
+        self.change(Change::CountDown, IfUnclear::Repeat)
     }
 
     pub(crate) fn count(&self) -> Result<u64> {

@@ -29,7 +29,7 @@ use crate::base::lanes::RequestId;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::local::WaitQueue;
-use crate::protocol::{Ask, NumberKey, RequestCopy, number, records};
+use crate::protocol::{Ask, Change, NumberKey, RequestCopy, number, records};
 use crate::request::{LostCopies, NoReply, Prepared, Reply, Request, request_one};
 use crate::script::Call;
 
@@ -145,11 +145,18 @@ impl Number {
         redis.request_decoded(&self.key, self.key().read(), number, budget)
     }
 
+    /// Changes the number. Returns the reply. Only what is repeated succeeds after a shutdown.
+    fn change<T: TryFrom<i64>>(&self, change: Change, if_unclear: IfUnclear) -> Result<T> {
+        let budget = self.check_process()?.budget_to_unlock();
+        let call = |copy: RequestCopy<'_>| self.key().change(copy, change);
+        let changed = self.request_once(None, call, number, if_unclear, &budget)?;
+        Ok(changed.value)
+    }
+
     /// Sets the number if there is none. Returns whether it is set.
-    fn set(&self, call: impl Fn(RequestCopy<'_>) -> Call) -> Result<bool> {
-        let budget = self.check_open()?.budget_to_unlock();
-        let set = self.request_once(None, call, number::<i64>, IfUnclear::Cancel, &budget)?;
-        Ok(set.value == 1)
+    fn set(&self, change: Change) -> Result<bool> {
+        let set: i64 = self.change(change, IfUnclear::Cancel)?;
+        Ok(set == 1)
     }
 
     /// Sends a request that Redis executes at most once, until there is a clear reply or the budget
