@@ -150,7 +150,7 @@ if existing > 0 then
                 return refused(i, call('pttl', KEYS[i]), holder)
             end
         elseif waits then
-            local left = reserved_for(KEYS[i], place)
+            local left = reserved_for(KEYS[i], place, publish)
             if left > 0 then
                 return refused(i, left, '')
             end

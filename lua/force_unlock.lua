@@ -4,7 +4,8 @@
 -- ARGV[1]  the channel for releases of the lock, if it is no read-write lock; with a colon and a
 --          place, that of the place
 -- ARGV[2]  the command that publishes: publish or spublish
--- reply    1: the lock was held and is deleted; 0: no owner held it. An error, without any change,
+-- reply    1: the lock was held and is deleted; 2: a client in the line was called, too; 0: no owner
+--          held it. An error, without any change,
 --          if the key has another type or form
 --
 -- The other keys of the lock have names that the script derives. If it declared them, Redis would
@@ -48,7 +49,7 @@ end
 redis.call('del', lock)
 -- pcall: the lock is released even if the user may not publish, or the queue cannot be read.
 redis.pcall(publish, owner and channel or read_write_channel(lock), owner and '0' or '1')
-call_first(lock, publish)
+local is_called = call_next(lock, publish)
 for i = 1, #owners, 2 do
     notify_holder(lock, owners[i])
     for hold = 1, math.min(tonumber(owners[i + 1]) or 0, MANY) do
@@ -59,4 +60,4 @@ local queue, ends = 'redisson_lock_queue:' .. tagged(lock), 'redisson_lock_timeo
 if redis.pcall('exists', queue) == 1 then
     pcall(notify_head, queue, ends, channel .. ':', publish)
 end
-return 1
+return is_called and 2 or 1

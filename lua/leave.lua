@@ -44,7 +44,7 @@ for i, lock in ipairs(KEYS) do
         local message = leave(lock, name, millis, new)
         -- pcall: the lock is given up even if the user lacks permission to publish.
         redis.pcall(ARGV[#ARGV], channel, message)
-        call_first(lock, ARGV[#ARGV])
+        call_next(lock, ARGV[#ARGV])
         replies[i] = 1
     else
         -- 1 if an earlier copy of this request has given it up.

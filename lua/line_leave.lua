@@ -7,7 +7,8 @@
 -- ARGV[2]  1: only if the client has been called and has not answered, or listens to the channel of a
 --          semaphore; else 0
 -- ARGV[3]  the command that publishes: publish or spublish
--- reply    1: the client has left the line; 0: it has not, because ARGV[2] is 1
+-- reply    1: the client has left the line; 2: and another client was called; 0: it has not left, because
+--          ARGV[2] is 1
 
 -- require "end_wait"
 -- require "permit_line"
@@ -28,9 +29,8 @@ end
 
 if ARGV[2] == '1' then
     local first, called = first_in(line)
-    if first ~= place or not called then
+    if not called or first ~= place and not is_among_called(line, place, called) then
         return 0
     end
 end
-end_wait(lock, place, ARGV[3])
-return 1
+return end_wait(lock, place, ARGV[3]) and 2 or 1

@@ -63,10 +63,6 @@ end
 
 local place, waits, publish = ARGV[3], ARGV[4] == '1', ARGV[7]
 
--- After how many milliseconds the client behind the first writer asks again, in case that writer is
--- dead.
-local ASKED = 1000
-
 -- The reply to a caller that does not acquire the lock: it enters the line if it waits, and leaves
 -- it if it does not. A writer of this library calls the next client when it releases the lock.
 local function refuse(left, holder)
@@ -75,39 +71,37 @@ local function refuse(left, holder)
         rank = enter_line(lock, place, wanted == 'read' and READER or 0)
     elseif place ~= '' and leave_line(lock, place) then
         if not (is_of_this_library(holder) and string.find(holder, ':write$')) then
-            call_first(lock, publish)
+            call_next(lock, publish)
         end
     end
     return { left, 1, holder, rank }
 end
 
 -- The lock is free, or readers hold it. Returns the reply to a reader that has to let others go
--- first; nil if it may read. `is_called` is true if this has called the first client.
-local function let_others_go_first(mode, is_called)
-    local reserved = 0
-    if mode or waits then
-        reserved = reserved_for(lock, place)
+-- first; nil if it may read.
+local function let_others_go_first(mode)
+    if not mode then
+        local reserved = waits and reserved_for(lock, place, publish) or 0
+        return reserved > 0 and refuse(reserved, '') or nil
     end
-    local first, _, is_reader
-    if mode then
-        first, _, is_reader = first_in(line_of(lock))
+    local line = line_of(lock)
+    local _, called = first_in(line)
+    local is_over = called and time_left(called) == 0
+    -- The writer in the first place may have stopped. Those call it that do not wait, or have waited
+    -- for a while.
+    if is_over or not called and (not waits or redis.pcall('zrank', line, place)) then
+        call_next(lock, publish)
     end
-    if not first or first == place or is_reader then
-        return waits and reserved > 0 and refuse(reserved, '') or nil
-    elseif not is_called and reserved > 0 then
-        return refuse(reserved, '')
-    elseif not is_called then
-        -- The writer may be dead. Those ask it that do not wait, or have waited for a while.
-        if not waits or redis.pcall('zrank', line_of(lock), place) then
-            call_first(lock, publish)
-            return let_others_go_first(mode, true)
-        end
+    local first, is_reader
+    first, called, is_reader = first_in(line)
+    if not first or first == place or called and is_among_called(line, place, called) then
+        return nil
+    elseif called then
+        return (waits or not is_reader) and refuse(math.ceil(time_left(called) / 1000), '') or nil
+    elseif is_reader then
+        return nil
     end
-    local reply = refuse(redis.call('pttl', lock), reader_of(lock) or '')
-    if reply[4] == 1 then
-        reply[1] = math.min(reply[1], ASKED)
-    end
-    return reply
+    return refuse(redis.call('pttl', lock), reader_of(lock) or '')
 end
 
 if type(existing) == 'table' then
@@ -145,7 +139,7 @@ elseif wanted == 'write' then
         redis.call('del', lock)
         mode = nil
     end
-    local reserved = waits and reserved_for(lock, place) or 0
+    local reserved = waits and reserved_for(lock, place, publish) or 0
     reply = reserved > 0 and refuse(reserved, '')
 elseif existing > (mode and 1 or 0) then
     reply = let_others_go_first(mode)
@@ -162,7 +156,7 @@ if existing > (mode and 1 or 0) then
         leave_line(lock, place)
     end
     if wanted == 'read' and mode ~= 'write' then
-        call_first(lock, publish, true)
+        call_next(lock, publish, true)
     end
 end
 return nil

@@ -76,7 +76,7 @@ for i, lock in ipairs(KEYS) do
         end
         -- One of the readers is enough: if it is of this library, this follows at its release.
         local is_called = (heard or (reader and not is_of_this_library(reader)))
-            and call_first(lock, publish, is_writer and not is_free)
+            and call_next(lock, publish, is_writer and not is_free)
         local called = is_called and 1 or 0
         replies[i] = heard and 1 + 2 * (tonumber(heard) or 0) + called or -2 - called
     end

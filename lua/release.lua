@@ -37,7 +37,7 @@ for i, lock in ipairs(KEYS) do
     elseif owner then
         -- pcall: the lock is released even if the user lacks permission to publish.
         local heard = redis.pcall(publish, ARGV[2 * i], '0')
-        local is_called = call_first(lock, publish)
+        local is_called = call_next(lock, publish)
         replies[i] = 1 + 2 * (tonumber(heard) or 0) + (is_called and 1 or 0)
     else
         replies[i] = redis.call('exists', lock) * -1

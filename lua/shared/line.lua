@@ -1,10 +1,14 @@
 -- The line of a lock: the clients of this library that wait for it, in their order.
 --
 -- A sorted set of places. A place is the channel on which its client listens. Its score is the time
--- at which the client entered the line, in microseconds; for a reader, half a microsecond more. The
--- first place is called when the lock becomes free, and then the lock is reserved for it for a
--- moment. The empty member is the mark of the call: the time of the call, as a negative score, so it
--- is before all places. It is removed when the client has answered.
+-- at which the client entered the line, in microseconds; for a reader, half a microsecond more. When
+-- the lock becomes free, the first places are called, and then the lock is reserved for them for a
+-- moment: for one, or in a later round for more (reserved.lua). The empty member is the mark of the
+-- call: the time of the call, as a negative score, so it is before all places. It is removed when
+-- one of those that were called has answered.
+--
+-- A place that begins with ~ is that of a client that may not subscribe. It gets no message, and asks
+-- often enough to notice that the lock is reserved for it.
 --
 -- pcall: the line decides about the order of clients only. If Redis refuses its key, the clients
 -- wait without a line, and all listen to the channel for releases.
@@ -26,56 +30,111 @@ local function first_in(line)
     return found[at], called, found[at] and found[at + 1] % 1 == READER
 end
 
--- For how many milliseconds the lock, which is free, is still reserved for another client; 0 if it
--- is not. Removes the place of a client that has not answered.
-local function reserved_for(lock, place)
-    local line = line_of(lock)
-    local first, called = first_in(line)
-    if not called or first == place then
+-- True if this is one of the places that were called at this time. The mark is before them.
+local function is_among_called(line, place, called)
+    local rank = redis.pcall('zrank', line, place)
+    return type(rank) == 'number' and rank <= 2 ^ (called % 64)
+end
+
+-- Sends the call to a client. Returns how many listen: 0 if it is dead; an error if the user may not
+-- publish there.
+local function publish_call(lock, place, publish)
+    -- What the line of a semaphore has besides places has no listener.
+    if string.find(place, '^[! ]') then
         return 0
     end
-    local left = time_left(called)
-    if left == 0 then
-        redis.pcall('zrem', line, first, '')
-    end
-    return math.ceil(left / 1000)
+    return string.find(place, '^~') and 1 or redis.pcall(publish, place, 'called ' .. lock)
 end
 
--- Calls the first client that listens, and removes those before it. True if there is one. With
--- `only_reader`, calls no client that is no reader.
-local function call_first(lock, publish, only_reader)
+-- Calls the first client that listens, and removes those before it. If those that were called have
+-- not answered in their time, removes them, and calls twice as many. True if a client is called.
+-- With `only_reader`, calls no client that is no reader.
+local function call_next(lock, publish, only_reader)
     local line = line_of(lock)
+    local _, called = first_in(line)
+    local round = 0
+    if called and time_left(called) == 0 then
+        local silent = redis.call('zrange', line, 0, 2 ^ (called % 64))
+        if type(redis.pcall('zrem', line, unpack(silent))) == 'table' then
+            return false
+        end
+        round, called = next_round(called), nil
+    end
+    local heard = 0
     for _ = 1, REMOVED do
-        local first, called, is_reader = first_in(line)
-        if not first or (only_reader and not is_reader) then
-            return false
+        -- The mark is there only while the time of its call is not over.
+        local at = heard + (called and 1 or 0)
+        local found = redis.pcall('zrange', line, at, at, 'withscores')
+        local place = found[1]
+        if not place or (only_reader and found[2] % 1 ~= READER) then
+            break
         end
-        local heard = 0
-        -- What the line of a semaphore has besides places has no listener.
-        local is_place = not string.find(first, '^[! ]')
-        if is_place and (not called or time_left(called) > 0) then
-            heard = redis.pcall(publish, first, 'called ' .. lock)
-        end
-        if type(heard) == 'table' then
-            -- The user may not publish there.
-            return false
-        elseif heard > 0 then
-            if not called then
-                redis.pcall('zadd', line, -now_micros(), '')
+        local listeners = publish_call(lock, place, publish)
+        if type(listeners) == 'table' then
+            break
+        elseif listeners > 0 then
+            heard = heard + 1
+            if heard == 2 ^ (called and called % 64 or round) then
+                break
             end
-            return true
-        end
-        if type(redis.pcall('zrem', line, first, '')) == 'table' then
+        elseif type(redis.pcall('zrem', line, place)) == 'table' then
             return false
         end
     end
-    return false
+    if heard > 0 and not called then
+        redis.pcall('zadd', line, -time_of_call(round), '')
+    elseif heard == 0 and called then
+        redis.pcall('zrem', line, '')
+    end
+    return heard > 0
 end
 
--- True if the user may do all that a client does in a line. The blank is no member.
-local function may_use(line)
-    local removed, found = redis.pcall('zrem', line, ' '), redis.pcall('zrange', line, 0, 0)
-    return removed == 0 and not found.err
+-- The lock is free. Returns for how many milliseconds it is reserved for clients other than that
+-- with this place; 0 if this one may take it. If no client is called, or those that were have not
+-- answered in time, calls the next ones.
+local function reserved_for(lock, place, publish)
+    local line = line_of(lock)
+    local first, called = first_in(line)
+    if not first or first == place then
+        return 0
+    end
+    if not called or time_left(called) == 0 then
+        if not call_next(lock, publish) then
+            return 0
+        end
+        first, called = first_in(line)
+    end
+    if first == place or not called or is_among_called(line, place, called) then
+        return 0
+    end
+    return math.ceil(time_left(called) / 1000)
+end
+
+-- The place of the same client that may subscribe, or may not.
+local function other_form(place)
+    return string.match(place, '^~(.*)') or '~' .. place
+end
+
+-- Removes the other place of the same client, whose subscription was refused or is back. Returns
+-- true if the user may do all that a client does in a line; and the score of that place.
+local function may_use(line, place)
+    local other = other_form(place)
+    local score = redis.pcall('zscore', line, other)
+    local removed, found = redis.pcall('zrem', line, other), redis.pcall('zrange', line, 0, 0)
+    return type(removed) == 'number' and not found.err, tonumber(score or nil)
+end
+
+-- Adds a place behind all others, also if a replica whose clock is behind has become the master.
+-- Returns its rank; nil if that is refused.
+local function add_place(line, place, score)
+    if redis.pcall('zadd', line, score, place) ~= 1 then
+        return nil
+    end
+    local last, entered = unpack(redis.call('zrange', line, -1, -1, 'withscores'))
+    if last ~= place then
+        redis.call('zadd', line, math.floor(entered) + 1 + score % 1, place)
+    end
+    return redis.call('zrank', line, place)
 end
 
 -- The client waits: gives it a place, if it has none. `role` is READER, 0, or nil for a lock without
@@ -89,28 +148,38 @@ local function enter_line(lock, place, role)
         if entered and entered % 1 ~= role then
             redis.pcall('zadd', line, math.floor(entered) + role, place)
         end
-    elseif not rank and may_use(line) then
-        local added = redis.pcall('zadd', line, now_micros() + (role or 0), place)
-        rank = added == 1 and redis.call('zrank', line, place)
+    elseif not rank then
+        local is_usable, score = may_use(line, place)
+        if score then
+            redis.pcall('zadd', line, score, place)
+            rank = redis.pcall('zrank', line, place)
+        elseif is_usable then
+            rank = add_place(line, place, now_micros() + (role or 0))
+        end
     end
     if type(rank) ~= 'number' then
         return nil
     end
     redis.call('pexpire', line, KEPT)
-    if rank <= 2 then
-        local first, called = first_in(line)
-        if called and first == place then
-            redis.call('zrem', line, '')
+    -- As many as are called in the last round.
+    if rank <= 2 ^ LAST_ROUND then
+        local mark = redis.call('zscore', line, '')
+        if mark then
+            if rank <= 2 ^ (-mark % 64) then
+                -- It was called, and has answered.
+                redis.call('zrem', line, '')
+            end
+            return rank - 1
         end
-        return called and rank - 1 or rank
     end
     return rank
 end
 
--- The client does not wait any more. True if it had the first place.
+-- The client does not wait any more. True if it had the first place, or was called.
 local function leave_line(lock, place)
     local line = line_of(lock)
-    local is_first = first_in(line) == place
+    local first, called = first_in(line)
+    local is_first = first == place or called and is_among_called(line, place, called)
     if is_first then
         redis.pcall('zrem', line, place, '')
     else

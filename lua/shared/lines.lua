@@ -23,6 +23,13 @@ local function count_lines(locks)
     return type(existing) == 'number' and existing or nil
 end
 
+-- True if this place is one of those that were called, and when these were called; nothing if none
+-- was.
+local function is_called_in(line, place)
+    local first, called = first_in(line)
+    return called and (first == place or is_among_called(line, place, called)), called
+end
+
 -- Enters the lines of the locks that are not free, after a request that was refused because of one
 -- of them. Returns after how many milliseconds the client asks again, at most `left`, and how many
 -- places are before its own in the line of that lock; nil if there is no line.
@@ -31,7 +38,7 @@ local function enter_lines(locks, refused, place, publish, left)
     for _, lock in ipairs(locks) do
         local line = line_of(lock)
         local known, rank = redis.pcall('zscore', line, place), redis.pcall('zrank', line, place)
-        if type(known) == 'table' or type(rank) == 'table' or not may_use(line) then
+        if type(known) == 'table' or type(rank) == 'table' or not may_use(line, place) then
             return left
         end
         score = math.min(score, tonumber(known) or score)
@@ -40,17 +47,17 @@ local function enter_lines(locks, refused, place, publish, left)
     for _, lock in ipairs(locks) do
         local line = line_of(lock)
         local is_held = redis.call('exists', lock) == 1
-        local first, called = first_in(line)
-        if is_held or called and first ~= place then
+        local is_called, called = is_called_in(line, place)
+        if is_held or called and not is_called then
             if type(redis.pcall('zadd', line, score, place)) == 'table' then
                 return left
             end
             redis.call('pexpire', line, KEPT)
-            first, called = first_in(line)
+            is_called, called = is_called_in(line, place)
         end
-        if is_held and first == place then
+        if is_held and is_called then
             redis.call('zrem', line, '')
-        elseif called and first == place then
+        elseif is_called then
             local lasts = math.min(math.max(called - score, SHORTEST), RESERVED)
             local rest = math.ceil((time_left(called) + lasts - RESERVED) / 1000)
             if rest <= 0 then
@@ -59,7 +66,7 @@ local function enter_lines(locks, refused, place, publish, left)
                 left = rest
             end
         end
-        is_refused = is_refused or is_held or called and first ~= place
+        is_refused = is_refused or is_held or called and not is_called
     end
     if not is_refused then
         -- Another client was before this one until now.
@@ -67,7 +74,7 @@ local function enter_lines(locks, refused, place, publish, left)
     end
     for _, lock in ipairs(over) do
         leave_line(lock, place)
-        call_first(lock, publish)
+        call_next(lock, publish)
     end
     local line = line_of(locks[refused])
     local rank = redis.call('zrank', line, place)

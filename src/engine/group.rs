@@ -101,7 +101,12 @@ pub(super) fn request_each(
         results.extend(group.into_iter().zip(grant_replies(request, reply, budget)));
     }
     results.sort_unstable_by_key(|(at, _)| *at);
-    results.into_iter().map(|(_, result)| result).collect()
+    let results = requests.iter().zip(results);
+    results
+        .map(|(request, (_, result))| {
+            result.inspect(|reply| note_called(request.core, request.key, reply))
+        })
+        .collect()
 }
 
 /// Sends these releases of grants that no thread uses, and whose leases end at `ends` at the
@@ -131,7 +136,16 @@ pub(super) fn request_grant(
     let reply = reply.map_err(|no_reply| no_reply.error)?;
     let verdicts = verdicts(&reply.reply, 1);
     let verdicts = verdicts.map_err(|error| core.redis.refusal(key, error))?;
-    Ok(GrantReply::new(verdicts[0], &reply))
+    let reply = GrantReply::new(verdicts[0], &reply);
+    note_called(core, key, &reply);
+    Ok(reply)
+}
+
+/// Makes the watchdog look after the line if the script has called a client.
+fn note_called(core: &Core, key: &LockKey, reply: &GrantReply) {
+    if reply.verdict.has_called() {
+        core.watchdog.called(key);
+    }
 }
 
 /// The replies about the locks of this request. If it failed, the first lock has the cause.

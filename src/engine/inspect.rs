@@ -14,8 +14,8 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::local::{Grant, LockId};
 use crate::protocol::{
-    LockStatus, PermitsChange, change_permits, count_permits, forced, inspected, permits_changed,
-    permits_counted,
+    LockStatus, PermitsChange, change_permits, count_permits, inspected, permits_changed,
+    permits_counted, verdict,
 };
 use crate::request::Request;
 use crate::script::{self, Call};
@@ -75,7 +75,11 @@ pub(crate) fn inspect(core: &Core, key: &LockKey) -> Result<LockStatus> {
 
 /// Frees a lock, whichever owner holds it. Returns false if no owner held it.
 pub(crate) fn force_unlock(core: &Arc<Core>, key: &LockKey) -> Result<bool> {
-    let is_forced = request(core, key, script::force_unlock(key), forced)?;
+    let verdict = request(core, key, script::force_unlock(key), verdict)?;
+    if verdict.has_called() {
+        core.watchdog.called(key);
+    }
+    let is_forced = verdict.is_done();
     let mut grants: List<Arc<Grant>> = List::new();
     if is_forced {
         for family in [Family::Lock, Family::FairLock, Family::ReadWriteLock] {

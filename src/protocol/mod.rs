@@ -34,14 +34,16 @@ pub(crate) use condition::{ConditionKeys, Ended, Intent, Notified, ended};
 pub(crate) use fair::FAIR;
 pub(crate) use fenced::FENCED;
 pub(crate) use kind::Kind;
-pub(crate) use number::{Ask, Change, NumberKey, RequestCopy, number, records};
+pub(crate) use number::{Ask, Change, NumberKey, PermitsSum, RequestCopy, number, records};
 pub(crate) use permits::{
     PERMITS, PermitsChange, change_permits, count_permits, permits_changed, permits_counted,
 };
 pub(crate) use plain::PLAIN;
 pub(crate) use read_write::{READ, WRITE};
 pub use reply::LockStatus;
-pub(crate) use reply::{Found, Verdict, forced, found, inspected, unexpected, verdict, verdicts};
+pub(crate) use reply::{
+    Found, LookReply, Verdict, found, inspected, look_replies, unexpected, verdict, verdicts,
+};
 #[cfg(test)]
 pub(crate) use tests::TOY;
 

@@ -59,6 +59,29 @@ pub(crate) enum Change {
     CountDown,
 }
 
+/// The reply to [`Change::Add`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PermitsSum {
+    pub(crate) permits: i64,
+    /// The script has called clients in the line of the semaphore.
+    pub(crate) has_called: bool,
+}
+
+impl TryFrom<i64> for PermitsSum {
+    type Error = std::convert::Infallible;
+
+    /// A sum has 32 bits. The script adds this to it if it has called clients.
+    fn try_from(reply: i64) -> Result<Self, Self::Error> {
+        const CALLED: i64 = 1 << 40;
+        let has_called = reply > CALLED / 2;
+        let permits = if has_called { reply - CALLED } else { reply };
+        Ok(Self {
+            permits,
+            has_called,
+        })
+    }
+}
+
 impl NumberKey<'_> {
     fn call(self, script: &'static Script, id: &RequestId<'_>) -> Call {
         let call = Call::new(script).key(self.key.key()).key(self.records);

@@ -26,6 +26,17 @@ impl Verdict {
     pub(crate) fn is_done(self) -> bool {
         matches!(self, Self::Done { .. })
     }
+
+    /// True if the script has called a client in the line of the lock.
+    pub(crate) fn has_called(self) -> bool {
+        matches!(
+            self,
+            Self::Done {
+                is_called: true,
+                ..
+            }
+        )
+    }
 }
 
 pub(crate) fn verdict(reply: &Value) -> RedisResult<Verdict> {
@@ -52,6 +63,34 @@ pub(crate) fn verdicts(reply: &Value, count: usize) -> RedisResult<List<Verdict>
         reply @ Value::Int(_) if count == 1 => Ok(List::from_buf([verdict(reply)?])),
         other => Err(unexpected(other)),
     }
+}
+
+/// The replies to the looks at `count` lines.
+pub(crate) fn look_replies(reply: &Value, count: usize) -> RedisResult<List<LookReply>> {
+    let look_reply = |reply: &Value| match reply {
+        Value::Int(-1) => Ok(LookReply::NoPlace),
+        Value::Int(0) => Ok(LookReply::Nothing),
+        Value::Int(millis @ 1..) => {
+            let after = Duration::from_millis(millis.unsigned_abs());
+            Ok(LookReply::LookAfter(after))
+        }
+        other => Err(unexpected(other)),
+    };
+    match reply {
+        Value::Array(replies) if replies.len() == count => replies.iter().map(look_reply).collect(),
+        reply @ Value::Int(_) if count == 1 => Ok(List::from_buf([look_reply(reply)?])),
+        other => Err(unexpected(other)),
+    }
+}
+
+/// The reply to a look at the line of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LookReply {
+    /// The client has no place in the line.
+    NoPlace,
+    /// No call is without an answer.
+    Nothing,
+    LookAfter(Duration),
 }
 
 /// The state of a lock in Redis, as
@@ -96,11 +135,6 @@ pub(crate) fn inspected(reply: &Value) -> RedisResult<LockStatus> {
         time_to_live: u64::try_from(pttl).ok().map(Duration::from_millis),
     });
     Ok(status.unwrap_or_default())
-}
-
-/// True if [`force_unlock`](crate::script::force_unlock) released a lock.
-pub(crate) fn forced(reply: &Value) -> RedisResult<bool> {
-    verdict(reply).map(Verdict::is_done)
 }
 
 /// How a key is used otherwise than by a call.

@@ -40,6 +40,26 @@ impl BatchClient {
         by_source: bool,
         until: Moment,
     ) -> Vec<Replied> {
+        self.send(Purpose::Watchdog, requests, by_source, until)
+    }
+
+    /// As [`request`](Self::request), on the links of the callers: for what no lease depends on, so
+    /// that a client that only waits opens no link for it.
+    pub(crate) fn request_on_shared_links(
+        &self,
+        requests: Vec<(&LockKey, Call)>,
+        until: Moment,
+    ) -> Vec<Replied> {
+        self.send(Purpose::Caller, requests, false, until)
+    }
+
+    fn send(
+        &self,
+        purpose: Purpose,
+        requests: Vec<(&LockKey, Call)>,
+        by_source: bool,
+        until: Moment,
+    ) -> Vec<Replied> {
         let redis = Arc::clone(&self.redis);
         let requests: Vec<Request<'_>> = requests
             .into_iter()
@@ -49,7 +69,7 @@ impl BatchClient {
         for state in &mut states {
             state.by_source = by_source;
         }
-        Attempt::new(&mut states, None, Purpose::Watchdog, until, &mut |_| None).run(List::new());
+        Attempt::new(&mut states, None, purpose, until, &mut |_| None).run(List::new());
         let replied = states.into_iter().map(|state| self.finish(state));
         replied.collect()
     }

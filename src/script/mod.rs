@@ -54,6 +54,7 @@ scripts! {
     RELEASE = "release",
     LEAVE = "leave",
     LINE_LEAVE = "line_leave",
+    LINE_LOOK = "line_look",
     RENEW = "renew",
     FAIR_ACQUIRE = "fair_acquire",
     FAIR_RELEASE = "fair_release",
@@ -310,6 +311,15 @@ pub(crate) fn leave_line(key: &LockKey, place: &str, only_if_called: bool) -> Ca
         .key(key.key())
         .arg(place)
         .flag(only_if_called)
+}
+
+/// Looks after the line of a lock, in which a client that waits has this place. The last look may
+/// have found a call without an answer.
+pub(crate) fn look_at_line(key: &LockKey, place: Option<&str>, follows_call: bool) -> Call {
+    Call::new(&LINE_LOOK)
+        .key(key.key())
+        .arg(place.unwrap_or_default())
+        .flag(follows_call)
 }
 
 /// Releases a lock of any owner. Not repeatable: a second copy could release the lock of the next

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, MappedMutexGuard, Mutex, MutexGuard};
@@ -29,6 +30,8 @@ pub(super) struct Context {
     /// A channel of this client alone. Others call the client on it, or tell of a lock of it that
     /// `force_unlock` has freed.
     pub(super) control: Arc<str>,
+    /// One of the connections is or was [deaf](SubscriberConnection::is_deaf).
+    pub(super) any_deaf: AtomicBool,
     pub(super) on: Handlers,
 }
 
@@ -55,6 +58,8 @@ pub(super) struct SubscriberConnection {
     pub(super) server: Arc<Server>,
     pub(super) context: Arc<Context>,
     pub(super) state: Mutex<State>,
+    /// The client could not subscribe when it last tried, so it receives no calls.
+    pub(super) is_deaf: AtomicBool,
     /// The thread is to end, or has ended.
     pub(super) stopped: Condvar,
 }
@@ -147,6 +152,7 @@ impl SubscriberConnection {
             server,
             context,
             state: Mutex::default(),
+            is_deaf: AtomicBool::new(false),
             stopped: Condvar::new(),
         }
     }

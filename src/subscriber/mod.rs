@@ -74,6 +74,7 @@ impl Subscriber {
                 redis,
                 observer,
                 control,
+                any_deaf: AtomicBool::new(false),
                 on,
             }),
             connections: Mutex::default(),
@@ -89,6 +90,24 @@ impl Subscriber {
             true => format!("{}:{client}", key.channel()).into(),
             false => Arc::clone(&self.context.control),
         }
+    }
+
+    /// A place of this client as it stands in a line: with a mark if the client receives no calls
+    /// (`lua/shared/line.lua`).
+    pub(crate) fn in_line(&self, key: &LockKey, place: &Arc<str>) -> Arc<str> {
+        match self.is_deaf(key) {
+            true => format!("~{place}").into(),
+            false => Arc::clone(place),
+        }
+    }
+
+    /// True if the client could not subscribe when it last tried at the server that has the lock, so
+    /// it receives no calls.
+    pub(crate) fn is_deaf(&self, key: &LockKey) -> bool {
+        self.context.any_deaf.load(Ordering::Relaxed)
+            && self
+                .connection(key)
+                .is_some_and(|connection| connection.is_deaf.load(Ordering::Relaxed))
     }
 
     /// The name under which a thread listens to the calls of its client, which has this place.

@@ -3,6 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -85,6 +86,10 @@ impl SubscriberThread {
             let woken = {
                 let mut state = self.shared.state.lock();
                 state.link = None;
+                if !state.channels.is_connected() {
+                    self.shared.is_deaf.store(true, Ordering::Relaxed);
+                    self.shared.context.any_deaf.store(true, Ordering::Relaxed);
+                }
                 state.channels.expire(Moment::now());
                 state.channels.disconnected()
             };
@@ -224,6 +229,7 @@ impl SubscriberThread {
     /// The control channel is subscribed.
     fn connected(&mut self) {
         self.pauses.reset();
+        self.shared.is_deaf.store(false, Ordering::Relaxed);
         if std::mem::take(&mut self.failures) > 0 {
             let context = &self.shared.context;
             context.observer.reconnected(self.shared.server.name());

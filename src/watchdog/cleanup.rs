@@ -2,10 +2,13 @@
 //! replies. That delays no renewal. When the client ends, it releases the idle grants, and tries
 //! once more to release the orphans.
 
+use redis::Value;
+
 use super::Orphan;
 use super::thread::WatchdogThread;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
+use crate::protocol::{Verdict, verdict};
 use crate::script::Call;
 use crate::transport::retry_action::RetryAction;
 
@@ -29,10 +32,17 @@ impl WatchdogThread {
         let replies = self.batch_client.request(requests, true, until);
         for (orphan, (reply, _)) in now.into_iter().zip(replies) {
             match reply {
-                Ok(_) => {}
+                Ok(reply) => self.note_called(&orphan, &reply),
                 Err(error) if RetryAction::on(&error) == RetryAction::WrongType => {}
                 Err(_) => self.postpone(orphan),
             }
+        }
+    }
+
+    /// Looks after the line later if the script has called a client.
+    fn note_called(&self, orphan: &Orphan, reply: &Value) {
+        if verdict(reply).is_ok_and(Verdict::has_called) {
+            self.shared.called(&orphan.key);
         }
     }
 

@@ -5,6 +5,7 @@
 mod calls;
 mod cleanup;
 mod confirm;
+mod lines;
 mod registry;
 mod target;
 #[cfg(feature = "testing")]
@@ -21,6 +22,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 pub(crate) use calls::ActiveCall;
+pub(crate) use lines::LineWait;
 pub(crate) use registry::{Schedule, TargetId, next_target_id, slack};
 pub(crate) use target::{AtShutdown, Renew, Renewal, Report, Step};
 
@@ -34,6 +36,7 @@ use crate::observe::Observer;
 use crate::request::BatchClient;
 use crate::script::{self, Call};
 use calls::ActiveCalls;
+use lines::Lines;
 use registry::Registry;
 
 /// Between attempts to release an orphan.
@@ -63,6 +66,7 @@ struct Shared {
     /// Wakes the thread, and those that wait until it has ended.
     changed: Condvar,
     calls: ActiveCalls,
+    lines: Lines,
 }
 
 /// Its mutex protects four invariants:

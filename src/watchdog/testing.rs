@@ -19,6 +19,7 @@ impl TestedWatchdog for Shared {
             target.skip(time);
             self.reschedule(id);
         }
+        self.lines.skip(time);
         // What it could not release while the server was not available.
         for orphan in &mut self.state.lock().orphans {
             orphan.due = Moment::ZERO;

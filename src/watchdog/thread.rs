@@ -81,6 +81,7 @@ impl WatchdogThread {
         let renewals = self.collect_renewals(&work.due);
         self.renew(&renewals, work.until);
         self.confirm(work.until);
+        self.look(work.until);
         if work.until.is_past() {
             let postpone = |orphan| self.postpone(orphan);
             work.orphans.into_iter().for_each(postpone);
@@ -101,7 +102,8 @@ impl WatchdogThread {
                 return Some(work);
             }
             let next = state.orphans.iter().map(|orphan| orphan.due);
-            let next = next.chain(self.shared.first_due(&state)).min();
+            let looks = Some(self.shared.lines.next()).filter(|next| *next != Moment::NEVER);
+            let next = next.chain(self.shared.first_due(&state)).chain(looks).min();
             // New targets have to be confirmed, too.
             let longest = LONGEST_SLEEP.min(self.shared.confirm_every);
             state.asleep_until = next.map_or(Moment::NEVER, |due| due.min(now.after(longest)));
@@ -121,7 +123,8 @@ impl WatchdogThread {
         let orphans = state.orphans.extract_if(.., |orphan| orphan.due <= now);
         let orphans: Vec<Orphan> = orphans.take(most_orphans).collect();
         let confirms = self.shared.next_confirmation(state) <= now;
-        if due.is_empty() && orphans.is_empty() && !confirms {
+        let looks = self.shared.lines.next() <= now;
+        if due.is_empty() && orphans.is_empty() && !confirms && !looks {
             return None;
         }
         state.orphans_in_pass = orphans.len();

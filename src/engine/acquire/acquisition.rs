@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::begin::keep;
-use super::line::Polls;
 use super::unit::{First, Unit};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
@@ -15,8 +14,9 @@ use crate::engine::parts::{LockCall, Part};
 use crate::engine::wait::{Wait, polls};
 use crate::error::{Error, Result};
 use crate::local::{Claim, Granted, Hold, Pause};
-use crate::protocol::Wish;
+use crate::protocol::{Verdict, Wish, verdict};
 use crate::request::{Prepared, Request};
+use crate::watchdog::LineWait;
 
 /// The largest number of lines that a client enters by one request. It bounds the time of a script.
 const LINES: usize = 32;
@@ -37,8 +37,8 @@ pub(super) struct Acquisition<'a> {
     /// The thread waits for a permit, but its first request does not: it only leaves permits that
     /// are reserved for other clients.
     pub(super) leaves_reserved: bool,
-    /// When this thread asks without being called.
-    pub(super) polls: Polls,
+    /// While the client has a place in the line.
+    pub(super) line_wait: Option<LineWait<'a>>,
     /// The number of threads that waited here when the lock was refused for the first time.
     pub(super) waiting: Option<usize>,
     /// The next request, which the subscriber thread may have sent already, and its owner id.
@@ -79,7 +79,7 @@ impl<'a> Acquisition<'a> {
             waiting: None,
             prepared: None,
             leaves_reserved: false,
-            polls: Polls::default(),
+            line_wait: None,
             within,
             is_known_to_wait: false,
             is_logged: false,
@@ -117,7 +117,10 @@ impl<'a> Acquisition<'a> {
     }
 
     /// Begins the holds of what is granted.
-    pub(super) fn keep(self) -> List<HeldPart> {
+    pub(super) fn keep(mut self) -> List<HeldPart> {
+        if let Some(wait) = self.line_wait.take() {
+            wait.granted();
+        }
         if let Some(pause) = self.pause.filter(|pause| !pause.is_in_line) {
             self.claim.end_pause(&pause);
         }
@@ -131,11 +134,17 @@ impl<'a> Acquisition<'a> {
             holds: first.parts[0].holds_of_a_grant(first.terms, self.expected_holds),
             waits: waits || self.leaves_reserved,
             place: self
-                .place
-                .clone()
+                .place_in_line()
                 .filter(|_| waits || self.is_known_to_wait),
             within: self.within.map(|hold| hold.grant().owner().clone()),
         }
+    }
+
+    /// The place of this client as it stands in the lines.
+    pub(super) fn place_in_line(&self) -> Option<Arc<str>> {
+        let Part { core, key, .. } = self.units[0].parts[0];
+        let place = self.place.as_ref();
+        place.map(|place| core.subscriber.in_line(key, place))
     }
 
     /// If this client has released the lock while other clients listened: waits until they have had
@@ -215,33 +224,41 @@ impl<'a> Acquisition<'a> {
             }
             return;
         }
-        let mut requests = List::new();
+        let (mut requests, mut parts) = (List::new(), Vec::new());
+        let place = self.place_in_line();
         for unit in &self.units {
             if unit.is_unanswered {
                 self.leave_if_called(unit);
                 continue;
             }
-            for Part {
-                core, key, kind, ..
-            } in &unit.parts
-            {
-                let call = (kind.give_up)(key, &core.owner_prefix, self.place.as_deref());
-                requests.extend(call.map(|call| Request::new(&core.redis, key, call)));
+            for &part in &unit.parts {
+                let Part {
+                    core, key, kind, ..
+                } = part;
+                if let Some(call) = (kind.give_up)(key, &core.owner_prefix, place.as_deref()) {
+                    requests.push(Request::new(&core.redis, key, call));
+                    parts.push(part);
+                }
             }
         }
         if !requests.is_empty() {
             let budget = self.call.budget.to_give_up();
             // Unlike a request to all, one to a majority is not repeated.
             let once = Needed::Majority(requests.len());
-            once.request(&requests, |_| true, |_| None, &budget);
+            let replies = once.request(&requests, |_| true, |_| None, &budget);
+            for (Part { core, key, .. }, reply) in parts.into_iter().zip(replies) {
+                if reply.is_ok_and(|reply| verdict(&reply.reply).is_ok_and(Verdict::has_called)) {
+                    core.watchdog.called(key);
+                }
+            }
         }
     }
 
     /// Leaves the line in the background, if this client was called and has not answered.
     fn leave_if_called(&self, unit: &Unit<'_>) {
-        if let Some(place) = &self.place {
+        if let Some(place) = self.place_in_line() {
             for part in &unit.parts {
-                part.core.leave_if_called(&part.key, place);
+                part.core.leave_if_called(&part.key, &place);
             }
         }
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquisition::Acquisition;
+use super::line::{deaf_sleep, longest_sleep};
 use super::round::{HeldByOther, Replies};
 use super::unit::First;
 use crate::base::backoff::jitter;
@@ -121,11 +122,21 @@ impl<'a> Acquisition<'a> {
     /// Waits until the lock that another owner holds may be free. Parts that are granted are kept
     /// for a short time only.
     fn await_release(&mut self, held: HeldByOther<'a>) {
-        let left = match held.rank {
-            Some(rank) => self.polls.next(rank, held.left, fastrand::f32()),
-            None => held.left,
+        let Part { core, key, .. } = held.part;
+        let left = match (held.rank, self.place_in_line()) {
+            (Some(rank), Some(place)) => {
+                let unparker = self.call.budget.unparker();
+                let wait = core
+                    .watchdog
+                    .wait_in_line(key, &place, unparker, held.pending);
+                self.line_wait = Some(wait);
+                match core.subscriber.is_deaf(key) {
+                    true => deaf_sleep(rank),
+                    false => longest_sleep(rank, held.left) + core.wait_jitter(),
+                }
+            }
+            _ => held.left + core.wait_jitter(),
         };
-        let left = left + held.part.core.wait_jitter();
         if self.granted().next().is_some() {
             let lease = Duration::from_millis(self.units[0].terms.millis);
             let kept = jitter(KEPT.min(lease / 8));
@@ -135,10 +146,7 @@ impl<'a> Acquisition<'a> {
             }
             self.undo();
         }
-        let begun = Moment::now();
-        if !self.wait_for_message(&held, left) {
-            self.polls.elapsed(Moment::now().since(begun));
-        }
+        self.wait_for_message(&held, left);
     }
 
     /// Sleeps until a message announces a release, or calls this client, at most for `left`. True
@@ -171,11 +179,12 @@ impl<'a> Acquisition<'a> {
 
     /// Prepares the next request, which the subscriber thread sends when a message arrives.
     fn prepare(&mut self, part: &Part) -> Option<(OwnerId, Arc<Prepared>)> {
-        // With several requests, while it lets others pass, or with replicas that have to confirm
-        // the lock, this thread sends them itself.
+        // With several requests, while it lets others pass, without a subscription, or with replicas
+        // that have to confirm the lock, this thread sends them itself.
         let redis = &part.core.redis;
         let pauses = self.pause.is_some_and(|pause| pause.holds > 0);
-        if self.units.len() > 1 || pauses || redis.min_replicas.is_some() {
+        let is_deaf = part.core.subscriber.is_deaf(&part.key);
+        if self.units.len() > 1 || pauses || is_deaf || redis.min_replicas.is_some() {
             return None;
         }
         let owner = part.new_owner();

@@ -1,50 +1,37 @@
-//! How a client that stands in the line of a lock waits.
+//! How long a thread that waits in the line of a lock sleeps if no message comes.
 //!
-//! The release calls the first client, so a waiting thread sleeps until then. It also asks when the
-//! lease of the owner may have ended, and in case that a client that was called does not answer:
-//! its process is stopped, or its host is gone. Then a client behind it takes the lock.
+//! A release calls the first client. If that does not come, or the line is lost, the looks of the
+//! watchdog notice it (`watchdog/lines.rs`). So a thread asks without being called only when the
+//! lease of the owner may have ended, or if its client may not subscribe.
 
 use std::time::Duration;
 
-/// The longest sleep. The line in Redis is kept for three times this after each request.
-pub(in crate::engine) const LONGEST: Duration = Duration::from_secs(30);
+/// The longest sleep.
+pub(in crate::engine) const LONGEST: Duration = Duration::from_secs(300);
 
-/// For how long a free lock is reserved for a client that was called (`lua/shared/line.lua`).
-const RESERVED: Duration = Duration::from_millis(500);
+/// The number of clients that ask when the lease of the owner ends.
+const NEAR: u32 = 10;
 
-/// The mean time between the first requests of two neighbours in a line, if no call comes.
-const SPACING: Duration = Duration::from_millis(100);
+/// The time between the requests of two neighbours in a line when the lease of the owner ends.
+const SPACING: Duration = Duration::from_millis(10);
 
-/// The same when the lease of the owner ends.
-const SPACING_AT_THE_END: Duration = Duration::from_millis(10);
-
-/// When a thread that waits in a line asks without being called.
-#[derive(Debug, Default)]
-pub(in crate::engine) struct Polls {
-    /// The last sleep that no call ended.
-    last: Duration,
+/// How long a thread sleeps at most if `rank` clients are before it and the lease of the owner ends
+/// in `left`.
+pub(in crate::engine) fn longest_sleep(rank: u32, left: Duration) -> Duration {
+    match rank {
+        0..NEAR => (left + SPACING * rank).min(LONGEST),
+        _ => LONGEST,
+    }
 }
 
-impl Polls {
-    /// How long a thread sleeps at most if `rank` clients are before it and the lease of the owner
-    /// ends in `left`. `random` is between 0 and 1.
-    pub(in crate::engine) fn next(&self, rank: u32, left: Duration, random: f32) -> Duration {
-        // Those that are further behind ask later when the lease ends.
-        let lease_ends = left + SPACING_AT_THE_END * rank;
-        let longest = lease_ends.min(LONGEST);
-        match rank {
-            0 => longest,
-            _ => {
-                let spread = SPACING * rank * 2;
-                let poll = RESERVED + spread.mul_f32(random);
-                longest.min(poll.max(self.last * 2))
-            }
-        }
-    }
-
-    /// Records that no call ended a sleep of this length.
-    pub(in crate::engine) fn elapsed(&mut self, slept: Duration) {
-        self.last = slept;
+/// How long the thread of a client sleeps that may not subscribe. The lock is reserved for such a
+/// client for half a second when its turn comes, so it asks often if that may be soon.
+pub(in crate::engine) fn deaf_sleep(rank: u32) -> Duration {
+    const SHORTEST: Duration = Duration::from_millis(20);
+    const LONGEST: Duration = Duration::from_millis(250);
+    match rank {
+        0..16 => SHORTEST,
+        _ => (SHORTEST * rank / 2).min(LONGEST),
     }
 }
 
@@ -55,23 +42,16 @@ mod tests {
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
     #[test]
-    fn the_first_client_sleeps_until_the_lease_ends() {
-        let polls = Polls::default();
-        assert_eq!(polls.next(0, MS(20_000), 0.5), MS(20_000));
-        assert_eq!(polls.next(0, MS(3_600_000), 0.5), LONGEST);
+    fn the_first_clients_ask_when_the_lease_ends_one_after_another() {
+        assert_eq!(longest_sleep(0, MS(20_000)), MS(20_000));
+        assert_eq!(longest_sleep(3, MS(20_000)), MS(20_030));
+        assert_eq!(longest_sleep(0, MS(3_600_000)), LONGEST);
+        assert_eq!(longest_sleep(NEAR, MS(20_000)), LONGEST);
     }
 
     #[test]
-    fn clients_further_behind_sleep_longer_and_each_sleep_doubles() {
-        for clients in [10, 100, 250] {
-            let polls = Polls::default();
-            // All were refused when they were the last.
-            let time = (polls.next(clients, LONGEST, 0.5) - RESERVED) / clients;
-            assert_eq!(time, SPACING);
-        }
-        let mut polls = Polls::default();
-        assert_eq!(polls.next(1, MS(20_000), 0.0), RESERVED);
-        polls.elapsed(RESERVED);
-        assert_eq!(polls.next(1, MS(20_000), 0.0), RESERVED * 2);
+    fn a_client_that_may_not_subscribe_asks_often_if_its_turn_may_come_soon() {
+        let sleeps = [0, 1, 15, 16, 1_000].map(deaf_sleep);
+        assert_eq!(sleeps, [20, 20, 20, 160, 250].map(MS));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::acquisition::Acquisition;
-use super::line::{LONGEST, Polls};
+use super::line::LONGEST;
 use super::unit::{First, Unit, owner_of_next_copy};
 use crate::base::clock::Moment;
 use crate::base::list::List;
@@ -57,6 +57,8 @@ pub(super) struct HeldByOther<'a> {
     /// This client also listens to the channel for releases: clients of Redisson do not call those
     /// in the line.
     pub(super) listens: bool,
+    /// For how long the lock is reserved for clients that were called and have not answered.
+    pub(super) pending: Option<Duration>,
     /// A moment before the request was sent.
     pub(super) asked: Moment,
     /// Redis still has what it granted to this call too late.
@@ -85,6 +87,10 @@ impl<'a> Acquisition<'a> {
         if self.place.is_some() {
             // This request answers the calls so far.
             budget.take_message();
+        }
+        if budget.is_wait_over() {
+            // The last request leaves the line. The one that was prepared would enter it.
+            self.prepared.take_if(|(_, request)| request.cancel());
         }
         let (owner, prepared) = self.prepared.take().unzip();
         let mut requested = self.requested(owner);
@@ -225,10 +231,8 @@ impl<'a> Acquisition<'a> {
             None if has_no_owner => LONGEST,
             None => UNKNOWN_LEASE,
         };
-        if is_reserved {
-            // The client that was called may not answer.
-            self.polls = Polls::default();
-        }
+        // The client that was called may not answer.
+        let reserved_for = millis.filter(|_| is_reserved);
         self.note_line(part, rank, has_no_owner);
         let (is_foreign, is_own) = self.note_holder(part, holder);
         // A client of Redisson does not call the line. So the first two clients listen to its
@@ -241,6 +245,7 @@ impl<'a> Acquisition<'a> {
             rank,
             is_foreign,
             listens: is_near || listens,
+            pending: reserved_for.map(Duration::from_millis),
             asked,
             is_own,
         })

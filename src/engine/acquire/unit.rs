@@ -79,7 +79,7 @@ impl<'a> Unit<'a> {
         let wish = Wish {
             holds: self.parts[0].holds_of_a_grant(self.terms, 1),
             waits,
-            place: (waits && kind.has_line).then(|| core.place(key)),
+            place: (waits && kind.has_line).then(|| core.subscriber.in_line(key, &core.place(key))),
             within: None,
         };
         let (mut owner, mut is_repeated) = (self.parts[0].new_owner(), false);

@@ -13,7 +13,7 @@ use crate::engine::held::refused;
 use crate::engine::wait::{FIRST_POLL, polls, wait_until};
 use crate::error::{Error, Result};
 use crate::observe::{Outcome, WaitSpan};
-use crate::protocol::{AcquireReply, Ask, Change, RequestCopy};
+use crate::protocol::{AcquireReply, Ask, Change, PermitsSum, RequestCopy};
 use crate::request::Reply;
 
 /// The largest number that a script of Redis can count with.
@@ -126,8 +126,11 @@ impl Number {
     }
 
     fn add(&self, permits: i32) -> Result<()> {
-        let sum: i64 = self.change(Change::Add(permits), IfUnclear::Repeat)?;
-        i32::try_from(sum).map(drop).map_err(|_| {
+        let sum: PermitsSum = self.change(Change::Add(permits), IfUnclear::Repeat)?;
+        if sum.has_called {
+            self.core.watchdog.called(&self.key);
+        }
+        i32::try_from(sum.permits).map(drop).map_err(|_| {
             let rule = "the free permits must stay between -2147483648 and 2147483647";
             refused("permits", permits, rule)
         })

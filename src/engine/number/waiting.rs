@@ -12,19 +12,25 @@
 //! (`local/wait_queue.rs`). Redis need not know: the permits stay taken. The next first thread
 //! makes the place in the line its own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Number, Ready};
 use crate::base::backoff::jitter;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
-use crate::engine::acquire::line::{LONGEST, Polls};
+use crate::engine::acquire::line::{LONGEST, deaf_sleep};
 use crate::engine::local_wait::no_reply_error;
 use crate::engine::wait::{Channel, Wait, polls, wait_until};
 use crate::error::{Error, Result};
 use crate::local::{Leaving, Position, Queued};
 use crate::protocol::Ask;
 use crate::script;
+use crate::watchdog::LineWait;
+
+/// The mean time between the requests of a thread without a place in a line, because another program
+/// can change the key without a message.
+const RARELY: Duration = Duration::from_secs(30);
 
 /// What a thread that was refused waits for.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +57,8 @@ struct NumberWait<'a> {
     ready: Option<Ready<'a>>,
     /// The last request had no reply.
     is_unanswered: bool,
-    polls: Polls,
+    /// While the client has a place in the line.
+    line_wait: Option<LineWait<'a>>,
 }
 
 impl Number {
@@ -79,7 +86,7 @@ impl Number {
             wait: Wait::new(budget, polls()),
             ready: None,
             is_unanswered: false,
-            polls: Polls::default(),
+            line_wait: None,
         };
         let result = match wait.await_turn().transpose() {
             Some(result) => result,
@@ -197,7 +204,9 @@ impl<'a> NumberWait<'a> {
                 0 => channel,
                 _ => channel.of_others(),
             });
-            let Some(refusal) = self.ask_as_first(&place)? else {
+            // The client may have lost its subscription meanwhile, or may have it again.
+            let in_line = number.core.subscriber.in_line(&number.key, &place);
+            let Some(refusal) = self.ask_as_first(&in_line)? else {
                 if !is_refused && self.wanted > 0 {
                     self.queued.granted_at_once();
                 }
@@ -208,7 +217,7 @@ impl<'a> NumberWait<'a> {
                 return Ok(Some(false));
             }
             self.queued.sleeps(budget.unparker());
-            self.sleep(channel, &place, refusal);
+            self.sleep(channel, &in_line, refusal);
             Ok(None)
         })
     }
@@ -248,24 +257,26 @@ impl<'a> NumberWait<'a> {
     }
 
     /// Sleeps until a message, or until the thread asks again.
-    fn sleep(&mut self, channel: Channel<'a>, place: &str, refusal: Refusal) {
+    fn sleep(&mut self, channel: Channel<'a>, place: &Arc<str>, refusal: Refusal) {
+        let Number { core, key, .. } = self.number;
+        let is_deaf = core.subscriber.is_deaf(key);
         let channels = [channel.called(refusal.asked), channel.of_others(), channel];
         let (channels, longest) = match refusal.rank {
-            None => (&channels[2..], jitter(LONGEST)),
+            None => (&channels[2..], jitter(RARELY)),
             Some(rank) => {
-                let longest = self.polls.next(rank, jitter(LONGEST), fastrand::f32());
+                let longest = if is_deaf { deaf_sleep(rank) } else { LONGEST };
                 (&channels[..1 + usize::from(refusal.listens)], longest)
             }
         };
         if refusal.rank.is_some() {
-            self.ready = self.number.prepare(self.wanted, place);
+            let unparker = self.budget.unparker();
+            let wait = core.watchdog.wait_in_line(key, place, unparker, None);
+            self.line_wait = Some(wait);
+            self.ready = self.number.prepare(self.wanted, place).filter(|_| !is_deaf);
         }
         let request = self.ready.as_ref().map(|ready| &ready.request);
         let again = refusal.again.unwrap_or(Duration::MAX).min(longest);
-        let core = &self.number.core;
-        if !self.wait.sleep_listening(core, channels, request, again) {
-            self.polls.elapsed(longest);
-        }
+        self.wait.sleep_listening(core, channels, request, again);
     }
 
     /// Ends the wait. The last thread of the queue leaves the line.
@@ -273,6 +284,9 @@ impl<'a> NumberWait<'a> {
         let Number { core, key, .. } = self.number;
         if let Some(ready) = self.ready.take() {
             self.number.take_back(ready);
+        }
+        if let Some(wait) = self.line_wait.take().filter(|_| is_done) {
+            wait.granted();
         }
         // A latch has no line.
         if self.wanted == 0 {

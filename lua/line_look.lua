@@ -1,0 +1,88 @@
+-- Looks after the lines of locks. If a lock is free, and those that were called have not answered in
+-- time or no client was called, calls the next ones. Keeps the lines in which the client waits.
+--
+-- KEYS[i]       a lock: a hash of owner to hold count, or a read-write lock (shared/read_write.lua);
+--               or a semaphore: the number of free permits
+-- ARGV[2i-1]    the place of the client, if one of its threads waits for the lock; else empty
+-- ARGV[2i]      1: the last look found a call without an answer; else 0
+-- ARGV[2n+1]    the command that publishes: publish or spublish
+-- reply[i]      after how many milliseconds the client looks again; 0: nothing is left to look
+--               after; -1: the client has no place, so its thread has to ask
+--
+-- The watchdog of a client that waits looks every two seconds if at most ten clients are before it:
+-- a holder that died, a client of Redisson, or a process that has ended looks after no call. The
+-- others need not. They look after three times the wait of the first client, so that a line that was
+-- lost keeps nobody for much longer than it took before, and many clients cost few requests.
+
+-- require "end_wait"
+-- require "read_write"
+-- require "permit_line"
+
+-- The number of clients that look often, and after how many milliseconds they do.
+local NEAR, SOON = 10, 2000
+
+-- The longest time, in milliseconds.
+local LATEST = 28000
+
+local publish = ARGV[#ARGV]
+
+-- Looks after the line of a lock. Returns for how many milliseconds a call is valid that has no
+-- answer; nil without one.
+local function look_at_lock(lock, line, place, follows)
+    local _, called = first_in(line)
+    local is_read = redis.pcall('hget', lock, 'mode') == 'read'
+    local is_free = redis.call('exists', lock) == 0 or is_read and end_if_unread(lock)
+    if not is_free then
+        local score = is_read and place ~= '' and redis.call('zscore', line, place)
+        -- A reader is kept out by a writer before it, which may have stopped. One call finds out.
+        if not score or score % 1 ~= READER or follows and not called then
+            return nil
+        end
+    end
+    if not called or time_left(called) == 0 then
+        call_next(lock, publish)
+        _, called = first_in(line)
+    end
+    return called and math.ceil(time_left(called) / 1000)
+end
+
+-- After how many milliseconds a client with this rank looks again.
+local function next_look(line, rank)
+    if rank <= NEAR then
+        return SOON
+    end
+    local _, _, _, entered = unpack(redis.call('zrange', line, 0, 1, 'withscores'))
+    local waited = math.max(now_micros() - tonumber(entered or 0), 0) / 1000
+    return math.min(SOON + 3 * waited, LATEST)
+end
+
+local function look(lock, place, follows)
+    local line = line_of(lock)
+    if redis.call('exists', line) == 0 then
+        return place == '' and 0 or -1
+    end
+    local free = redis.pcall('get', lock)
+    local pending, rank
+    if type(free) == 'string' then
+        pending, rank = look_at_permits(lock, tonumber(free) or 0, place, publish)
+    else
+        pending = look_at_lock(lock, line, place, follows)
+    end
+    if place == '' then
+        return pending or 0
+    end
+    rank = rank or redis.call('zrank', line, place)
+    if not rank then
+        return -1
+    end
+    redis.call('pexpire', line, KEPT)
+    return math.ceil(math.min(pending or LATEST, next_look(line, rank)))
+end
+
+local replies = {}
+for i, lock in ipairs(KEYS) do
+    -- The user may not use the line, or a cluster is moving the slot.
+    local is_done, after = pcall(look, lock, ARGV[2 * i - 1], ARGV[2 * i] == '1')
+    replies[i] = is_done and after or 0
+end
+return #KEYS == 1 and replies[1] or replies

@@ -1,0 +1,326 @@
+//! The lines that this client looks after: those in which its threads wait, and those from which
+//! its scripts have called another client.
+//!
+//! | event | the next look |
+//! |---|---|
+//! | a script of this client called another client | when the time to answer is over |
+//! | a thread waits in a line | after two seconds, or when the time of a pending call is over |
+//! | the lock was refused because an owner holds it | after two seconds: the call was answered |
+//! | a look | when its reply says |
+//!
+//! A look is `lua/line_look.lua`: it calls the next client if the one that was called does not come,
+//! and finds out that the place of a waiting thread was lost.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::thread::{BATCH, WatchdogThread};
+use super::{Phase, Shared, Watchdog};
+use crate::base::clock::Moment;
+use crate::base::key::LockKey;
+use crate::base::parker::Unparker;
+use crate::protocol::{LookReply, look_replies};
+use crate::script::{self, Call};
+
+/// For how long a client that was called may answer: `RESERVED` in `lua/shared/reserved.lua`.
+const RESERVED: Duration = Duration::from_millis(500);
+
+/// After how long a thread that waits is looked after first: `SOON` in `lua/line_look.lua`.
+const SOON: Duration = Duration::from_secs(2);
+
+/// After how long a look is repeated that got no reply.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Looks that are due in the same period of this length are sent together.
+const PERIOD: Duration = Duration::from_millis(50);
+
+/// The lines by the keys of their locks. No I/O.
+///
+/// Its mutex protects: `next` is not later than any look. No other mutex is locked under it.
+#[derive(Debug, Default)]
+pub(super) struct Lines(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    lines: HashMap<Arc<str>, Line>,
+    /// When the watchdog has to look into this again. It may be earlier than the first look.
+    next: Moment,
+    /// Counts the waits.
+    waits: u64,
+}
+
+#[derive(Debug)]
+struct Line {
+    key: LockKey,
+    look_at: Moment,
+    /// The last look or request found a call without an answer.
+    follows_call: bool,
+    waiting: Option<Waiting>,
+}
+
+/// A thread of the client that waits in a line.
+#[derive(Debug)]
+struct Waiting {
+    id: u64,
+    place: Arc<str>,
+    unparker: Unparker,
+}
+
+/// A look that is due.
+struct Look {
+    key: LockKey,
+    call: Call,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            lines: HashMap::new(),
+            next: Moment::NEVER,
+            waits: 0,
+        }
+    }
+}
+
+impl Line {
+    fn of(key: &LockKey) -> Self {
+        Self {
+            key: key.clone(),
+            look_at: Moment::NEVER,
+            follows_call: false,
+            waiting: None,
+        }
+    }
+
+    /// Looks at this moment, or a little later together with others.
+    fn set(&mut self, look_at: Moment, follows_call: bool) {
+        self.look_at = look_at.after(look_at.left_of(PERIOD));
+        self.follows_call = follows_call;
+    }
+
+    fn call(&self) -> Call {
+        let place = self.waiting.as_ref().map(|waiting| &*waiting.place);
+        script::look_at_line(&self.key, place, self.follows_call)
+    }
+}
+
+impl Lines {
+    /// Changes the line of a lock. Returns when the watchdog has to wake up if that is earlier than
+    /// before.
+    fn change(&self, key: &LockKey, change: impl FnOnce(&mut Line, u64)) -> Option<Moment> {
+        let mut state = self.0.lock();
+        state.waits += 1;
+        let wait = state.waits;
+        let line = state.lines.entry(Arc::clone(key.key()));
+        let line = line.or_insert_with(|| Line::of(key));
+        change(line, wait);
+        let look_at = line.look_at;
+        let is_earlier = look_at < state.next;
+        if is_earlier {
+            state.next = look_at;
+        }
+        is_earlier.then_some(look_at)
+    }
+
+    /// When the watchdog has to look into this.
+    pub(super) fn next(&self) -> Moment {
+        self.0.lock().next
+    }
+
+    /// The looks that are due at `now`. They are repeated if they get no reply.
+    fn take_due(&self, now: Moment) -> Vec<Look> {
+        let mut state = self.0.lock();
+        if state.next > now {
+            return Vec::new();
+        }
+        let mut due = Vec::new();
+        for line in state.lines.values_mut().filter(|line| line.look_at <= now) {
+            let (key, call) = (line.key.clone(), line.call());
+            due.push(Look { key, call });
+            line.set(now.after(AGAIN), line.follows_call);
+        }
+        let looks = state.lines.values().map(|line| line.look_at);
+        state.next = looks.min().unwrap_or(Moment::NEVER);
+        due
+    }
+
+    /// Records the reply to a look that was sent at `asked`.
+    fn replied(&self, key: &LockKey, reply: LookReply, asked: Moment) {
+        let woken = {
+            let mut state = self.0.lock();
+            let Some(line) = state.lines.get_mut(key.key()) else {
+                return;
+            };
+            let woken = match (reply, &line.waiting) {
+                (LookReply::NoPlace, Some(waiting)) => {
+                    let woken = waiting.unparker.clone();
+                    line.set(Moment::now().after(SOON), false);
+                    Some(woken)
+                }
+                (LookReply::LookAfter(time), _) => {
+                    line.set(asked.after(time), time <= RESERVED);
+                    None
+                }
+                (LookReply::Nothing, Some(_)) => {
+                    line.set(Moment::now().after(SOON), false);
+                    None
+                }
+                (LookReply::Nothing | LookReply::NoPlace, None) => {
+                    state.lines.remove(key.key());
+                    None
+                }
+            };
+            let looks = state.lines.get(key.key()).map(|line| line.look_at);
+            state.next = state.next.min(looks.unwrap_or(Moment::NEVER));
+            woken
+        };
+        if let Some(woken) = woken {
+            woken.unpark();
+        }
+    }
+
+    /// As if this time had passed.
+    #[cfg(feature = "testing")]
+    pub(super) fn skip(&self, time: Duration) {
+        let mut state = self.0.lock();
+        for line in state.lines.values_mut() {
+            line.look_at = line.look_at.before(time);
+        }
+        state.next = state.next.before(time);
+    }
+}
+
+/// A thread waits in the line of a lock. Dropped when it does not wait any more.
+#[derive(Debug)]
+pub(crate) struct LineWait<'a> {
+    shared: &'a Shared,
+    key: &'a LockKey,
+    id: u64,
+}
+
+impl Watchdog {
+    /// A script of this client has called a client in the line of this lock.
+    pub(crate) fn called(&self, key: &LockKey) {
+        self.shared.called(key);
+    }
+
+    /// A thread waits in the line of this lock after a request that was refused. `pending` is how
+    /// long a call is valid that has no answer.
+    pub(crate) fn wait_in_line<'a>(
+        &'a self,
+        key: &'a LockKey,
+        place: &Arc<str>,
+        unparker: &Unparker,
+        pending: Option<Duration>,
+    ) -> LineWait<'a> {
+        let look_at = Moment::now().after(pending.unwrap_or(SOON));
+        let mut id = 0;
+        let earlier = self.shared.lines.change(key, |line, wait| {
+            id = wait;
+            let (place, unparker) = (Arc::clone(place), unparker.clone());
+            line.waiting = Some(Waiting {
+                id,
+                place,
+                unparker,
+            });
+            // A holder has answered the call, or its time is as long as before.
+            if pending.is_none() || look_at < line.look_at {
+                line.set(look_at, pending.is_some());
+            }
+        });
+        self.shared.look_by(earlier);
+        LineWait {
+            shared: &self.shared,
+            key,
+            id,
+        }
+    }
+}
+
+impl LineWait<'_> {
+    /// The thread has got the lock: the call for it was answered.
+    pub(crate) fn granted(self) {
+        let mut state = self.shared.lines.0.lock();
+        if let Some(line) = state.lines.get(self.key.key())
+            && line.is_of(self.id)
+        {
+            state.lines.remove(self.key.key());
+        }
+    }
+}
+
+impl Line {
+    fn is_of(&self, wait: u64) -> bool {
+        let waiting = self.waiting.as_ref();
+        waiting.is_some_and(|waiting| waiting.id == wait)
+    }
+}
+
+impl Drop for LineWait<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shared.lines.0.lock();
+        if let Some(line) = state.lines.get_mut(self.key.key())
+            && line.is_of(self.id)
+        {
+            line.waiting = None;
+            if !line.follows_call {
+                state.lines.remove(self.key.key());
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// A script of this client has called a client in the line of this lock.
+    pub(super) fn called(&self, key: &LockKey) {
+        let look_at = Moment::now().after(RESERVED);
+        let earlier = self.lines.change(key, |line, _| {
+            if look_at < line.look_at {
+                line.set(look_at, true);
+            }
+        });
+        self.look_by(earlier);
+    }
+
+    /// Wakes the thread if it would sleep beyond this moment.
+    fn look_by(&self, earlier: Option<Moment>) {
+        if let Some(look_at) = earlier {
+            self.wake_by(self.state.lock(), look_at);
+        }
+    }
+}
+
+impl WatchdogThread {
+    /// Looks after the lines that are due.
+    pub(super) fn look(&self, until: Moment) {
+        let now = Moment::now();
+        if self.shared.state.lock().phase != Phase::Open {
+            return;
+        }
+        let mut due = self.shared.lines.take_due(now);
+        let topology = &self.batch_client.redis.topology;
+        due.sort_by_key(|look| topology.batch(&look.key));
+        let alike =
+            |one: &Look, other: &Look| topology.batch(&one.key) == topology.batch(&other.key);
+        let batches: Vec<&[Look]> = due
+            .chunk_by(alike)
+            .flat_map(|alike| alike.chunks(BATCH))
+            .collect();
+        let requests = batches.iter().filter_map(|batch| {
+            let calls = batch.iter().map(|look| look.call.clone());
+            Some((&batch[0].key, Call::joined(calls)?))
+        });
+        let client = &self.batch_client;
+        let replies = client.request_on_shared_links(requests.collect(), until);
+        for (batch, (reply, asked)) in batches.iter().zip(replies) {
+            let replies = reply.and_then(|reply| look_replies(&reply, batch.len()));
+            // What got no reply is repeated.
+            for (look, reply) in batch.iter().zip(replies.unwrap_or_default()) {
+                self.shared.lines.replied(&look.key, reply, asked);
+            }
+        }
+    }
+}
