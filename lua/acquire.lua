@@ -18,8 +18,8 @@
 --             a key has another type or form, or is in use as a fair lock
 --
 -- A refused caller that waits and has a place enters the line; with several locks, the lines of
--- those that are not free (shared/lines.lua). One that does not wait leaves them, and may acquire a
--- free lock that is reserved.
+-- those that are not free (shared/lines.lua). One that does not wait any more leaves them. A caller
+-- without a place may acquire a free lock that is reserved.
 --
 -- The number of locks is not limited. Most calls acquire free locks for the first time. For them,
 -- the script does not call holder_of.
@@ -149,7 +149,7 @@ if existing > 0 then
                 end
                 return refused(i, call('pttl', KEYS[i]), holder)
             end
-        elseif waits then
+        elseif place ~= '' then
             local left = reserved_for(KEYS[i], place, publish)
             if left > 0 then
                 return refused(i, left, '')

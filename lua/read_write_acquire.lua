@@ -81,7 +81,7 @@ end
 -- first; nil if it may read.
 local function let_others_go_first(mode)
     if not mode then
-        local reserved = waits and reserved_for(lock, place, publish) or 0
+        local reserved = place ~= '' and reserved_for(lock, place, publish) or 0
         return reserved > 0 and refuse(reserved, '') or nil
     end
     local line = line_of(lock)
@@ -97,7 +97,7 @@ local function let_others_go_first(mode)
     if not first or first == place or called and is_among_called(line, place, called) then
         return nil
     elseif called then
-        return (waits or not is_reader) and refuse(math.ceil(time_left(called) / 1000), '') or nil
+        return (place ~= '' or not is_reader) and refuse(math.ceil(time_left(called) / 1000), '') or nil
     elseif is_reader then
         return nil
     end
@@ -139,7 +139,7 @@ elseif wanted == 'write' then
         redis.call('del', lock)
         mode = nil
     end
-    local reserved = waits and reserved_for(lock, place, publish) or 0
+    local reserved = place ~= '' and reserved_for(lock, place, publish) or 0
     reply = reserved > 0 and refuse(reserved, '')
 elseif existing > (mode and 1 or 0) then
     reply = let_others_go_first(mode)

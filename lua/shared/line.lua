@@ -32,7 +32,7 @@ end
 
 -- True if this is one of the places that were called at this time. The mark is before them.
 local function is_among_called(line, place, called)
-    local rank = redis.pcall('zrank', line, place)
+    local rank = place ~= '' and redis.pcall('zrank', line, place)
     return type(rank) == 'number' and rank <= 2 ^ (called % 64)
 end
 

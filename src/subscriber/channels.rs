@@ -34,6 +34,8 @@ pub(crate) struct Channels {
     /// Calls for which no thread listened: when they came, and the messages. A thread that was
     /// refused shortly before may be about to listen.
     unanswered: HashMap<Arc<str>, (Moment, Arc<str>)>,
+    /// When the first of these came, or earlier.
+    unanswered_since: Option<Moment>,
     /// When the last call came that was forgotten although no thread had listened for it.
     forgotten: Option<Moment>,
 }
@@ -190,6 +192,11 @@ impl Channels {
         calls.flat_map(|(_, entry)| entry.unparkers()).collect()
     }
 
+    /// When the first call came that no thread has answered, or earlier.
+    pub(crate) fn unanswered_since(&self) -> Option<Moment> {
+        self.unanswered_since
+    }
+
     /// Returns the names and messages of calls that no thread has answered since this moment, and
     /// forgets them.
     pub(crate) fn take_unanswered(&mut self, since: Moment) -> Vec<(Arc<str>, Arc<str>)> {
@@ -199,6 +206,7 @@ impl Channels {
             self.forgotten = self.forgotten.max(Some(called));
             taken.push((name, text));
         }
+        self.unanswered_since = self.unanswered.values().map(|(called, _)| *called).min();
         taken
     }
 
@@ -251,6 +259,7 @@ impl Channels {
         let woken: Vec<_> = listeners.filter(is_for).cloned().collect();
         if woken.is_empty() && is_call(text) {
             self.unanswered.insert(channel.into(), (now, text.into()));
+            self.unanswered_since.get_or_insert(now);
         }
         woken
     }
@@ -259,8 +268,6 @@ impl Channels {
     /// which must try to acquire their locks because they may have missed messages.
     pub(crate) fn disconnected(&mut self) -> Vec<Unparker> {
         self.connected = None;
-        // PUBLISH found no listener, so the scripts have removed these places.
-        self.unanswered.clear();
         self.wanted = self.channels.keys().cloned().collect();
         let entries = self.channels.values_mut();
         entries

@@ -23,6 +23,10 @@ use crate::transport::retry_action::RetryAction;
 /// The longest read, and the time from one search for unused channels to the next.
 const TICK: Duration = Duration::from_secs(1);
 
+/// How long a thread that was refused may take until it listens. After this time, the client leaves
+/// the line of a lock for which it was called.
+const UNANSWERED: Duration = Duration::from_millis(10);
+
 /// Sends a PING after this time without any data from the server.
 const PING_AFTER: Duration = Duration::from_secs(5);
 
@@ -160,7 +164,7 @@ impl SubscriberThread {
                 self.search(heard);
             }
             // Without a reply to a request the connection is of no use.
-            let reply_by = {
+            let (reply_by, unanswered_since) = {
                 let mut state = self.shared.state.lock();
                 if state.is_stopped {
                     return Ok(());
@@ -168,9 +172,16 @@ impl SubscriberThread {
                 state.subscribe_wanted();
                 let timeout = self.shared.context.redis.command_timeout;
                 let requested = state.requested.front();
-                requested.map_or(Moment::NEVER, |one| one.at.max(heard).after(timeout))
+                let reply_by =
+                    requested.map_or(Moment::NEVER, |one| one.at.max(heard).after(timeout));
+                (reply_by, state.channels.unanswered_since())
             };
-            let received = link.next_push(next_search.min(reply_by));
+            let answer_by = unanswered_since.map_or(Moment::NEVER, |since| since.after(UNANSWERED));
+            if answer_by.is_past() {
+                self.leave_lines();
+                continue;
+            }
+            let received = link.next_push(next_search.min(reply_by).min(answer_by));
             if received.as_ref().err().is_none_or(RetryAction::is_reply) {
                 heard = Moment::now();
             }
@@ -183,19 +194,21 @@ impl SubscriberThread {
         }
     }
 
-    /// Unsubscribes unused channels, leaves the lines whose calls no thread has answered, and sends
-    /// a PING if nothing has arrived since long before.
+    /// Unsubscribes unused channels, and sends a PING if nothing has arrived since long before.
     fn search(&self, heard: Moment) {
-        let unanswered = {
-            let mut state = self.shared.state.lock();
-            let now = Moment::now();
-            let expired = state.channels.expire(now);
-            state.send_as_published(["UNSUBSCRIBE", "SUNSUBSCRIBE"], &expired);
-            if heard.after(PING_AFTER) <= now && state.requested.is_empty() {
-                state.send("PING", std::slice::from_ref(self.control()), 1);
-            }
-            state.channels.take_unanswered(now.before(TICK))
-        };
+        let mut state = self.shared.state.lock();
+        let now = Moment::now();
+        let expired = state.channels.expire(now);
+        state.send_as_published(["UNSUBSCRIBE", "SUNSUBSCRIBE"], &expired);
+        if heard.after(PING_AFTER) <= now && state.requested.is_empty() {
+            state.send("PING", std::slice::from_ref(self.control()), 1);
+        }
+    }
+
+    /// Leaves the lines for which the client was called, and no thread has answered.
+    fn leave_lines(&self) {
+        let since = Moment::now().before(UNANSWERED);
+        let unanswered = self.shared.channels().take_unanswered(since);
         for (name, call) in unanswered {
             let place = if name == call { self.control() } else { &name };
             let key = call.strip_prefix(CALLED).unwrap_or_default();
