@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquisition::Acquisition;
+use super::line::LONGEST;
 use super::round::{HeldByOther, Replies};
 use super::unit::First;
 use crate::base::backoff::jitter;
@@ -123,6 +124,8 @@ impl<'a> Acquisition<'a> {
     fn await_release(&mut self, held: HeldByOther<'a>) {
         let left = match held.rank {
             Some(rank) => self.polls.next(rank, held.left, fastrand::f32()),
+            // A permit may come free before the first lease ends.
+            None if !held.part.kind.is_exclusive => held.left.min(LONGEST),
             None => held.left,
         };
         let left = left + held.part.core.wait_jitter();

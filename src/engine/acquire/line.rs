@@ -6,8 +6,16 @@
 
 use std::time::Duration;
 
+use crate::base::backoff::jitter;
+
 /// The longest sleep. The line in Redis is kept for three times this after each request.
 pub(in crate::engine) const LONGEST: Duration = Duration::from_secs(30);
+
+/// A random time up to [`LONGEST`], so that waiting threads do not all send a request at the same
+/// time: the longest sleep of a thread that knows of no lease that ends.
+pub(in crate::engine) fn longest_sleep() -> Duration {
+    jitter(LONGEST * 2 / 3)
+}
 
 /// For how long a free lock is reserved for a client that was called (`lua/shared/line.lua`).
 const RESERVED: Duration = Duration::from_millis(500);
@@ -59,6 +67,14 @@ mod tests {
         let polls = Polls::default();
         assert_eq!(polls.next(0, MS(20_000), 0.5), MS(20_000));
         assert_eq!(polls.next(0, MS(3_600_000), 0.5), LONGEST);
+    }
+
+    #[test]
+    fn a_thread_that_knows_of_no_lease_sleeps_for_half_a_minute_at_most() {
+        for _ in 0..1000 {
+            let longest = longest_sleep();
+            assert!((LONGEST / 3..=LONGEST).contains(&longest), "{longest:?}");
+        }
     }
 
     #[test]

@@ -15,10 +15,9 @@
 use std::time::Duration;
 
 use super::{Number, Ready};
-use crate::base::backoff::jitter;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
-use crate::engine::acquire::line::{LONGEST, Polls};
+use crate::engine::acquire::line::{Polls, longest_sleep};
 use crate::engine::local_wait::no_reply_error;
 use crate::engine::wait::{Channel, Wait, polls, wait_until};
 use crate::error::{Error, Result};
@@ -251,9 +250,9 @@ impl<'a> NumberWait<'a> {
     fn sleep(&mut self, channel: Channel<'a>, place: &str, refusal: Refusal) {
         let channels = [channel.called(refusal.asked), channel.of_others(), channel];
         let (channels, longest) = match refusal.rank {
-            None => (&channels[2..], jitter(LONGEST)),
+            None => (&channels[2..], longest_sleep()),
             Some(rank) => {
-                let longest = self.polls.next(rank, jitter(LONGEST), fastrand::f32());
+                let longest = self.polls.next(rank, longest_sleep(), fastrand::f32());
                 (&channels[..1 + usize::from(refusal.listens)], longest)
             }
         };
