@@ -159,7 +159,7 @@ impl LockClient {
         let server = Server::new(redis, server);
         let clients = server.connect().and_then(|mut server| server.clients());
         let clients = clients.map_err(|error| {
-            if error.is_reply() {
+            if error.is_reply() && !error.is_temporary() {
                 redis.refusal(&key, error.cause)
             } else {
                 redis.unavailable(&key, &budget, error.cause.into())

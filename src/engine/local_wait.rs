@@ -13,15 +13,20 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::local::{Claim, LockId, Waiter, Wanted};
 
-/// Waits behind the other threads of this process. Returns the tickets, or `None` if the wait ends
-/// first. This thread does not hold the `missing` parts.
+/// Waits behind the other threads of this process, or before them if this thread had the tickets
+/// already. Returns the tickets, or `None` if the wait ends first. This thread does not hold the
+/// `missing` parts.
 ///
 /// The thread sleeps until it gets the tickets, until it is interrupted, or until the earliest
 /// deadline. If the threads with the tickets have had no reply since this wait began or earlier, it
 /// is not known whether the lock is free. Then, after its own deadline, a waiting thread still
 /// waits for that reply, for at most one command timeout. It gets the tickets if the lock is free
 /// and they are passed on to it.
-pub(super) fn wait_for_claim(call: LockCall<'_>, missing: &[Missing<'_>]) -> Result<Option<Claim>> {
+pub(super) fn wait_for_claim(
+    call: LockCall<'_>,
+    missing: &[Missing<'_>],
+    had_tickets: bool,
+) -> Result<Option<Claim>> {
     let (parts, budget) = (call.parts, call.budget);
     let (queue, begun) = (&call.core.queue, Moment::now());
     let locks: List<LockId> = missing.iter().map(|(part, _)| part.id.clone()).collect();
@@ -36,7 +41,7 @@ pub(super) fn wait_for_claim(call: LockCall<'_>, missing: &[Missing<'_>]) -> Res
         is_shared: parts.kind().is_shared,
     };
     let waiter = Waiter::new(wanted, ThreadId::current(), budget.unparker());
-    if let claim @ Some(_) = queue.enqueue(&waiter) {
+    if let claim @ Some(_) = queue.enqueue(&waiter, had_tickets) {
         return Ok(claim);
     }
     let mut wait = LocalWait {

@@ -51,11 +51,12 @@ use super::methods::*;
 /// use any order, too.
 ///
 /// Threads of one client wait in one queue. A thread that wants one of the names passes a thread
-/// that waits for all of them, as long as another of these names is not free. The longer that
-/// thread has waited, the longer are the times, of at most 1.4 seconds, in which it is passed only
-/// by threads that hold one of the names. So it gets all of them if no hold of a name lasts longer
-/// than about half a second, even if other threads always want each of them. Do not acquire more
-/// names together than the work needs.
+/// that waits for all of them, as long as another of these names is not free. If another client
+/// holds that name, the thread may have to wait for a second first. The longer the thread that
+/// wants all has waited, the longer are the times, of at most 1.4 seconds, in which it is passed
+/// only by threads that hold one of the names. So it gets all of them if no hold of a name lasts
+/// longer than about half a second, even if other threads always want each of them. Do not acquire
+/// more names together than the work needs.
 ///
 /// This does not protect a thread that already holds one of the locks. A thread that holds `b` and
 /// then acquires `a` and `b` can wait for a thread that holds `a` and waits for `b`. Acquire all

@@ -173,9 +173,14 @@ impl<'r, 'q> Attempt<'r, 'q> {
                         taken.push(place);
                     }
                 }
-                Some(Outcome::Replied(Err(error), at)) => {
+                Some(Outcome::Replied(Err(error), at)) if RetryAction::is_refusal(&error) => {
                     exchange.replied(at);
                     self.refused(&exchange, place, error);
+                }
+                // A proxy could not get the reply of the server.
+                Some(Outcome::Replied(Err(error), _)) => {
+                    exchange.server.unanswered(exchange.sent.sent_at);
+                    self.lost(&exchange, place, Some(exchange.sent.copy(index)), error);
                 }
                 lost => {
                     let copy = lost.is_none().then(|| exchange.sent.copy(index));
@@ -261,9 +266,10 @@ impl<'r, 'q> Attempt<'r, 'q> {
     fn lost(&mut self, exchange: &Exchange, place: usize, copy: Option<Copy>, error: RedisError) {
         let request = &mut self.requests[place];
         let call = request.call().clone();
+        let is_broken = copy.is_none() && !error.is_timeout();
         let copy = copy.map(|copy| (copy, &call));
         request.lost_copies.lost(&exchange.server, copy);
-        let is_stale = !error.is_timeout() && exchange.sent.link.is_established();
+        let is_stale = is_broken && exchange.sent.link.is_established();
         self.fail(place, Failure::Redis(error));
         // The watchdog repeats its requests itself, soon.
         let request = &mut self.requests[place];

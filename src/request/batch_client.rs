@@ -77,7 +77,7 @@ impl BatchClient {
     fn finish(&self, state: RequestState<'_>) -> Replied {
         let server = self.redis.topology.last_known(state.request.lock);
         let replied = state.into_replied();
-        let is_reply = replied.0.as_ref().err().is_none_or(RetryAction::is_reply);
+        let is_reply = replied.0.as_ref().err().is_none_or(RetryAction::is_refusal);
         if let Some(server) = server {
             let was_unreached = server.is_unreached.swap(!is_reply, Ordering::Relaxed);
             if was_unreached && is_reply {

@@ -12,6 +12,7 @@ use crate::base::clock::Moment;
 use crate::error::Error;
 use crate::script::Call;
 use crate::transport::link::{Copy, Outcome};
+use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 
 /// The number of lost copies of a request that are followed.
@@ -123,7 +124,7 @@ impl Lost {
             Some(Outcome::Replied(Ok(reply), _)) => {
                 self.call.is_acquiring() && !self.call.has_taken(&reply)
             }
-            Some(Outcome::Replied(Err(_), _)) => true,
+            Some(Outcome::Replied(Err(error), _)) => RetryAction::is_refusal(&error),
             Some(Outcome::Broken(_)) | None => false,
         }
     }

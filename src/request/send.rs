@@ -121,7 +121,7 @@ impl Attempt<'_, '_> {
         server.failed(error, false, Moment::now());
         // In less time even a healthy server may not be reached.
         let is_brief = error.is_timeout() && time < BRIEFLY;
-        if !is_brief && !RetryAction::is_reply(error) {
+        if !is_brief && !RetryAction::is_refusal(error) {
             server.unanswered(self.began);
         }
     }

@@ -279,8 +279,12 @@ impl SubscriberThread {
                 drop(state);
                 self.moved(&channels[0]);
             }
-            RetryAction::Fail if more > 0 => state.send(command, &channels, 1),
-            RetryAction::Fail if subscribes && channels[0] != *self.control() => {
+            RetryAction::Fail | RetryAction::Unclear if more > 0 => {
+                state.send(command, &channels, 1);
+            }
+            RetryAction::Fail | RetryAction::Unclear
+                if subscribes && channels[0] != *self.control() =>
+            {
                 state.channels.refused(&channels[0], Moment::now());
                 drop(state);
                 if !std::mem::replace(&mut self.logged_refusal, true) {
@@ -289,7 +293,7 @@ impl SubscriberThread {
                         tracing::warn!(
                             %channel,
                             %error,
-                            "the user may not subscribe to a channel; its waiting threads poll"
+                            "a channel was refused; its waiting threads poll"
                         );
                     });
                 }

@@ -1,4 +1,9 @@
 //! What to do after a failure: one rule for each kind of failure.
+//!
+//! Only some error replies say that the request was not executed. A proxy may have an error of its
+//! own, while Redis executes the request: it waited for Redis too long, or lost the connection. So
+//! an error reply is a refusal only if its code and its words are known here. After any other one
+//! the request counts as lost. Undoing a request that was not executed changes nothing.
 
 use redis::{ErrorKind, RedisError};
 
@@ -22,6 +27,9 @@ pub(crate) enum RetryAction {
     Redirect,
     /// Send the source of the script, which the server does not know.
     SendSource,
+    /// Retry a little later: Redis may execute the request, because this may be the error of a
+    /// proxy before it.
+    Unclear,
     /// Fail: the key is not a lock.
     WrongType,
     /// Fail, and drop the connection: the log-in or a certificate is wrong or no longer valid.
@@ -30,8 +38,8 @@ pub(crate) enum RetryAction {
     Fail,
 }
 
-/// The code of an error reply, words in it, and the action.
-const REPLIES: [(&str, &str, RetryAction); 17] = [
+/// The code of a refusal of Redis, words in it, and the action. The first that applies counts.
+const REPLIES: [(&str, &str, RetryAction); 38] = [
     ("NOSCRIPT", "", RetryAction::SendSource),
     ("MOVED", "", RetryAction::Redirect),
     ("ASK", "", RetryAction::Redirect),
@@ -56,6 +64,32 @@ const REPLIES: [(&str, &str, RetryAction); 17] = [
     ("WRONGTYPE", "", RetryAction::WrongType),
     ("NOAUTH", "", RetryAction::FailAndDrop),
     ("WRONGPASS", "", RetryAction::FailAndDrop),
+    ("NOPERM", "", RetryAction::Fail),
+    ("OOM", "", RetryAction::Fail),
+    ("MISCONF", "", RetryAction::Fail),
+    ("CROSSSLOT", "", RetryAction::Fail),
+    ("DENIED", "", RetryAction::Fail),
+    ("EXECABORT", "", RetryAction::Fail),
+    ("NOPROTO", "", RetryAction::Fail),
+    // A script that failed or was refused. `Bad file descriptor` is an error of a proxy.
+    ("ERR", " script", RetryAction::Fail),
+    ("ERR", "@user_script", RetryAction::Fail),
+    // Of scripts of this library.
+    ("ERR", "fencing token", RetryAction::Fail),
+    ("ERR", "this request is over", RetryAction::Fail),
+    // A server that does not have the command, or not in this form.
+    ("ERR", "unknown command", RetryAction::Fail),
+    ("ERR", "subcommand", RetryAction::Fail),
+    ("ERR", "wrong number of arg", RetryAction::Fail),
+    ("ERR", "syntax error", RetryAction::Fail),
+    ("ERR", "not an integer", RetryAction::Fail),
+    ("ERR", "db index", RetryAction::Fail),
+    ("ERR", "not allowed", RetryAction::Fail),
+    ("ERR", "cluster support disabled", RetryAction::Fail),
+    // The text of servers before Redis 6, of servers without a password, and of proxies.
+    ("ERR", "password", RetryAction::Fail),
+    // Of Envoy.
+    ("unsupported", "command", RetryAction::Fail),
 ];
 
 impl RetryAction {
@@ -63,13 +97,15 @@ impl RetryAction {
         match error.kind() {
             ErrorKind::Io if is_caused_by::<CertificateRefused>(error) => Self::FailAndDrop,
             ErrorKind::Io | ErrorKind::Parse => Self::Reconnect,
+            _ if !Self::is_reply(error) => Self::Fail,
             _ => {
-                let text = error.detail().unwrap_or_default();
+                // The first word of a text follows a space, too.
+                let text = format!(" {}", error.detail().unwrap_or_default()).to_lowercase();
                 let mut replies = REPLIES.iter();
                 let is_this = |(code, words, _): &&(&str, &str, _)| {
                     error.code() == Some(code) && text.contains(words)
                 };
-                replies.find(is_this).map_or(Self::Fail, |reply| reply.2)
+                replies.find(is_this).map_or(Self::Unclear, |reply| reply.2)
             }
         }
     }
@@ -78,13 +114,24 @@ impl RetryAction {
     pub(crate) fn is_retryable(self) -> bool {
         matches!(
             self,
-            Self::Reconnect | Self::Retry | Self::LookUp | Self::TooManyClients | Self::Redirect
+            Self::Reconnect
+                | Self::Retry
+                | Self::LookUp
+                | Self::TooManyClients
+                | Self::Redirect
+                | Self::Unclear
         )
     }
 
-    /// Whether the error is a reply. Then the request is not under way any more.
+    /// Whether the error is a reply, of the server or of a proxy before it.
     pub(crate) fn is_reply(error: &RedisError) -> bool {
         matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
+    }
+
+    /// Whether the error is a refusal of the server. Then the request is neither executed nor under
+    /// way.
+    pub(crate) fn is_refusal(error: &RedisError) -> bool {
+        Self::is_reply(error) && Self::on(error) != Self::Unclear
     }
 
     /// True for the replies that Redis sends when it accepts a connection, before it reads a
@@ -131,9 +178,77 @@ mod tests {
                 "ERR max number of clients reached",
                 RetryAction::TooManyClients,
             ),
-            ("ERR", RetryAction::Fail),
         ] {
             assert_eq!(on(code), action, "{code}");
+        }
+    }
+
+    /// The replies of Redis 5 to 8, Valkey, KeyDB, Dragonfly and of the scripts.
+    #[test]
+    fn a_refusal_of_redis_fails_at_once() {
+        let position = "script: 8a2f41, on @user_script:1.";
+        for line in [
+            "NOPERM this user has no permissions to run the 'evalsha' command",
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            "MISCONF Redis is configured to save RDB snapshots, but cannot persist on disk",
+            "CROSSSLOT Keys in request don't hash to the same slot",
+            "DENIED Redis is running in protected mode",
+            "ERR unknown command 'EVALSHA', with args beginning with: ",
+            "ERR unknown subcommand or wrong number of arguments for 'SETNAME'",
+            "ERR Unknown PUBSUB subcommand or wrong number of arguments for 'SHARDNUMSUB'",
+            "ERR wrong number of arguments for 'evalsha' command",
+            "ERR invalid password",
+            "ERR AUTH <password> called without any password configured for the default user",
+            "ERR Client sent AUTH, but no password is set",
+            "ERR DB index is out of range",
+            "ERR SELECT is not allowed in cluster mode",
+            "ERR This instance has cluster support disabled",
+            "ERR value is not an integer or out of range",
+            "ERR syntax error",
+            "ERR Error compiling script (new function): user_script:1: '=' expected near 'x'",
+            "ERR Error running script (call to f_8a2f): @user_script:1: attempt to call nil",
+            &format!("ERR user_script:1: attempt to call a nil value {position}"),
+            &format!("ERR ACL failure in script: No permissions to access a key {position}"),
+            "ERR Script killed by user with SCRIPT KILL.",
+            "ERR script tried accessing undeclared key",
+            "ERR this request is over: a newer one was executed",
+            "ERR the last fencing token is not a whole number: token",
+            "unsupported command 'client'",
+        ] {
+            let error = refusal(line);
+            assert_eq!(RetryAction::on(&error), RetryAction::Fail, "{line}");
+            assert!(RetryAction::is_refusal(&error), "{line}");
+        }
+    }
+
+    /// The errors of Envoy, twemproxy (`ERR` and the text of `errno`) and Predixy.
+    #[test]
+    fn after_the_error_of_a_proxy_it_is_unclear_whether_redis_executes_the_request() {
+        for line in [
+            "upstream failure",
+            "upstream protocol error",
+            "no upstream host",
+            "finished with 1 error(s)",
+            "ERR",
+            "ERR Connection timed out",
+            "ERR Connection refused",
+            "ERR Connection reset by peer",
+            "ERR Host is down",
+            "ERR Bad file descriptor",
+            "ERR Numerical result out of range",
+            "ERR Protocol error",
+            "ERR Operation not permitted",
+            "ERR unknown",
+            "ERR upstream request timeout",
+            "ERR server connection close",
+            "ERR Server closed the connection",
+            "TIMEOUT the shard does not reply",
+        ] {
+            let error = refusal(line);
+            let action = RetryAction::on(&error);
+            assert_eq!(action, RetryAction::Unclear, "{line}");
+            assert!(action.is_retryable() && action.keeps_connection(), "{line}");
+            assert!(RetryAction::is_reply(&error) && !RetryAction::is_refusal(&error));
         }
     }
 

@@ -24,7 +24,8 @@ pub(super) fn of_version_7(line: &str) -> Option<String> {
     Some(if has_code {
         text.into()
     } else {
-        format!("ERR {text}")
+        // Version 7 ends the text with the position.
+        format!("ERR {text} on @user_script")
     })
 }
 
@@ -61,11 +62,11 @@ mod tests {
             ),
             (
                 "@user_script: 3: Script attempted to access a non local key".into(),
-                "ERR Script attempted to access a non local key".into(),
+                "ERR Script attempted to access a non local key on @user_script".into(),
             ),
             (
                 format!("{raised} user_script:1: attempt to call a nil value"),
-                "ERR user_script:1: attempt to call a nil value".to_owned(),
+                "ERR user_script:1: attempt to call a nil value on @user_script".to_owned(),
             ),
         ] {
             assert_eq!(of_version_7(&line), Some(expected), "{line}");

@@ -33,15 +33,16 @@ impl ServerError {
         }
     }
 
-    /// Returns true if the server replied. Returns false if the connection failed or no reply came
-    /// in time; the connection cannot be used again then.
+    /// Returns true if the server, or a proxy before it, replied. Returns false if the connection
+    /// failed or no reply came in time; the connection cannot be used again then.
     #[must_use]
     pub fn is_reply(&self) -> bool {
         RetryAction::is_reply(&self.cause)
     }
 
     /// Returns true if the same request can succeed later without any change: the server could not
-    /// be reached, did not reply in time, or is not ready.
+    /// be reached, did not reply in time, or is not ready. An error reply that Redis does not have
+    /// counts as that of a proxy that did not reach the server.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         RetryAction::on(&self.cause).is_retryable()
@@ -53,7 +54,7 @@ impl fmt::Display for ServerError {
         let Self { node, cause, hint } = self;
         if cause.is_timeout() {
             write!(f, "Redis at {node}: {}", timeout_cause(cause))?;
-        } else if self.is_reply() {
+        } else if RetryAction::is_refusal(cause) {
             write!(f, "Redis at {node} refused: {cause}")?;
         } else {
             write!(f, "Redis at {node} failed: {cause}")?;
@@ -97,6 +98,9 @@ mod tests {
             assert_eq!(error.is_temporary(), temporary, "{line}");
             assert!(error.to_string().starts_with("Redis at h:1 refused: "));
         }
+        let of_proxy = error(refusal("upstream failure"));
+        assert!(of_proxy.is_reply() && of_proxy.is_temporary());
+        assert!(of_proxy.to_string().starts_with("Redis at h:1 failed: "));
         let error = error(std::io::Error::from(std::io::ErrorKind::ConnectionRefused).into());
         assert!(!error.is_reply() && error.is_temporary());
         assert!(error.to_string().starts_with("Redis at h:1 failed: "));

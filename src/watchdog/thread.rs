@@ -315,7 +315,7 @@ impl WatchdogThread {
             return;
         }
         let counters = &self.observer.counters;
-        if RetryAction::is_reply(error) {
+        if RetryAction::is_refusal(error) {
             counters.renewals_failed.add(failed);
         } else {
             counters.renewals_unknown.add(failed);

@@ -213,26 +213,50 @@ impl World {
         let kind = self.scenario.kind(who.1).name;
         let mut entered = self.queue.enter(wanted.iter(), who, Moment::now());
         let within = entered.other.take();
+        let mut had_tickets = false;
         loop {
             let mut claim = match entered.claim.take() {
                 Some(claim) => claim,
-                None => self.wait(wanted, who)?,
+                None => self.wait(wanted, who, had_tickets)?,
             };
             match claim.take(&terms, terms.len(), kind) {
                 CameWith::HandedOver(holds) | CameWith::Idle(holds) => {
                     return Some(holds.into_vec());
                 }
-                CameWith::Nothing => return self.request(wanted, claim, who, within.as_deref()),
+                CameWith::Nothing => {}
                 CameWith::Unsuited(grants) => {
                     grants.iter().for_each(|grant| self.release(grant));
-                    return self.request(wanted, claim, who, within.as_deref());
                 }
-                CameWith::Loss => {}
+                CameWith::Loss => continue,
             }
+            if !self.gives_way(wanted, &mut claim) {
+                return self.request(wanted, claim, who, within.as_deref());
+            }
+            had_tickets = true;
         }
     }
 
-    fn wait(&self, wanted: &[LockId], (thread, is_shared): Who) -> Option<Claim> {
+    /// Another client holds one of the locks: other threads may use the others meanwhile. True if
+    /// the thread has no ticket after that.
+    fn gives_way(&self, wanted: &[LockId], claim: &mut Claim) -> bool {
+        if wanted.len() == 1 || thread_rng().gen_range(0..2) == 0 {
+            return false;
+        }
+        claim.give_way(&wanted[thread_rng().gen_range(0..wanted.len())]);
+        thread::yield_now();
+        let is_regained = claim.regain(Moment::now());
+        if !is_regained {
+            claim.give_up();
+        }
+        !is_regained
+    }
+
+    fn wait(
+        &self,
+        wanted: &[LockId],
+        (thread, is_shared): Who,
+        had_tickets: bool,
+    ) -> Option<Claim> {
         let (unparker, parker) = parker::pair();
         let wanted = Wanted {
             locks: wanted.iter().cloned().collect(),
@@ -244,7 +268,7 @@ impl World {
         let waiter = Waiter::new(wanted, thread, &unparker);
         let keeps_place = thread_rng().gen_range(0..2) == 0;
         waiter.keeps_place.store(keeps_place, Ordering::Relaxed);
-        if let Some(claim) = self.queue.enqueue(&waiter) {
+        if let Some(claim) = self.queue.enqueue(&waiter, had_tickets) {
             return Some(claim);
         }
         let gives_up = self.scenario.gives_up && thread_rng().gen_range(0..3) == 0;

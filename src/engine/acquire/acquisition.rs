@@ -1,8 +1,9 @@
 //! One call that acquires the missing parts of a lock: its state, and its end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::begin::keep;
+use super::begin::{TicketsLost, keep, take_without_request};
 use super::unit::{First, Unit};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
@@ -10,7 +11,8 @@ use crate::base::list::List;
 use crate::base::owner::OwnerId;
 use crate::engine::group::{GrantRequest, release_unused};
 use crate::engine::held::{HeldPart, Needed};
-use crate::engine::parts::{LockCall, Part};
+use crate::engine::local_wait::wait_for_claim;
+use crate::engine::parts::{LockCall, Missing, Part};
 use crate::engine::wait::{Wait, polls};
 use crate::error::{Error, Result};
 use crate::local::{Claim, Granted, Hold, Pause};
@@ -21,9 +23,17 @@ use crate::watchdog::LineWait;
 /// The largest number of lines that a client enters by one request. It bounds the time of a script.
 const LINES: usize = 32;
 
+/// For how long a thread that waits for one of several locks keeps other threads of its client from
+/// the others. So it gets its turn in lines that move fast.
+const KEPT_TICKETS: Duration = Duration::from_secs(1);
+
 /// One call that acquires the missing parts of a lock.
 pub(super) struct Acquisition<'a> {
     pub(super) call: LockCall<'a>,
+    missing: &'a [Missing<'a>],
+    /// Until when this thread keeps the tickets of several locks while it waits for one of them;
+    /// `None` if it has given tickets back.
+    pub(super) tickets_until: Option<Moment>,
     pub(super) units: List<Unit<'a>>,
     pub(super) claim: Claim,
     pub(super) wait: Wait<'a>,
@@ -51,6 +61,9 @@ pub(super) struct Acquisition<'a> {
     pub(super) is_known_to_wait: bool,
     /// The log says that no release can end this wait.
     pub(super) is_logged: bool,
+    /// The parts that another thread handed over, or that were idle, after this thread had given
+    /// tickets back.
+    without_request: Option<List<HeldPart>>,
     /// The owner of the last grant that had ended when its reply arrived.
     pub(super) late: Option<OwnerId>,
 }
@@ -58,8 +71,8 @@ pub(super) struct Acquisition<'a> {
 impl<'a> Acquisition<'a> {
     pub(super) fn new(
         call: LockCall<'a>,
-        units: List<Unit<'a>>,
-        claim: Claim,
+        missing: &'a [Missing<'a>],
+        (units, claim): (List<Unit<'a>>, Claim),
         within: Option<&'a Hold>,
     ) -> Self {
         let first = units[0].parts[0];
@@ -70,6 +83,9 @@ impl<'a> Acquisition<'a> {
         Self {
             place: has_line.then(|| first.core.place(&first.key)),
             call,
+            missing,
+            tickets_until: Some(Moment::now().after(KEPT_TICKETS)),
+            without_request: None,
             wait: Wait::new(call.budget, polls()),
             units,
             claim,
@@ -108,12 +124,57 @@ impl<'a> Acquisition<'a> {
             Needed::All => self.acquire_all(first),
             Needed::Majority(_) => self.acquire_majority(),
         };
+        if let Some(held) = self.without_request.take() {
+            return Ok(Some(held));
+        }
         if let Ok(true) = is_granted {
             return Ok(Some(self.keep()));
         }
         self.undo();
         self.give_up();
         is_granted.map(|_| None)
+    }
+
+    /// Takes the tickets back that this thread gave to other threads while it waited for one of
+    /// several locks. If that needs a wait, it waits without any ticket, so that calls of this
+    /// process cannot deadlock. It still listens, and its place in the line stays. True if it may
+    /// request the locks. Otherwise it has got them without a request, or the budget has ended.
+    pub(super) fn regain_tickets(&mut self) -> Result<bool> {
+        if self.tickets_until.is_some() {
+            return Ok(true);
+        }
+        self.tickets_until = Some(Moment::now().after(KEPT_TICKETS));
+        if self.claim.regain(Moment::now()) {
+            return Ok(true);
+        }
+        // Another thread of the client may wait in the line from now on, with the same place.
+        self.is_known_to_wait = false;
+        let is_regained = self.wait_for_tickets();
+        if !matches!(is_regained, Ok(true)) {
+            self.units
+                .iter()
+                .for_each(|unit| self.leave_if_called(unit));
+        }
+        is_regained
+    }
+
+    fn wait_for_tickets(&mut self) -> Result<bool> {
+        loop {
+            self.claim.give_up();
+            let Some(claim) = wait_for_claim(self.call, self.missing, true)? else {
+                return Ok(false);
+            };
+            self.claim = claim;
+            self.tickets_until = Some(Moment::now().after(KEPT_TICKETS));
+            match take_without_request(self.call, self.missing, &mut self.claim) {
+                Ok(None) => return Ok(true),
+                Ok(held) => {
+                    self.without_request = held;
+                    return Ok(false);
+                }
+                Err(TicketsLost) => {}
+            }
+        }
     }
 
     /// Begins the holds of what is granted.

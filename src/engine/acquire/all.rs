@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquisition::Acquisition;
-use super::line::{deaf_sleep, longest_sleep};
+use super::line::{RARELY, deaf_sleep, longest_sleep};
 use super::round::{HeldByOther, Replies};
 use super::unit::First;
 use crate::base::backoff::jitter;
@@ -41,6 +41,9 @@ impl<'a> Acquisition<'a> {
             let replies = match first.take() {
                 Some(first) => self.replies_to(first),
                 None => {
+                    if !self.regain_tickets()? {
+                        return Ok(Some(false));
+                    }
                     self.begin_round()?;
                     self.request()
                 }
@@ -135,6 +138,8 @@ impl<'a> Acquisition<'a> {
                     false => longest_sleep(rank, held.left) + core.wait_jitter(),
                 }
             }
+            // A permit may come free before the first lease ends.
+            _ if !held.part.kind.is_exclusive => held.left.min(RARELY) + core.wait_jitter(),
             _ => held.left + core.wait_jitter(),
         };
         if self.granted().next().is_some() {
@@ -146,7 +151,31 @@ impl<'a> Acquisition<'a> {
             }
             self.undo();
         }
-        self.wait_for_message(&held, left);
+        let end = Moment::now().after(left);
+        match self.tickets_until.map(|until| until.min(end)) {
+            Some(until) if self.claim.locks().len() > 1 => {
+                let is_woken = !until.is_past() && self.wait_for_message(&held, until.left());
+                // A sleep without a subscription ends earlier.
+                let goes_on = !is_woken && until.is_past() && until < end;
+                if goes_on && self.give_way(held.part) {
+                    self.wait_for_message(&held, end.left());
+                }
+            }
+            _ => _ = self.wait_for_message(&held, left),
+        }
+    }
+
+    /// Leaves the tickets of the other locks to other threads of this client, while another client
+    /// holds this part. False if the subscriber thread has sent the next request.
+    fn give_way(&mut self, part: &Part) -> bool {
+        let request = self.prepared.as_ref().map(|(_, request)| request);
+        let may_give_way = request.is_none_or(|request| request.cancel());
+        if may_give_way {
+            self.prepared = None;
+            self.tickets_until = None;
+            self.claim.give_way(&part.id);
+        }
+        may_give_way
     }
 
     /// Sleeps until a message announces a release, or calls this client, at most for `left`. True
@@ -179,12 +208,13 @@ impl<'a> Acquisition<'a> {
 
     /// Prepares the next request, which the subscriber thread sends when a message arrives.
     fn prepare(&mut self, part: &Part) -> Option<(OwnerId, Arc<Prepared>)> {
-        // With several requests, while it lets others pass, without a subscription, or with replicas
-        // that have to confirm the lock, this thread sends them itself.
+        // With several requests, without all tickets, while it lets others pass, without a
+        // subscription, or with replicas that have to confirm the lock, this thread sends them itself.
         let redis = &part.core.redis;
         let pauses = self.pause.is_some_and(|pause| pause.holds > 0);
         let is_deaf = part.core.subscriber.is_deaf(&part.key);
-        if self.units.len() > 1 || pauses || is_deaf || redis.min_replicas.is_some() {
+        let is_ready = self.units.len() == 1 && self.tickets_until.is_some();
+        if !is_ready || pauses || is_deaf || redis.min_replicas.is_some() {
             return None;
         }
         let owner = part.new_owner();

@@ -204,7 +204,7 @@ mod tests {
             is_shared: false,
         };
         let other = Waiter::new(wanted, ThreadId::numbered(u64::MAX), budget.unparker());
-        assert!(core.queue.enqueue(&other).is_none(), "it waits");
+        assert!(core.queue.enqueue(&other, false).is_none(), "it waits");
         core.queue
             .unlock(&[(&hold, Unlocks::Newest, Duration::ZERO)]);
         let mut claim = core.queue.claim_of(&other).unwrap();
@@ -236,16 +236,13 @@ mod tests {
             is_shared: true,
         };
         let other = Waiter::new(wanted, ThreadId::numbered(u64::MAX), budget.unparker());
-        assert!(core.queue.enqueue(&other).is_none(), "it waits");
+        assert!(core.queue.enqueue(&other, false).is_none(), "it waits");
 
         let missing = [(&parts.list[0], terms)];
         let call = parts.call(&core, &budget);
-        let mut request = Acquisition::new(
-            call,
-            Unit::of_parts(call, &missing),
-            entered.claim.unwrap(),
-            None,
-        );
+        let units = Unit::of_parts(call, &missing);
+        let claim = entered.claim.unwrap();
+        let mut request = Acquisition::new(call, &missing, (units, claim), None);
         let now = Moment::now();
         request.units[0].granted = Some(Granted {
             owner: parts.list[0].new_owner(),

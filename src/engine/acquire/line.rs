@@ -6,8 +6,20 @@
 
 use std::time::Duration;
 
+use crate::base::backoff::jitter;
+
 /// The longest sleep.
 pub(in crate::engine) const LONGEST: Duration = Duration::from_secs(300);
+
+/// The longest sleep of a thread that is in no line: another program can change what it waits for
+/// without a message.
+pub(in crate::engine) const RARELY: Duration = Duration::from_secs(30);
+
+/// A random time up to [`RARELY`], so that waiting threads do not all send a request at the same
+/// time.
+pub(in crate::engine) fn rare_sleep() -> Duration {
+    jitter(RARELY * 2 / 3)
+}
 
 /// The number of clients that ask when the lease of the owner ends.
 const NEAR: u32 = 10;
@@ -27,12 +39,13 @@ pub(in crate::engine) fn longest_sleep(rank: u32, left: Duration) -> Duration {
 /// How long the thread of a client sleeps that may not subscribe. The lock is reserved for such a
 /// client for half a second when its turn comes, so it asks often if that may be soon.
 pub(in crate::engine) fn deaf_sleep(rank: u32) -> Duration {
-    const SHORTEST: Duration = Duration::from_millis(20);
-    const LONGEST: Duration = Duration::from_millis(250);
-    match rank {
-        0..16 => SHORTEST,
-        _ => (SHORTEST * rank / 2).min(LONGEST),
-    }
+    const LONGEST: u32 = 250;
+    let millis = match rank {
+        0..3 => 10,
+        3..16 => 20,
+        _ => (rank * 10).min(LONGEST),
+    };
+    Duration::from_millis(millis.into())
 }
 
 #[cfg(test)]
@@ -51,7 +64,15 @@ mod tests {
 
     #[test]
     fn a_client_that_may_not_subscribe_asks_often_if_its_turn_may_come_soon() {
-        let sleeps = [0, 1, 15, 16, 1_000].map(deaf_sleep);
-        assert_eq!(sleeps, [20, 20, 20, 160, 250].map(MS));
+        let sleeps = [0, 2, 3, 15, 16, 1_000].map(deaf_sleep);
+        assert_eq!(sleeps, [10, 10, 20, 20, 160, 250].map(MS));
+    }
+
+    #[test]
+    fn a_thread_that_knows_of_no_lease_sleeps_for_half_a_minute_at_most() {
+        for _ in 0..1000 {
+            let longest = rare_sleep();
+            assert!((RARELY / 3..=RARELY).contains(&longest), "{longest:?}");
+        }
     }
 }

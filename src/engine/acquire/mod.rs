@@ -172,7 +172,7 @@ pub(super) fn acquire_missing(
                 return Ok(Some(keep(call, claim, &units)));
             }
         }
-        return Acquisition::new(call, units, claim, within).run(first);
+        return Acquisition::new(call, missing, (units, claim), within).run(first);
     }
 }
 
@@ -184,7 +184,7 @@ fn claim_for(
     mut claim: Option<Claim>,
 ) -> Result<Option<Claim>> {
     if claim.is_none() {
-        claim = wait_for_claim(call, missing)?;
+        claim = wait_for_claim(call, missing, false)?;
     }
     if let Err(error) = call.budget.check_interrupt(call.parts.name())
         && let Some(claim) = claim.take()
@@ -212,7 +212,10 @@ fn acquire_permit(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPa
         let _calls = parts.begin_calls();
         budget.check_interrupt(parts.name())?;
         let call = parts.call(core, &at_once);
-        let mut acquisition = Acquisition::new(call, Unit::of_parts(call, &missing), claim, None);
+        let mut acquisition = {
+            let units = Unit::of_parts(call, &missing);
+            Acquisition::new(call, &missing, (units, claim), None)
+        };
         acquisition.place = None;
         acquisition.leaves_reserved = !may_pass;
         let is_granted = acquisition.acquire_all(None);

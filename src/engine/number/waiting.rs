@@ -16,10 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Number, Ready};
-use crate::base::backoff::jitter;
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
-use crate::engine::acquire::line::{LONGEST, deaf_sleep};
+use crate::engine::acquire::line::{LONGEST, deaf_sleep, rare_sleep};
 use crate::engine::local_wait::no_reply_error;
 use crate::engine::wait::{Channel, Wait, polls, wait_until};
 use crate::error::{Error, Result};
@@ -27,10 +26,6 @@ use crate::local::{Leaving, Position, Queued};
 use crate::protocol::Ask;
 use crate::script;
 use crate::watchdog::LineWait;
-
-/// The mean time between the requests of a thread without a place in a line, because another program
-/// can change the key without a message.
-const RARELY: Duration = Duration::from_secs(30);
 
 /// What a thread that was refused waits for.
 #[derive(Clone, Copy, Debug)]
@@ -262,7 +257,7 @@ impl<'a> NumberWait<'a> {
         let is_deaf = core.subscriber.is_deaf(key);
         let channels = [channel.called(refusal.asked), channel.of_others(), channel];
         let (channels, longest) = match refusal.rank {
-            None => (&channels[2..], jitter(RARELY)),
+            None => (&channels[2..], rare_sleep()),
             Some(rank) => {
                 let longest = if is_deaf { deaf_sleep(rank) } else { LONGEST };
                 (&channels[..1 + usize::from(refusal.listens)], longest)
@@ -272,7 +267,9 @@ impl<'a> NumberWait<'a> {
             let unparker = self.budget.unparker();
             let wait = core.watchdog.wait_in_line(key, place, unparker, None);
             self.line_wait = Some(wait);
-            self.ready = self.number.prepare(self.wanted, place).filter(|_| !is_deaf);
+            if !is_deaf {
+                self.ready = self.number.prepare(self.wanted, place);
+            }
         }
         let request = self.ready.as_ref().map(|ready| &ready.request);
         let again = refusal.again.unwrap_or(Duration::MAX).min(longest);

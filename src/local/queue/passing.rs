@@ -1,5 +1,8 @@
 //! Which waiting thread gets a lock next, and which threads may pass it.
 //!
+//! A thread that has the tickets of several locks, of which another client holds one, gives the
+//! others back after a second, and is the next for them if it does not get them back at once.
+//!
 //! Threads pass a thread that wants several locks while one of these is not free. In the last
 //! quarter of each period of a clock, only threads that hold one of these locks pass it, so it gets
 //! its locks. That time is the same for all threads, and ends, so no thread waits indefinitely for

@@ -59,6 +59,20 @@ fn wait_for(
     wanted: Terms,
     kind: &'static str,
 ) -> Waiting {
+    wait_as(queue, names, number, (wanted, kind, false))
+}
+
+/// As [`wait`], for a thread that had the tickets before.
+fn wait_again(queue: &Arc<LocalQueue>, names: &[&str], number: u64) -> Waiting {
+    wait_as(queue, names, number, (renewed(), "reentrant", true))
+}
+
+fn wait_as(
+    queue: &Arc<LocalQueue>,
+    names: &[&str],
+    number: u64,
+    (wanted, kind, had_tickets): (Terms, &'static str, bool),
+) -> Waiting {
     let (unparker, parker) = pair();
     let wanted = Wanted {
         locks: names.iter().map(|name| lock(name)).collect(),
@@ -68,7 +82,7 @@ fn wait_for(
         is_shared: false,
     };
     let waiter = Waiter::new(wanted, thread(number), &unparker);
-    assert!(queue.enqueue(&waiter).is_none(), "it waits");
+    assert!(queue.enqueue(&waiter, had_tickets).is_none(), "it waits");
     Waiting {
         queue: Arc::clone(queue),
         waiter,

@@ -27,13 +27,20 @@ impl LocalQueue {
         (may_pass || is_free()).then(|| Claim::new(self, List::new(), ThreadId::current(), false))
     }
 
-    /// Waits behind the other threads. The queue wakes the thread when it has the tickets. Returns
-    /// the tickets if all are free.
-    pub(crate) fn enqueue(self: &Arc<Self>, waiter: &Arc<Waiter>) -> Option<Claim> {
+    /// Waits behind the other threads, or before them if the thread had tickets before they came.
+    /// The queue wakes the thread when it has the tickets. Returns the tickets if all are free.
+    pub(crate) fn enqueue(
+        self: &Arc<Self>,
+        waiter: &Arc<Waiter>,
+        had_tickets: bool,
+    ) -> Option<Claim> {
         self.change(|locks| {
             for lock in &waiter.wanted.locks {
                 let entry = locks.entries.entry(lock.clone()).or_default();
-                entry.waiting.push_back(Arc::clone(waiter));
+                match had_tickets {
+                    true => entry.waiting.push_front(Arc::clone(waiter)),
+                    false => entry.waiting.push_back(Arc::clone(waiter)),
+                }
             }
             // Another thread may be the first one: the tickets may have become free a moment ago.
             locks.pass_on(&waiter.wanted.locks, None);

@@ -96,7 +96,7 @@ impl Sent {
         }
     }
 
-    /// The request at this place, which has no outcome yet.
+    /// The request at this place, of which it is unknown whether it is executed.
     pub(crate) fn copy(&self, place: usize) -> Copy {
         let sent = self.clone();
         Copy { sent, place }

@@ -5,7 +5,10 @@ use leasehold::Result;
 use super::kinds;
 use crate::support::prelude::*;
 
-const FAULTS: [Fault; 2] = [Fault::SwallowReply, Fault::ResetBeforeReply];
+fn faults() -> impl Iterator<Item = Fault> {
+    let lost = [Fault::SwallowReply, Fault::ResetBeforeReply];
+    lost.into_iter().chain([proxy_error()])
+}
 
 /// Long enough for a busy machine if no reply is lost.
 fn timeout() -> Duration {
@@ -27,7 +30,7 @@ fn longer() -> Lease {
 #[test]
 fn one_lost_reply_of_each_step_only_delays_it() {
     let proxied = ProxiedServer::new();
-    for fault in FAULTS {
+    for fault in faults() {
         let client = client(&proxied, LEASE.get(), SLIP.get());
         let lock = client.reentrant_lock(&unique("lost"));
         let step = |script, call: &dyn Fn() -> Result<()>| {
@@ -71,7 +74,7 @@ fn nothing_is_left(proxied: &ProxiedServer, name: &str) {
 fn an_acquire_that_is_never_answered_is_compensated() {
     kinds::each(|kind| {
         let proxied = ProxiedServer::new();
-        for fault in FAULTS {
+        for fault in faults() {
             let client = client(&proxied, LEASE.get() * 60, timeout());
             let lock = (kind.lock)(&client, &unique(kind.name));
             proxied.fault_always(kind.acquire, &fault);
@@ -92,7 +95,7 @@ fn an_acquire_that_is_never_answered_is_compensated() {
 fn a_release_that_is_never_answered_is_executed() {
     kinds::each(|kind| {
         let proxied = ProxiedServer::new();
-        for fault in FAULTS {
+        for fault in faults() {
             let client = client(&proxied, LEASE.get() * 60, timeout());
             let lock = (kind.lock)(&client, &unique(kind.name));
             lock.lock().unwrap();
@@ -150,11 +153,73 @@ fn every_release_without_a_reply_says_that_the_work_was_done() {
     }
 }
 
+/// The error of a proxy says nothing of the lock, which is renewed later.
+#[test]
+fn a_renewal_with_an_error_of_a_proxy_is_no_loss() {
+    let proxied = ProxiedServer::new();
+    let client = client(&proxied, LEASE.get(), timeout());
+    let guard = client.reentrant_lock(&unique("proxied")).acquire().unwrap();
+    // Not only once: confirmations run the same script.
+    proxied.fault_always("renew", &proxy_error());
+    eventually("a renewal without a clear reply", || {
+        client.stats().renewals_unknown > 0
+    });
+    proxied.proxy.clear_rules();
+    let before = client.stats().renewals;
+    eventually("a renewal", || client.stats().renewals > before);
+    assert_eq!(
+        (client.stats().lost, client.stats().renewals_failed),
+        (0, 0)
+    );
+    guard.unlock().unwrap();
+}
+
+/// Counts these requests, the first of which gets the error of a proxy.
+fn fail_first(proxied: &ProxiedServer, command: &'static str) -> Arc<AtomicUsize> {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    proxied.proxy.on_request(move |request| {
+        let is_counted = request.command() == command;
+        match is_counted && counted.fetch_add(1, Ordering::SeqCst) == 0 {
+            true => proxy_error(),
+            false => Fault::Pass,
+        }
+    });
+    count
+}
+
+#[test]
+fn a_log_in_with_an_error_of_a_proxy_is_repeated() {
+    let proxied = ProxiedServer::new();
+    let url = format!("{}/1", proxied.proxy.url());
+    let client = builder(&url).command_timeout(SOON.get()).build().unwrap();
+    let log_ins = fail_first(&proxied, "SELECT");
+    pair(&client.reentrant_lock(&unique("proxied")));
+    assert!(log_ins.load(Ordering::SeqCst) > 1);
+}
+
+/// The subscriber connects again soon, and not only after the pause that follows a refusal.
+#[test]
+fn a_subscription_with_an_error_of_a_proxy_is_repeated_soon() {
+    let proxied = ProxiedServer::new();
+    let client = client(&proxied, LEASE.get() * 60, timeout());
+    let subscriptions = fail_first(&proxied, "SUBSCRIBE");
+    let name = unique("proxied");
+    let held = proxied.rival().reentrant_lock(&name).acquire().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| pair(&client.reentrant_lock(&name)));
+        eventually("a second subscription", || {
+            subscriptions.load(Ordering::SeqCst) > 1
+        });
+        held.unlock().unwrap();
+    });
+}
+
 /// It needs a longer lease, so it asks Redis.
 #[test]
 fn a_nested_acquire_that_is_never_answered_adds_no_level() {
     let proxied = ProxiedServer::new();
-    for fault in FAULTS {
+    for fault in faults() {
         let client = client(&proxied, LEASE.get() * 60, timeout());
         let lock = client.reentrant_lock(&unique("lost"));
         let guard = lock.acquire().unwrap();

@@ -65,6 +65,11 @@ pub fn load_scripts(server: &Server) {
     }
 }
 
+/// The server executes the request, and the client gets an error of the proxy, here of twemproxy.
+pub fn proxy_error() -> Fault {
+    Fault::ReplaceReply(b"-ERR Connection timed out\r\n".into())
+}
+
 pub fn is_unavailable<T>(result: &leasehold::Result<T>) -> bool {
     matches!(result, Err(Error::Unavailable { .. }))
 }

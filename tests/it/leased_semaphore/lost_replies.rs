@@ -4,13 +4,16 @@ use super::counts;
 use super::view::View;
 use crate::support::prelude::*;
 
-const FAULTS: [Fault; 5] = [
-    Fault::SwallowReply,
-    Fault::SwallowRequest,
-    Fault::ResetBeforeReply,
-    Fault::CutInReply(2),
-    Fault::HalfRequest,
-];
+fn faults() -> impl Iterator<Item = Fault> {
+    let lost = [
+        Fault::SwallowReply,
+        Fault::SwallowRequest,
+        Fault::ResetBeforeReply,
+        Fault::CutInReply(2),
+        Fault::HalfRequest,
+    ];
+    lost.into_iter().chain([proxy_error()])
+}
 
 /// A semaphore of a client behind the proxy, with this lease, and a view without the proxy.
 fn proxied(proxied: &ProxiedServer, lease: Duration, permits: u32) -> (LeasedSemaphore, View) {
@@ -58,7 +61,7 @@ fn an_acquire_that_arrives_after_the_loss_does_not_hide_it() {
 #[test]
 fn a_lost_reply_changes_the_number_of_permits_at_most_once() {
     let server = ProxiedServer::new();
-    for fault in FAULTS {
+    for fault in faults() {
         let (semaphore, _) = proxied(&server, LEASE.get(), 10);
         let direct = server.rival().leased_semaphore(semaphore.name());
         let lost = server.fault_once("permit_total", &fault);

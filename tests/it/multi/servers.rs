@@ -23,6 +23,51 @@ fn each_server_has_its_part() {
     assert!(!servers.iter().any(|server| server.has("x")));
 }
 
+/// For how long a thread may keep a free lock from a thread of its client, by the promises.
+const KEPT: Duration = Duration::from_millis(1500);
+
+/// While one thread waits for two locks, of which another client holds one, a thread of the same
+/// client gets the other one, also with a wait of zero. When the first is free, the waiting thread
+/// gets both.
+#[test]
+fn a_free_part_is_kept_from_other_threads_of_the_client_for_a_short_time() {
+    let servers = [Server::start(), Server::start()];
+    let case = |at: [usize; 2], names: [&str; 2]| {
+        let on_first = client(&servers[at[0]].url());
+        let on_second = match at[0] == at[1] {
+            true => on_first.clone(),
+            false => client(&servers[at[1]].url()),
+        };
+        let held = client(&servers[at[0]].url()).reentrant_lock(names[0]);
+        held.lock_with(long()).unwrap();
+        let free = on_second.reentrant_lock(names[1]);
+        let both = MultiLock::over([&on_first.reentrant_lock(names[0]), &free]);
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| both.acquire().unwrap().unlock());
+            in_redis::await_listeners(&servers[at[0]], names[0], 1);
+            within(KEPT + SLIP.get(), "the free lock", || {
+                free.lock().unwrap();
+            });
+            stay_waiting([&waiter]);
+            free.unlock().unwrap();
+            pair(&free);
+            held.unlock().unwrap();
+            within(SLIP.get() * 2, "both locks", || {
+                waiter.join().unwrap().unwrap();
+            });
+        });
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| case([0, 0], ["a", "b"]));
+        scope.spawn(|| case([0, 0], ["d", "c"]));
+        scope.spawn(|| case([0, 1], ["e", "f"]));
+        scope.spawn(|| case([0, 1], ["h", "g"]));
+    });
+    eventually("nothing is left", || {
+        servers.iter().all(|server| server.size() == 0)
+    });
+}
+
 /// While the call waits for one part, other clients get the other one.
 #[test]
 fn a_part_is_not_kept_while_the_call_waits_for_the_other() {

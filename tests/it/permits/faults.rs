@@ -26,6 +26,42 @@ fn a_killed_subscription_delays_waiting_threads_only_briefly() {
     }
 }
 
+/// Also a user without permission for the line, and behind a permit with a long lease.
+#[test]
+#[ignore = "soak: half a minute"]
+fn a_lost_message_delays_a_thread_by_half_a_minute_at_most() {
+    let server = Server::start();
+    let without_line = server.with_user(&["+@all", "&*", "~[^l]*"]);
+    let clients = [server.url(), without_line].map(|url| client(&url));
+    let mut waiters = Vec::new();
+    for (client, kind) in clients.iter().flat_map(|one| KINDS.map(|kind| (one, kind))) {
+        waiters.extend((0..8).map(|_| kind.of(client, &unique("silent"))));
+    }
+    let (rival, lease) = (client(&server.url()), Lease::fixed(SOON.get() * 60));
+    for steps in &waiters {
+        steps.close(1);
+        if steps.kind == Kind::Leased {
+            steps.add(1).unwrap();
+            let guard = steps.at(&rival).leased().acquire_with(lease).unwrap();
+            std::mem::forget(guard);
+        }
+    }
+    thread::scope(|scope| {
+        let waiting: Vec<_> = waiters
+            .iter()
+            .map(|one| scope.spawn(|| one.wait()))
+            .collect();
+        stay_waiting(&waiting);
+        let bound = Duration::from_secs(30) + SLIP.get();
+        within(bound, "all to notice", || {
+            waiters.iter().for_each(|one| one.open_silently(&server));
+            waiting
+                .into_iter()
+                .for_each(|one| one.join().unwrap().unwrap().keep());
+        });
+    });
+}
+
 /// The new server knows no scripts and no numbers. A latch without a count is open, and a semaphore
 /// has no permits until some are added.
 #[test]

@@ -5,11 +5,14 @@ use leasehold::Result;
 use super::{Kind, Permit, Steps};
 use crate::support::prelude::*;
 
-const FAULTS: [Fault; 3] = [
-    Fault::SwallowReply,
-    Fault::SwallowRequest,
-    Fault::ResetBeforeReply,
-];
+fn faults() -> impl Iterator<Item = Fault> {
+    let lost = [
+        Fault::SwallowReply,
+        Fault::SwallowRequest,
+        Fault::ResetBeforeReply,
+    ];
+    lost.into_iter().chain([proxy_error()])
+}
 
 /// What becomes of a call that gets no reply.
 #[derive(Clone, Copy, PartialEq)]
@@ -105,7 +108,7 @@ impl Proxied {
 
 /// Runs `work` for each call and each fault, for the calls at the same time.
 fn each(work: impl Fn(&Call, &Fault, &str) + Sync) {
-    for fault in &FAULTS {
+    for fault in &faults().collect::<Vec<_>>() {
         thread::scope(|scope| {
             for call in &CALLS {
                 let what = format!("{fault:?} of {} of {:?}", call.script, call.kind);

@@ -4,7 +4,10 @@ use super::{can_write, keys};
 use crate::support::prelude::*;
 use crate::support::proxy::library_script;
 
-const FAULTS: [Fault; 2] = [Fault::SwallowReply, Fault::ResetBeforeReply];
+fn faults() -> impl Iterator<Item = Fault> {
+    let lost = [Fault::SwallowReply, Fault::ResetBeforeReply];
+    lost.into_iter().chain([proxy_error()])
+}
 
 /// A client for which a lost reply costs a little, and whose leases do not end during the test.
 fn client_of(proxied: &ProxiedServer) -> LockClient {
@@ -27,7 +30,7 @@ fn mode_is(server: &Server, mode: &str, owners: u32) {
 #[test]
 fn a_downgrade_that_is_never_answered_is_compensated() {
     let proxied = ProxiedServer::new();
-    for fault in FAULTS {
+    for fault in faults() {
         let lock = client_of(&proxied).read_write_lock("lock");
         let writing = lock.write().acquire().unwrap();
         proxied.fault_always("read_write_acquire", &fault);

@@ -3,12 +3,16 @@
 use super::{TIMEOUT, has, requiring};
 use crate::support::prelude::*;
 
-/// The reply is lost, the server hangs before it reads, or the connection breaks.
-const FAULTS: [Fault; 3] = [
-    Fault::SwallowReply,
-    Fault::SwallowRequest,
-    Fault::ResetBeforeReply,
-];
+/// The reply is lost, the server hangs before it reads, the connection breaks, or a proxy has an
+/// error.
+fn faults() -> impl Iterator<Item = Fault> {
+    let lost = [
+        Fault::SwallowReply,
+        Fault::SwallowRequest,
+        Fault::ResetBeforeReply,
+    ];
+    lost.into_iter().chain([proxy_error()])
+}
 
 fn count(server: &Server) -> Vec<u32> {
     server.ask(redis::cmd("HVALS").arg("lock"))
@@ -18,7 +22,7 @@ fn count(server: &Server) -> Vec<u32> {
 #[test]
 fn an_unconfirmed_lock_is_released() {
     let deployment = Replicated::start(1);
-    for fault in FAULTS {
+    for fault in faults() {
         let proxy = proxy::before(&deployment.master().address());
         let client = requiring(1, &proxy.url()).build().unwrap();
         let lock = client.reentrant_lock("lock");

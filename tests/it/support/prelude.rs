@@ -14,7 +14,9 @@ pub use leasehold::{
 pub use redis::Connection;
 
 pub use crate::faults::in_redis;
-pub use crate::faults::proxied_server::{ProxiedServer, is_not_released, is_unavailable};
+pub use crate::faults::proxied_server::{
+    ProxiedServer, is_not_released, is_unavailable, proxy_error,
+};
 
 pub use super::child::{self, Process};
 pub use super::deployment::{ClusterDeployment, Independent, Replicated, SentinelDeployment};

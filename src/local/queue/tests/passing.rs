@@ -129,3 +129,50 @@ fn one_of_many_threads_that_wait_for_the_same_locks_looks_at_them() {
     }
     drop(other);
 }
+
+/// Another client holds `a`.
+#[test]
+fn a_thread_that_waits_for_one_of_its_locks_gives_the_others_to_other_threads() {
+    let queue = queue();
+    let mut both = claim(&queue, &["a", "b"], 1);
+    let (of_a, of_b) = (wait(&queue, &["a"], 2), wait(&queue, &["b"], 3));
+    both.give_way(&lock("a"));
+    assert!(of_b.is_woken() && !of_a.is_woken());
+    assert!(!both.regain(Moment::now()), "another thread has it");
+    drop(of_b.claim());
+    assert!(both.regain(Moment::now()));
+    assert!(enter(&queue, &["b"], 3).claim.is_none(), "until then");
+
+    // An idle grant has to be taken or released first.
+    both.give_way(&lock("a"));
+    let hold = held(&queue, "b", 3, 0, 0);
+    assert_eq!(
+        unlock(&queue, &[&hold], Duration::from_secs(1)),
+        [Unlocked::Idle]
+    );
+    assert!(!both.regain(Moment::now()));
+    drop(both.give_up());
+    assert!(of_a.is_woken());
+    drop((of_a.claim(), both));
+}
+
+/// It has to wait for `b`, without the ticket of `a`, but before the threads that came later.
+#[test]
+fn a_thread_that_does_not_get_its_tickets_back_is_the_next() {
+    let queue = queue();
+    let mut both = claim(&queue, &["a", "b"], 1);
+    both.give_way(&lock("a"));
+    let holder = held(&queue, "b", 2, 20, 0);
+    let behind = wait(&queue, &["b"], 3);
+    assert!(!both.regain(Moment::now()));
+    drop(both.give_up());
+    drop(claim(&queue, &["a"], 2));
+    let both = wait_again(&queue, &["a", "b"], 1);
+    assert_eq!(unlock(&queue, &[&holder], NO_LINGER), [Unlocked::Last]);
+    queue.close(&[(&holder, None)]);
+    assert!(both.is_woken() && !behind.is_woken());
+    drop(both.claim());
+    assert!(behind.is_woken());
+    drop(behind.claim());
+    assert!(queue.is_empty());
+}

@@ -21,7 +21,7 @@ pub(super) fn wait_as(queue: &Arc<LocalQueue>, number: u64, is_shared: bool) -> 
         is_shared,
     };
     let waiter = Waiter::new(wanted, thread(number), &unparker);
-    assert!(queue.enqueue(&waiter).is_none(), "it waits");
+    assert!(queue.enqueue(&waiter, false).is_none(), "it waits");
     Waiting {
         queue: Arc::clone(queue),
         waiter,
