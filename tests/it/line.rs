@@ -4,6 +4,8 @@ use redis::Commands;
 
 use crate::support::prelude::*;
 
+mod silent;
+
 /// For how long a free lock is reserved for the client that was called.
 pub const RESERVED: u64 = 500;
 
@@ -176,26 +178,6 @@ fn a_client_that_is_called_although_no_thread_waits_leaves_the_line() {
         add_place(&server, &name, &control[0]);
         held.unlock().unwrap();
         eventually("it to leave", || places(&server, &name).is_empty());
-    }
-}
-
-#[test]
-fn a_line_that_is_deleted_costs_at_most_the_rest_of_the_lease() {
-    for (holder, waiter) in KINDS {
-        let server = Server::start();
-        let name = unique("deleted");
-        let holder = holder(&client(&server.url()), &name);
-        holder.lock_with(Lease::fixed(LEASE.get())).unwrap();
-        let lock = waiter(&client(&server.url()), &name);
-        thread::scope(|scope| {
-            let waiting = scope.spawn(|| lock.lock());
-            eventually("it to wait", || is_waiting(&server, &name, 1));
-            let _: u32 = server.connection().del(line(&name)).unwrap();
-            holder.unlock().unwrap();
-            within(LEASE.get() + SLIP.get(), "the end of the lease", || {
-                waiting.join().unwrap().unwrap();
-            });
-        });
     }
 }
 

@@ -1,0 +1,277 @@
+//! Clients that were called and do not answer, and lines that are lost: who notices it, and when.
+
+use redis::Commands;
+
+use super::*;
+
+/// Adds places of clients that never answer: their processes are stopped, or their hosts have
+/// vanished without closing their connections.
+fn add_silent(server: &Server, name: &str, connection: &mut redis::PubSub<'_>, number: usize) {
+    for at in 0..number {
+        let place = format!("redisson_lock__channel:silent:{at}");
+        connection.subscribe(&place).unwrap();
+        add_place(server, name, &place);
+    }
+}
+
+/// How long the client behind this number of silent ones may wait after a release of a living
+/// client.
+fn longest_wait(silent: u64) -> Duration {
+    let time = (RESERVED * silent + 300).min(3_000);
+    Duration::from_millis(time) + SLIP.get()
+}
+
+/// Two are called together in the second round, and four in the third.
+#[test]
+fn a_client_behind_silent_ones_gets_a_lock_that_a_living_client_released() {
+    let behind = |(holder, waiter): (Make, Make), silent: usize| {
+        let server = Server::start();
+        let name = unique("silent");
+        let held = hold_by(holder, &client(&server.url()), &name);
+        let mut connection = server.connection();
+        let mut connection = connection.as_pubsub();
+        add_silent(&server, &name, &mut connection, silent);
+        let lock = waiter(&client(&server.url()), &name);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| lock.lock());
+            eventually("it to wait", || places(&server, &name).len() == silent + 1);
+            held.unlock().unwrap();
+            within(longest_wait(silent as u64), "the lock", || {
+                waiting.join().unwrap().unwrap();
+            });
+        });
+    };
+    thread::scope(|scope| {
+        for kinds in [KINDS[0], KINDS[1], KINDS[2]] {
+            for silent in [1, 3, 12] {
+                scope.spawn(move || behind(kinds, silent));
+            }
+        }
+    });
+}
+
+/// The client that released the lock does not look after the call: it has ended.
+#[test]
+fn a_client_behind_a_silent_one_gets_a_lock_that_no_living_client_released() {
+    let server = Server::start();
+    let name = unique("orphaned");
+    let _: u32 = server.connection().hset(&name, JAVA, 1).unwrap();
+    let _: bool = server.connection().pexpire(&name, 600_000).unwrap();
+    let mut connection = server.connection();
+    let mut connection = connection.as_pubsub();
+    add_silent(&server, &name, &mut connection, 2);
+    let lock = client(&server.url()).reentrant_lock(&name);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| lock.lock());
+        eventually("it to wait", || places(&server, &name).len() == 3);
+        // Without a message.
+        let _: u32 = server.connection().del(&name).unwrap();
+        within(millis(2_000) + longest_wait(2), "the lock", || {
+            waiting.join().unwrap().unwrap();
+        });
+    });
+}
+
+#[test]
+fn stopped_writers_keep_a_reader_out_for_a_few_seconds_at_most() {
+    let server = Server::start();
+    let name = unique("stopped");
+    let held = hold_by(READ, &client(&server.url()), &name);
+    let mut connection = server.connection();
+    let mut connection = connection.as_pubsub();
+    add_silent(&server, &name, &mut connection, 2);
+    let lock = READ(&client(&server.url()), &name);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| lock.lock());
+        eventually("it to wait", || places(&server, &name).len() == 3);
+        within(millis(3_000) + SLIP.get(), "the lock", || {
+            waiting.join().unwrap().unwrap();
+        });
+    });
+    held.unlock().unwrap();
+}
+
+#[test]
+fn the_first_client_gets_the_lock_after_the_lease_of_a_dead_holder() {
+    let server = Server::start();
+    for trial in 0..20 {
+        let name = format!("dead-{trial}");
+        let owner = "00000000-0000-8000-8000-000000000000:1";
+        let _: u32 = server.connection().hset(&name, owner, 1).unwrap();
+        let _: bool = server.connection().pexpire(&name, 600_000).unwrap();
+        let (got, order) = unbounded();
+        thread::scope(|scope| {
+            for number in 0..2 {
+                let (got, lock) = (got.clone(), client(&server.url()).reentrant_lock(&name));
+                scope.spawn(move || {
+                    lock.lock().unwrap();
+                    got.send(number).unwrap();
+                    lock.unlock().unwrap();
+                });
+                eventually("it to wait", || places(&server, &name).len() == number + 1);
+            }
+            // The second client was told of a long lease. A third one comes when the lock is free.
+            let _: bool = server.connection().pexpire(&name, 1).unwrap();
+            eventually("the lease to end", || !server.has(&name));
+            let third = client(&server.url()).reentrant_lock(&name);
+            third.lock().unwrap();
+            got.send(2).unwrap();
+            third.unlock().unwrap();
+        });
+        let order: Vec<usize> = order.try_iter().collect();
+        assert_eq!(order, [0, 1, 2]);
+    }
+}
+
+/// An eviction policy takes it, or another program deletes it. Meanwhile other clients use the lock.
+#[test]
+fn the_first_clients_of_a_lost_line_ask_within_a_few_seconds() {
+    for (holder, waiter) in KINDS {
+        let server = Server::start();
+        let name = unique("lost");
+        let (busy, waits) = (client(&server.url()), client(&server.url()));
+        let held = hold_by(holder, &busy, &name);
+        let lock = waiter(&waits, &name);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| lock.lock());
+            eventually("it to wait", || is_waiting(&server, &name, 1));
+            let _: u32 = server.connection().del(line(&name)).unwrap();
+            held.unlock().unwrap();
+            within(millis(3_000) + SLIP.get(), "the lock", || {
+                while !waiting.is_finished() {
+                    if held.try_lock(millis(0), Lease::RENEWED).unwrap() {
+                        held.unlock().unwrap();
+                    }
+                }
+                waiting.join().unwrap().unwrap();
+            });
+        });
+    }
+}
+
+/// A server that stands still takes the last requests of calls that have ended since.
+#[test]
+fn places_that_calls_left_behind_cost_a_moment_each() {
+    const CLIENTS: usize = 8;
+    let server = Server::start();
+    let name = unique("ghosts");
+    let held = hold(&client(&server.url()), &name);
+    let clients: Vec<LockClient> = (0..CLIENTS).map(|_| client(&server.url())).collect();
+    let wait = |client: &LockClient, wait: Duration| {
+        let lock = client.reentrant_lock(&name);
+        let _ = lock.try_lock(wait, Lease::RENEWED);
+    };
+    thread::scope(|scope| {
+        let waiting: Vec<_> = clients
+            .iter()
+            .map(|client| scope.spawn(|| wait(client, A_WHILE.get())))
+            .collect();
+        eventually("all to wait", || places(&server, &name).len() == CLIENTS);
+        server.pause();
+        waiting
+            .into_iter()
+            .for_each(|waiting| waiting.join().unwrap());
+        server.resume();
+    });
+    let lock = client(&server.url()).reentrant_lock(&name);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| lock.lock());
+        let control = || {
+            let channels: Vec<String> = server.ask(redis::cmd("PUBSUB").arg("CHANNELS"));
+            channels.len()
+        };
+        eventually("it to listen", || control() > CLIENTS);
+        // At the worst, none of the clients has left the line.
+        for channel in server.ask::<Vec<String>>(redis::cmd("PUBSUB").arg("CHANNELS")) {
+            let mut redis = server.connection();
+            let _: u32 = redis::cmd("ZADD")
+                .arg(line(&name))
+                .arg("NX")
+                .arg(1)
+                .arg(channel)
+                .query(&mut redis)
+                .unwrap();
+        }
+        held.unlock().unwrap();
+        let bound = Duration::from_millis(30 * CLIENTS as u64) + SLIP.get();
+        within(bound, "the lock", || waiting.join().unwrap().unwrap());
+    });
+}
+
+/// PUBLISH tells the scripts only whether a client listens, and such a client does not.
+#[test]
+fn a_client_that_may_not_subscribe_has_its_share_of_a_contended_lock() {
+    const HOLD: Duration = Duration::from_millis(3);
+    let server = Server::start();
+    let rules = ["~*", "&*", "+@all", "-subscribe"];
+    let deaf_url = server.with_user(&rules[..]);
+    for make in [PLAIN, WRITE, READ] {
+        let name = unique("deaf");
+        let holds = |urls: &[&str]| -> Vec<u32> {
+            let end = Instant::now() + A_WHILE.get() * 2;
+            thread::scope(|scope| {
+                let workers: Vec<_> = urls
+                    .iter()
+                    .map(|url| {
+                        // A reader contends with writers.
+                        let lock = match *url == deaf_url {
+                            true => make(&client(url), &name),
+                            false if make as usize == PLAIN as usize => PLAIN(&client(url), &name),
+                            false => WRITE(&client(url), &name),
+                        };
+                        scope.spawn(move || {
+                            let mut holds = 0;
+                            while Instant::now() < end {
+                                if lock.try_lock(SOON.get(), Lease::RENEWED).unwrap() {
+                                    holds += 1;
+                                    thread::sleep(HOLD);
+                                    lock.unlock().unwrap();
+                                }
+                            }
+                            holds
+                        })
+                    })
+                    .collect();
+                workers
+                    .into_iter()
+                    .map(|worker| worker.join().unwrap())
+                    .collect()
+            })
+        };
+        let url = server.url();
+        let without: u32 = holds(&[&url, &url]).iter().sum();
+        let beside = holds(&[&url, &url, &deaf_url]);
+        let theirs = beside[0].min(beside[1]);
+        assert!(beside[2] * 10 >= theirs * 3, "{beside:?}");
+        let sum: u32 = beside.iter().sum();
+        assert!(sum * 2 >= without, "{beside:?} beside {without}");
+    }
+}
+
+/// A crowd that waits for a lock costs few requests, whoever holds it.
+#[test]
+#[ignore = "waits for a minute"]
+fn many_waiting_clients_send_few_requests() {
+    const CROWD: usize = 1_000;
+    let server = Server::start();
+    let name = unique("crowd");
+    let held = hold(&client(&server.url()), &name);
+    let interrupt = Interrupt::new();
+    thread::scope(|scope| {
+        let clients: Vec<LockClient> = (0..CROWD).map(|_| client(&server.url())).collect();
+        for client in &clients {
+            let (lock, interrupt) = (client.reentrant_lock(&name), &interrupt);
+            scope.spawn(move || {
+                lock.lock_interruptibly(Lease::RENEWED, interrupt)
+                    .unwrap_err()
+            });
+        }
+        eventually("all to wait", || places(&server, &name).len() == CROWD);
+        let before = traffic::scripts(&server);
+        thread::sleep(Duration::from_secs(60));
+        let sent = traffic::scripts(&server) - before;
+        interrupt.interrupt();
+        assert!(sent <= 50 * 60, "{sent} requests in a minute");
+    });
+    held.unlock().unwrap();
+}
