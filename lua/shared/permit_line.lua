@@ -1,6 +1,14 @@
 -- The line of a semaphore (line.lua). A call reserves permits for the client: as many as it needs.
 -- Clients are called in their order, as soon as enough permits are free that are not reserved. So
--- as many clients are called as permits came free, and none is overtaken by one behind it.
+-- as many clients are called as permits came free, and none is overtaken by one behind it. There
+-- are two exceptions:
+--
+-- * If the first called client does not answer in time, it loses its place, and the next two are
+--   called together, then four, and so on, however many permits are free. Any of them may be first.
+-- * A client that needs more permits than are free keeps those behind it waiting, but lets them
+--   pass from time to time (KEEPS_OUT). While it keeps them waiting, it is probed: it is called,
+--   too. Its request is refused, and it keeps its place. A client that does not answer loses its
+--   place, so a dead or stopped client keeps no other waiting.
 --
 -- | member       | score                                                                |
 -- |--------------|----------------------------------------------------------------------|
@@ -8,12 +16,16 @@
 -- | empty        | the mark: since when the first client has not answered, negative     |
 -- | ' ' .. place | how many permits the client needs, if it needs more than one         |
 -- | '!' .. place | 1: this client listens to the channel for releases                   |
+-- | ' ?'         | when a client was last probed, negative                              |
 --
 -- Clients of Redisson call no other client. One client in the line listens to their releases, and
 -- asks: then the script calls those that can have the permits. When it leaves the line, the last
 -- client is called, which learns from the reply that it listens from then on. So nearly all clients
 -- need no subscription. The messages of scripts that have called the line have a sign, and do not
 -- wake the client.
+--
+-- A place that begins with '~' is that of a client that may not subscribe. A call sends it no
+-- message, and reserves permits for it. The client asks often enough.
 
 -- require "line_of"
 -- require "reserved"
@@ -26,8 +38,20 @@ local CALLED, ENTERED = 2500000000000000, '1000000000000000'
 -- script.
 local MOST_CALLED = 64
 
--- Runs a function, and returns its results. Returns nil if Redis refuses a command: the user may not
--- use all of the line, or a cluster is moving the slot, and the line is at the other server.
+local PROBE = ' ?'
+
+-- The least time between two probes, in microseconds. Otherwise each release would wake a client
+-- that it cannot serve.
+local PROBED = 1000000
+
+-- For this time, in microseconds, a client that needs more permits than are free keeps those behind
+-- it waiting; for as long, it lets them pass; and so on. If it never did, a need for more permits
+-- than there are would keep all waiting for ever; if it always did, those behind it could take each
+-- permit that came free.
+local KEEPS_OUT = 2000000
+
+-- Runs a function, and returns its results. Returns nil if Redis refuses a command: the user may
+-- not use all of the line, or a cluster is moving the slot, and the line is at the other server.
 local function try_line(change, ...)
     local is_done, first, second = pcall(change, ...)
     if is_done then
@@ -42,14 +66,16 @@ end
 local function head_of(lock)
     local head = { line = line_of(lock), called = {} }
     local members = redis.pcall(
-        'zrangebyscore', head.line, '-inf', '(' .. ENTERED, 'limit', 0, MOST_CALLED + 3
+        'zrangebyscore', head.line, '-inf', '(' .. ENTERED, 'limit', 0, MOST_CALLED + 4
     )
     if members.err then
         return nil
     end
     for _, member in ipairs(members) do
         local sign = string.sub(member, 1, 1)
-        if sign == ' ' then
+        if member == PROBE then
+            head.has_probe = true
+        elseif sign == ' ' then
             head.has_needs = true
         elseif sign == '!' then
             head.listener = string.sub(member, 2)
@@ -64,9 +90,19 @@ local function needed_by(head, place)
     return head.has_needs and tonumber(redis.call('zscore', head.line, ' ' .. place) or nil) or 1
 end
 
--- The score of the mark, if the first client that was called has to answer from now on.
-local function score_of_mark()
-    return string.format('-%.0f', now_micros())
+-- The client may not subscribe.
+local function is_deaf(place)
+    return string.sub(place, 1, 1) == '~'
+end
+
+-- Publishes the call of a client. False if the client is gone.
+local function hears(lock, place, publish)
+    return is_deaf(place) or redis.call(publish, place, 'called ' .. lock) > 0
+end
+
+-- The score of the mark, if the first clients that were called have to answer from now on.
+local function score_of_mark(round)
+    return string.format('-%.0f', time_of_call(round))
 end
 
 -- Where a place is among those that were called.
@@ -78,79 +114,168 @@ local function at_in_called(head, place)
     end
 end
 
+-- How many places are before this one, without what else is in the line; nil if it is not there.
+local function rank_of(head, place)
+    local at = at_in_called(head, place)
+    if at then
+        return at - 1
+    end
+    local rank = redis.call('zrank', head.line, place)
+    if not rank then
+        return nil
+    end
+    local others = head.has_needs and redis.call('zcount', head.line, 2, '(' .. ENTERED) or 0
+    others = others + (head.called[1] and 1 or 0) + (head.listener and 1 or 0)
+    return math.max(rank - others - (head.has_probe and 1 or 0), 0)
+end
+
 -- The client with this one of the called places waits again, or does not wait any more. If it was
 -- the first, its mark has been removed.
 local function end_call(head, at)
     table.remove(head.called, at)
     if at == 1 and head.called[1] then
-        redis.call('zadd', head.line, score_of_mark(), '')
+        redis.call('zadd', head.line, score_of_mark(0), '')
     end
 end
 
--- Removes a place. If its client listened to the channel, the last client in the line does from now
--- on.
-local function remove_place(lock, head, place, publish)
-    local at = at_in_called(head, place)
-    local with_mark = at == 1 and '' or place
-    redis.call('zrem', head.line, place, ' ' .. place, '!' .. place, with_mark)
-    if at then
-        end_call(head, at)
+-- Removes members. Also the time of the last probe, if no client is left that could be probed.
+local function remove_members(head, ...)
+    redis.call('zrem', head.line, ...)
+    if head.has_probe and redis.call('zcount', head.line, 2, '(' .. ENTERED) == 0 then
+        redis.call('zrem', head.line, PROBE)
+        head.has_probe = false
     end
-    if head.listener ~= place then
-        return
-    end
+end
+
+-- The client that listened to the channel has left the line. The last client does from now on.
+local function choose_listener(lock, head, publish)
     head.listener = nil
+    local at = -1
     for _ = 1, REMOVED do
-        local last, score = unpack(redis.call('zrange', head.line, -1, -1, 'withscores'))
+        local last, score = unpack(redis.call('zrange', head.line, at, at, 'withscores'))
         if not last or tonumber(score) < tonumber(ENTERED) then
             return
-        elseif redis.call(publish, last, 'called ' .. lock) > 0 then
+        elseif is_deaf(last) then
+            at = at - 1
+        elseif hears(lock, last, publish) then
             redis.call('zadd', head.line, 1, '!' .. last)
             head.listener = last
             return
+        else
+            remove_members(head, last, ' ' .. last)
         end
-        redis.call('zrem', head.line, last, ' ' .. last)
     end
 end
 
--- Calls clients before this place, for which permits are free. Returns how many permits are left
--- when all of them have been called; else nil.
-local function call_before(lock, head, place, free, publish)
-    local first, left = head.called[1], free
-    if first and first ~= place then
-        local since = redis.call('zscore', head.line, '')
-        if since and time_left(-since) == 0 then
-            remove_place(lock, head, first, publish)
+-- Removes a place.
+local function remove_place(lock, head, place, publish)
+    local at = at_in_called(head, place)
+    local with_mark = at == 1 and '' or place
+    remove_members(head, place, ' ' .. place, '!' .. place, with_mark)
+    if at then
+        end_call(head, at)
+    end
+    if head.listener == place then
+        choose_listener(lock, head, publish)
+    end
+end
+
+-- Removes the mark, and the first of the called places: at most this number.
+local function remove_silent(lock, head, number, publish)
+    local members, has_listener = { '' }, false
+    for _ = 1, math.min(number, #head.called) do
+        local place = table.remove(head.called, 1)
+        has_listener = has_listener or head.listener == place
+        for _, sign in ipairs({ '', ' ', '!' }) do
+            members[#members + 1] = sign .. place
         end
     end
-    for _, called in ipairs(head.called) do
-        left = left - needed_by(head, called)
+    remove_members(head, unpack(members))
+    if has_listener then
+        choose_listener(lock, head, publish)
+    end
+end
+
+-- True if a client that entered the line at this time, and needs more permits than are free, lets
+-- those behind it pass.
+local function lets_pass(entered)
+    return math.floor((now_micros() - entered) / KEEPS_OUT) % 2 == 1
+end
+
+local function was_probed(head)
+    local probed = head.has_probe and redis.call('zscore', head.line, PROBE)
+    local age = probed and now_micros() + probed
+    return age and age >= 0 and age < PROBED
+end
+
+-- Calls clients before this place, for which permits are free. Returns how many permits are left
+-- when all of them have been called; else nil. If the client with this place was refused and lets
+-- those behind it pass, they are called, too.
+local function call_before(lock, head, place, free, publish, is_refused)
+    if free <= 0 then
+        return nil
+    end
+    local line, called, since, round = head.line, head.called, 0, 0
+    -- How many clients are to be called however many permits are free.
+    local together = 0
+    if called[1] then
+        since = -(redis.call('zscore', line, '') or 0)
+        round = since % 64
+        if time_left(since) == 0 then
+            remove_silent(lock, head, 2 ^ round, publish)
+            round = next_round(since)
+            together = 2 ^ round
+            if called[1] then
+                redis.call('zadd', line, score_of_mark(round), '')
+            end
+        end
+    end
+    local left, from = free, ENTERED
+    for _, other in ipairs(called) do
+        left = left - needed_by(head, other)
     end
     for _ = 1, REMOVED do
-        if left <= 0 then
+        if left <= 0 and together == 0 then
             return nil
         end
-        local next, score = unpack(
-            redis.call('zrangebyscore', head.line, ENTERED, '+inf', 'withscores', 'limit', 0, 1)
+        local next, entered = unpack(
+            redis.call('zrangebyscore', line, from, '+inf', 'withscores', 'limit', 0, 1)
         )
-        if not next or next == place then
-            return left
+        if not next or next == place and not is_refused then
+            return next and together > 0 and free or left
         end
         local needed = needed_by(head, next)
-        if left < needed or #head.called == MOST_CALLED then
+        local fits = together > 0 or left >= needed
+        if next == place and fits then
+            return left
+        elseif #called == MOST_CALLED then
             return nil
-        end
-        if redis.call(publish, next, 'called ' .. lock) == 0 then
+        elseif not fits and lets_pass(entered) then
+            from = '(' .. entered
+        elseif not fits and (next == place or was_probed(head)) then
+            head.keeps_out = entered
+            return nil
+        elseif not hears(lock, next, publish) then
             remove_place(lock, head, next, publish)
         else
-            score = string.format('%.0f', score - CALLED)
-            if head.called[1] then
-                redis.call('zadd', head.line, score, next)
+            local score = string.format('%.0f', entered - CALLED)
+            if not called[1] then
+                round = together > 0 and round or 0
+                redis.call('zadd', line, score, next, score_of_mark(round), '')
             else
-                redis.call('zadd', head.line, score, next, score_of_mark(), '')
+                while together == 0 and 2 ^ round > #called do
+                    -- This client has more time to answer than those that the mark is about.
+                    since, round = since - 1, round - 1
+                    redis.call('zadd', line, string.format('-%.0f', since), '')
+                end
+                redis.call('zadd', line, score, next)
             end
-            table.insert(head.called, next)
-            left = left - needed
+            if not fits or needed > free then
+                redis.call('zadd', line, string.format('-%.0f', now_micros()), PROBE)
+                head.has_probe = true
+            end
+            called[#called + 1] = next
+            left, together = left - needed, math.max(together - 1, 0)
         end
     end
     return nil
@@ -182,6 +307,22 @@ local function leave_permits(lock, head, place, free, publish)
     end
 end
 
+-- The client has entered the line with a new place.
+local function begin_place(lock, head, place, publish)
+    -- It may subscribe since then, or may not any more.
+    local other = is_deaf(place) and string.sub(place, 2) or '~' .. place
+    if head.listener == other and not is_deaf(place) then
+        head.listener = nil
+    end
+    remove_place(lock, head, other, publish)
+    local last = redis.call('zrange', head.line, -1, -1)[1]
+    if last ~= place then
+        -- The clock was set back, or that of a new master is behind.
+        local score = redis.call('zscore', head.line, last) + 1
+        redis.call('zadd', head.line, string.format('%.0f', score), place)
+    end
+end
+
 -- The client waits: it keeps its place, or enters the line. Returns how many places are before its
 -- own, and 1 if it listens to the channel for releases, else 0; nil if it can have no place.
 local function await_permits(lock, head, place, needed, free, publish)
@@ -189,17 +330,20 @@ local function await_permits(lock, head, place, needed, free, publish)
         return nil
     end
     return try_line(function()
-        local line = head.line
-        local at, other = at_in_called(head, place), head.listener
+        local line, other = head.line, head.listener
         local added = redis.call('zadd', line, 'nx', string.format('%.0f', now_micros()), place)
-        if added == 0 and other and other ~= place and redis.call(publish, other, '') == 0 then
+        if added == 1 then
+            begin_place(lock, head, place, publish)
+        elseif other and other ~= place and redis.call(publish, other, '') == 0 then
             -- It is not the first request of this client, and the client that listened is dead.
-            head.listener = nil
+            if not is_deaf(place) then
+                head.listener = nil
+            end
             remove_place(lock, head, other, publish)
-            at = at_in_called(head, place)
         end
+        local at = at_in_called(head, place)
         if at then
-            -- A client that is not in the line has taken the permits.
+            -- It was probed, or a client that is not in the line has taken the permits.
             local score = redis.call('zscore', line, place) + CALLED
             redis.call('zadd', line, string.format('%.0f', score), place)
             if at == 1 then
@@ -213,32 +357,65 @@ local function await_permits(lock, head, place, needed, free, publish)
         elseif head.has_needs then
             redis.call('zrem', line, ' ' .. place)
         end
-        if not head.listener then
+        if not head.listener and not is_deaf(place) then
             redis.call('zadd', line, 1, '!' .. place)
             head.listener = place
         end
         redis.call('pexpire', line, KEPT)
-        call_before(lock, head, place, free, publish)
-        -- What is before the place, without the listener, the mark, and what clients need. The place is
-        -- gone if its client does not listen yet.
-        local before = (redis.call('zrank', line, place) or 0) - 1 - (head.called[1] and 1 or 0)
-        if head.has_needs then
-            before = before - redis.call('zcount', line, 2, '(' .. ENTERED)
-        end
-        return math.max(before, 0), head.listener == place and 1 or 0
+        call_before(lock, head, place, free, publish, true)
+        -- The place is gone if its client does not listen yet.
+        return rank_of(head, place) or 0, head.listener == place and 1 or 0
     end)
 end
 
 -- Permits are free. Calls the clients that can have them, and notifies those that listen to the
--- channel. Returns how many listen, and whether clients wait in the line. Redisson reads the message
--- as a number. It has a sign if clients in the line have been called, so they need not listen.
+-- channel. Returns how many listen, whether clients wait in the line, and whether some of these
+-- have been called and have not answered. Redisson reads the message as a number. It has a sign if
+-- clients in the line have been called, so they need not listen.
 local function notify_free(lock, channel, free, publish)
     local head = head_of(lock)
-    local waiting = head and try_line(function()
-        call_before(lock, head, '', free, publish)
-        return head.called[1] ~= nil or redis.call('exists', head.line) == 1
-    end)
+    local waiting, called = nil, nil
+    if head then
+        waiting, called = try_line(function()
+            call_before(lock, head, '', free, publish)
+            local is_called = head.called[1] ~= nil
+            return is_called or redis.call('exists', head.line) == 1, is_called
+        end)
+    end
     -- pcall: the permits are free even if the user lacks permission to publish.
     local heard = redis.pcall(publish, channel, string.format(waiting and '%+.0f' or '%.0f', free))
-    return tonumber(heard) or 0, waiting
+    return tonumber(heard) or 0, waiting, called
+end
+
+-- Does what a request of a waiting client does for the others: if permits are free, calls the
+-- clients that can have them, and removes those that have not answered. Keeps the line for the
+-- client with this place, if it is not empty. Returns after how many milliseconds the line is to be
+-- looked at again: when the time of the called clients is over, or a client lets those behind it
+-- pass; nil if it need not be. And how many places are before this one; nil if it is not there.
+local function look_at_permits(lock, free, place, publish)
+    local head = head_of(lock)
+    return head and try_line(function()
+        local line = head.line
+        if redis.call('exists', line) == 0 then
+            return nil
+        end
+        local left
+        if free > 0 then
+            call_before(lock, head, '', free, publish)
+            local entered = head.keeps_out
+            if head.called[1] then
+                left = time_left(-redis.call('zscore', line, ''))
+            elseif
+                entered
+                and redis.call('zrangebyscore', line, '(' .. entered, '+inf', 'limit', 0, 1)[1]
+            then
+                left = KEEPS_OUT - (now_micros() - entered) % KEEPS_OUT
+            end
+        end
+        local rank = place ~= '' and rank_of(head, place) or nil
+        if rank then
+            redis.call('pexpire', line, KEPT)
+        end
+        return left and math.max(math.ceil(left / 1000), 1), rank
+    end)
 end
