@@ -22,6 +22,7 @@ use crate::base::key::LockKey;
 use crate::config::Config;
 use crate::deployment::Deployment;
 use crate::error::Result;
+use crate::transport::credentials::Source;
 use crate::transport::health::Health;
 use crate::transport::hint::Role;
 use crate::transport::node::{Limits, Login, Node};
@@ -73,12 +74,16 @@ impl Topology {
             connect_timeout: config.connect_timeout,
             command_timeout: config.command_timeout,
         };
-        let login = |credentials, name, master_only| {
+        let login = |account, name, master_only| {
             let tls = config.tls.clone();
-            Arc::new(Login::new(credentials, tls, limits, name, master_only))
+            Arc::new(Login::new(account, tls, limits, name, master_only))
         };
         let has_replicas = matches!(config.deployment, Deployment::Sentinel { .. });
-        let own = login(&config.credentials, name, has_replicas);
+        let credentials = match &config.provider {
+            Some(provider) => Source::Provided(Arc::clone(&provider.provided)),
+            None => Source::Fixed(config.account.credentials()),
+        };
+        let own = login((credentials, config.account.database), name, has_replicas);
         let mut of_seeds = Arc::clone(&own);
         let (kind, addresses) = match &config.deployment {
             Deployment::One(address) => (Kind::One, std::slice::from_ref(address)),
@@ -86,9 +91,10 @@ impl Topology {
             Deployment::Sentinel {
                 sentinels,
                 service,
-                credentials,
+                account,
             } => {
-                of_seeds = login(credentials, None, false);
+                let credentials = Source::Fixed(account.credentials());
+                of_seeds = login((credentials, account.database), None, false);
                 (Kind::Sentinel(service.as_str().into()), &sentinels[..])
             }
         };

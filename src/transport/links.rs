@@ -85,8 +85,7 @@ impl Links {
     ) -> RedisResult<Arc<Link>> {
         let until = Moment::now().after(time);
         // Late replies that no thread waits for, so that their links are idle again.
-        let links = self.links.lock().clone();
-        links.iter().for_each(|link| link.read_if_unread());
+        self.all().iter().for_each(|link| link.read_if_unread());
         let opening = match self.opening.try_lock() {
             // Another thread opens one, which may take long. An open one is shared meanwhile.
             None => match self.choose(requests, Moment::now(), true) {
@@ -114,6 +113,11 @@ impl Links {
         }
     }
 
+    /// All that are open.
+    pub(crate) fn all(&self) -> Vec<Arc<Link>> {
+        self.links.lock().clone()
+    }
+
     /// Uses no link that was opened before this moment for another request.
     pub(crate) fn retire_all(&self, before: Moment) {
         let is_old = |link: &mut Arc<Link>| link.opened_at <= before;
@@ -131,7 +135,8 @@ mod tests {
     use redis::ConnectionAddr;
 
     use super::*;
-    use crate::transport::node::{Credentials, Login};
+    use crate::transport::credentials::Source;
+    use crate::transport::node::Login;
 
     const SOON: Duration = Duration::from_secs(10);
 
@@ -145,7 +150,7 @@ mod tests {
             connect_timeout: SOON,
             command_timeout: SOON,
         };
-        let login = Login::new(&Credentials::default(), None, limits, Some("name"), false);
+        let login = Login::new((Source::Fixed(None), 0), None, limits, Some("name"), false);
         let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
         let node = Node::new(address, Arc::new(login));
         let links = Links::new(limits, Purpose::Caller);

@@ -10,6 +10,7 @@ use crate::base::clock::Moment;
 use crate::observe::tell;
 use crate::transport::exclusive::Exclusive;
 use crate::transport::health::Health;
+use crate::transport::link::Link;
 use crate::transport::links::{Links, Purpose};
 use crate::transport::node::{Login, Node};
 use crate::transport::retry_action::RetryAction;
@@ -48,6 +49,11 @@ impl Server {
             Purpose::Caller => &self.links,
             Purpose::Watchdog => &self.watchdog_links,
         }
+    }
+
+    /// The links of the callers and of the watchdog.
+    pub(crate) fn open_links(&self) -> Vec<Arc<Link>> {
+        [self.links.all(), self.watchdog_links.all()].concat()
     }
 
     /// Records a reply that arrived `at` this moment, and how long it took.
