@@ -26,3 +26,4 @@ mod pubsub;
 mod refusals;
 mod renewal;
 mod restarts;
+mod rotation;
