@@ -224,8 +224,8 @@ impl LockClientBuilder {
     ///
     /// A thread of the client calls it when the client is [built](Self::build), before the
     /// [end](Credentials::until) of the last ones, and when a server refuses them, not more often
-    /// than about once a second. The client then logs in again on its open connections. Those that
-    /// listen for releases cannot, and keep their login.
+    /// than about once a second. The client logs in again on its open connections. Those that listen
+    /// for releases keep their login.
     ///
     /// It may block, fail or panic: the last credentials stay in use, and a failure is logged. The
     /// text of its error must contain no secret. No renewal and no drop waits for it.
@@ -237,9 +237,8 @@ impl LockClientBuilder {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = redis_test::server::RedisServer::new();
     /// # let url = &format!("redis://{}", server.addr);
-    /// # let folder = tempfile::tempdir()?;
-    /// # let file = folder.path().join("password");
-    /// # std::fs::write(&file, "secret\n")?;
+    /// # let file = tempfile::NamedTempFile::new()?;
+    /// # std::fs::write(&file, "secret")?;
     /// use leasehold::{Credentials, LockClient};
     ///
     /// let client = LockClient::builder(url)
@@ -358,6 +357,7 @@ impl LockClientBuilder {
         self
     }
 
+    /// Checks all settings.
     pub(crate) fn validate(mut self) -> Result<Config> {
         self.options.check()?;
         if self.options.confirm_every.is_zero() {
