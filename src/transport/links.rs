@@ -85,7 +85,9 @@ impl Links {
     ) -> RedisResult<Arc<Link>> {
         let until = Moment::now().after(time);
         // Late replies that no thread waits for, so that their links are idle again.
-        self.all().iter().for_each(|link| link.read_if_unread());
+        self.open_links()
+            .iter()
+            .for_each(|link| link.read_if_unread());
         let opening = match self.opening.try_lock() {
             // Another thread opens one, which may take long. An open one is shared meanwhile.
             None => match self.choose(requests, Moment::now(), true) {
@@ -113,8 +115,7 @@ impl Links {
         }
     }
 
-    /// All that are open.
-    pub(crate) fn all(&self) -> Vec<Arc<Link>> {
+    pub(crate) fn open_links(&self) -> Vec<Arc<Link>> {
         self.links.lock().clone()
     }
 

@@ -53,7 +53,7 @@ impl Server {
 
     /// The links of the callers and of the watchdog.
     pub(crate) fn open_links(&self) -> Vec<Arc<Link>> {
-        [self.links.all(), self.watchdog_links.all()].concat()
+        [self.links.open_links(), self.watchdog_links.open_links()].concat()
     }
 
     /// Records a reply that arrived `at` this moment, and how long it took.

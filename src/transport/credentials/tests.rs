@@ -53,7 +53,7 @@ fn calls_begin_a_second_apart_and_more_rarely_while_they_bring_nothing_new() {
         let pause = Duration::from_secs(pause);
         assert_eq!(pause_of(&provided_after(calls)), pause, "{calls:?}");
     }
-    let provided = provided_after(&[old.clone()]);
+    let provided = provided_after(std::slice::from_ref(&old));
     provided.refused(1);
     assert!(provided.state.lock().due.left() > FIRST_PAUSE / 2);
     let rest = provided_after(&[old, failure]);

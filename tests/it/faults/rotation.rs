@@ -303,7 +303,7 @@ fn a_client_without_credentials_is_not_built() {
         store.block(fault.is_empty());
         let timeout = if fault.is_empty() { A_WHILE } else { SOON };
         let builder = store.builder(&server).connect_timeout(timeout.get());
-        let built = within(A_WHILE.get() + SLIP.get(), "the build", || builder.build());
+        let built = within(SOON.get(), "the build", || builder.build());
         let error = built.expect_err("there are no credentials");
         assert_matches!(&error, Error::Unavailable { .. });
         assert!(
