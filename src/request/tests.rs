@@ -42,7 +42,7 @@ fn outcome_of_a_late(reply: &'static [u8]) -> Option<Result<Value, Failure>> {
     let key = LockKey::new("", "lock");
     let request = Request::new(&client, &key, script::inspect_any(&key));
     let server = topology.known(&key).unwrap();
-    let opened = server.links(Purpose::Caller).link(&server.node, 1, SOON);
+    let opened = server.link(Purpose::Caller, 1, SOON);
     let pack = |out: &mut Outgoing<'_>| out.call(&request.call, false);
     let sent = opened.unwrap().send(1, Moment::now(), pack);
     let exchange = Exchange::of_one(server, sent);

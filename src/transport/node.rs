@@ -1,6 +1,7 @@
 //! The address of one server, and how a connection to it is opened.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::base::clock::Moment;
 use crate::script::Publish;
 use crate::transport::link::Link;
 use crate::transport::retry_action::RetryAction;
-use crate::transport::socket::Socket;
+use crate::transport::socket::{Socket, resolve};
 use crate::transport::tls::Tls;
 
 /// The user, the password and the database of a connection.
@@ -152,6 +153,8 @@ impl Login {
 pub(crate) struct Node {
     address: ConnectionAddr,
     name: Arc<str>,
+    /// To which a connection was opened last.
+    resolved: Mutex<Vec<SocketAddr>>,
     pub(crate) login: Arc<Login>,
 }
 
@@ -160,6 +163,7 @@ impl Node {
         Self {
             name: address.to_string().into(),
             address,
+            resolved: Mutex::default(),
             login,
         }
     }
@@ -186,25 +190,41 @@ impl Node {
     /// to its name, the name may be the reason: opens one without a name. The next ones have none
     /// for a while, not for good, because the server may have stopped.
     pub(crate) fn open(&self, time: Duration) -> RedisResult<Arc<Link>> {
+        self.open_at(Vec::new(), time)
+    }
+
+    /// [Opens](Self::open) a connection without a look-up of the host's name, which may take much
+    /// longer than `time`: to the addresses of the last connection.
+    pub(crate) fn open_another(&self, time: Duration) -> RedisResult<Arc<Link>> {
+        self.open_at(self.resolved.lock().clone(), time)
+    }
+
+    /// Opens a connection to these addresses. If there are none, looks up the host's.
+    fn open_at(&self, mut addresses: Vec<SocketAddr>, time: Duration) -> RedisResult<Arc<Link>> {
         let until = Moment::now().after(time);
         let login = &*self.login;
         let name = login.name.as_deref();
         let name = name.filter(|_| login.unnamed_until.lock().is_past());
-        let link = self.connect(time)?;
+        if addresses.is_empty() {
+            addresses = resolve(&self.address)?;
+        }
+        let mut link = self.connect(&addresses, until)?;
         match login.log_in(&link, name, until) {
             // A server that is no master has replied to the name, and its link has not ended.
             Err(error) if name.is_some() && error.is_connection_dropped() && !link.is_usable() => {
                 login.omit_name(Moment::now().after(UNNAMED));
-                let link = self.connect(until.left())?;
+                link = self.connect(&addresses, until)?;
                 login.log_in(&link, None, until)?;
-                Ok(link.logged_in())
             }
-            result => result.map(|()| link.logged_in()),
+            result => result?,
         }
+        *self.resolved.lock() = addresses;
+        Ok(link.logged_in())
     }
 
-    fn connect(&self, time: Duration) -> RedisResult<Arc<Link>> {
-        let socket = Socket::connect(&self.address, self.login.tls.as_ref(), time)?;
+    fn connect(&self, addresses: &[SocketAddr], until: Moment) -> RedisResult<Arc<Link>> {
+        let tls = self.login.tls.as_ref();
+        let socket = Socket::connect(&self.address, addresses, tls, until.left())?;
         Ok(Arc::new(Link::new(socket, self.publish())))
     }
 }
