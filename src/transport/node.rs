@@ -115,15 +115,19 @@ impl Login {
         *unnamed_until = unnamed_until.max(until);
     }
 
-    /// Logs in on a new connection, by this moment.
+    /// Logs in on a new connection, by this moment. At least one reply arrives: a server with too
+    /// many clients accepts a connection, too, and closes it.
     fn log_in(&self, link: &Arc<Link>, name: Option<&str>, until: Moment) -> RedisResult<()> {
         let mut commands = self.commands.clone();
+        let is_last_optional = name.is_some() || commands.is_empty();
         if let Some(name) = name {
             commands.cmd("CLIENT").arg("SETNAME").arg(name);
+        } else if commands.is_empty() {
+            commands.cmd("PING");
         }
         let packed = commands.get_packed_pipeline();
         let mut replies = link.ask((commands.len(), &packed), until, Duration::MAX);
-        let named = name.and_then(|_| replies.pop());
+        let optional = is_last_optional.then(|| replies.pop()).flatten();
         let role = if self.master_only {
             replies.pop()
         } else {
@@ -133,7 +137,7 @@ impl Login {
             reply.map_err(without_arguments)?;
         }
         role.map_or(Ok(()), check_role)?;
-        match named {
+        match optional {
             // The server logs each refusal of the name, which is no error.
             Some(Err(error))
                 if RetryAction::is_reply(&error) && !RetryAction::refuses_client(&error) =>
@@ -168,6 +172,13 @@ impl Node {
         }
     }
 
+    /// As if a connection had been opened to this address.
+    #[cfg(test)]
+    pub(crate) fn resolved_to(self, address: SocketAddr) -> Self {
+        *self.resolved.lock() = vec![address];
+        self
+    }
+
     /// `host:port` or the path of the socket: the name of the server in messages.
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
@@ -196,7 +207,8 @@ impl Node {
     /// [Opens](Self::open) a connection without a look-up of the host's name, which may take much
     /// longer than `time`: to the addresses of the last connection.
     pub(crate) fn open_another(&self, time: Duration) -> RedisResult<Arc<Link>> {
-        self.open_at(self.resolved.lock().clone(), time)
+        let addresses = self.resolved.lock().clone();
+        self.open_at(addresses, time)
     }
 
     /// Opens a connection to these addresses. If there are none, looks up the host's.
