@@ -139,9 +139,7 @@ impl Login {
         role.map_or(Ok(()), check_role)?;
         match optional {
             // The server logs each refusal of the name, which is no error.
-            Some(Err(error))
-                if RetryAction::is_reply(&error) && !RetryAction::refuses_client(&error) =>
-            {
+            Some(Err(error)) if !is_refused(&error) => {
                 if RetryAction::on(&error) == RetryAction::Fail {
                     self.omit_name(Moment::NEVER);
                 }
@@ -256,6 +254,13 @@ fn without_arguments(error: RedisError) -> RedisError {
     }
 }
 
+/// True if the connection broke or will be closed, or the server requires a password.
+fn is_refused(error: &RedisError) -> bool {
+    !RetryAction::is_reply(error)
+        || RetryAction::refuses_client(error)
+        || RetryAction::on(error) == RetryAction::FailAndDrop
+}
+
 /// Fails for a server whose reply says that it is not a master. Without such a reply it may be one.
 fn check_role(reply: RedisResult<Value>) -> RedisResult<()> {
     match reply {
@@ -263,9 +268,7 @@ fn check_role(reply: RedisResult<Value>) -> RedisResult<()> {
             Some(Value::BulkString(role)) if role != b"master" => Err(not_a_master(role)),
             _ => Ok(()),
         },
-        Err(error) if !RetryAction::is_reply(&error) || RetryAction::refuses_client(&error) => {
-            Err(error)
-        }
+        Err(error) if is_refused(&error) => Err(error),
         _ => Ok(()),
     }
 }

@@ -36,7 +36,7 @@ fn is_waiting(line: &&String) -> bool {
 }
 
 /// Opens this number of connections of callers, whose ids it returns.
-fn open_links(admin: &mut Connection, client: &LockClient, links: usize) -> BTreeSet<String> {
+pub fn open_links(admin: &mut Connection, client: &LockClient, links: usize) -> BTreeSet<String> {
     run(admin, "CLIENT PAUSE 600000 WRITE");
     thread::scope(|scope| {
         for at in 0..links {
