@@ -23,12 +23,14 @@ use crate::config::Config;
 use crate::deployment::Deployment;
 use crate::error::Result;
 use crate::transport::credentials::Source;
-use crate::transport::health::Health;
 use crate::transport::hint::Role;
 use crate::transport::node::{Limits, Login, Node};
 use crate::transport::server::Server;
 use map::Map;
 pub use route_error::{LookUpFailed, RouteError};
+
+/// How long after a failed look-up none is made if the known servers may be used.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// The ways in which Redis is deployed.
 #[derive(Debug)]
@@ -53,6 +55,8 @@ pub(crate) struct Topology {
     first: AtomicUsize,
     /// Locked by the thread that looks up the servers.
     looking: Mutex<()>,
+    /// When servers that may be used are looked up again.
+    look_up_after: Mutex<Moment>,
     /// The longest time for one server.
     timeout: Duration,
 }
@@ -110,6 +114,7 @@ impl Topology {
             map: RwLock::new(map),
             first: AtomicUsize::new(0),
             looking: Mutex::new(()),
+            look_up_after: Mutex::default(),
             timeout: config.connect_timeout.min(config.command_timeout),
         }
     }
@@ -168,7 +173,8 @@ impl Topology {
 
     /// The servers that are `known`. Looks them up if there are none or one is suspect. They stay
     /// in use if that fails: a process that cannot open a connection cannot look up servers
-    /// either, but its open connections may work.
+    /// either, but its open connections may work. So a look-up that has failed is not repeated for
+    /// a while, and takes at most half of the time.
     fn find(
         &self,
         known: impl Fn() -> Vec<Arc<Server>>,
@@ -179,13 +185,16 @@ impl Topology {
         if !servers.is_empty() && servers.iter().all(|server| self.is_valid(server)) {
             return Ok(servers);
         }
-        let deadline = Moment::now().after(time);
-        let may_be_used = || {
-            let mut health = servers.iter().map(|server| &server.health);
-            !servers.is_empty() && health.all(Health::may_be_used)
-        };
-        let found = match self.look_up(deadline) {
-            Err(RouteError::Unavailable(_)) if may_be_used() && !deadline.is_past() => servers,
+        let may_be_used = !servers.is_empty() && servers.iter().all(|server| server.may_be_used());
+        if may_be_used && !self.look_up_after.lock().is_past() {
+            return Ok(servers);
+        }
+        let time = if may_be_used { time / 2 } else { time };
+        let found = match self.look_up(Moment::now().after(time)) {
+            Err(RouteError::Unavailable(_) | RouteError::Refused(_)) if may_be_used => {
+                *self.look_up_after.lock() = Moment::now().after(PAUSE);
+                servers
+            }
             Err(error) => return Err(error),
             Ok(()) => known(),
         };

@@ -1,6 +1,7 @@
 //! The address of one server, and how a connection to it is opened.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::script::Publish;
 use crate::transport::credentials::{Credentials, Source};
 use crate::transport::link::Link;
 use crate::transport::retry_action::RetryAction;
-use crate::transport::socket::Socket;
+use crate::transport::socket::{Socket, resolve};
 use crate::transport::tls::Tls;
 
 /// The user, the password and the database of a connection, as the settings have them.
@@ -116,7 +117,8 @@ impl Login {
         *unnamed_until = unnamed_until.max(until);
     }
 
-    /// Logs in on a new connection with these credentials, by this moment.
+    /// Logs in on a new connection with these credentials, by this moment. At least one reply
+    /// arrives: a server with too many clients accepts a connection, too, and closes it.
     fn log_in(
         &self,
         link: &Arc<Link>,
@@ -134,12 +136,15 @@ impl Login {
         if self.master_only {
             commands.cmd("ROLE");
         }
+        let is_last_optional = name.is_some() || commands.is_empty();
         if let Some(name) = name {
             commands.cmd("CLIENT").arg("SETNAME").arg(name);
+        } else if commands.is_empty() {
+            commands.cmd("PING");
         }
         let packed = commands.get_packed_pipeline();
         let mut replies = link.ask((commands.len(), &packed), until, Duration::MAX);
-        let named = name.and_then(|_| replies.pop());
+        let optional = is_last_optional.then(|| replies.pop()).flatten();
         let role = if self.master_only {
             replies.pop()
         } else {
@@ -149,11 +154,9 @@ impl Login {
             reply.map_err(without_arguments)?;
         }
         role.map_or(Ok(()), check_role)?;
-        match named {
+        match optional {
             // The server logs each refusal of the name, which is no error.
-            Some(Err(error))
-                if RetryAction::is_reply(&error) && !RetryAction::refuses_client(&error) =>
-            {
+            Some(Err(error)) if !is_refused(&error) => {
                 if RetryAction::on(&error) == RetryAction::Fail {
                     self.omit_name(Moment::NEVER);
                 }
@@ -169,6 +172,8 @@ impl Login {
 pub(crate) struct Node {
     address: ConnectionAddr,
     name: Arc<str>,
+    /// To which a connection was opened last.
+    resolved: Mutex<Vec<SocketAddr>>,
     pub(crate) login: Arc<Login>,
 }
 
@@ -177,8 +182,16 @@ impl Node {
         Self {
             name: address.to_string().into(),
             address,
+            resolved: Mutex::default(),
             login,
         }
+    }
+
+    /// As if a connection had been opened to this address.
+    #[cfg(test)]
+    pub(crate) fn resolved_to(self, address: SocketAddr) -> Self {
+        *self.resolved.lock() = vec![address];
+        self
     }
 
     /// `host:port` or the path of the socket: the name of the server in messages.
@@ -199,16 +212,32 @@ impl Node {
         }
     }
 
-    /// Opens a connection and logs in, within `time`. If the server refuses credentials of the
-    /// program's provider, and that returns again in time, logs in once more.
+    /// Opens a connection and logs in, within `time`.
     pub(crate) fn open(&self, time: Duration) -> RedisResult<Arc<Link>> {
+        self.open_at(Vec::new(), time)
+    }
+
+    /// [Opens](Self::open) a connection without a look-up of the host's name, which may take much
+    /// longer than `time`: to the addresses of the last connection.
+    pub(crate) fn open_another(&self, time: Duration) -> RedisResult<Arc<Link>> {
+        let addresses = self.resolved.lock().clone();
+        self.open_at(addresses, time)
+    }
+
+    /// Opens a connection to these addresses, and logs in. If there are none, looks up the host's.
+    /// If the server refuses credentials of the program's provider, and that returns again in time,
+    /// logs in once more.
+    fn open_at(&self, mut addresses: Vec<SocketAddr>, time: Duration) -> RedisResult<Arc<Link>> {
         let until = Moment::now().after(time);
+        if addresses.is_empty() {
+            addresses = resolve(&self.address)?;
+        }
         let source = &self.login.credentials;
         let (credentials, calls) = source.last();
-        match self.open_as(credentials.as_ref(), until) {
+        let opened = match self.open_as(&addresses, credentials.as_ref(), until) {
             Err(error) if refuses_log_in(&error) && source.renewed(calls, until) => {
                 let (credentials, calls) = source.last();
-                let opened = self.open_as(credentials.as_ref(), until);
+                let opened = self.open_as(&addresses, credentials.as_ref(), until);
                 opened.inspect_err(|error| {
                     if refuses_log_in(error) {
                         source.refused(calls);
@@ -216,31 +245,40 @@ impl Node {
                 })
             }
             opened => opened,
-        }
+        };
+        let link = opened?;
+        *self.resolved.lock() = addresses;
+        Ok(link.logged_in())
     }
 
     /// Opens a connection, and logs in with these credentials. If the connection is closed before
     /// the reply to its name, the name may be the reason: opens one without a name. The next ones
     /// have none for a while, not for good, because the server may have stopped.
-    fn open_as(&self, credentials: Option<&Credentials>, until: Moment) -> RedisResult<Arc<Link>> {
+    fn open_as(
+        &self,
+        addresses: &[SocketAddr],
+        credentials: Option<&Credentials>,
+        until: Moment,
+    ) -> RedisResult<Arc<Link>> {
         let login = &*self.login;
         let name = login.name.as_deref();
         let name = name.filter(|_| login.unnamed_until.lock().is_past());
-        let link = self.connect(until.left())?;
+        let mut link = self.connect(addresses, until)?;
         match login.log_in(&link, credentials, name, until) {
             // A server that is no master has replied to the name, and its link has not ended.
             Err(error) if name.is_some() && error.is_connection_dropped() && !link.is_usable() => {
                 login.omit_name(Moment::now().after(UNNAMED));
-                let link = self.connect(until.left())?;
+                link = self.connect(addresses, until)?;
                 login.log_in(&link, credentials, None, until)?;
-                Ok(link.logged_in())
             }
-            result => result.map(|()| link.logged_in()),
+            result => result?,
         }
+        Ok(link)
     }
 
-    fn connect(&self, time: Duration) -> RedisResult<Arc<Link>> {
-        let socket = Socket::connect(&self.address, self.login.tls.as_ref(), time)?;
+    fn connect(&self, addresses: &[SocketAddr], until: Moment) -> RedisResult<Arc<Link>> {
+        let tls = self.login.tls.as_ref();
+        let socket = Socket::connect(&self.address, addresses, tls, until.left())?;
         Ok(Arc::new(Link::new(socket, self.publish())))
     }
 }
@@ -270,6 +308,13 @@ fn without_arguments(error: RedisError) -> RedisError {
     }
 }
 
+/// True if the connection broke or will be closed, or the server requires a password.
+fn is_refused(error: &RedisError) -> bool {
+    !RetryAction::is_reply(error)
+        || RetryAction::refuses_client(error)
+        || RetryAction::on(error) == RetryAction::FailAndDrop
+}
+
 /// Fails for a server whose reply says that it is not a master. Without such a reply it may be one.
 fn check_role(reply: RedisResult<Value>) -> RedisResult<()> {
     match reply {
@@ -277,9 +322,7 @@ fn check_role(reply: RedisResult<Value>) -> RedisResult<()> {
             Some(Value::BulkString(role)) if role != b"master" => Err(not_a_master(role)),
             _ => Ok(()),
         },
-        Err(error) if !RetryAction::is_reply(&error) || RetryAction::refuses_client(&error) => {
-            Err(error)
-        }
+        Err(error) if is_refused(&error) => Err(error),
         _ => Ok(()),
     }
 }

@@ -9,7 +9,7 @@ mod broken_connections;
 pub mod clock;
 mod counts;
 mod cut_off;
-mod failed_connects;
+pub mod failed_connects;
 pub mod force_unlock;
 pub mod fork;
 mod given_up;
