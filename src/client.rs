@@ -39,8 +39,8 @@ use crate::protocol::LockStatus;
 /// The last drop waits for the watchdog and for each subscriber. Normally that takes moments. While
 /// a server hangs, it takes at most two command timeouts for the watchdog, and at most a connection
 /// timeout, a command timeout and one second for each subscriber. Then it waits at most 250 ms for
-/// the reporter; if the log blocks, the reporter ends later. The log subscriber itself may drop the
-/// last client. A guard that is forgotten ([`std::mem::forget`]) keeps the threads running.
+/// the reporter; if the log blocks, the reporter ends later. It waits for no credentials provider
+/// that blocks. The log subscriber itself may drop the last client. A guard that is forgotten ([`std::mem::forget`]) keeps the threads running.
 ///
 /// [`shutdown`](Self::shutdown) ends a client earlier, while handles and guards exist.
 #[derive(Clone)]
@@ -299,12 +299,16 @@ impl fmt::Debug for LockClient {
 
 impl LockClientBuilder {
     /// Makes the client. Checks all settings, but opens no connection: if a server cannot be
-    /// reached or refuses the login, that is an error of the first call.
+    /// reached or refuses the login, that is an error of the first call. Waits for the first
+    /// credentials of a [provider](Self::credentials_provider), for at most one
+    /// [`connect_timeout`](Self::connect_timeout).
     ///
     /// # Errors
     ///
     /// [`Error::Config`](crate::Error::Config) names the setting, its value and the bound that it
-    /// violates, or says that the client's threads could not be started.
+    /// violates. [`Error::NoThread`](crate::Error::NoThread) if the client's threads could not be
+    /// started. [`Error::Unavailable`](crate::Error::Unavailable) if the provider has failed or has
+    /// not returned in time: a later build may succeed.
     pub fn build(self) -> Result<LockClient> {
         let core = Arc::new(Core::open(self.validate()?)?);
         Ok(LockClient { core })

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle, scope, spawn};
 use redis::ConnectionAddr;
 
 use super::*;
-use crate::transport::socket::Socket;
+use crate::transport::socket::{Socket, resolve};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -49,7 +49,8 @@ impl Peer {
             }
         });
         let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
-        let socket = Socket::connect(&address, None, SOON).unwrap();
+        let resolved = resolve(&address).unwrap();
+        let socket = Socket::connect(&address, &resolved, None, SOON).unwrap();
         let link = Arc::new(Link::new(socket, Publish::ToAll)).logged_in();
         Self {
             link,

@@ -18,6 +18,11 @@ const ROLES: &[(&str, Role)] = &[
     ("increment", mutual_exclusion::increment),
     #[cfg(target_os = "linux")]
     ("without_threads", limits::threads::without_threads),
+    #[cfg(target_os = "linux")]
+    (
+        "without_descriptors",
+        faults::failed_connects::watchdog::without_descriptors,
+    ),
     ("shut_down", lifetime::shutdown::shut_down),
     ("many_pairs", limits::growth::many_pairs),
     ("wait_together", fair::wait_together),
