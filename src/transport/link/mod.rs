@@ -86,6 +86,8 @@ struct State {
     /// Bytes on the network, of which a part is not written.
     unsent: Vec<u8>,
     is_writing: bool,
+    /// No thread yields the processor before a write until this moment.
+    yields_from: Moment,
     /// The number of bytes that a thread writes now.
     in_write: usize,
     is_reading: bool,
@@ -253,6 +255,7 @@ impl Link {
                 added: 0,
             });
         }
+        writing::SENDS.fetch_add(1, Ordering::Relaxed);
         drop(self.write(state));
         Sent {
             link: Arc::clone(self),

@@ -45,6 +45,11 @@ const ROLES: &[(&str, Role)] = &[
         "fork_into_a_namespace",
         faults::fork::namespace::fork_into_a_namespace,
     ),
+    #[cfg(target_os = "linux")]
+    (
+        "fork_after_a_redlock",
+        faults::fork::wakers::fork_after_a_redlock,
+    ),
     ("trust_the_system", tls::system::trust_the_system),
     ("hold_permits", leased_semaphore::processes::hold_permits),
     ("many_failovers", deployments::many_failovers),
