@@ -204,7 +204,9 @@ impl Model for Bounds {
         if is_called && !state.is_late && state.is_quiet(self) {
             step(&"the time to answer is over", &|next| {
                 next.is_late = true;
-                next.rounds = (next.rounds + 1).min(2);
+                if self.only == Some(Fault::Stop) {
+                    next.rounds = (next.rounds + 1).min(2);
+                }
             });
         }
         if state.is_late {
