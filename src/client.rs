@@ -53,6 +53,10 @@ impl LockClient {
     /// Redis does. So this succeeds even if no server is there. Call [`ping`](Self::ping) to check
     /// that at the start of a program.
     ///
+    /// In a child that was forked from a process with several threads, this call can hang, because
+    /// the fork can copy a locked mutex of a thread that the child does not have. Fork before
+    /// threads start and clients are made, or let the child execute another program (`exec`).
+    ///
     /// `url` is `redis://[user:password@]host[:port][/database]`, or the same with `rediss://` for
     /// TLS, or `redis+unix:///path/to/socket`. The default port is 6379, the default database 0.
     /// `valkey://`, `valkeys://` and `valkey+unix://` mean the same, in every URL of this crate.
