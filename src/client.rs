@@ -304,7 +304,8 @@ impl LockClientBuilder {
     /// # Errors
     ///
     /// [`Error::Config`](crate::Error::Config) names the setting, its value and the bound that it
-    /// violates, or says that the client's threads could not be started.
+    /// violates. [`Error::NoThread`](crate::Error::NoThread) if the client's threads could not be
+    /// started.
     pub fn build(self) -> Result<LockClient> {
         let core = Arc::new(Core::open(self.validate()?)?);
         Ok(LockClient { core })
