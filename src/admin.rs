@@ -248,7 +248,7 @@ impl Server {
         self.server.name()
     }
 
-    /// Opens a connection and logs in. It is not one of the client's pool.
+    /// Opens a connection and logs in. The client's locks do not use it.
     ///
     /// # Errors
     ///

@@ -62,7 +62,7 @@
 //! | type | what it is |
 //! |---|---|
 //! | [`ReentrantLock`] | the plain lock |
-//! | [`FairLock`] | clients acquire it in the order in which they began to wait |
+//! | [`FairLock`] | clients acquire it in one order with threads of Redisson |
 //! | [`FencedLock`] | each hold has a higher number, so that a store can refuse late writes |
 //! | [`ReadWriteLock`] | many threads read at the same time, or one thread writes |
 //! | [`MultiLock`] | several names as one lock: all of them or none |

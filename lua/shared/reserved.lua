@@ -4,8 +4,8 @@
 -- that has not answered by then loses its place.
 local RESERVED = 500000
 
--- For how long the line is kept after the last request of a waiting client, in milliseconds. Each
--- of them sends a request at least every 30 s.
+-- For how long the line is kept after the last request or look of a waiting client, in
+-- milliseconds. The watchdog of each of them looks at least every 30 s (line_look.lua).
 local KEPT = 90000
 
 -- The largest number of places that a call of a client removes. It bounds the time of a script.

@@ -13,8 +13,8 @@ impl LockClient {
     /// These are the server of the URL, the master behind the sentinels, or every primary of the
     /// cluster. All replies are awaited at the same time. Sentinels and cluster servers are asked
     /// where the locks are only if the client does not know it, or if a server has failed since.
-    /// The check uses a connection of the pool. For a [`RedLock`](crate::RedLock), check each of
-    /// its clients.
+    /// The check uses the connections of the client's calls. For a [`RedLock`](crate::RedLock),
+    /// check each of its clients.
     ///
     /// A server that replies can still refuse a lock, for example because its memory is full or a
     /// permission is missing: `leasehold doctor` checks more.

@@ -5,8 +5,9 @@ use super::methods::*;
 /// A reentrant lock that clients acquire first come, first served, whichever process they are in.
 /// Made by [`LockClient::fair_lock`](crate::LockClient::fair_lock).
 ///
-/// Use it where a [`ReentrantLock`](crate::ReentrantLock) would let one client wait for too long.
-/// It costs more: releases go through Redis while other clients wait, and a waiting client sends a
+/// Use it to keep the order with threads of Redisson, too. Clients of this crate also get a
+/// [`ReentrantLock`](crate::ReentrantLock) in their [order](crate#6-order), which costs less: while
+/// other clients wait for a fair lock, its releases go through Redis, and a waiting client sends a
 /// request every two seconds. In a long queue it sends fewer, so that all clients together send at
 /// most 40 a second.
 ///

@@ -25,9 +25,8 @@ use crate::protocol::PermitsChange;
 /// # Order
 ///
 /// The threads of one client that wait get permits in the order of their calls, and one of them
-/// listens for all. A call that does not wait can pass them. Between clients, the first request
-/// after a release gets the permit. A client that released a permit while other clients waited
-/// leaves it to them, as with a [`ReentrantLock`](crate::ReentrantLock#order).
+/// listens for all. A call that does not wait can pass them. Clients get permits in the order in
+/// which they began to wait ([details](crate#6-order)).
 ///
 /// # Lost replies
 ///

@@ -116,9 +116,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// While Redis does not reply, the call sends its request again, without a time limit. It
     /// notices the interrupt when the request under way ends, within the timeouts of the connection
-    /// and the command together, or later while the server replies to earlier requests first. A
-    /// fair lock and a write lock then take at most 250 ms to tell Redis that the thread waits no
-    /// more.
+    /// and the command together, or later while the server replies to earlier requests first. Then
+    /// it takes at most 250 ms to tell Redis that the thread waits no more.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {

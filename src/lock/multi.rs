@@ -35,13 +35,13 @@ use super::methods::*;
 /// # Turns
 ///
 /// Clients that want one of the names do not pass a client that waits for all of them. It has a
-/// place in the line of each name that was not free. When such a name becomes free in its turn, the
-/// name is reserved for it until the others are free, too: for as long as the client had waited
-/// before, at least 20 ms and at most half a second. Then others use the name. So the client gets
-/// all names in its turn if no hold lasts longer than about half a second. A name that is held for
-/// long keeps the others from their clients, and from its holder, only for that time.
+/// place in the [line](crate#6-order) of each name that was not free. When such a name becomes free
+/// in its turn, the name is reserved for it until the others are free, too: for as long as the
+/// client had waited before, at least 20 ms and at most half a second. Then others use the name. So
+/// the client gets all names in its turn if no hold lasts longer than about half a second. A name
+/// that is held for long keeps the others from their clients, and from its holder, only for that
+/// time.
 ///
-/// As for a lock of one name, this does not bind clients of Redisson, nor calls that do not wait.
 /// There is no such turn for more than 32 names, nor for names of several servers or slots.
 ///
 /// # No deadlock
@@ -51,12 +51,10 @@ use super::methods::*;
 /// use any order, too.
 ///
 /// Threads of one client wait in one queue. A thread that wants one of the names passes a thread
-/// that waits for all of them, as long as another of these names is not free. If another client
-/// holds that name, the thread may have to wait for a second first. The longer the thread that
-/// wants all has waited, the longer are the times, of at most 1.4 seconds, in which it is passed
-/// only by threads that hold one of the names. So it gets all of them if no hold of a name lasts
-/// longer than about half a second, even if other threads always want each of them. Do not acquire
-/// more names together than the work needs.
+/// that waits for all of them, as long as another of these names is not free. From time to time it
+/// has to wait for [a moment](crate#6-order) first. So the thread that wants all gets them if no
+/// hold of a name lasts longer than about half a second, even if other threads always want each of
+/// them. Do not acquire more names together than the work needs.
 ///
 /// This does not protect a thread that already holds one of the locks. A thread that holds `b` and
 /// then acquires `a` and `b` can wait for a thread that holds `a` and waits for `b`. Acquire all

@@ -67,9 +67,8 @@ use super::methods::*;
 /// Redis refuses that request while a writer of another client waits, so new readers of all clients
 /// of this crate wait behind the writer. The writer waits for the readers that have the lock, and
 /// for those that join them within the 50 ms: as long as the longest of these holds, and at most 50
-/// ms and some round trips longer. When a writer unlocks, readers of other clients that wait go
-/// before the next writer, which they delay by at most 100 ms. If the process of a waiting writer
-/// dies, readers go on 100 ms after the lock is free, or after 5 seconds.
+/// ms and some round trips longer. Clients, readers and writers alike, get the locks in the order
+/// in which they began to wait ([details](crate#6-order)).
 ///
 /// So a thread that holds the read lock must not wait for another thread that still has to acquire
 /// it: a writer may be between them.

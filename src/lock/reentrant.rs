@@ -19,10 +19,7 @@ use super::methods::*;
 /// client acquired the lock from Redis, and for at most 2 ms while other clients wait. Then it
 /// releases the lock in Redis.
 ///
-/// Between clients, the first request after a release acquires the lock. A client that released the
-/// lock while other clients waited leaves it to them: its next request waits until one of them
-/// releases the lock, or for a few round trips, at most 4 ms. So clients that compete get similar
-/// shares, but there is no queue of clients in Redis.
+/// Clients get the lock in the order in which they began to wait ([details](crate#6-order)).
 ///
 /// # Conditions
 ///

@@ -33,10 +33,11 @@ use crate::error::Result;
 ///
 /// A thread that releases permits hands them over to the first thread of its client that sleeps, if
 /// that wants as many. Then it sends no request. It does so for at most 10 ms after Redis last
-/// granted permits to the client. After that, clients that wait are served in their order.
+/// granted permits to the client. After that, clients get permits in the order in which they began
+/// to wait ([details](crate#6-order)).
 ///
-/// A message of the server wakes a waiting thread. While it waits, the client sends no request,
-/// except one about every half minute.
+/// A message of the server wakes a waiting thread. Until then, the client sends a request every two
+/// seconds, or more rarely behind many others.
 ///
 /// # Lost replies
 ///

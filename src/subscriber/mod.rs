@@ -1,8 +1,8 @@
 //! Wake-up: threads that listen for the releases that other clients publish.
 //!
 //! A message is a hint: it makes a waiting thread try to acquire the lock. A missed message costs
-//! time but never progress, because a waiting thread also tries when the lease that Redis reported
-//! is over, and polls while it has no subscription.
+//! time but never progress: a waiting thread also tries when the lease that Redis reported is over,
+//! the watchdog looks after the line in which it waits, and without a subscription it asks often.
 
 mod channels;
 mod connection;

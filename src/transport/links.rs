@@ -209,7 +209,12 @@ impl Links {
         last: &mut Duration,
     ) -> RedisResult<Arc<Link>> {
         let began = Moment::now();
-        let pause = if is_shared { PAUSE } else { PAUSE_ALONE };
+        let pause = match self.whose {
+            _ if is_shared => PAUSE,
+            Purpose::Caller => PAUSE_ALONE,
+            // It has pauses of its own, and a lease depends on it.
+            Purpose::Watchdog => Duration::ZERO,
+        };
         if let Some(error) = self.state.lock().failed_within(pause, began)
             // A thread that has more time, or may look up a name, may connect.
             && (is_shared || !error.is_timeout())

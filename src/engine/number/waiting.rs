@@ -4,9 +4,9 @@
 //! Until a request is refused, up to 32 of them each send one. Then only the first of them sends
 //! requests and listens. For a latch, it listens to the channel. For a semaphore, it has the
 //! place of the client in the line (`lua/shared/permit_line.lua`), and sleeps until the client is
-//! called. While it hears of changes, it sends a request only after a message, when the time that
-//! the last reply named is over, and once in half a minute, because another program can change the
-//! key without a message.
+//! called. While it hears of changes, it sends a request only after a message, and when the time
+//! that the last reply named is over. The watchdog looks after its line. In no line, it also sends
+//! one within half a minute, because another program can change the key without a message.
 //!
 //! A sleeping thread may get its permits from a thread of the same client that releases as many
 //! (`local/wait_queue.rs`). Redis need not know: the permits stay taken. The next first thread

@@ -165,7 +165,8 @@ fn open_connections_log_in_again_with_new_credentials_before_the_old_ones_end() 
     }
     let first = AtomicBool::new(true);
     let provider = move || {
-        let end = Instant::now() + Duration::from_secs(6);
+        // It is called again five seconds before.
+        let end = Instant::now() + Duration::from_secs(5) + millis(1_500);
         match first.swap(false, Ordering::SeqCst) {
             true => Ok(Credentials::user("ann", "secret").until(end)),
             false => Ok(Credentials::user("bob", "secret")),
