@@ -312,10 +312,12 @@ end
 local function begin_place(lock, head, place, publish)
     -- It may subscribe since then, or may not any more.
     local other = is_deaf(place) and string.sub(place, 2) or '~' .. place
-    if head.listener == other and not is_deaf(place) then
-        head.listener = nil
+    if redis.call('zrem', head.line, other) == 1 then
+        if head.listener == other and not is_deaf(place) then
+            head.listener = nil
+        end
+        remove_place(lock, head, other, publish)
     end
-    remove_place(lock, head, other, publish)
     local last = redis.call('zrange', head.line, -1, -1)[1]
     if last ~= place then
         -- The clock was set back, or that of a new master is behind.
