@@ -186,7 +186,9 @@ impl Links {
             let untried = (1..=u32::try_from(tests.len()).unwrap_or(u32::MAX)).rev();
             tests.iter().zip(untried).find_map(|(test, untried)| {
                 test.wait(Moment::now().after(until.left() / untried), Duration::MAX);
-                share()
+                let has_replied = test.pending.is_over() && test.link.is_usable();
+                let link = has_replied.then(|| Arc::clone(&test.link));
+                link.inspect(|link| link.choose(requests)).or_else(share)
             })
         });
         drop(opening);
@@ -240,11 +242,15 @@ impl Links {
         Ok(link)
     }
 
-    /// Sends a PING on each idle link that is doubted.
+    /// Sends a PING on each link that is doubted, except those that have not replied for a
+    /// command timeout.
     fn test(&self) -> Vec<Sent> {
         let now = Moment::now();
+        let timeout = self.limits.command_timeout;
+        let is_late =
+            |link: &Link| link.load() > 0 && now.since(link.unanswered_since()) >= timeout;
         let mut links = self.open_links();
-        links.retain(|link| link.load() == 0 && !self.is_trusted(link, now));
+        links.retain(|link| !self.is_trusted(link, now) && !is_late(link));
         links.iter().map(Link::test).collect()
     }
 
@@ -265,11 +271,12 @@ impl Links {
         retired.iter().for_each(|link| link.retire());
     }
 
-    /// Tests or replaces each link that was opened before this moment, before its next request.
-    pub(crate) fn doubt_all(&self, before: Moment) {
+    /// Tests or replaces each link on which nothing has arrived since this moment, before its next
+    /// request.
+    pub(crate) fn doubt_all(&self, since: Moment) {
         let links = self.open_links();
-        let old = links.iter().filter(|link| link.opened_at <= before);
-        old.for_each(|link| link.doubt());
+        let silent = links.iter().filter(|link| link.heard() <= since);
+        silent.for_each(|link| link.doubt());
     }
 }
 

@@ -109,19 +109,40 @@ fn a_doubted_link_is_used_after_a_test_if_none_can_be_opened() {
     silent.give_back(1);
     tested.links.doubt_all(Moment::now());
     assert!(tested.links.open_link(1, Moment::now()).is_none());
-    let Tested {
-        listener,
-        node,
-        links,
-    } = tested;
-    drop(listener);
     thread::scope(|scope| {
         scope.spawn(|| reply(peer));
-        let time = Duration::from_millis(400);
-        let link = links.link(&node, 1, time, None).unwrap();
+        scope.spawn(|| drop(tested.listener.accept()));
+        let link = tested.link(Duration::from_millis(400)).unwrap();
         assert!(Arc::ptr_eq(&link, &good));
     });
-    assert!(links.choose(1, Moment::now(), true).is_some());
+    assert!(tested.links.choose(1, Moment::now(), true).is_some());
+}
+
+#[test]
+fn a_thread_waits_for_a_doubted_link_that_is_busy_if_none_can_be_opened() {
+    let tested = Tested::new("127.0.0.1");
+    let (link, mut peer) = tested.open();
+    link.choose(1);
+    link.send(1, Moment::now(), |out| out.commands(1, b"x\n"));
+    tested.links.doubt_all(Moment::now());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut received = Vec::new();
+            while !received.ends_with(b"PING\r\n") {
+                let mut room = [0; 64];
+                let read = peer.read(&mut room).unwrap();
+                received.extend_from_slice(&room[..read]);
+            }
+            peer.write_all(b":1\r\n+PONG\r\n").unwrap();
+        });
+        scope.spawn(|| drop(tested.listener.accept()));
+        assert!(Arc::ptr_eq(&tested.link(SOON).unwrap(), &link));
+    });
+    // Of several threads that notice one failure, the later ones doubt no link that has replied.
+    tested
+        .links
+        .doubt_all(link.heard().before(Duration::from_nanos(1)));
+    assert!(tested.links.choose(1, Moment::now(), true).is_some());
 }
 
 #[test]
