@@ -48,7 +48,7 @@ impl Tested {
     fn open(&self) -> (Arc<Link>, TcpStream) {
         thread::scope(|scope| {
             let mut last = Duration::ZERO;
-            let open = move || self.links.open(&self.node, true, SOON, &mut last);
+            let open = move || self.links.open(&self.node, None, SOON, &mut last);
             let opened = scope.spawn(open);
             let peer = reply(self.listener.accept().unwrap().0);
             (opened.join().unwrap().unwrap(), peer)
@@ -86,7 +86,8 @@ fn a_connection_that_does_not_open_keeps_no_thread_from_a_busy_link() {
 }
 
 #[test]
-fn a_refused_connection_is_not_tried_again_at_once() {
+fn threads_that_wait_for_an_attempt_have_its_error() {
+    let began = Moment::now();
     let tested = Tested::new("127.0.0.1");
     thread::scope(|scope| {
         let refused = scope.spawn(|| tested.link(SOON));
@@ -96,8 +97,18 @@ fn a_refused_connection_is_not_tried_again_at_once() {
         assert!(refused.join().unwrap().is_err());
     });
     // Nothing accepts this one.
-    let error = tested.link(SOON).unwrap_err();
+    let mut last = Duration::ZERO;
+    let waited = tested
+        .links
+        .open(&tested.node, Some(began), SOON, &mut last);
+    let error = waited.unwrap_err();
     assert_eq!(error.code(), Some("ERR"), "{error}");
+    // A later one may succeed.
+    thread::scope(|scope| {
+        let later = scope.spawn(|| tested.link(SOON));
+        let _peer = reply(tested.listener.accept().unwrap().0);
+        assert!(later.join().unwrap().is_ok());
+    });
 }
 
 #[test]
