@@ -11,7 +11,7 @@
 //! |---|---|
 //! | one is trusted | it is shared, also by the watchdog; the next attempt is half a second later |
 //! | all are doubted | each gets a PING; the first that replies is used |
-//! | none | the call fails with the error, and may be repeated |
+//! | none | the call fails with the error, and so do those that waited for the attempt |
 //!
 //! A thread that could share a link spends little time on opening another one, and looks up no name
 //! of a host.
@@ -30,10 +30,6 @@ use crate::transport::node::{Limits, Node};
 
 /// How long after a failure no link is opened if one can be shared.
 const PAUSE: Duration = Duration::from_millis(500);
-
-/// How long after a refusal no link is opened if none can be shared. Calls are retried, and many
-/// threads together would not stop connecting.
-const PAUSE_ALONE: Duration = Duration::from_millis(100);
 
 /// The longest time for opening a link if one can be shared, unless the last one took long.
 const BRIEFLY: Duration = Duration::from_millis(100);
@@ -65,10 +61,10 @@ struct State {
 }
 
 impl State {
-    /// Why a link could not be opened within the `pause` before this moment.
-    fn failed_within(&self, pause: Duration, now: Moment) -> Option<&RedisError> {
+    /// Why a link could not be opened since this moment.
+    fn failed_since(&self, since: Moment) -> Option<&RedisError> {
         let (at, error) = self.failed.as_ref()?;
-        (now.since(*at) < pause).then_some(error)
+        (*at >= since).then_some(error)
     }
 }
 
@@ -116,7 +112,7 @@ impl Links {
             doubted.push(link);
         };
         let is_full = || state.links.len() - doubted.len() >= self.most();
-        let may_open = || !is_full() && state.failed_within(PAUSE, now).is_none();
+        let may_open = || !is_full() && state.failed_since(now.before(PAUSE)).is_none();
         if link.load() > 0 && !shares && may_open() {
             return None;
         }
@@ -139,7 +135,8 @@ impl Links {
         time: Duration,
         others: Option<&Self>,
     ) -> RedisResult<Arc<Link>> {
-        let until = Moment::now().after(time);
+        let began = Moment::now();
+        let until = began.after(time);
         let all = [Some(self), others];
         let all = || all.into_iter().flatten();
         // Late replies that no thread waits for, so that their links are idle again.
@@ -168,7 +165,7 @@ impl Links {
                     () if all().any(Self::are_open) => until.left() / 2,
                     () => until.left(),
                 };
-                self.open(node, is_shared, longest, last)
+                self.open(node, (!is_shared).then_some(began), longest, last)
             }
             None => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
         };
@@ -186,7 +183,9 @@ impl Links {
             let untried = (1..=u32::try_from(tests.len()).unwrap_or(u32::MAX)).rev();
             tests.iter().zip(untried).find_map(|(test, untried)| {
                 test.wait(Moment::now().after(until.left() / untried), Duration::MAX);
-                share()
+                let has_replied = test.pending.is_over() && test.link.is_usable();
+                let link = has_replied.then(|| Arc::clone(&test.link));
+                link.inspect(|link| link.choose(requests)).or_else(share)
             })
         });
         drop(opening);
@@ -199,31 +198,27 @@ impl Links {
         shared.ok_or(error)
     }
 
-    /// Opens a link within `longest`, unless that has failed just now. It replaces those that are
-    /// doubted. `is_shared`: the caller can share another one. `last`: how long the last one took.
+    /// Opens a link within `longest`, which replaces those that are doubted. A caller that can share
+    /// another one pauses after a failure. One that is `alone` since this moment has the error of
+    /// the thread for which it waited. `last`: how long the last one took.
     fn open(
         &self,
         node: &Node,
-        is_shared: bool,
+        alone: Option<Moment>,
         longest: Duration,
         last: &mut Duration,
     ) -> RedisResult<Arc<Link>> {
         let began = Moment::now();
-        let pause = match self.whose {
-            _ if is_shared => PAUSE,
-            Purpose::Caller => PAUSE_ALONE,
-            // It has pauses of its own, and a lease depends on it.
-            Purpose::Watchdog => Duration::ZERO,
-        };
-        if let Some(error) = self.state.lock().failed_within(pause, began)
-            // A thread that has more time, or may look up a name, may connect.
-            && (is_shared || !error.is_timeout())
+        let since = alone.unwrap_or(began.before(PAUSE));
+        if let Some(error) = self.state.lock().failed_since(since)
+            // A thread that has more time may connect.
+            && (alone.is_none() || !error.is_timeout())
         {
             return Err(error.clone());
         }
-        let opened = match is_shared {
-            true => node.open_another(longest),
-            false => node.open(longest),
+        let opened = match alone {
+            None => node.open_another(longest),
+            Some(_) => node.open(longest),
         };
         let now = Moment::now();
         let mut ended: Vec<Arc<Link>> = Vec::new();
@@ -245,15 +240,19 @@ impl Links {
         Ok(link)
     }
 
-    /// Sends a PING on each idle link that is doubted.
+    /// Sends a PING on each link that is doubted, except those that have not replied for a
+    /// command timeout.
     fn test(&self) -> Vec<Sent> {
         let now = Moment::now();
+        let timeout = self.limits.command_timeout;
+        let is_late =
+            |link: &Link| link.load() > 0 && now.since(link.unanswered_since()) >= timeout;
         let mut links = self.open_links();
-        links.retain(|link| link.load() == 0 && !self.is_trusted(link, now));
+        links.retain(|link| !self.is_trusted(link, now) && !is_late(link));
         links.iter().map(Link::test).collect()
     }
 
-    pub(crate) fn open_links(&self) -> Vec<Arc<Link>> {
+    fn open_links(&self) -> Vec<Arc<Link>> {
         self.state.lock().links.clone()
     }
 
@@ -270,11 +269,12 @@ impl Links {
         retired.iter().for_each(|link| link.retire());
     }
 
-    /// Tests or replaces each link that was opened before this moment, before its next request.
-    pub(crate) fn doubt_all(&self, before: Moment) {
+    /// Tests or replaces each link on which nothing has arrived since this moment, before its next
+    /// request.
+    pub(crate) fn doubt_all(&self, since: Moment) {
         let links = self.open_links();
-        let old = links.iter().filter(|link| link.opened_at <= before);
-        old.for_each(|link| link.doubt());
+        let silent = links.iter().filter(|link| link.heard() <= since);
+        silent.for_each(|link| link.doubt());
     }
 }
 

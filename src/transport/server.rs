@@ -89,7 +89,7 @@ impl Server {
     /// | not established: it could not be opened, or its log-in was refused | nothing |
     /// | NOAUTH, WRONGPASS to a request | nothing: other links may still be logged in |
     /// | READONLY or the like to a request | none is of use: they are retired |
-    /// | an established one broke | each is tested before its next use, or replaced |
+    /// | an established one broke | those without a reply since are replaced, or tested before use |
     ///
     /// The watchdog's link is used until it fails.
     ///

@@ -317,7 +317,7 @@ impl Link {
     }
 
     /// When the last reply arrived.
-    fn heard(&self) -> Moment {
+    pub(crate) fn heard(&self) -> Moment {
         self.state.lock().heard
     }
 

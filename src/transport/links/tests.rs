@@ -49,7 +49,7 @@ impl Tested {
     fn open(&self) -> (Arc<Link>, TcpStream) {
         thread::scope(|scope| {
             let mut last = Duration::ZERO;
-            let open = move || self.links.open(&self.node, true, SOON, &mut last);
+            let open = move || self.links.open(&self.node, None, SOON, &mut last);
             let opened = scope.spawn(open);
             let peer = reply(self.listener.accept().unwrap().0);
             (opened.join().unwrap().unwrap(), peer)
@@ -87,7 +87,8 @@ fn a_connection_that_does_not_open_keeps_no_thread_from_a_busy_link() {
 }
 
 #[test]
-fn a_refused_connection_is_not_tried_again_at_once() {
+fn threads_that_wait_for_an_attempt_have_its_error() {
+    let began = Moment::now();
     let tested = Tested::new("127.0.0.1");
     thread::scope(|scope| {
         let refused = scope.spawn(|| tested.link(SOON));
@@ -97,8 +98,18 @@ fn a_refused_connection_is_not_tried_again_at_once() {
         assert!(refused.join().unwrap().is_err());
     });
     // Nothing accepts this one.
-    let error = tested.link(SOON).unwrap_err();
+    let mut last = Duration::ZERO;
+    let waited = tested
+        .links
+        .open(&tested.node, Some(began), SOON, &mut last);
+    let error = waited.unwrap_err();
     assert_eq!(error.code(), Some("ERR"), "{error}");
+    // A later one may succeed.
+    thread::scope(|scope| {
+        let later = scope.spawn(|| tested.link(SOON));
+        let _peer = reply(tested.listener.accept().unwrap().0);
+        assert!(later.join().unwrap().is_ok());
+    });
 }
 
 #[test]
@@ -110,19 +121,40 @@ fn a_doubted_link_is_used_after_a_test_if_none_can_be_opened() {
     silent.give_back(1);
     tested.links.doubt_all(Moment::now());
     assert!(tested.links.open_link(1, Moment::now()).is_none());
-    let Tested {
-        listener,
-        node,
-        links,
-    } = tested;
-    drop(listener);
     thread::scope(|scope| {
         scope.spawn(|| reply(peer));
-        let time = Duration::from_millis(400);
-        let link = links.link(&node, 1, time, None).unwrap();
+        scope.spawn(|| drop(tested.listener.accept()));
+        let link = tested.link(Duration::from_millis(400)).unwrap();
         assert!(Arc::ptr_eq(&link, &good));
     });
-    assert!(links.choose(1, Moment::now(), true).is_some());
+    assert!(tested.links.choose(1, Moment::now(), true).is_some());
+}
+
+#[test]
+fn a_thread_waits_for_a_doubted_link_that_is_busy_if_none_can_be_opened() {
+    let tested = Tested::new("127.0.0.1");
+    let (link, mut peer) = tested.open();
+    link.choose(1);
+    link.send(1, Moment::now(), |out| out.commands(1, b"x\n"));
+    tested.links.doubt_all(Moment::now());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut received = Vec::new();
+            while !received.ends_with(b"PING\r\n") {
+                let mut room = [0; 64];
+                let read = peer.read(&mut room).unwrap();
+                received.extend_from_slice(&room[..read]);
+            }
+            peer.write_all(b":1\r\n+PONG\r\n").unwrap();
+        });
+        scope.spawn(|| drop(tested.listener.accept()));
+        assert!(Arc::ptr_eq(&tested.link(SOON).unwrap(), &link));
+    });
+    // Of several threads that notice one failure, the later ones doubt no link that has replied.
+    tested
+        .links
+        .doubt_all(link.heard().before(Duration::from_nanos(1)));
+    assert!(tested.links.choose(1, Moment::now(), true).is_some());
 }
 
 #[test]
