@@ -334,7 +334,11 @@ fn beside_threads_that_compute_a_thread_keeps_the_processor_while_it_may_write()
     let is_over = AtomicBool::new(false);
     scope(|scope| {
         for _ in 0..2 * thread::available_parallelism().unwrap().get() {
-            scope.spawn(|| while !is_over.load(Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
         }
         let end = soon();
         let yields = || peer.link.state.lock().yields_from < Moment::now();
