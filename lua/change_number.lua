@@ -16,8 +16,9 @@
 -- |------------|----------------------------------------------------|-----------------------------|
 -- | set        | sets the permits, if there is no key               | 1: set; 0: there is a key   |
 -- | set_count  | sets the count, if there is no key                 | 1: set; 0: there is a key   |
--- | add        | adds permits (negative: removes), if the sum has   | the sum                     |
--- |            | 32 bits                                            |                             |
+-- | add        | adds permits (negative: removes), if the sum has   | the sum; 2^40 more if       |
+-- |            | 32 bits                                            | called clients have not     |
+-- |            |                                                    | answered; later the sum     |
 -- | drain      | takes all free permits; negative: becomes zero     | how many were free          |
 -- | count_down | decreases the count; at zero, deletes the key      | the count then              |
 
@@ -60,5 +61,5 @@ end
 
 -- require "permit_line"
 
-notify_free(key, channel, message, publish)
-return reply
+local _, _, called = notify_free(key, channel, message, publish)
+return called and action == 'add' and reply + 2 ^ 40 or reply

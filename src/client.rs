@@ -39,8 +39,8 @@ use crate::protocol::LockStatus;
 /// The last drop waits for the watchdog and for each subscriber. Normally that takes moments. While
 /// a server hangs, it takes at most two command timeouts for the watchdog, and at most a connection
 /// timeout, a command timeout and one second for each subscriber. Then it waits at most 250 ms for
-/// the reporter; if the log blocks, the reporter ends later. The log subscriber itself may drop the
-/// last client. A guard that is forgotten ([`std::mem::forget`]) keeps the threads running.
+/// the reporter; if the log blocks, the reporter ends later. It waits for no credentials provider
+/// that blocks. The log subscriber itself may drop the last client. A guard that is forgotten ([`std::mem::forget`]) keeps the threads running.
 ///
 /// [`shutdown`](Self::shutdown) ends a client earlier, while handles and guards exist.
 #[derive(Clone)]
@@ -52,6 +52,10 @@ impl LockClient {
     /// Makes a client with the default settings. **Opens no connection**: the first call that needs
     /// Redis does. So this succeeds even if no server is there. Call [`ping`](Self::ping) to check
     /// that at the start of a program.
+    ///
+    /// In a child that was forked from a process with several threads, this call can hang, because
+    /// the fork can copy a locked mutex of a thread that the child does not have. Fork before
+    /// threads start and clients are made, or let the child execute another program (`exec`).
     ///
     /// `url` is `redis://[user:password@]host[:port][/database]`, or the same with `rediss://` for
     /// TLS, or `redis+unix:///path/to/socket`. The default port is 6379, the default database 0.
@@ -299,13 +303,16 @@ impl fmt::Debug for LockClient {
 
 impl LockClientBuilder {
     /// Makes the client. Checks all settings, but opens no connection: if a server cannot be
-    /// reached or refuses the login, that is an error of the first call.
+    /// reached or refuses the login, that is an error of the first call. Waits for the first
+    /// credentials of a [provider](Self::credentials_provider), for at most one
+    /// [`connect_timeout`](Self::connect_timeout).
     ///
     /// # Errors
     ///
     /// [`Error::Config`](crate::Error::Config) names the setting, its value and the bound that it
     /// violates. [`Error::NoThread`](crate::Error::NoThread) if the client's threads could not be
-    /// started.
+    /// started. [`Error::Unavailable`](crate::Error::Unavailable) if the provider has failed or has
+    /// not returned in time: a later build may succeed.
     pub fn build(self) -> Result<LockClient> {
         let core = Arc::new(Core::open(self.validate()?)?);
         Ok(LockClient { core })

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use crate::base::test_clock::ClientClock;
 use crate::deployment::{Deployment, Urls};
-use crate::error::Result;
-use crate::transport::node::Credentials;
+use crate::error::{Cause, Error, Result};
+use crate::transport::credentials::{Credentials, Provider};
+use crate::transport::node::Account;
 use crate::transport::tls::{self, Tls};
 pub(crate) use options::Options;
 
@@ -39,6 +40,7 @@ pub(crate) use options::Options;
 pub struct LockClientBuilder {
     urls: Urls,
     credentials: Option<(Option<String>, String)>,
+    provider: Option<Provider>,
     tls: tls::Settings,
     /// Another one for clients of an in-memory server, whose time tests skip.
     pub(crate) clock: ClientClock,
@@ -50,7 +52,9 @@ pub struct LockClientBuilder {
 pub(crate) struct Config {
     pub(crate) deployment: Deployment,
     /// For the servers that have the locks.
-    pub(crate) credentials: Credentials,
+    pub(crate) account: Account,
+    /// Returns their user and password.
+    pub(crate) provider: Option<Provider>,
     /// `None` for connections without TLS.
     pub(crate) tls: Option<Tls>,
     pub(crate) clock: ClientClock,
@@ -70,6 +74,7 @@ impl LockClientBuilder {
         Self {
             urls,
             credentials: None,
+            provider: None,
             tls: tls::Settings::default(),
             clock: ClientClock::default(),
             options: Options::default(),
@@ -214,6 +219,46 @@ impl LockClientBuilder {
         self
     }
 
+    /// Sets the function that returns the user and the password for the servers that have the
+    /// locks, in a cluster for all of them. A client keeps its locks when these change.
+    ///
+    /// A thread of the client calls it when the client is [built](Self::build), before the
+    /// [end](Credentials::until) of the last ones, and when a server refuses them, not more often
+    /// than about once a second. The client logs in again on its open connections. Those that listen
+    /// for releases keep their login.
+    ///
+    /// It may block, fail or panic: the last credentials stay in use, and a failure is logged. The
+    /// text of its error must contain no secret. No renewal and no drop waits for it.
+    ///
+    /// Default: none. A password in the URL and [`credentials`](Self::credentials) exclude it. It
+    /// replaces the user of the URL. With sentinels, user and password of the URLs are for them.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = redis_test::server::RedisServer::new();
+    /// # let url = &format!("redis://{}", server.addr);
+    /// # let file = tempfile::NamedTempFile::new()?;
+    /// # std::fs::write(&file, "secret")?;
+    /// use leasehold::{Credentials, LockClient};
+    ///
+    /// let client = LockClient::builder(url)
+    ///     .credentials_provider(move || {
+    ///         let password = std::fs::read_to_string(&file)?;
+    ///         Ok(Credentials::user("default", password.trim_end()))
+    ///     })
+    ///     .build()?;
+    /// client.reentrant_lock("order:pay").acquire()?.unlock()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn credentials_provider(
+        mut self,
+        provider: impl Fn() -> Result<Credentials, Cause> + Send + Sync + 'static,
+    ) -> Self {
+        self.provider = Some(Provider::new(provider));
+        self
+    }
+
     /// Requires that `replicas` replicas of the server confirm each acquired lock (`WAIT`). If
     /// fewer confirm it within `timeout`, the client releases the lock and tries again, within the
     /// time that the call may wait for replies (ten command timeouts for
@@ -318,10 +363,15 @@ impl LockClientBuilder {
         if self.options.confirm_every.is_zero() {
             self.options.confirm_every = Duration::MAX;
         }
-        let (deployment, credentials, tls) = self.urls.resolve(self.credentials, &self.tls)?;
+        let (deployment, account, tls) = self.urls.resolve(self.credentials, &self.tls)?;
+        if self.provider.is_some() && account.password.is_some() {
+            let rule = "a password in the URL or by `credentials` excludes it; remove one of them";
+            return Err(Error::config("credentials_provider", "not alone", rule));
+        }
         Ok(Config {
             deployment,
-            credentials,
+            account,
+            provider: self.provider,
             tls,
             clock: self.clock,
             options: self.options,

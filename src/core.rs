@@ -22,6 +22,7 @@ use crate::request::{BatchClient, RedisClient};
 use crate::script;
 use crate::subscriber::{Handlers, Subscriber};
 use crate::topology::Topology;
+use crate::transport::provider::ProviderThread;
 use crate::watchdog::Watchdog;
 
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
@@ -54,6 +55,7 @@ pub(crate) struct Core {
     pub(crate) logged_no_line: AtomicBool,
     pub(crate) lanes: Lanes,
     pub(crate) observer: Arc<Observer>,
+    _provider: Option<ProviderThread>,
     /// Dropped last, because the other threads report until they end.
     _reporter: Reporter,
 }
@@ -69,10 +71,8 @@ impl Core {
         let observer = Arc::new(Observer::default());
         let redis = Arc::new(RedisClient::new(&config, topology));
         let batch_client = BatchClient::new(Arc::clone(&redis), Arc::clone(&observer));
-        let no_thread = |error: std::io::Error| Error::NoThread {
-            cause: error.into(),
-        };
         let reporter = Reporter::start(Arc::clone(&observer.queue)).map_err(no_thread)?;
+        let provider = start_provider(&config, &observer, &redis.topology)?;
         let watchdog = Watchdog::start(
             batch_client,
             Arc::clone(&observer),
@@ -110,6 +110,7 @@ impl Core {
             logged_no_line: AtomicBool::new(false),
             lanes: Lanes::default(),
             observer,
+            _provider: provider,
             _reporter: reporter,
         })
     }
@@ -227,6 +228,41 @@ impl Core {
     /// do not all send a request in the same millisecond.
     pub(crate) fn wait_jitter(&self) -> Duration {
         Duration::from_millis(1 + u64::from(self.id.as_bytes()[0] % 16))
+    }
+}
+
+fn no_thread(error: std::io::Error) -> Error {
+    let cause = error.into();
+    Error::NoThread { cause }
+}
+
+/// Starts the thread of the credentials provider, if there is one, and waits for its first ones.
+/// Without them no request could be sent. A later build may get them, so that error is transient.
+fn start_provider(
+    config: &Config,
+    observer: &Observer,
+    topology: &Arc<Topology>,
+) -> Result<Option<ProviderThread>> {
+    let Some(provider) = config.provider.clone() else {
+        return Ok(None);
+    };
+    let began = Moment::now();
+    // After the drop of the client, its connections do not wait for a provider that blocks.
+    let weak = Arc::downgrade(topology);
+    let servers = move || {
+        let topology = weak.upgrade();
+        topology.map_or_else(Vec::new, |topology| topology.last_known_servers())
+    };
+    let thread = ProviderThread::start(provider, observer, config.command_timeout, servers);
+    let thread = thread.map_err(no_thread)?;
+    match thread.await_first(config.connect_timeout) {
+        Ok(()) => Ok(Some(thread)),
+        Err(failure) => Err(Error::Unavailable {
+            lock: String::new(),
+            node: topology.deployment().as_ref().into(),
+            waited: Moment::now().since(began),
+            cause: failure.into(),
+        }),
     }
 }
 

@@ -1,4 +1,4 @@
-//! How Redis is deployed: turns the URLs of the builder into addresses and credentials.
+//! How Redis is deployed: turns the URLs of the builder into addresses and accounts.
 
 mod fault;
 mod info;
@@ -9,7 +9,7 @@ use fault::Fault;
 use redis::{ConnectionAddr, ConnectionInfo};
 
 use crate::error::{Error, Result};
-use crate::transport::node::Credentials;
+use crate::transport::node::Account;
 use crate::transport::tls::{self, Tls};
 
 /// The deployment as given to the builder.
@@ -34,7 +34,7 @@ pub(crate) enum Deployment {
         sentinels: Vec<ConnectionAddr>,
         service: String,
         /// For the sentinels.
-        credentials: Credentials,
+        account: Account,
     },
     Cluster(Vec<ConnectionAddr>),
 }
@@ -44,18 +44,18 @@ pub(crate) enum Deployment {
 struct Server {
     /// Without TLS.
     address: ConnectionAddr,
-    credentials: Credentials,
+    account: Account,
     with_tls: bool,
 }
 
 impl Urls {
-    /// Returns the deployment, and the credentials for the servers that have the locks: `own`, or
+    /// Returns the deployment, and the account for the servers that have the locks: `own`, or
     /// else those of the URLs.
     pub(crate) fn resolve(
         &self,
         own: Option<(Option<String>, String)>,
         settings: &tls::Settings,
-    ) -> Result<(Deployment, Credentials, Option<Tls>)> {
+    ) -> Result<(Deployment, Account, Option<Tls>)> {
         let (field, servers) = match self {
             Self::One(url) => ("url", vec![parse("url", url, "")?]),
             Self::Info(info) => (info::FIELD, vec![info::reuse(info)?]),
@@ -66,7 +66,7 @@ impl Urls {
             return Err(Error::config(field, "empty", "must have at least one URL"));
         };
         let tls = tls_for(field, &servers, settings)?;
-        let (address, mut credentials) = (first.address.clone(), first.credentials.clone());
+        let (address, mut account) = (first.address.clone(), first.account.clone());
         let addresses = servers.into_iter().map(|server| server.address).collect();
         let deployment = match self {
             Self::One(_) | Self::Info(_) => Deployment::One(address),
@@ -76,29 +76,29 @@ impl Urls {
             }
             Self::Sentinel { service, .. } => {
                 // Sentinels have no other database. The one in their URLs is the master's.
-                let database = std::mem::take(&mut credentials.database);
-                let of_master = Credentials {
+                let database = std::mem::take(&mut account.database);
+                let of_master = Account {
                     database,
-                    ..Credentials::default()
+                    ..Account::default()
                 };
                 Deployment::Sentinel {
                     sentinels: addresses,
                     service: service.clone(),
-                    credentials: std::mem::replace(&mut credentials, of_master),
+                    account: std::mem::replace(&mut account, of_master),
                 }
             }
-            Self::Cluster(_) if credentials.database != 0 => {
-                let found = format!("database {}", credentials.database);
+            Self::Cluster(_) if account.database != 0 => {
+                let found = format!("database {}", account.database);
                 let rule = "a cluster has only database 0";
                 return Err(Error::config("nodes", found, rule));
             }
             Self::Cluster(_) => Deployment::Cluster(addresses),
         };
         if let Some((username, password)) = own {
-            credentials.username = username;
-            credentials.password = Some(password);
+            account.username = username;
+            account.password = Some(password);
         }
-        Ok((deployment, credentials, tls))
+        Ok((deployment, account, tls))
     }
 }
 
@@ -108,7 +108,7 @@ fn parse_all(field: &'static str, urls: &[String]) -> Result<Vec<Server>> {
     for (place, url) in urls.iter().enumerate() {
         let which = format!("number {} of {}, ", place + 1, urls.len());
         let server = parse(field, url, &which)?;
-        let common = |server: &Server| (server.credentials.clone(), server.with_tls);
+        let common = |server: &Server| (server.account.clone(), server.with_tls);
         let rule = if !matches!(server.address, ConnectionAddr::Tcp(..)) {
             "must have a host and a port"
         } else if servers.iter().any(|it| it.address == server.address) {

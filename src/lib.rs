@@ -223,6 +223,7 @@ pub use locked::Call as __LockedCall;
 pub use locked::{CurrentLock, current_lock, set_default_client};
 pub use observe::{LockEvent, Stats};
 pub use protocol::LockStatus;
+pub use transport::credentials::Credentials;
 
 /// For tests of programs that use this crate: locks without Redis, and a proxy with faults.
 ///

@@ -1,14 +1,14 @@
 //! Makes clients from the command line and the environment.
 
 use std::env::VarError;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use redis::IntoConnectionInfo;
 
 use super::args::RedisArgs;
 use super::outcome::{Failure, Result};
-use leasehold::{Error, LockClient, LockClientBuilder, RedLock};
+use leasehold::{Credentials, Error, LockClient, LockClientBuilder, RedLock};
 
 /// How long a lock waits for the confirmations of replicas.
 const REPLICAS_TIMEOUT: Duration = Duration::from_millis(100);
@@ -66,19 +66,34 @@ fn check_majority(clients: &[LockClient]) -> Result<()> {
     }
 }
 
+/// Where the password is.
+enum Password {
+    Text(String),
+    File(PathBuf),
+}
+
+type LogIn = (Option<String>, Password);
+
 /// User and password, unless those of the URL count. The environment only completes a URL, because
 /// it may have been set for another Redis.
-fn credentials(args: &RedisArgs, url: Option<&String>) -> Result<Option<(Option<String>, String)>> {
-    let (user, password) = url.and_then(|url| of_url(url)).unwrap_or_default();
-    if password.is_some() && !args.names_user {
+fn credentials(args: &RedisArgs, url: Option<&String>) -> Result<Option<LogIn>> {
+    let (user, of_url) = url.and_then(|url| of_url(url)).unwrap_or_default();
+    let of_environment = variable("LEASEHOLD_PASSWORD")?;
+    if args.password_file.is_some() && (of_url.is_some() || of_environment.is_some()) {
+        return Err(Failure::usage(
+            "--password-file, LEASEHOLD_PASSWORD and a password in the URL exclude one another",
+        ));
+    }
+    if of_url.is_some() && !args.names_user {
         return Ok(None);
     }
     let user = user.filter(|_| !args.names_user);
     let user = user.or_else(|| args.user.clone());
-    match variable("LEASEHOLD_PASSWORD")? {
+    let file = args.password_file.clone().map(Password::File);
+    match file.or(of_environment.map(Password::Text)) {
         Some(password) => Ok(Some((user, password))),
         None if args.user.is_some() => Err(Failure::usage(
-            "--user needs its password in LEASEHOLD_PASSWORD",
+            "--user needs its password in LEASEHOLD_PASSWORD or --password-file",
         )),
         None => Ok(None),
     }
@@ -110,7 +125,7 @@ fn of_url(url: &str) -> Option<(Option<String>, Option<String>)> {
 
 fn build(
     mut builder: LockClientBuilder,
-    credentials: Option<(Option<String>, String)>,
+    credentials: Option<LogIn>,
     args: &RedisArgs,
     lease: Option<Duration>,
 ) -> Result<LockClient> {
@@ -125,9 +140,21 @@ fn build(
     if let Some(replicas) = args.min_replicas {
         builder = builder.min_replicas(replicas, REPLICAS_TIMEOUT);
     }
-    if let Some((user, password)) = credentials {
-        builder = builder.credentials(user.as_deref(), &password);
-    }
+    builder = match credentials {
+        Some((user, Password::Text(password))) => builder.credentials(user.as_deref(), &password),
+        Some((user, Password::File(file))) => {
+            // What the library says about its provider would not name the file as a mistake.
+            read_password(&file).map_err(Failure::usage)?;
+            builder.credentials_provider(move || {
+                let password = read_password(&file)?;
+                Ok(match &user {
+                    Some(user) => Credentials::user(user, password),
+                    None => Credentials::password(password),
+                })
+            })
+        }
+        None => builder,
+    };
     if let Some(file) = &args.cacert {
         builder = builder.ca_certificates(read(file)?);
     }
@@ -135,6 +162,20 @@ fn build(
         builder = builder.client_certificate(read(chain)?, read(key)?);
     }
     Ok(builder.build()?)
+}
+
+/// The password in a file, without the newline at its end. The error contains nothing of it.
+fn read_password(file: &Path) -> Result<String, String> {
+    let text = std::fs::read_to_string(file);
+    let mut text = text.map_err(|error| format!("{}: {error}", file.display()))?;
+    if text.ends_with('\n') {
+        text.pop();
+        text.truncate(text.trim_end_matches('\r').len());
+    }
+    match text.is_empty() {
+        true => Err(format!("{}: the file has no password", file.display())),
+        false => Ok(text),
+    }
 }
 
 fn read(file: &Path) -> Result<Vec<u8>> {

@@ -169,7 +169,7 @@ const ADVICE: [(&str, &str); 9] = [
     ),
     (
         "LockClientBuilder::credentials",
-        "--user and LEASEHOLD_PASSWORD",
+        "--user and LEASEHOLD_PASSWORD or --password-file",
     ),
     ("LockClientBuilder::ca_certificates", "--cacert"),
     ("the client by client_certificate", "the client by --cert"),

@@ -6,9 +6,9 @@
 -- * If the first called client does not answer in time, it loses its place, and the next two are
 --   called together, then four, and so on, however many permits are free. Any of them may be first.
 -- * A client that needs more permits than are free keeps those behind it waiting, but lets them
---   pass from time to time (KEEPS_OUT). While it keeps them waiting, it is probed: it is called,
---   too. Its request is refused, and it keeps its place. A client that does not answer loses its
---   place, so a dead or stopped client keeps no other waiting.
+--   pass from time to time (KEEPS_OUT). While it keeps them waiting, it is probed as soon as those
+--   before it have answered: it is called, too. Its request is refused, and it keeps its place. A
+--   dead or stopped client loses its place, as after every call.
 --
 -- | member       | score                                                                |
 -- |--------------|----------------------------------------------------------------------|
@@ -252,7 +252,8 @@ local function call_before(lock, head, place, free, publish, is_refused)
             return nil
         elseif not fits and lets_pass(entered) then
             from = '(' .. entered
-        elseif not fits and (next == place or was_probed(head)) then
+        elseif not fits and (next == place or called[1] or was_probed(head)) then
+            -- It is not probed now: it could take what is reserved for those that were called.
             head.keeps_out = entered
             return nil
         elseif not hears(lock, next, publish) then
@@ -394,7 +395,10 @@ end
 -- pass; nil if it need not be. And how many places are before this one; nil if it is not there.
 local function look_at_permits(lock, free, place, publish)
     local head = head_of(lock)
-    return head and try_line(function()
+    if not head then
+        return nil
+    end
+    return try_line(function()
         local line = head.line
         if redis.call('exists', line) == 0 then
             return nil

@@ -6,7 +6,7 @@
 //!
 //! The command uses it, too, by a name that is hidden from the documentation.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A point in time, in nanoseconds of this clock. A sum that overflows is [`NEVER`].
 ///
@@ -66,6 +66,17 @@ impl Moment {
     }
 }
 
+/// The moment that is as far from now as the instant is.
+impl From<Instant> for Moment {
+    fn from(instant: Instant) -> Self {
+        let now = Self::now();
+        match instant.checked_duration_since(Instant::now()) {
+            Some(left) => now.after(left),
+            None => now.before(instant.elapsed()),
+        }
+    }
+}
+
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -93,7 +104,6 @@ fn since_boot() -> u64 {
 #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
 fn since_boot() -> u64 {
     use std::sync::OnceLock;
-    use std::time::Instant;
 
     static START: OnceLock<Instant> = OnceLock::new();
     nanos(START.get_or_init(Instant::now).elapsed())
@@ -118,6 +128,14 @@ mod tests {
         assert_eq!(never, Moment::NEVER);
         assert_eq!(never.before(Duration::from_secs(1)), Moment::NEVER);
         assert!(!never.is_past());
+    }
+
+    #[test]
+    fn an_instant_is_as_far_from_now_as_its_moment() {
+        let minute = Duration::from_secs(60);
+        let later = Moment::from(Instant::now() + minute).left();
+        assert!(later <= minute && later > minute / 2, "{later:?}");
+        assert!(Moment::from(Instant::now()).is_past());
     }
 
     proptest! {

@@ -3,6 +3,7 @@
 
 pub(crate) mod backoff;
 pub(crate) mod call_budget;
+pub(crate) mod callback_thread;
 pub(crate) mod client_name;
 pub(crate) mod clock;
 pub(crate) mod interrupt;

@@ -6,7 +6,7 @@ use redis::{ConnectionAddr, ConnectionInfo};
 
 use super::Server;
 use crate::error::{Error, Result};
-use crate::transport::node::Credentials;
+use crate::transport::node::Account;
 
 /// The name of the setting in errors.
 pub(super) const FIELD: &str = "connection info";
@@ -49,7 +49,7 @@ pub(super) fn reuse(info: &ConnectionInfo) -> Result<Server> {
     } else {
         return Ok(Server {
             address,
-            credentials: Credentials::from(info),
+            account: Account::from(info),
             with_tls,
         });
     };

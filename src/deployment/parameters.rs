@@ -1,7 +1,7 @@
 //! The parameters after the `?` of a URL. They mean the same for a host and for a socket.
 
 use super::fault::{Result, decoded, fault, shown};
-use crate::transport::node::Credentials;
+use crate::transport::node::Account;
 
 const KNOWN: &str = "the parameters are db, user, pass and protocol; in a user or a password, write \
                      %26 for &";
@@ -66,14 +66,14 @@ impl Parameters {
         [&self.user, &self.password].map(|secret| secret.as_deref().unwrap_or_default())
     }
 
-    pub(super) fn credentials(self) -> Result<Credentials> {
+    pub(super) fn account(self) -> Result<Account> {
         let text = self.database.as_deref().unwrap_or("0");
         let database = text.parse().ok().filter(|&number: &i64| number >= 0);
         let Some(database) = database else {
             let rule = "a database must be a whole number; it is 0 if it is left out";
             return fault(shown("database", text, &self.secrets()), rule);
         };
-        Ok(Credentials {
+        Ok(Account {
             username: self.user,
             password: self.password,
             database,

@@ -35,7 +35,7 @@ pub(super) fn parse(url: &str, sockets: bool) -> Result<Server> {
     } else {
         return fault(format!("no // after the scheme {scheme:?}"), form);
     };
-    let credentials = parameters.credentials()?;
+    let account = parameters.account()?;
     let with_tls = ["rediss", "valkeys"].contains(&&*scheme);
     if with_tls && rest.contains('#') {
         let rule = "certificates are always checked, so #insecure is not supported; set the \
@@ -47,7 +47,7 @@ pub(super) fn parse(url: &str, sockets: bool) -> Result<Server> {
     }
     Ok(Server {
         address,
-        credentials,
+        account,
         with_tls,
     })
 }
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn parameters_mean_the_same_on_every_url() {
         let read = |url: &str| {
-            let found = parse(url, true).unwrap().credentials;
+            let found = parse(url, true).unwrap().account;
             (found.username, found.password, found.database)
         };
         let expected = (Some("ann".into()), Some("p&w d".into()), 3);

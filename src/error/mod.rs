@@ -104,6 +104,9 @@ pub enum Error {
     /// executed, or only errors that a retry can overcome. The request may or may not have been
     /// executed. The client undoes an acquire in the background. A release that gets no clear reply
     /// is [`NotReleased`](Self::NotReleased).
+    ///
+    /// Also the error of a [`build`](crate::LockClientBuilder::build) whose credentials provider
+    /// has failed, or has not returned in time.
     #[error(
         "{}no clear reply from Redis at {node} within {waited:.1?} ({cause}); check the server, \
          then try again",

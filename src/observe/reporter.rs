@@ -8,19 +8,17 @@
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle, ThreadId};
+use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::{Condvar, Mutex};
 
 use super::series::Series;
-use crate::base::process::Process;
+use crate::base::callback_thread::CallbackThread;
 
 /// The most queued calls. Further calls are dropped and counted.
 const CAPACITY: usize = 16_384;
@@ -156,48 +154,30 @@ impl fmt::Debug for Queue {
 #[derive(Debug)]
 pub(crate) struct Reporter {
     queue: Arc<Queue>,
-    thread: ThreadId,
-    /// Disconnected after the last call.
-    done: Receiver<Infallible>,
-    process: Process,
+    thread: CallbackThread,
 }
 
 impl Reporter {
     pub(crate) fn start(queue: Arc<Queue>) -> io::Result<Self> {
-        let (sender, done) = bounded(0);
         let calls = Arc::clone(&queue);
-        let thread = Builder::new().name("leasehold-reporter".into());
-        // Never joined, because it ends after the destructors of the application's thread-local
-        // variables.
-        let thread = thread.spawn(move || {
-            let _done: Sender<Infallible> = sender;
-            while !calls.next().run() {}
+        let thread = CallbackThread::start(|done| {
+            let thread = Builder::new().name("leasehold-reporter".into());
+            thread.spawn(move || {
+                let _done = done;
+                while !calls.next().run() {}
+            })
         })?;
-        Ok(Self {
-            queue,
-            thread: thread.thread().id(),
-            done,
-            process: Process::current(),
-        })
+        Ok(Self { queue, thread })
     }
 }
 
 impl Drop for Reporter {
     fn drop(&mut self) {
-        if !self.process.is_current() {
-            // A forked child does not have the thread, and the mutexes may be locked.
-            std::mem::forget(std::mem::replace(
-                &mut self.done,
-                crossbeam_channel::never(),
-            ));
-            return;
-        }
-        self.queue.queued.lock().stop = true;
-        self.queue.changed.notify_one();
-        // The code that the reporter calls may drop the client.
-        if std::thread::current().id() != self.thread {
-            let _ = self.done.recv_timeout(LAST_CALLS);
-        }
+        self.thread.end(|| {
+            self.queue.queued.lock().stop = true;
+            self.queue.changed.notify_one();
+            LAST_CALLS
+        });
     }
 }
 

@@ -244,9 +244,6 @@ impl<'r, 'q> Attempt<'r, 'q> {
         let error = RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
         let unanswered = Moment::now().since(exchange.sent.link.unanswered_since());
         let timeout = self.client(exchange.places[0]).command_timeout;
-        if unanswered >= timeout {
-            exchange.sent.link.retire();
-        }
         // A call with little time left says nothing of the server, nor does a server that replies
         // to other requests first, or whose reply no thread has read yet.
         let is_late = unanswered >= BRIEFLY.min(timeout);

@@ -96,18 +96,19 @@ impl Attempt<'_, '_> {
         }
     }
 
-    /// Opens a connection for a group. `None` as the error: all exclusive connections are in use.
+    /// Opens a connection for a group. If that fails, it is sent on an open one, whatever that is
+    /// for. `None` as the error: all exclusive connections are in use.
     fn connect(&self, group: &Group, time: Duration) -> Result<Carrier, Option<RedisError>> {
         let (server, requests) = (&group.server, group.places.len());
-        if self.is_exclusive(group) {
-            let own = server.exclusive.get(time)?;
-            own.choose(requests);
-            return Ok((Arc::clone(&own), Some(own)));
-        }
-        let link = server
-            .links(self.purpose)
-            .link(&server.node, requests, time);
-        Ok((link.map_err(Some)?, None))
+        let own = match self.is_exclusive(group) {
+            true => server.exclusive.get(time)?,
+            false => match server.link(self.purpose, requests, time) {
+                Ok(link) => return Ok((link, None)),
+                Err(error) => server.exclusive.idle().ok_or(error)?,
+            },
+        };
+        own.choose(requests);
+        Ok((Arc::clone(&own), Some(own)))
     }
 
     /// Records that no connection could be opened within `time`.

@@ -29,8 +29,13 @@ fn outcome_of_a_late(reply: &'static [u8]) -> Option<Result<Value, Failure>> {
     let port = listener.local_addr().unwrap().port();
     let peer = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let read = stream.read(&mut [0; 1024]).unwrap();
-        stream.write_all(reply).unwrap();
+        let mut reply_by = |reply: &[u8]| {
+            let read = stream.read(&mut [0; 1024]).unwrap();
+            stream.write_all(reply).unwrap();
+            read
+        };
+        reply_by(b"+PONG\r\n");
+        let read = reply_by(reply);
         // Until the client closes the connection.
         let rest = std::io::copy(&mut stream, &mut std::io::sink());
         (read, rest.unwrap_or(0))
@@ -42,7 +47,7 @@ fn outcome_of_a_late(reply: &'static [u8]) -> Option<Result<Value, Failure>> {
     let key = LockKey::new("", "lock");
     let request = Request::new(&client, &key, script::inspect_any(&key));
     let server = topology.known(&key).unwrap();
-    let opened = server.links(Purpose::Caller).link(&server.node, 1, SOON);
+    let opened = server.link(Purpose::Caller, 1, SOON);
     let pack = |out: &mut Outgoing<'_>| out.call(&request.call, false);
     let sent = opened.unwrap().send(1, Moment::now(), pack);
     let exchange = Exchange::of_one(server, sent);

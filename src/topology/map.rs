@@ -62,7 +62,8 @@ mod tests {
     use redis::ConnectionAddr;
 
     use super::*;
-    use crate::transport::node::{Credentials, Limits, Login};
+    use crate::transport::credentials::Source;
+    use crate::transport::node::{Limits, Login};
 
     #[test]
     fn slots_that_move_one_by_one_leave_few_ranges() {
@@ -72,7 +73,7 @@ mod tests {
             connect_timeout: Duration::ZERO,
             command_timeout: Duration::ZERO,
         };
-        let login = Login::new(&Credentials::default(), None, limits, None, false);
+        let login = Login::new((Source::Fixed(None), 0), None, limits, None, false);
         let login = Arc::new(login);
         let server = |port| Server::new(ConnectionAddr::Tcp("host".into(), port), &login);
         let (one, two) = (server(1), server(2));

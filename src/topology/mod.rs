@@ -22,12 +22,15 @@ use crate::base::key::LockKey;
 use crate::config::Config;
 use crate::deployment::Deployment;
 use crate::error::Result;
-use crate::transport::health::Health;
+use crate::transport::credentials::Source;
 use crate::transport::hint::Role;
 use crate::transport::node::{Limits, Login, Node};
 use crate::transport::server::Server;
 use map::Map;
 pub use route_error::{LookUpFailed, RouteError};
+
+/// How long after a failed look-up none is made if the known servers may be used.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// The ways in which Redis is deployed.
 #[derive(Debug)]
@@ -52,6 +55,8 @@ pub(crate) struct Topology {
     first: AtomicUsize,
     /// Locked by the thread that looks up the servers.
     looking: Mutex<()>,
+    /// When servers that may be used are looked up again.
+    look_up_after: Mutex<Moment>,
     /// The longest time for one server.
     timeout: Duration,
 }
@@ -73,12 +78,16 @@ impl Topology {
             connect_timeout: config.connect_timeout,
             command_timeout: config.command_timeout,
         };
-        let login = |credentials, name, master_only| {
+        let login = |account, name, master_only| {
             let tls = config.tls.clone();
-            Arc::new(Login::new(credentials, tls, limits, name, master_only))
+            Arc::new(Login::new(account, tls, limits, name, master_only))
         };
         let has_replicas = matches!(config.deployment, Deployment::Sentinel { .. });
-        let own = login(&config.credentials, name, has_replicas);
+        let credentials = match &config.provider {
+            Some(provider) => Source::Provided(Arc::clone(&provider.provided)),
+            None => Source::Fixed(config.account.credentials()),
+        };
+        let own = login((credentials, config.account.database), name, has_replicas);
         let mut of_seeds = Arc::clone(&own);
         let (kind, addresses) = match &config.deployment {
             Deployment::One(address) => (Kind::One, std::slice::from_ref(address)),
@@ -86,9 +95,10 @@ impl Topology {
             Deployment::Sentinel {
                 sentinels,
                 service,
-                credentials,
+                account,
             } => {
-                of_seeds = login(credentials, None, false);
+                let credentials = Source::Fixed(account.credentials());
+                of_seeds = login((credentials, account.database), None, false);
                 (Kind::Sentinel(service.as_str().into()), &sentinels[..])
             }
         };
@@ -104,6 +114,7 @@ impl Topology {
             map: RwLock::new(map),
             first: AtomicUsize::new(0),
             looking: Mutex::new(()),
+            look_up_after: Mutex::default(),
             timeout: config.connect_timeout.min(config.command_timeout),
         }
     }
@@ -162,7 +173,8 @@ impl Topology {
 
     /// The servers that are `known`. Looks them up if there are none or one is suspect. They stay
     /// in use if that fails: a process that cannot open a connection cannot look up servers
-    /// either, but its open connections may work.
+    /// either, but its open connections may work. So a look-up that has failed is not repeated for
+    /// a while, and takes at most half of the time.
     fn find(
         &self,
         known: impl Fn() -> Vec<Arc<Server>>,
@@ -173,13 +185,16 @@ impl Topology {
         if !servers.is_empty() && servers.iter().all(|server| self.is_valid(server)) {
             return Ok(servers);
         }
-        let deadline = Moment::now().after(time);
-        let may_be_used = || {
-            let mut health = servers.iter().map(|server| &server.health);
-            !servers.is_empty() && health.all(Health::may_be_used)
-        };
-        let found = match self.look_up(deadline) {
-            Err(RouteError::Unavailable(_)) if may_be_used() && !deadline.is_past() => servers,
+        let may_be_used = !servers.is_empty() && servers.iter().all(|server| server.may_be_used());
+        if may_be_used && !self.look_up_after.lock().is_past() {
+            return Ok(servers);
+        }
+        let time = if may_be_used { time / 2 } else { time };
+        let found = match self.look_up(Moment::now().after(time)) {
+            Err(RouteError::Unavailable(_) | RouteError::Refused(_)) if may_be_used => {
+                *self.look_up_after.lock() = Moment::now().after(PAUSE);
+                servers
+            }
             Err(error) => return Err(error),
             Ok(()) => known(),
         };

@@ -72,6 +72,11 @@ impl Exclusive {
         })
     }
 
+    /// A connection that is open and idle, for this thread alone.
+    pub(crate) fn idle(&self) -> Option<Checkout> {
+        self.pool.get()?.try_get()
+    }
+
     /// Uses no connection that was opened before this moment for another request.
     pub(crate) fn retire_all(&self, before: Moment) {
         let mut known = self.opener.known.lock();
@@ -115,7 +120,7 @@ impl ManageConnection for Opener {
     fn is_valid(&self, link: &mut Arc<Link>) -> RedisResult<()> {
         let is_old = link.opened_at <= self.known.lock().retired_at;
         let timeout = self.node.login.limits.command_timeout;
-        if is_old || !link.is_of_use(Moment::now(), timeout) || link.has_arrived() {
+        if is_old || !link.is_trusted(Moment::now(), timeout) || link.has_arrived() {
             return Err((ErrorKind::Io, "an idle connection is of no use").into());
         }
         Ok(())

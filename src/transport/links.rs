@@ -3,16 +3,40 @@
 //! A caller takes an idle link and has it for itself. If all are busy, and there may be more, it
 //! opens another one. Otherwise it shares the one with the fewest requests. So a few threads do not
 //! wait for each other, and many threads need a few connections.
+//!
+//! A link is retired for want of trust only when another one has been opened. So a server that
+//! accepts no further connection, or no longer the password, is used through those that are open:
+//!
+//! | links | a link cannot be opened |
+//! |---|---|
+//! | one is trusted | it is shared, also by the watchdog; the next attempt is half a second later |
+//! | all are doubted | each gets a PING; the first that replies is used |
+//! | none | the call fails with the error, and may be repeated |
+//!
+//! A thread that could share a link spends little time on opening another one, and looks up no name
+//! of a host.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redis::RedisResult;
+use redis::{RedisError, RedisResult};
 
 use crate::base::clock::Moment;
-use crate::transport::link::Link;
+use crate::observe::tell;
+use crate::transport::link::{Link, Sent};
 use crate::transport::node::{Limits, Node};
+
+/// How long after a failure no link is opened if one can be shared.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// How long after a refusal no link is opened if none can be shared. Calls are retried, and many
+/// threads together would not stop connecting.
+const PAUSE_ALONE: Duration = Duration::from_millis(100);
+
+/// The longest time for opening a link if one can be shared, unless the last one took long.
+const BRIEFLY: Duration = Duration::from_millis(100);
 
 /// Whose link is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +51,25 @@ pub(crate) struct Links {
     limits: Limits,
     whose: Purpose,
     /// Its mutex protects: two callers do not take the same idle link.
-    links: Mutex<Vec<Arc<Link>>>,
-    /// Locked by the thread that opens a link, so that there are never more than the limit.
-    opening: Mutex<()>,
+    state: Mutex<State>,
+    /// Locked by the thread that opens a link, so that there are never more than the limit. How
+    /// long the last one took.
+    opening: Mutex<Duration>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    links: Vec<Arc<Link>>,
+    /// When the last attempt to open a link failed, and why. `None` after a success.
+    failed: Option<(Moment, RedisError)>,
+}
+
+impl State {
+    /// Why a link could not be opened within the `pause` before this moment.
+    fn failed_within(&self, pause: Duration, now: Moment) -> Option<&RedisError> {
+        let (at, error) = self.failed.as_ref()?;
+        (now.since(*at) < pause).then_some(error)
+    }
 }
 
 impl Links {
@@ -37,9 +77,25 @@ impl Links {
         Self {
             limits,
             whose,
-            links: Mutex::default(),
-            opening: Mutex::new(()),
+            state: Mutex::default(),
+            opening: Mutex::default(),
         }
+    }
+
+    fn most(&self) -> usize {
+        match self.whose {
+            Purpose::Caller => self.limits.connections,
+            Purpose::Watchdog => 1,
+        }
+    }
+
+    /// Whether requests may be sent on the link without a test. The watchdog does not wait any
+    /// longer for a request on its own link that has no reply.
+    fn is_trusted(&self, link: &Link, now: Moment) -> bool {
+        if self.whose == Purpose::Watchdog && link.load() > 0 {
+            link.doubt();
+        }
+        link.is_trusted(now, self.limits.command_timeout)
     }
 
     /// The link to use, without opening one: an idle one, or else the one with the fewest requests
@@ -47,26 +103,25 @@ impl Links {
     pub(crate) fn choose(&self, requests: usize, now: Moment, shares: bool) -> Option<Arc<Link>> {
         // Dropped when the mutex is unlocked, which closes their sockets.
         let mut ended: Vec<Arc<Link>> = Vec::new();
-        let mut links = self.links.lock();
-        loop {
-            ended.extend(links.extract_if(.., |link| !link.is_usable()));
-            let link = links.iter().min_by_key(|link| link.load())?;
-            // A request without a reply is one that the watchdog does not wait for any longer.
-            let is_in_time = self.whose == Purpose::Caller || link.load() == 0;
-            if !is_in_time || !link.is_of_use(now, self.limits.command_timeout) {
-                link.retire();
-                continue;
+        let mut state = self.state.lock();
+        ended.extend(state.links.extract_if(.., |link| !link.is_usable()));
+        let mut doubted: Vec<&Arc<Link>> = Vec::new();
+        let link = loop {
+            let is_new = |link: &&Arc<Link>| !doubted.iter().any(|one| Arc::ptr_eq(one, link));
+            let links = state.links.iter().filter(is_new);
+            let link = links.min_by_key(|link| link.load())?;
+            if self.is_trusted(link, now) {
+                break link;
             }
-            let most = match self.whose {
-                Purpose::Caller => self.limits.connections,
-                Purpose::Watchdog => 1,
-            };
-            if link.load() > 0 && links.len() < most && !shares {
-                return None;
-            }
-            link.choose(requests);
-            return Some(Arc::clone(link));
+            doubted.push(link);
+        };
+        let is_full = || state.links.len() - doubted.len() >= self.most();
+        let may_open = || !is_full() && state.failed_within(PAUSE, now).is_none();
+        if link.load() > 0 && !shares && may_open() {
+            return None;
         }
+        link.choose(requests);
+        Some(Arc::clone(link))
     }
 
     /// A link on which the caller sends `requests` requests `now`, without opening one. `None` if
@@ -76,18 +131,22 @@ impl Links {
     }
 
     /// A link on which the caller sends `requests` requests now. Opens one if necessary, within
-    /// `time`. If that fails, a busy one is shared.
+    /// `time`. If that fails, one that is open is shared: of these, or of the `others`.
     pub(crate) fn link(
         &self,
         node: &Node,
         requests: usize,
         time: Duration,
+        others: Option<&Self>,
     ) -> RedisResult<Arc<Link>> {
         let until = Moment::now().after(time);
+        let all = [Some(self), others];
+        let all = || all.into_iter().flatten();
         // Late replies that no thread waits for, so that their links are idle again.
-        let links = self.links.lock().clone();
-        links.iter().for_each(|link| link.read_if_unread());
-        let opening = match self.opening.try_lock() {
+        let links = all().flat_map(Self::open_links);
+        links.for_each(|link| link.read_if_unread());
+        // Also locked during the tests, for whose result other threads then wait.
+        let mut opening = match self.opening.try_lock() {
             // Another thread opens one, which may take long. An open one is shared meanwhile.
             None => match self.choose(requests, Moment::now(), true) {
                 Some(link) => return Ok(link),
@@ -99,69 +158,125 @@ impl Links {
         if let Some(link) = self.choose(requests, Moment::now(), false) {
             return Ok(link);
         }
-        let opened = match opening {
-            Some(_) => node.open(until.left()),
-            None => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+        let is_first = self.state.lock().failed.is_none();
+        let is_shared = all().any(|links| links.choose(0, Moment::now(), true).is_some());
+        let opened = match &mut opening {
+            Some(last) => {
+                let longest = match () {
+                    () if is_shared => BRIEFLY.max(**last * 4).min(time),
+                    // A part is left for the tests.
+                    () if all().any(Self::are_open) => until.left() / 2,
+                    () => until.left(),
+                };
+                self.open(node, is_shared, longest, last)
+            }
+            None => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
         };
-        match opened {
+        // The server may accept no more clients, and serve the open links.
+        let error = match opened {
             Ok(link) => {
                 link.choose(requests);
-                self.links.lock().push(Arc::clone(&link));
-                Ok(link)
+                return Ok(link);
             }
-            // The server may accept no more clients, and serve the open links.
-            Err(error) => self.choose(requests, Moment::now(), true).ok_or(error),
+            Err(error) => error,
+        };
+        let share = || all().find_map(|links| links.choose(requests, Moment::now(), true));
+        let tests: Vec<Sent> = all().flat_map(Self::test).collect();
+        let shared = share().or_else(|| {
+            let untried = (1..=u32::try_from(tests.len()).unwrap_or(u32::MAX)).rev();
+            tests.iter().zip(untried).find_map(|(test, untried)| {
+                test.wait(Moment::now().after(until.left() / untried), Duration::MAX);
+                share()
+            })
+        });
+        drop(opening);
+        if is_first && is_shared {
+            let (node, error) = (Arc::clone(node.name()), error.clone());
+            tell(move || {
+                tracing::warn!(%node, %error, "no further connection; open ones are shared");
+            });
         }
+        shared.ok_or(error)
+    }
+
+    /// Opens a link within `longest`, unless that has failed just now. It replaces those that are
+    /// doubted. `is_shared`: the caller can share another one. `last`: how long the last one took.
+    fn open(
+        &self,
+        node: &Node,
+        is_shared: bool,
+        longest: Duration,
+        last: &mut Duration,
+    ) -> RedisResult<Arc<Link>> {
+        let began = Moment::now();
+        let pause = match self.whose {
+            _ if is_shared => PAUSE,
+            Purpose::Caller => PAUSE_ALONE,
+            // It has pauses of its own, and a lease depends on it.
+            Purpose::Watchdog => Duration::ZERO,
+        };
+        if let Some(error) = self.state.lock().failed_within(pause, began)
+            // A thread that has more time, or may look up a name, may connect.
+            && (is_shared || !error.is_timeout())
+        {
+            return Err(error.clone());
+        }
+        let opened = match is_shared {
+            true => node.open_another(longest),
+            false => node.open(longest),
+        };
+        let now = Moment::now();
+        let mut ended: Vec<Arc<Link>> = Vec::new();
+        let mut state = self.state.lock();
+        state.failed = opened.as_ref().err().map(|error| (now, error.clone()));
+        let link = opened?;
+        *last = now.since(began);
+        ended.extend(
+            state
+                .links
+                .extract_if(.., |link| !self.is_trusted(link, now)),
+        );
+        // Doubted links may be trusted again by now.
+        let excess = (state.links.len() + 1).saturating_sub(self.most());
+        ended.extend(state.links.drain(..excess));
+        state.links.push(Arc::clone(&link));
+        drop(state);
+        ended.iter().for_each(|link| link.retire());
+        Ok(link)
+    }
+
+    /// Sends a PING on each idle link that is doubted.
+    fn test(&self) -> Vec<Sent> {
+        let now = Moment::now();
+        let mut links = self.open_links();
+        links.retain(|link| link.load() == 0 && !self.is_trusted(link, now));
+        links.iter().map(Link::test).collect()
+    }
+
+    pub(crate) fn open_links(&self) -> Vec<Arc<Link>> {
+        self.state.lock().links.clone()
+    }
+
+    /// Whether a link is open, trusted or not.
+    pub(crate) fn are_open(&self) -> bool {
+        let state = self.state.lock();
+        state.links.iter().any(|link| link.is_usable())
     }
 
     /// Uses no link that was opened before this moment for another request.
     pub(crate) fn retire_all(&self, before: Moment) {
         let is_old = |link: &mut Arc<Link>| link.opened_at <= before;
-        let retired: Vec<Arc<Link>> = self.links.lock().extract_if(.., is_old).collect();
+        let retired: Vec<Arc<Link>> = self.state.lock().links.extract_if(.., is_old).collect();
         retired.iter().for_each(|link| link.retire());
+    }
+
+    /// Tests or replaces each link that was opened before this moment, before its next request.
+    pub(crate) fn doubt_all(&self, before: Moment) {
+        let links = self.open_links();
+        let old = links.iter().filter(|link| link.opened_at <= before);
+        old.for_each(|link| link.doubt());
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::{Read, Write};
-    use std::net::TcpListener;
-    use std::thread;
-
-    use redis::ConnectionAddr;
-
-    use super::*;
-    use crate::transport::node::{Credentials, Login};
-
-    const SOON: Duration = Duration::from_secs(10);
-
-    #[test]
-    fn a_connection_that_does_not_open_keeps_no_thread_from_a_busy_link() {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let limits = Limits {
-            connections: 8,
-            pool_size: 1,
-            connect_timeout: SOON,
-            command_timeout: SOON,
-        };
-        let login = Login::new(&Credentials::default(), None, limits, Some("name"), false);
-        let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
-        let node = Node::new(address, Arc::new(login));
-        let links = Links::new(limits, Purpose::Caller);
-        thread::scope(|scope| {
-            let opened = scope.spawn(|| links.link(&node, 1, SOON));
-            let (mut stream, _) = listener.accept().unwrap();
-            assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
-            stream.write_all(b"+OK\r\n").unwrap();
-            let opened = opened.join().unwrap().unwrap();
-            let hanging = scope.spawn(|| links.link(&node, 1, SOON));
-            // It waits for the reply to its name.
-            let (unanswered, _) = listener.accept().unwrap();
-            assert!(Arc::ptr_eq(&links.link(&node, 1, SOON).unwrap(), &opened));
-            assert!(!hanging.is_finished());
-            drop((listener, unanswered));
-            assert!(Arc::ptr_eq(&hanging.join().unwrap().unwrap(), &opened));
-        });
-    }
-}
+mod tests;

@@ -12,11 +12,13 @@
 //! | `link`, `links` | requests of many threads on one connection; which connection |
 //! | `exclusive` | connections for requests that block theirs |
 //! | `node` | log-in and name |
+//! | `credentials`, `provider` | the user and the password; who gets new ones, and when |
 //! | `resp`, `script_error` | decoding |
 //! | `retry_action`, `permission` | what an error reply means |
 //! | `server_error`, `hint` | what the user is told |
 //! | `health`, `server` | what is known of the server |
 
+pub(crate) mod credentials;
 pub(crate) mod exclusive;
 pub(crate) mod health;
 pub(crate) mod hint;
@@ -24,6 +26,7 @@ pub(crate) mod link;
 pub(crate) mod links;
 pub(crate) mod node;
 pub(crate) mod permission;
+pub(crate) mod provider;
 mod resp;
 pub(crate) mod retry_action;
 mod script_error;

@@ -1,28 +1,30 @@
 //! The address of one server, and how a connection to it is opened.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, Pipeline, RedisError, RedisResult, Value};
+use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, Value};
 
 use crate::base::clock::Moment;
 use crate::script::Publish;
+use crate::transport::credentials::{Credentials, Source};
 use crate::transport::link::Link;
 use crate::transport::retry_action::RetryAction;
-use crate::transport::socket::Socket;
+use crate::transport::socket::{Socket, resolve};
 use crate::transport::tls::Tls;
 
-/// The user, the password and the database of a connection.
+/// The user, the password and the database of a connection, as the settings have them.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct Credentials {
+pub(crate) struct Account {
     pub(crate) username: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) database: i64,
 }
 
-impl From<&ConnectionInfo> for Credentials {
+impl From<&ConnectionInfo> for Account {
     fn from(server: &ConnectionInfo) -> Self {
         let settings = server.redis_settings();
         Self {
@@ -33,10 +35,21 @@ impl From<&ConnectionInfo> for Credentials {
     }
 }
 
+impl Account {
+    /// A connection without a password does not log in.
+    pub(crate) fn credentials(&self) -> Option<Credentials> {
+        let password = self.password.as_ref()?;
+        Some(match &self.username {
+            Some(name) => Credentials::user(name, password),
+            None => Credentials::password(password),
+        })
+    }
+}
+
 /// Shows no secret.
-impl fmt::Debug for Credentials {
+impl fmt::Debug for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").finish_non_exhaustive()
+        f.debug_struct("Account").finish_non_exhaustive()
     }
 }
 
@@ -54,9 +67,9 @@ pub(crate) struct Limits {
 /// How connections are opened to the servers of one deployment.
 pub(crate) struct Login {
     tls: Option<Tls>,
-    /// What is sent first on every connection.
-    commands: Pipeline,
-    /// The name of the connections on their server. It is the last of the first commands.
+    credentials: Source,
+    database: i64,
+    /// The name of the connections on their server.
     name: Option<Box<str>>,
     /// Until when connections get no name.
     unnamed_until: Mutex<Moment>,
@@ -75,26 +88,16 @@ impl Login {
     /// With a `name` of the connections on the server. A `master_only` login requires that the
     /// server is a master, by its own reply.
     pub(crate) fn new(
-        credentials: &Credentials,
+        (credentials, database): (Source, i64),
         tls: Option<Tls>,
         limits: Limits,
         name: Option<&str>,
         master_only: bool,
     ) -> Self {
-        let mut commands = redis::pipe();
-        if let Some(password) = &credentials.password {
-            let user = credentials.username.as_ref();
-            commands.cmd("AUTH").arg(user).arg(password);
-        }
-        if credentials.database != 0 {
-            commands.cmd("SELECT").arg(credentials.database);
-        }
-        if master_only {
-            commands.cmd("ROLE");
-        }
         Self {
             tls,
-            commands,
+            credentials,
+            database,
             name: name.map(Into::into),
             unnamed_until: Mutex::default(),
             master_only,
@@ -114,15 +117,34 @@ impl Login {
         *unnamed_until = unnamed_until.max(until);
     }
 
-    /// Logs in on a new connection, by this moment.
-    fn log_in(&self, link: &Arc<Link>, name: Option<&str>, until: Moment) -> RedisResult<()> {
-        let mut commands = self.commands.clone();
+    /// Logs in on a new connection with these credentials, by this moment. At least one reply
+    /// arrives: a server with too many clients accepts a connection, too, and closes it.
+    fn log_in(
+        &self,
+        link: &Arc<Link>,
+        credentials: Option<&Credentials>,
+        name: Option<&str>,
+        until: Moment,
+    ) -> RedisResult<()> {
+        let mut commands = redis::pipe();
+        if let Some(credentials) = credentials {
+            commands.add_command(credentials.log_in());
+        }
+        if self.database != 0 {
+            commands.cmd("SELECT").arg(self.database);
+        }
+        if self.master_only {
+            commands.cmd("ROLE");
+        }
+        let is_last_optional = name.is_some() || commands.is_empty();
         if let Some(name) = name {
             commands.cmd("CLIENT").arg("SETNAME").arg(name);
+        } else if commands.is_empty() {
+            commands.cmd("PING");
         }
         let packed = commands.get_packed_pipeline();
         let mut replies = link.ask((commands.len(), &packed), until, Duration::MAX);
-        let named = name.and_then(|_| replies.pop());
+        let optional = is_last_optional.then(|| replies.pop()).flatten();
         let role = if self.master_only {
             replies.pop()
         } else {
@@ -132,11 +154,9 @@ impl Login {
             reply.map_err(without_arguments)?;
         }
         role.map_or(Ok(()), check_role)?;
-        match named {
+        match optional {
             // The server logs each refusal of the name, which is no error.
-            Some(Err(error))
-                if RetryAction::is_reply(&error) && !RetryAction::refuses_client(&error) =>
-            {
+            Some(Err(error)) if !is_refused(&error) => {
                 if RetryAction::on(&error) == RetryAction::Fail {
                     self.omit_name(Moment::NEVER);
                 }
@@ -152,6 +172,8 @@ impl Login {
 pub(crate) struct Node {
     address: ConnectionAddr,
     name: Arc<str>,
+    /// To which a connection was opened last.
+    resolved: Mutex<Vec<SocketAddr>>,
     pub(crate) login: Arc<Login>,
 }
 
@@ -160,8 +182,16 @@ impl Node {
         Self {
             name: address.to_string().into(),
             address,
+            resolved: Mutex::default(),
             login,
         }
+    }
+
+    /// As if a connection had been opened to this address.
+    #[cfg(test)]
+    pub(crate) fn resolved_to(self, address: SocketAddr) -> Self {
+        *self.resolved.lock() = vec![address];
+        self
     }
 
     /// `host:port` or the path of the socket: the name of the server in messages.
@@ -182,30 +212,84 @@ impl Node {
         }
     }
 
-    /// Opens a connection and logs in, within `time`. If the connection is closed before the reply
-    /// to its name, the name may be the reason: opens one without a name. The next ones have none
-    /// for a while, not for good, because the server may have stopped.
+    /// Opens a connection and logs in, within `time`.
     pub(crate) fn open(&self, time: Duration) -> RedisResult<Arc<Link>> {
+        self.open_at(Vec::new(), time)
+    }
+
+    /// [Opens](Self::open) a connection without a look-up of the host's name, which may take much
+    /// longer than `time`: to the addresses of the last connection.
+    pub(crate) fn open_another(&self, time: Duration) -> RedisResult<Arc<Link>> {
+        let addresses = self.resolved.lock().clone();
+        self.open_at(addresses, time)
+    }
+
+    /// Opens a connection to these addresses, and logs in. If there are none, looks up the host's.
+    /// If the server refuses credentials of the program's provider, and that returns again in time,
+    /// logs in once more.
+    fn open_at(&self, mut addresses: Vec<SocketAddr>, time: Duration) -> RedisResult<Arc<Link>> {
         let until = Moment::now().after(time);
+        if addresses.is_empty() {
+            addresses = resolve(&self.address)?;
+        }
+        let source = &self.login.credentials;
+        let (credentials, calls) = source.last();
+        let opened = match self.open_as(&addresses, credentials.as_ref(), until) {
+            Err(error) if refuses_log_in(&error) && source.renewed(calls, until) => {
+                let (credentials, calls) = source.last();
+                let opened = self.open_as(&addresses, credentials.as_ref(), until);
+                opened.inspect_err(|error| {
+                    if refuses_log_in(error) {
+                        source.refused(calls);
+                    }
+                })
+            }
+            opened => opened,
+        };
+        let link = opened?;
+        *self.resolved.lock() = addresses;
+        Ok(link.logged_in())
+    }
+
+    /// Opens a connection, and logs in with these credentials. If the connection is closed before
+    /// the reply to its name, the name may be the reason: opens one without a name. The next ones
+    /// have none for a while, not for good, because the server may have stopped.
+    fn open_as(
+        &self,
+        addresses: &[SocketAddr],
+        credentials: Option<&Credentials>,
+        until: Moment,
+    ) -> RedisResult<Arc<Link>> {
         let login = &*self.login;
         let name = login.name.as_deref();
         let name = name.filter(|_| login.unnamed_until.lock().is_past());
-        let link = self.connect(time)?;
-        match login.log_in(&link, name, until) {
+        let mut link = self.connect(addresses, until)?;
+        match login.log_in(&link, credentials, name, until) {
             // A server that is no master has replied to the name, and its link has not ended.
             Err(error) if name.is_some() && error.is_connection_dropped() && !link.is_usable() => {
                 login.omit_name(Moment::now().after(UNNAMED));
-                let link = self.connect(until.left())?;
-                login.log_in(&link, None, until)?;
-                Ok(link.logged_in())
+                link = self.connect(addresses, until)?;
+                login.log_in(&link, credentials, None, until)?;
             }
-            result => result.map(|()| link.logged_in()),
+            result => result?,
         }
+        Ok(link)
     }
 
-    fn connect(&self, time: Duration) -> RedisResult<Arc<Link>> {
-        let socket = Socket::connect(&self.address, self.login.tls.as_ref(), time)?;
+    fn connect(&self, addresses: &[SocketAddr], until: Moment) -> RedisResult<Arc<Link>> {
+        let tls = self.login.tls.as_ref();
+        let socket = Socket::connect(&self.address, addresses, tls, until.left())?;
         Ok(Arc::new(Link::new(socket, self.publish())))
+    }
+}
+
+/// True if the server accepts these credentials no longer, or not yet. Redis 5 has no code for that.
+pub(super) fn refuses_log_in(error: &RedisError) -> bool {
+    let is_invalid = |text: &str| text.contains("invalid password");
+    match error.code() {
+        Some("WRONGPASS" | "NOAUTH" | "NOPERM") => true,
+        Some("ERR") => error.detail().is_some_and(is_invalid),
+        _ => false,
     }
 }
 
@@ -224,6 +308,13 @@ fn without_arguments(error: RedisError) -> RedisError {
     }
 }
 
+/// True if the connection broke or will be closed, or the server requires a password.
+fn is_refused(error: &RedisError) -> bool {
+    !RetryAction::is_reply(error)
+        || RetryAction::refuses_client(error)
+        || RetryAction::on(error) == RetryAction::FailAndDrop
+}
+
 /// Fails for a server whose reply says that it is not a master. Without such a reply it may be one.
 fn check_role(reply: RedisResult<Value>) -> RedisResult<()> {
     match reply {
@@ -231,9 +322,7 @@ fn check_role(reply: RedisResult<Value>) -> RedisResult<()> {
             Some(Value::BulkString(role)) if role != b"master" => Err(not_a_master(role)),
             _ => Ok(()),
         },
-        Err(error) if !RetryAction::is_reply(&error) || RetryAction::refuses_client(&error) => {
-            Err(error)
-        }
+        Err(error) if is_refused(&error) => Err(error),
         _ => Ok(()),
     }
 }

@@ -142,18 +142,16 @@ impl RetryAction {
 
     /// Whether the connection can be used for the next request.
     pub(crate) fn keeps_connection(self) -> bool {
-        !self.drops_all_connections() && self != Self::TooManyClients
-    }
-
-    /// Whether the other connections to the server must be dropped, too.
-    pub(crate) fn drops_all_connections(self) -> bool {
-        matches!(self, Self::Reconnect | Self::FailAndDrop)
+        !matches!(
+            self,
+            Self::Reconnect | Self::FailAndDrop | Self::TooManyClients
+        )
     }
 
     /// Whether another server may have the locks of this one by now. The route to it is then looked
     /// up again.
     pub(crate) fn invalidates_route(self) -> bool {
-        self.drops_all_connections() || self == Self::LookUp
+        matches!(self, Self::Reconnect | Self::FailAndDrop | Self::LookUp)
     }
 }
 

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use redis::{ConnectionAddr, RedisError};
+use redis::{ConnectionAddr, RedisError, RedisResult};
 
 use crate::base::clock::Moment;
 use crate::observe::tell;
 use crate::transport::exclusive::Exclusive;
 use crate::transport::health::Health;
+use crate::transport::link::Link;
 use crate::transport::links::{Links, Purpose};
 use crate::transport::node::{Login, Node};
 use crate::transport::retry_action::RetryAction;
@@ -50,6 +51,24 @@ impl Server {
         }
     }
 
+    /// The links of the callers and of the watchdog.
+    pub(crate) fn open_links(&self) -> Vec<Arc<Link>> {
+        [self.links.open_links(), self.watchdog_links.open_links()].concat()
+    }
+
+    /// A link on which `requests` requests are sent now. Opens one if necessary, within `time`. If
+    /// that fails, it is an open one. The watchdog then uses one of the callers.
+    pub(crate) fn link(
+        &self,
+        purpose: Purpose,
+        requests: usize,
+        time: Duration,
+    ) -> RedisResult<Arc<Link>> {
+        let callers = (purpose == Purpose::Watchdog).then_some(&self.links);
+        self.links(purpose)
+            .link(&self.node, requests, time, callers)
+    }
+
     /// Records a reply that arrived `at` this moment, and how long it took.
     pub(crate) fn replied(&self, at: Moment, took: Duration) {
         if let Some(outage) = self.health.replied(at, took) {
@@ -65,22 +84,35 @@ impl Server {
 
     /// Records a failure on a connection. It is `established` if a reply has arrived on it.
     ///
-    /// The links of the callers are retired if an established one broke, or if the reply
-    /// says why none is of use (READONLY, NOAUTH, WRONGPASS). A connection that could not be
-    /// opened says nothing of those that are open: the system may have no file descriptor left,
-    /// and the server may accept no more clients. That of the watchdog is used until it fails: a
-    /// server that has changed its password still serves it.
+    /// | failure | what it says of the other links |
+    /// |---|---|
+    /// | not established: it could not be opened, or its log-in was refused | nothing |
+    /// | NOAUTH, WRONGPASS to a request | nothing: other links may still be logged in |
+    /// | READONLY or the like to a request | none is of use: they are retired |
+    /// | an established one broke | each is tested before its next use, or replaced |
+    ///
+    /// The watchdog's link is used until it fails.
     ///
     /// What failed began at `since`. Of many threads that notice one failure, the first one retires
     /// the links; those that were opened meanwhile are kept.
     pub(crate) fn failed(&self, error: &RedisError, established: bool, since: Moment) {
-        let is_about_all = established || RetryAction::is_reply(error);
         let action = RetryAction::on(error);
-        if is_about_all && action.drops_all_connections() && !error.is_timeout() {
-            self.links.retire_all(since);
+        let is_about_all = established && action != RetryAction::FailAndDrop;
+        if is_about_all && action == RetryAction::Reconnect && !error.is_timeout() {
+            if RetryAction::is_reply(error) {
+                self.links.retire_all(since);
+            } else {
+                self.links.doubt_all(since);
+            }
             self.exclusive.retire_all(since);
         }
         self.health.failed(error, is_about_all, since);
+    }
+
+    /// Whether requests may be sent to this server although a look-up failed: no established
+    /// connection broke and no reply showed that none is of use, or a link is still open.
+    pub(crate) fn may_be_used(&self) -> bool {
+        self.health.may_be_used() || self.links.are_open() || self.watchdog_links.are_open()
     }
 }
 

@@ -4,7 +4,7 @@
 //! reply or a handshake without limit. Here the deadline limits the whole of it.
 
 use std::io::{self, ErrorKind, Read};
-use std::net::{Shutdown, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -48,16 +48,17 @@ pub(crate) struct Reading {
 }
 
 impl Socket {
-    /// Connects within `time`, which the addresses of a host and the TLS handshake share. The
-    /// system looks up the name of the host, with its own timeout.
+    /// Connects within `time`, which the [resolved](resolve) addresses of a host and the TLS
+    /// handshake share.
     pub(crate) fn connect(
         address: &ConnectionAddr,
+        resolved: &[SocketAddr],
         tls: Option<&Tls>,
         time: Duration,
     ) -> io::Result<(Self, Reading)> {
         let deadline = Moment::now().after(time);
         let mut socket = Self {
-            socket: connect(address, deadline)?,
+            socket: connect(address, resolved, deadline)?,
             tls: None,
         };
         let mut reading = Reading::default();
@@ -238,13 +239,24 @@ pub(crate) fn wait(polled: &mut [PollFd<'_>], deadline: Moment) -> io::Result<bo
     }
 }
 
-fn connect(address: &ConnectionAddr, deadline: Moment) -> io::Result<socket2::Socket> {
+/// The addresses of a host. The system looks up its name, with its own timeout.
+pub(crate) fn resolve(address: &ConnectionAddr) -> io::Result<Vec<SocketAddr>> {
     match address {
-        ConnectionAddr::Tcp(host, port) => {
-            let addresses: Vec<_> = (host.as_str(), *port).to_socket_addrs()?.collect();
+        ConnectionAddr::Tcp(host, port) => Ok((&**host, *port).to_socket_addrs()?.collect()),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn connect(
+    address: &ConnectionAddr,
+    resolved: &[SocketAddr],
+    deadline: Moment,
+) -> io::Result<socket2::Socket> {
+    match address {
+        ConnectionAddr::Tcp(..) => {
             let mut failure = io::Error::from(ErrorKind::AddrNotAvailable);
-            for (index, &address) in addresses.iter().enumerate() {
-                let untried = u32::try_from(addresses.len() - index).unwrap_or(u32::MAX);
+            for (index, &address) in resolved.iter().enumerate() {
+                let untried = u32::try_from(resolved.len() - index).unwrap_or(u32::MAX);
                 match connect_tcp(address.into(), deadline.left() / untried) {
                     Ok(socket) => return Ok(socket),
                     Err(error) => failure = error,

@@ -7,10 +7,10 @@ use crate::support::proxy::repository;
 
 use leasehold::testing::{Fault, FaultProxy, Gate, InMemoryRedis};
 use leasehold::{
-    Condition, CountDownLatch, CurrentLock, Error, FairLock, FencedGuard, FencedLock, Interrupt,
-    Lease, LeasedSemaphore, Lock, LockClient, LockClientBuilder, LockEvent, LockGuard, LockStatus,
-    MultiLock, PermitGuard, ReadLock, ReadWriteLock, RedLock, ReentrantLock, Semaphore, Stats,
-    WriteLock,
+    Condition, CountDownLatch, Credentials, CurrentLock, Error, FairLock, FencedGuard, FencedLock,
+    Interrupt, Lease, LeasedSemaphore, Lock, LockClient, LockClientBuilder, LockEvent, LockGuard,
+    LockStatus, MultiLock, PermitGuard, ReadLock, ReadWriteLock, RedLock, ReentrantLock, Semaphore,
+    Stats, WriteLock,
 };
 
 /// Every public name. A change here is a change of the public API.
@@ -18,6 +18,7 @@ const PUBLIC: &[&str] = &[
     "Cause",
     "Condition",
     "CountDownLatch",
+    "Credentials",
     "CurrentLock",
     "Error",
     "FairLock",
@@ -135,12 +136,14 @@ fn public_types_are_send_and_sync() {
     all! { shared:
         LockClient, LockClientBuilder, ReentrantLock, FencedLock, MultiLock, RedLock, FairLock,
         ReadWriteLock, ReadLock, WriteLock, Semaphore, LeasedSemaphore, CountDownLatch, Condition,
-        PermitGuard, Box<dyn Lock>, Interrupt, Error, LockEvent, FaultProxy, Gate, InMemoryRedis
+        PermitGuard, Box<dyn Lock>, Interrupt, Error, LockEvent, FaultProxy, Gate, InMemoryRedis,
+        Credentials
     }
     all! { cloned:
         Fault, Gate, InMemoryRedis, LockClient, LockClientBuilder, ReentrantLock, FencedLock,
         MultiLock, RedLock, FairLock, ReadWriteLock, ReadLock, WriteLock, Semaphore,
-        LeasedSemaphore, CountDownLatch, Condition, Interrupt, Lease, LockEvent, LockStatus, Stats
+        LeasedSemaphore, CountDownLatch, Condition, Interrupt, Lease, LockEvent, LockStatus, Stats,
+        Credentials
     }
 }
 

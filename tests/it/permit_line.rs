@@ -54,6 +54,29 @@ impl Line {
             .run(&format!("ZADD {} {WAITING} {channel}", self.key()));
     }
 
+    /// A client that has just entered the line and needs this many permits.
+    fn enter(&self, channel: &str, needed: u32) {
+        let (seconds, micros): (u64, u64) = self.server.ask(&redis::cmd("TIME"));
+        let entered = seconds * 1_000_000 + micros;
+        let (key, now) = (self.key(), format!("{entered} {channel}"));
+        self.server.run(&format!("ZADD {key} {now}"));
+        let mut needs = redis::cmd("ZADD");
+        let _: u32 = self
+            .server
+            .ask(needs.arg(key).arg(needed).arg(format!(" {channel}")));
+    }
+
+    fn has_place(&self, channel: &str) -> bool {
+        let place: Option<f64> = self
+            .server
+            .ask(redis::cmd("ZSCORE").arg(self.key()).arg(channel));
+        place.is_some()
+    }
+
+    fn is_gone(&self) -> bool {
+        self.server.ask::<u32>(redis::cmd("EXISTS").arg(self.key())) == 0
+    }
+
     /// Starts a client that waits for a permit. Returns when it is in the line.
     fn wait<'a>(&'a self, scope: &'a Scope<'a, '_>, kind: Kind, number: usize) {
         let before = self.places();
@@ -194,8 +217,9 @@ fn a_client_that_needs_several_permits_is_not_overtaken_by_those_behind_it() {
         line.wait(scope, Kind::Semaphore, 1);
         for _ in 0..2 {
             permits.add_permits(1).unwrap();
-            // For longer than a permit is reserved for a client that does not ask.
-            throughout(millis(800), "both wait", || {
+            // For longer than a permit is reserved for a client that does not ask. After two
+            // seconds, it lets the other pass.
+            throughout(Duration::from_millis(600), "both wait", || {
                 !several.is_finished() && line.has_none_granted()
             });
         }
@@ -215,6 +239,187 @@ fn a_client_that_needs_several_permits_is_not_overtaken_by_those_behind_it() {
         assert!(several.join().unwrap().unwrap());
     });
     assert_eq!((line.places(), permits.available().unwrap()), (0, 3));
+}
+
+#[test]
+fn a_dead_client_that_needs_more_permits_than_are_free_is_passed_at_once() {
+    let line = Line::new();
+    let permits = client(&line.server.url()).semaphore(&line.name);
+    permits.add_permits(0).unwrap();
+    line.enter("dead", 3);
+    thread::scope(|scope| {
+        line.wait(scope, Kind::Semaphore, 1);
+        line.wait(scope, Kind::Semaphore, 2);
+        for number in [1, 2] {
+            let released = Instant::now();
+            permits.add_permits(1).unwrap();
+            assert_eq!(line.next(), number);
+            let took = released.elapsed();
+            assert!(took < WAKE_UP.get(), "{took:?}");
+        }
+    });
+    assert!(line.is_gone());
+}
+
+#[test]
+fn a_stopped_client_that_needs_more_permits_than_are_free_is_passed_after_half_a_second() {
+    let line = Line::new();
+    let theirs = client(&line.server.url()).semaphore(&line.name);
+    theirs.add_permits(0).unwrap();
+    let mut stopped = line.server.connection();
+    let mut stopped = stopped.as_pubsub();
+    stopped.subscribe("stopped").unwrap();
+    line.enter("stopped", 3);
+    thread::scope(|scope| {
+        line.wait(scope, Kind::Semaphore, 1);
+        let released = Instant::now();
+        theirs.add_permits(1).unwrap();
+        stopped.get_message().unwrap();
+        eventually("another client finds out", || {
+            assert!(!theirs.try_acquire(2, millis(1)).unwrap());
+            !line.has_place("stopped")
+        });
+        let took = released.elapsed();
+        assert_eq!(line.next(), 1);
+        assert!(took >= Duration::from_millis(500), "{took:?}");
+        assert!(took < millis(500) + SLIP.get(), "{took:?}");
+    });
+    eventually("an empty line", || line.is_gone());
+}
+
+#[test]
+fn a_client_that_needs_more_permits_than_there_are_lets_others_pass_and_keeps_its_place() {
+    let line = Line::new();
+    let theirs = client(&line.server.url()).semaphore(&line.name);
+    theirs.add_permits(3).unwrap();
+    let ours = client(&line.server.url()).semaphore(&line.name);
+    thread::scope(|scope| {
+        let large = scope.spawn(|| ours.try_acquire(4, SOON.get()));
+        eventually("it is in the line", || line.places() == 1);
+        let entered = Instant::now();
+        let mut members = redis::cmd("ZRANGE");
+        let last: [String; 1] = line.server.ask(members.arg(line.key()).arg(-1).arg(-1));
+        let mut calls = line.server.connection();
+        let mut calls = calls.as_pubsub();
+        calls.subscribe(&last[0]).unwrap();
+        eventually("a permit", || theirs.try_acquire(1, millis(1)).unwrap());
+        assert!(entered.elapsed() < millis(2_000) + SLIP.get());
+        assert_eq!(line.places(), 1);
+        // It is probed once a second, and not by each request of the others.
+        let mut end = redis::cmd("PUBLISH");
+        let _: u32 = line.server.ask(end.arg(&last[0]).arg("end"));
+        let mut message = || -> String { calls.get_message().unwrap().get_payload().unwrap() };
+        let probes = std::iter::from_fn(|| Some(message()).filter(|text| text != "end"));
+        let probes = probes.filter(|text| text.starts_with("called ")).count();
+        assert!((1..=3).contains(&probes), "{probes}");
+        // Then it keeps others waiting again, until there are enough.
+        theirs.release(1).unwrap();
+        theirs.add_permits(1).unwrap();
+        within(WAKE_UP.get(), "its permits", || {
+            large.join().unwrap().unwrap()
+        });
+    });
+    assert!(line.is_gone());
+}
+
+#[test]
+fn silent_clients_lose_their_places_in_groups() {
+    const SILENT: usize = 7;
+    let line = Line::new();
+    let theirs = client(&line.server.url()).semaphore(&line.name);
+    theirs.add_permits(0).unwrap();
+    let mut silent = line.server.connection();
+    let mut silent = silent.as_pubsub();
+    for number in 0..SILENT {
+        let channel = format!("silent-{number}");
+        silent.subscribe(&channel).unwrap();
+        line.add_place(&channel);
+    }
+    thread::scope(|scope| {
+        line.wait(scope, Kind::Semaphore, 1);
+        let released = Instant::now();
+        theirs.add_permits(1).unwrap();
+        eventually("the client behind them is called", || {
+            assert!(!theirs.try_acquire(2, millis(1)).unwrap());
+            line.places() == 0
+        });
+        // After one of them, two, and four.
+        let took = released.elapsed();
+        assert_eq!(line.next(), 1);
+        assert!(took >= Duration::from_millis(1_500), "{took:?}");
+        assert!(took < millis(1_500) + SLIP.get(), "{took:?}");
+    });
+}
+
+#[test]
+fn permits_are_reserved_for_a_client_that_may_not_subscribe() {
+    for kind in SEMAPHORES {
+        let line = Line::new();
+        let ours = client(&line.server.url());
+        kind.of(&ours, &line.name).add(0).unwrap();
+        line.add_place("~deaf");
+        thread::scope(|scope| {
+            line.wait(scope, kind, 1);
+            let released = Instant::now();
+            kind.of(&ours, &line.name).add(1).unwrap();
+            assert!(line.has_place("~deaf"));
+            throughout(Duration::from_millis(300), "it is reserved", || {
+                line.has_none_granted() || released.elapsed() > Duration::from_millis(450)
+            });
+            line.next();
+            assert!(released.elapsed() >= Duration::from_millis(500));
+        });
+        assert!(line.is_gone());
+    }
+}
+
+#[test]
+fn a_client_has_one_place_although_it_may_not_subscribe_any_more() {
+    for kind in SEMAPHORES {
+        let line = Line::new();
+        let ours = client(&line.server.url());
+        kind.of(&ours, &line.name).add(0).unwrap();
+        assert!(!take(kind, &ours, &line.name, A_WHILE.get()));
+        let mut channels = redis::cmd("PUBSUB");
+        let channels = channels.arg("CHANNELS").arg("redisson_lock__channel:*");
+        let [place]: [String; 1] = line.server.ask(channels);
+        let deaf = format!("~{place}");
+        line.add_place(&deaf);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| take(kind, &ours, &line.name, SOON.get()));
+            eventually("its new place", || line.has_place(&place));
+            assert!(!line.has_place(&deaf));
+            kind.of(&ours, &line.name).add(1).unwrap();
+            assert!(waiting.join().unwrap());
+        });
+    }
+}
+
+/// The clock was set back, or that of a new master is behind.
+#[test]
+fn a_new_place_is_the_last_one() {
+    for kind in SEMAPHORES {
+        let line = Line::new();
+        let ours = client(&line.server.url());
+        kind.of(&ours, &line.name).add(0).unwrap();
+        let later = 2 * WAITING;
+        line.server
+            .run(&format!("ZADD {} {later} later", line.key()));
+        thread::scope(|scope| {
+            line.wait(scope, kind, 1);
+            let last: Vec<(String, f64)> = line.server.ask(
+                redis::cmd("ZRANGE")
+                    .arg(line.key())
+                    .arg(-2)
+                    .arg(-1)
+                    .arg("WITHSCORES"),
+            );
+            assert_eq!(last[0].0, "later");
+            assert!(last[1].1 > last[0].1, "{last:?}");
+            kind.of(&ours, &line.name).add(1).unwrap();
+            line.next();
+        });
+    }
 }
 
 /// Otherwise no client of the line would hear of permits that a client of Redisson gives back.

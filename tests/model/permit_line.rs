@@ -6,8 +6,8 @@
 //! executed at once, as in `lua/shared/permit_line.lua`.
 //!
 //! Steps that need no timer are urgent. In a state without urgent steps, the time can pass that a
-//! called client has to answer. A waiting thread also asks at any other time. Faults are bounded: a
-//! client is killed, stops and continues, or a call is lost.
+//! called client has to answer, or the second after a probe. A waiting thread also asks at any other
+//! time. Faults are bounded: a client is killed, stops and continues, or a call is lost.
 
 mod server;
 mod state;
@@ -20,6 +20,7 @@ use crate::check::{Model, Promises, Step, breaks, keeps, with};
 const KEPT: &str = "no more permits are taken than are free";
 const CALLED: &str = "free permits are taken without a timer while the called clients answer";
 const ONE_TIMER: &str = "free permits are taken after one timer of the waiting clients";
+const ROUNDS: &str = "one silent client, and then one of two, do not keep a third one waiting";
 const HEARD: &str = "a client in the line listens to Java";
 const PLACED: &str = "a client that waits has a place";
 
@@ -31,7 +32,16 @@ pub struct Bounds {
     /// How many permits each client wants.
     pub needs: Vec<i8>,
     pub has_java: bool,
+    /// Clients that need more than are free let others pass for some time.
+    pub lets_pass: bool,
     pub faults: u8,
+    pub only: Option<Fault>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    Kill,
+    Stop,
 }
 
 /// A rule that is broken.
@@ -41,6 +51,14 @@ pub enum Planted {
     NotReserved,
     /// A client that needs more than are free does not keep those behind it from a call.
     PassesMany,
+    /// A client that needs more than are free is not probed.
+    NotProbed,
+    /// A client is probed although others are called.
+    ProbedBesideCalled,
+    /// A client that needs more than are free always keeps those behind it waiting.
+    NeverPassed,
+    /// After a silent client, the next one is called, and not the next two.
+    OneByOne,
     /// A request takes free permits although others wait.
     Barges,
     /// A client that takes permits does not call the next ones.
@@ -113,38 +131,48 @@ impl State {
         is_quiet
     }
 
-    fn faults(&self, c: usize, step: &mut Step<'_, Self>) {
+    fn faults(&self, c: usize, bounds: &Bounds, step: &mut Step<'_, Self>) {
         let client = &self.clients[c];
-        step(&("is killed", c), &|next| {
-            next.faults -= 1;
-            next.is_silent |= next.clients[c].java;
-            // Its permits stay taken.
-            next.clients[c] = Client {
-                phase: Phase::Dead,
-                ..Client::new(next.clients[c].needs)
-            };
-        });
-        if !client.is_stopped {
+        let may = |fault| bounds.only.is_none_or(|only| only == fault);
+        if may(Fault::Kill) {
+            step(&("is killed", c), &|next| {
+                next.fault();
+                next.is_silent |= next.clients[c].java;
+                // Its permits stay taken.
+                next.clients[c] = Client {
+                    phase: Phase::Dead,
+                    ..Client::new(next.clients[c].needs)
+                };
+            });
+        }
+        if may(Fault::Stop) && !client.is_stopped {
             step(&("stops", c), &|next| {
-                next.faults -= 1;
+                next.fault();
                 next.clients[c].is_stopped = true;
             });
         }
+        if bounds.only.is_some() {
+            return;
+        }
         if client.call {
             step(&("call is lost", c), &|next| {
-                next.faults -= 1;
+                next.fault();
                 (next.clients[c].call, next.clients[c].has_missed) = (false, true);
-                next.polls = 0;
             });
         }
         if client.phase == Phase::Sleeps {
             step(&("abandons its wait", c), &|next| {
-                next.faults -= 1;
+                next.fault();
                 let client = &mut next.clients[c];
                 (client.phase, client.subscription) = (Phase::Idle, Subscription::Off);
                 client.leaves |= std::mem::take(&mut client.is_woken);
             });
         }
+    }
+
+    fn fault(&mut self) {
+        self.faults -= 1;
+        (self.polls, self.rounds) = (0, 0);
     }
 
     fn java(&self, step: &mut Step<'_, Self>) {
@@ -176,6 +204,25 @@ impl Model for Bounds {
         if is_called && !state.is_late && state.is_quiet(self) {
             step(&"the time to answer is over", &|next| {
                 next.is_late = true;
+                if self.only == Some(Fault::Stop) {
+                    next.rounds = (next.rounds + 1).min(2);
+                }
+            });
+        }
+        if state.is_late {
+            step(&"the client that has called looks", &|next| {
+                next.call_before(None, false, self);
+            });
+        }
+        if state.is_probed && state.is_quiet(self) {
+            step(&"the second after the probe is over", &|next| {
+                next.is_probed = false;
+            });
+        }
+        if self.lets_pass && state.is_quiet(self) {
+            step(&"others may pass, or not any more", &|next| {
+                next.is_passing = !next.is_passing;
+                next.polls = 0;
             });
         }
         if self.has_java {
@@ -186,11 +233,12 @@ impl Model for Bounds {
                 continue;
             }
             if state.faults > 0 {
-                state.faults(c, step);
+                state.faults(c, self, step);
             }
             if client.is_stopped {
                 step(&("continues", c), &|next| {
                     next.clients[c].is_stopped = false;
+                    next.rounds = 0;
                 });
                 continue;
             }
@@ -204,7 +252,8 @@ impl Model for Bounds {
                     // Two are enough for the promise about them.
                     if state.polls < 3 {
                         step(&("timer ends", c), &|next| {
-                            next.polls += u8::from(next.is_late || !is_called);
+                            let is_over = next.is_late || !is_called && !next.is_probed;
+                            next.polls += u8::from(is_over);
                             next.clients[c].is_woken = true;
                         });
                     }
@@ -232,8 +281,13 @@ impl Model for Bounds {
             return;
         }
         let answers = !state.has_silent_place();
-        promises.always(CALLED, !answers || !state.is_due());
-        promises.always(ONE_TIMER, state.polls < 2 || !state.is_due());
+        promises.always(
+            CALLED,
+            !answers || state.is_passing || !state.is_due(|_| true),
+        );
+        promises.always(ONE_TIMER, state.polls < 2 || !state.is_due(|_| true));
+        let is_kept = state.rounds < 2 || !state.is_due(Client::responds);
+        promises.always(ROUNDS, is_kept);
         let mut clients = state.clients.iter();
         let is_heard = clients.any(|client| client.subscription == Subscription::On);
         promises.always(HEARD, !answers || called == state.line.len() || is_heard);
@@ -252,8 +306,19 @@ fn library(permits: i8, needs: &[i8], faults: u8) -> Bounds {
         permits,
         needs: needs.to_vec(),
         has_java: false,
+        lets_pass: false,
         faults,
+        only: None,
     }
+}
+
+fn only(fault: Fault, permits: i8, needs: &[i8], faults: u8) -> Bounds {
+    with(library(permits, needs, faults), |it| it.only = Some(fault))
+}
+
+/// Of two clients, the first one can never have as many permits as it needs.
+fn lets_pass(faults: u8) -> Bounds {
+    with(library(1, &[2, 1], faults), |it| it.lets_pass = true)
 }
 
 fn beside_java(permits: i8, needs: &[i8], faults: u8) -> Bounds {
@@ -274,10 +339,19 @@ fn a_fault_breaks_no_promise() {
 }
 
 #[test]
+fn silent_clients_and_those_that_need_too_much_keep_no_other_waiting() {
+    keeps(only(Fault::Kill, 2, &[1, 2, 1], 1));
+    keeps(only(Fault::Stop, 1, &[2, 1], 1));
+    keeps(only(Fault::Stop, 1, &[1, 1], 2));
+    keeps(lets_pass(1));
+}
+
+#[test]
 #[ignore = "soak"]
 fn the_promises_are_kept_to_three_clients() {
     keeps(beside_java(2, &[1, 2, 1], 0));
     keeps(library(2, &[1, 2, 1], 1));
+    keeps(only(Fault::Stop, 1, &[1, 1, 1], 2));
 }
 
 #[test]
@@ -285,6 +359,22 @@ fn each_rule_is_needed() {
     for (planted, bounds, promise) in [
         (Planted::NotReserved, library(2, &[1, 1, 1], 0), ORDER),
         (Planted::PassesMany, library(2, &[1, 2, 1], 0), ORDER),
+        (
+            Planted::NotProbed,
+            only(Fault::Kill, 2, &[1, 2, 1], 1),
+            ONE_TIMER,
+        ),
+        (
+            Planted::ProbedBesideCalled,
+            library(2, &[1, 2, 1], 0),
+            ORDER,
+        ),
+        (Planted::NeverPassed, lets_pass(0), ONE_TIMER),
+        (
+            Planted::OneByOne,
+            only(Fault::Stop, 1, &[1, 1, 1], 2),
+            ROUNDS,
+        ),
         (Planted::Barges, library(2, &[1, 2, 1], 0), ORDER),
         (Planted::NoChain, library(2, &[2, 1, 1], 0), CALLED),
         (Planted::LateKept, library(1, &[1, 1, 1], 1), ONE_TIMER),

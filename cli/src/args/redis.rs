@@ -40,6 +40,11 @@ pub(crate) struct RedisArgs {
     #[arg(long, env = "LEASEHOLD_USER", value_name = "NAME")]
     pub(crate) user: Option<String>,
 
+    /// A file with the password, instead of LEASEHOLD_PASSWORD; a newline at its end does not count.
+    /// It is read at the start, and again whenever a server refuses a login
+    #[arg(long, env = "LEASEHOLD_PASSWORD_FILE", value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+
     /// True if the command line names the user, and not the environment.
     #[arg(skip)]
     pub(crate) names_user: bool,

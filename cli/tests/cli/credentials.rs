@@ -1,7 +1,9 @@
 //! Which user the program is: of the command line, of the URL, of the environment.
 
-use crate::locks::{ask, names, objects, plant, with_long_timeout, with_user};
+use crate::locks::{ask, exists, names, objects, plant, with_long_timeout, with_user};
+use crate::program::leasehold;
 use crate::support::server::Server;
+use crate::support::timing::{LEASE, throughout};
 
 /// A user who sees the locks of its own name.
 fn add_user(server: &Server, user: &str, password: &str) {
@@ -83,4 +85,88 @@ fn a_missing_permission_is_reported_with_its_rule() {
         let words_of_error = ["ACL SETUSER <user>", right, "leasehold doctor"];
         ask(&url, words).expect_failure(69, &words_of_error);
     }
+}
+
+/// A folder with the file `password`, and its path.
+fn password_file(text: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    std::fs::write(&file, text).unwrap();
+    let path = file.to_str().unwrap().to_owned();
+    (folder, path)
+}
+
+#[test]
+fn the_password_may_be_in_a_file_without_the_newline_at_its_end() {
+    let server = Server::start();
+    add_user(&server, "ann", "hers");
+    for text in ["hers", "hers\n", "hers\r\n"] {
+        let (_folder, file) = password_file(text);
+        for (login, user) in [("ann@", ""), ("", "ann")] {
+            let url = format!("redis://{login}{}", server.address());
+            let list = || with_long_timeout(&url).env("LEASEHOLD_USER", user);
+            for list in [
+                list().env("LEASEHOLD_PASSWORD_FILE", &file),
+                list().args(["--password-file", &file]),
+            ] {
+                let listed = list.args(["list", "--json"]).output();
+                assert_eq!(listed.code(), Some(0), "{text:?} {login}: {listed:?}");
+                assert_eq!(names(&objects(&listed)), ["ann:lock"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_password_in_a_file_and_another_one_exclude_each_other() {
+    let server = Server::start();
+    let (_folder, file) = password_file("sesame");
+    for (login, variable) in [("ann:hers@", ""), ("", "hers")] {
+        let url = format!("redis://{login}{}", server.address());
+        let list = with_long_timeout(&url).env("LEASEHOLD_PASSWORD", variable);
+        let output = list.args(["list", "--password-file", &file]).output();
+        output.expect_refusal(64, &["--password-file", "LEASEHOLD_PASSWORD", "exclude"]);
+    }
+}
+
+#[test]
+fn a_file_without_a_password_is_a_mistake_and_a_wrong_password_is_refused_without_it() {
+    let server = Server::options().password("right").start();
+    let url = format!("redis://{}", server.address());
+    let list = |file: &str| with_long_timeout(&url).args(["list", "--password-file", file]);
+    list("/nowhere")
+        .output()
+        .expect_refusal(64, &["/nowhere", "No such file"]);
+    for (text, words) in [("", "no password"), ("\n", "no password")] {
+        let (_folder, file) = password_file(text);
+        list(&file).output().expect_refusal(64, &[&file, words]);
+    }
+    let (_folder, file) = password_file("sesame\n");
+    let output = list(&file)
+        .output()
+        .expect_refusal(69, &["refused", "--password-file"]);
+    assert!(!output.err.contains("sesame"), "{output:?}");
+}
+
+/// The server has another password, and has closed all connections.
+#[test]
+fn a_lock_is_kept_when_the_password_in_the_file_changes() {
+    let server = Server::start();
+    let rules = |password: &str| format!("resetpass >{password} +@all ~* &*");
+    with_user(&server, "ann", &rules("old"));
+    let (_folder, file) = password_file("old\n");
+    let url = format!("redis://ann@{}", server.address());
+    let lease = LEASE.get() * 3;
+    let mut holder = leasehold(&url)
+        .args(["hold", "--password-file", &file, "k"])
+        .arg(format!("--lease={}ms", lease.as_millis()))
+        .keep_input()
+        .start();
+    assert_eq!(holder.next_output(), "held k\n");
+    std::fs::write(&file, "new\n").unwrap();
+    with_user(&server, "ann", &rules("new"));
+    server.run("CLIENT KILL USER ann");
+    throughout(lease * 5 / 4, "it is held", || exists(&server, "k"));
+    holder.end_input();
+    holder.end().expect_all(0, "", "");
 }

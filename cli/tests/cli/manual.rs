@@ -145,7 +145,8 @@ fn the_options_for_redis_have_a_heading_of_their_own_and_name_their_variables() 
     assert!(redis.contains("--redlock"), "{help}");
     let of_no_option = ["REDIS_URL", "LEASEHOLD_PASSWORD"];
     for (name, _) in VARIABLES {
-        let is_named = redis.contains(&format!("[env: {name}"));
+        let is_named = ["=", "]"].map(|end| redis.contains(&format!("[env: {name}{end}")));
+        let is_named = is_named.contains(&true);
         assert_eq!(is_named, !of_no_option.contains(&name), "{name}: {help}");
     }
 }

@@ -129,7 +129,7 @@ fn the_environment_can_deny() {
 }
 
 /// The variables that the manual names, and what is a mistake there.
-pub const VARIABLES: [(&str, &str); 12] = [
+pub const VARIABLES: [(&str, &str); 13] = [
     ("LEASEHOLD_URL", "http://nowhere"),
     ("REDIS_URL", "http://nowhere"),
     ("LEASEHOLD_SENTINEL", "unknown"),
@@ -138,6 +138,7 @@ pub const VARIABLES: [(&str, &str); 12] = [
     ("LEASEHOLD_MIN_REPLICAS", "many"),
     ("LEASEHOLD_USER", "unknown"),
     ("LEASEHOLD_PASSWORD", "wrong"),
+    ("LEASEHOLD_PASSWORD_FILE", "/nowhere"),
     ("LEASEHOLD_CACERT", "/nowhere"),
     ("LEASEHOLD_CERT", "/nowhere"),
     ("LEASEHOLD_CERT_KEY", "/nowhere"),

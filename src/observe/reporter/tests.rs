@@ -1,4 +1,4 @@
-use crossbeam_channel::{RecvTimeoutError, unbounded};
+use crossbeam_channel::{RecvTimeoutError, Sender, unbounded};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -99,7 +99,7 @@ fn the_end_delivers_what_is_queued_but_waits_for_no_call_that_blocks() {
             tell(move || sender.send(number).unwrap());
         });
     });
-    let done = reporter.done.clone();
+    let done = reporter.thread.done.clone();
     drop(reporter);
     let end = done.recv_timeout(SOON);
     assert_eq!(end, Err(RecvTimeoutError::Disconnected), "its thread ends");

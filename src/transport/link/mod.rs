@@ -46,8 +46,9 @@ pub(crate) use pending::Outcome;
 use pending::{Pending, reply_of};
 pub(crate) use sent::{Copy, Sent, wait_for_any};
 
-/// A link that was idle for longer is replaced by a new one. A firewall or a NAT may have dropped
-/// its connection without notice, and each discovery of that costs a whole timeout.
+/// A link that was idle for longer is replaced by a new one, or tested if none can be opened. A
+/// firewall or a NAT may have dropped its connection without notice, and each discovery of that
+/// costs a whole timeout.
 const FRESH: Duration = Duration::from_secs(60);
 
 /// A link on which a reply has arrived within this time is not checked.
@@ -85,6 +86,8 @@ struct State {
     /// Bytes on the network, of which a part is not written.
     unsent: Vec<u8>,
     is_writing: bool,
+    /// No thread yields the processor before a write until this moment.
+    yields_from: Moment,
     /// The number of bytes that a thread writes now.
     in_write: usize,
     is_reading: bool,
@@ -95,6 +98,8 @@ struct State {
     awaited_since: Moment,
     /// A reply to a request has arrived, and did not refuse the connection.
     is_established: bool,
+    /// It takes no further requests until all its replies have arrived.
+    is_doubted: bool,
     /// Why no reply arrives any more.
     end: Option<RedisError>,
 }
@@ -187,13 +192,35 @@ impl Link {
         self.is_usable.load(Ordering::Relaxed)
     }
 
-    /// True unless the link was idle for long, or nothing has arrived for `timeout` although a
-    /// reply is awaited.
-    pub(crate) fn is_of_use(&self, now: Moment, timeout: Duration) -> bool {
-        match self.load() {
-            0 => now.since(self.heard()) < FRESH,
-            _ => now.since(self.unanswered_since()) < timeout || self.has_arrived(),
+    /// True unless the link is doubted or was idle for long. It is doubted from now on if nothing
+    /// has arrived for `timeout` although a reply is awaited.
+    pub(crate) fn is_trusted(&self, now: Moment, timeout: Duration) -> bool {
+        let (is_late, is_trusted) = {
+            let state = self.state.lock();
+            let is_idle = state.awaited.is_empty();
+            let is_late = !is_idle && now.since(state.unanswered_since()) >= timeout;
+            let is_fresh = !is_idle || now.since(state.heard) < FRESH;
+            (is_late, is_fresh && !state.is_doubted)
+        };
+        let is_silent = is_late && !self.has_arrived();
+        if is_silent {
+            self.doubt();
         }
+        is_trusted && !is_silent
+    }
+
+    /// Trusts the link again only when all replies have arrived that are awaited then. Without any,
+    /// after the reply to a [test](Self::test).
+    pub(crate) fn doubt(&self) {
+        self.state.lock().is_doubted = true;
+    }
+
+    /// Sends a PING. The link is doubted until the reply arrives.
+    pub(crate) fn test(self: &Arc<Self>) -> Sent {
+        self.doubt();
+        self.choose(1);
+        let ping = redis::cmd("PING").get_packed_command();
+        self.send(1, Moment::now(), |out| out.commands(1, &ping))
     }
 
     /// Sends no further request on the link. Those that are under way get their replies.
@@ -228,6 +255,7 @@ impl Link {
                 added: 0,
             });
         }
+        writing::SENDS.fetch_add(1, Ordering::Relaxed);
         drop(self.write(state));
         Sent {
             link: Arc::clone(self),
@@ -237,7 +265,7 @@ impl Link {
     }
 
     /// Whether the server replies on the link: it did so just now, or does to a PING until this
-    /// moment. Retires the link otherwise.
+    /// moment. Doubts the link otherwise.
     pub(crate) fn is_alive(self: &Arc<Self>, until: Moment) -> bool {
         if Moment::now().since(self.heard()) < ALIVE {
             return true;
@@ -245,7 +273,7 @@ impl Link {
         let pong = self.ask_one(&redis::cmd("PING"), until);
         let is_alive = pong.as_ref().err().is_none_or(RetryAction::is_reply);
         if !is_alive {
-            self.retire();
+            self.doubt();
         }
         is_alive
     }

@@ -2,13 +2,14 @@
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use redis::{RedisError, RedisResult, Value};
 
 use crate::base::clock::Moment;
 use crate::base::list::List;
+use crate::base::process::PerProcess;
 use crate::base::wait::wait_until;
 
 /// What became of a request.
@@ -181,22 +182,38 @@ impl Pending {
 
 /// Ends the wait of a thread for several sockets.
 #[derive(Debug)]
-pub(crate) struct Waker(UdpSocket);
+pub(super) struct Waker(UdpSocket);
 
-thread_local! {
-    static WAKER: std::cell::OnceCell<Arc<Waker>> = const { std::cell::OnceCell::new() };
-}
+/// The wakers of this process that no thread uses. Each process has its own: a signal to a socket
+/// that it shares with a forked child could wake the child instead. The mutex protects that two
+/// threads do not use one waker.
+static IDLE: OnceLock<PerProcess<Mutex<Vec<Arc<Waker>>>>> = OnceLock::new();
+
+/// The most idle wakers that are kept.
+const MOST_IDLE: usize = 64;
 
 impl Waker {
-    /// That of this thread, or a new one while the thread ends.
-    pub(crate) fn of_this_thread() -> io::Result<Arc<Self>> {
-        let known = WAKER.try_with(|waker| waker.get().cloned()).ok().flatten();
-        if let Some(waker) = known {
-            return Ok(waker);
+    fn idle() -> MutexGuard<'static, Vec<Arc<Self>>> {
+        IDLE.get_or_init(PerProcess::default).get().lock()
+    }
+
+    /// An idle waker, or a new one. A thread that used it before may still send it a signal, which
+    /// ends a wait too early.
+    pub(super) fn take() -> io::Result<Arc<Self>> {
+        let idle = Self::idle().pop();
+        idle.map_or_else(|| Self::new().map(Arc::new), Ok)
+    }
+
+    /// Keeps the waker for the next wait of a thread, if there are not enough.
+    pub(super) fn give_back(waker: Arc<Self>) {
+        let mut idle = Self::idle();
+        if idle.len() < MOST_IDLE {
+            idle.push(waker);
+        } else {
+            // Closes the socket.
+            drop(idle);
+            drop(waker);
         }
-        let new = Arc::new(Self::new()?);
-        let _ = WAKER.try_with(|waker| waker.set(Arc::clone(&new)));
-        Ok(new)
     }
 
     fn new() -> io::Result<Self> {
@@ -212,11 +229,11 @@ impl Waker {
     }
 
     /// Takes the signals out, so that the next wait does not end by them.
-    pub(crate) fn clear(&self) {
+    pub(super) fn clear(&self) {
         while self.0.recv(&mut [0; 8]).is_ok() {}
     }
 
-    pub(crate) fn socket(&self) -> &UdpSocket {
+    pub(super) fn socket(&self) -> &UdpSocket {
         &self.0
     }
 }

@@ -155,6 +155,7 @@ impl Link {
             for (_, awaited) in &mut *replies {
                 *awaited = state.awaited.pop_front();
             }
+            state.is_doubted &= !state.awaited.is_empty();
         }
         for (reply, awaited) in replies.drain(..) {
             match awaited {

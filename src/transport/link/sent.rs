@@ -109,12 +109,13 @@ pub(crate) fn wait_for_any<'s>(
     sent: impl Iterator<Item = &'s Sent>,
     mut deadline: Moment,
 ) -> RedisResult<()> {
-    let waker = Waker::of_this_thread()?;
-    let open = sent.filter(|one| !one.pending.is_over());
-    let open: List<(&Sent, bool)> = open
+    let waker = Waker::take()?;
+    let sent: List<(&Sent, bool)> = sent
         .map(|one| (one, one.begin_wait(Some(&waker))))
         .collect();
-    for (one, reads) in &open {
+    // Each is looked at after the thread has begun to wait for it. What another thread takes before
+    // is seen here, and what it takes later wakes this thread.
+    for (one, reads) in &sent {
         if *reads {
             // TLS may have decrypted more than the thread that read before has taken.
             one.link.read_available(&one.pending);
@@ -123,10 +124,10 @@ pub(crate) fn wait_for_any<'s>(
             deadline = Moment::ZERO;
         }
     }
-    let readable = readable(&open, &waker, deadline);
+    let readable = readable(&sent, &waker, deadline);
     waker.clear();
     let mut is_readable = readable.iter().flatten();
-    for (one, mut reads) in open {
+    for (one, mut reads) in sent {
         let is_given = !reads && one.pending.take_reading();
         if is_given || reads && is_readable.next() == Some(&true) {
             reads = true;
@@ -134,13 +135,14 @@ pub(crate) fn wait_for_any<'s>(
         }
         one.end_wait(reads);
     }
+    Waker::give_back(waker);
     readable.map(drop)
 }
 
 /// Waits until something arrives on one of the links that this thread reads, or another thread
 /// wakes this one.
-fn readable(open: &[(&Sent, bool)], waker: &Waker, deadline: Moment) -> RedisResult<List<bool>> {
-    let readers = open.iter().filter(|(_, reads)| *reads);
+fn readable(sent: &[(&Sent, bool)], waker: &Waker, deadline: Moment) -> RedisResult<List<bool>> {
+    let readers = sent.iter().filter(|(_, reads)| *reads);
     let mut polled: List<PollFd<'_>> = readers.map(|(one, _)| one.link.polled()).collect();
     polled.push(PollFd::new(waker.socket(), PollFlags::IN));
     wait(&mut polled, deadline)?;

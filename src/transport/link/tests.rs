@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle, scope, spawn};
 use redis::ConnectionAddr;
 
 use super::*;
-use crate::transport::socket::Socket;
+use crate::transport::socket::{Socket, resolve};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -49,7 +49,8 @@ impl Peer {
             }
         });
         let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
-        let socket = Socket::connect(&address, None, SOON).unwrap();
+        let resolved = resolve(&address).unwrap();
+        let socket = Socket::connect(&address, &resolved, None, SOON).unwrap();
         let link = Arc::new(Link::new(socket, Publish::ToAll)).logged_in();
         Self {
             link,
@@ -325,6 +326,29 @@ fn what_the_system_does_not_take_is_written_while_a_thread_waits() {
     peer.finish();
 }
 
+/// The threads that compute never sleep, and there are more than processors. So a yield takes long,
+/// and no thread sends meanwhile.
+#[test]
+fn beside_threads_that_compute_a_thread_keeps_the_processor_while_it_may_write() {
+    let peer = Peer::new();
+    let is_over = AtomicBool::new(false);
+    scope(|scope| {
+        for _ in 0..2 * thread::available_parallelism().unwrap().get() {
+            scope.spawn(|| while !is_over.load(Ordering::Relaxed) {});
+        }
+        let end = soon();
+        let yields = || peer.link.state.lock().yields_from < Moment::now();
+        while yields() && !end.is_past() {
+            // Another thread was woken together with this one.
+            peer.link.state.lock().woken = 2;
+            drop(peer.send());
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(!end.is_past());
+    });
+    peer.finish();
+}
+
 /// One of the links is read by another thread.
 #[test]
 fn a_wait_for_several_links_is_woken_by_the_thread_that_reads_one() {
@@ -347,6 +371,26 @@ fn a_wait_for_several_links_is_woken_by_the_thread_that_reads_one() {
         wait_for_any([&first, &second].into_iter(), soon()).unwrap();
     }
     assert_eq!((reply(&first), reply(&second)), (2, 3));
+    one.finish();
+    two.finish();
+}
+
+/// Another thread of the links has read the replies after the last look of this one.
+#[test]
+fn a_wait_for_several_links_ends_at_once_if_replies_are_there_before_it() {
+    let (one, two) = (Peer::new(), Peer::new());
+    let (first, second) = (one.send(), two.send());
+    for (ready, peer, reply) in [
+        (&first, &one, &b":1\r\n"[..]),
+        (&second, &two, &b":2\r\n"[..]),
+    ] {
+        peer.does([Step::Read(1), Step::Write(reply)]);
+        ready.wait(soon(), SOON);
+        let begun = Moment::now();
+        wait_for_any([&first, &second].into_iter(), soon()).unwrap();
+        assert!(Moment::now().since(begun) < SOON / 2);
+    }
+    assert_eq!((reply(&first), reply(&second)), (1, 2));
     one.finish();
     two.finish();
 }

@@ -1,11 +1,28 @@
 //! Writing to a link: one thread at a time takes all that is there.
 
 use std::net::Shutdown;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use std::{io, thread};
 
 use parking_lot::MutexGuard;
 
 use super::{LARGEST_BUFFER, Link, State};
+use crate::base::clock::Moment;
+
+/// A yield of the processor is worth this time for each thread of the process that sends meanwhile.
+/// If it takes longer, threads that compute had the processor.
+const WORTH: Duration = Duration::from_micros(64);
+
+/// After a yield that took longer than it was worth, no thread yields for this many times as long.
+/// So such yields take less than a sixtieth of the time.
+const PAUSE: u32 = 64;
+
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How often threads of this process have sent requests. A process that computes can have several
+/// links, whose threads take turns on one processor. So those of all links are counted.
+pub(super) static SENDS: AtomicU64 = AtomicU64::new(0);
 
 impl Link {
     /// Writes what is there, if no other thread does, as far as the buffer of the system takes it.
@@ -16,7 +33,7 @@ impl Link {
         state.is_writing = true;
         if state.woken > 0 {
             // Threads that were woken together send together, if they run before the write.
-            MutexGuard::unlocked(&mut state, thread::yield_now);
+            yield_processor(&mut state);
             state.woken = 0;
         }
         while state.end.is_none() && !(state.unwritten.is_empty() && state.unsent.is_empty()) {
@@ -60,5 +77,44 @@ impl Link {
             (state.unwritten, state.unsent) = (Vec::new(), Vec::new());
         }
         state
+    }
+}
+
+/// Lets other threads run, unless threads that compute took the processor last time: all threads of
+/// the link wait for this one, which has the right to write.
+fn yield_processor(state: &mut MutexGuard<'_, State>) {
+    let began = Moment::now();
+    if began < state.yields_from {
+        return;
+    }
+    let before = SENDS.load(Ordering::Relaxed);
+    MutexGuard::unlocked(state, thread::yield_now);
+    let sends = SENDS.load(Ordering::Relaxed).wrapping_sub(before);
+    let ended = Moment::now();
+    state.yields_from = ended.after(pause_after(ended.since(began), sends));
+}
+
+/// How long no thread yields after a yield of this length, while which threads have sent this
+/// often.
+fn pause_after(took: Duration, sends: u64) -> Duration {
+    let others = u32::try_from(sends).unwrap_or(u32::MAX);
+    match took > WORTH.saturating_mul(others.saturating_add(1)) {
+        true => took.saturating_mul(PAUSE).min(LONGEST_PAUSE),
+        false => Duration::ZERO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_yield_is_worth_more_if_more_threads_send() {
+        let long = Duration::from_millis(1);
+        assert_eq!(pause_after(long, 63), Duration::ZERO);
+        assert_eq!(pause_after(WORTH, 0), Duration::ZERO);
+        assert_eq!(pause_after(long, 3), long * PAUSE);
+        assert_eq!(pause_after(Duration::MAX, 3), LONGEST_PAUSE);
+        assert_eq!(pause_after(Duration::MAX, u64::MAX), LONGEST_PAUSE);
     }
 }

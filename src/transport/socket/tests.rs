@@ -14,7 +14,8 @@ struct Tested {
 
 impl Tested {
     fn connect(address: &ConnectionAddr, tls: Option<&Tls>, time: Duration) -> Self {
-        let (socket, reading) = Socket::connect(address, tls, time).unwrap();
+        let resolved = resolve(address).unwrap();
+        let (socket, reading) = Socket::connect(address, &resolved, tls, time).unwrap();
         Self {
             socket,
             reading,

@@ -8,6 +8,7 @@ mod cluster_traffic;
 mod growth;
 mod sentinel_demoted;
 mod sentinel_killed;
+mod sentinels_gone;
 
 pub use growth::many_failovers;
 

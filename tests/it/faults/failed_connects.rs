@@ -1,5 +1,8 @@
 //! A connection that cannot be opened does not affect those that are open.
 
+mod rotation;
+pub mod watchdog;
+
 use std::collections::BTreeSet;
 
 use crate::support::prelude::*;
@@ -32,18 +35,11 @@ fn is_waiting(line: &&String) -> bool {
     flags.is_some_and(|flags| flags.contains('b'))
 }
 
-/// More threads than open connections make calls. A request that must not be repeated uses a new
-/// connection if possible, and otherwise an open one.
-fn goes_on(server: &Server, are_named: bool, refusal: &str) {
-    let admin = &mut server.connection();
-    // No renewal is due during the test, so that only callers have connections.
-    let builder = builder(&server.url()).connections(THREADS as u32);
-    let builder = builder.watchdog_lease(SOON.get() * 6);
-    let builder = builder.name_connections(are_named);
-    let client = builder.command_timeout(SOON.get()).build().unwrap();
+/// Opens this number of connections of callers, whose ids it returns.
+pub fn open_links(admin: &mut Connection, client: &LockClient, links: usize) -> BTreeSet<String> {
     run(admin, "CLIENT PAUSE 600000 WRITE");
     thread::scope(|scope| {
-        for at in 0..OPEN {
+        for at in 0..links {
             let lock = client.reentrant_lock(&format!("warm:{at}"));
             scope.spawn(move || pair(&lock));
             // A thread that comes while a connection is opened may share another one.
@@ -53,18 +49,44 @@ fn goes_on(server: &Server, are_named: bool, refusal: &str) {
         }
         run(admin, "CLIENT UNPAUSE");
     });
-    let before = connections(admin);
-    assert_eq!(before.len(), OPEN);
+    let open = connections(admin);
+    assert_eq!(open.len(), links);
+    open
+}
+
+/// The address of a server for its user `worker`, who may do everything.
+fn user(server: &Server) -> String {
+    server.run("ACL SETUSER worker on >secret ~* &* +@all");
+    format!("redis://worker:secret@{}", server.address())
+}
+
+/// More threads than open connections make calls. A request that must not be repeated uses a new
+/// connection if possible, and otherwise an open one.
+fn goes_on(server: &Server, are_named: bool, refusal: &str) {
+    let admin = &mut server.connection();
+    // No renewal is due during the test, so that only callers have connections.
+    let builder = builder(&server.url()).connections(THREADS as u32);
+    let builder = builder.watchdog_lease(SOON.get() * 6);
+    let builder = builder.name_connections(are_named);
+    let client = builder.command_timeout(SOON.get()).build().unwrap();
+    let before = open_links(admin, &client, OPEN);
     run(admin, refusal);
+    let start = Instant::now();
     thread::scope(|scope| {
         for at in 0..THREADS {
             let lock = client.reentrant_lock(&format!("thread:{at}"));
-            scope.spawn(move || (0..25).for_each(|_| pair(&lock)));
+            scope.spawn(move || (0..200).for_each(|_| pair(&lock)));
         }
     });
     let forced = client.force_unlock("free");
     assert!(!forced.expect("there are idle connections"));
     assert_eq!(connections(admin), before);
+    let stats: String = redis::cmd("INFO").arg("stats").query(admin).unwrap();
+    let mut lines = stats.lines();
+    let refused = lines.find_map(|line| line.strip_prefix("rejected_connections:"));
+    let refused: u64 = refused.expect("it is counted").trim().parse().unwrap();
+    let most = start.elapsed().as_secs() * 2 + 3;
+    assert!(refused <= most, "{refused} attempts to connect");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 #[cfg(target_os = "linux")]
 pub mod namespace;
+#[cfg(target_os = "linux")]
+pub mod wakers;
 
 use fork::Fork;
 use leasehold::Result;

@@ -38,8 +38,11 @@ fn waiting_threads_get_permits_in_the_order_in_which_they_came() {
             throughout(millis(1500), "all wait", || {
                 threads.iter().all(|one| !one.is_finished())
             });
-            let idle = monitor.commands_but_pings();
-            assert_eq!(idle, [""; 0], "while they wait");
+            // The watchdog looks after the line every two seconds.
+            let looks = monitor.commands_but_pings();
+            let longest = millis(1500) + SLIP.get();
+            let most = 2 + longest.as_secs() / 2;
+            assert!(looks.len() as u64 <= most, "while they wait: {looks:?}");
             for released in 1..=WAITING - 4 {
                 steps.open().unwrap();
                 eventually("one permit is taken", || order.lock().len() == released);

@@ -18,6 +18,11 @@ const ROLES: &[(&str, Role)] = &[
     ("increment", mutual_exclusion::increment),
     #[cfg(target_os = "linux")]
     ("without_threads", limits::threads::without_threads),
+    #[cfg(target_os = "linux")]
+    (
+        "without_descriptors",
+        faults::failed_connects::watchdog::without_descriptors,
+    ),
     ("shut_down", lifetime::shutdown::shut_down),
     ("many_pairs", limits::growth::many_pairs),
     ("wait_together", fair::wait_together),
@@ -39,6 +44,11 @@ const ROLES: &[(&str, Role)] = &[
     (
         "fork_into_a_namespace",
         faults::fork::namespace::fork_into_a_namespace,
+    ),
+    #[cfg(target_os = "linux")]
+    (
+        "fork_after_a_redlock",
+        faults::fork::wakers::fork_after_a_redlock,
     ),
     ("trust_the_system", tls::system::trust_the_system),
     ("hold_permits", leased_semaphore::processes::hold_permits),

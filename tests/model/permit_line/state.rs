@@ -46,6 +46,8 @@ pub struct Client {
 pub struct Place {
     pub client: usize,
     pub is_called: bool,
+    /// It was called however many permits were free, or although another client waits before it.
+    pub is_extra: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -58,10 +60,18 @@ pub struct State {
     pub listener: Option<usize>,
     /// The first client that was called has not answered in time.
     pub is_late: bool,
+    /// How many calls before that of the first client had no answer.
+    pub round: u8,
+    /// A client was probed in the last second.
+    pub is_probed: bool,
+    /// Clients that need more permits than are free let those behind them pass.
+    pub is_passing: bool,
     /// No client heard of a release of Java, and none has asked since.
     pub is_silent: bool,
     /// Requests by timers since one was due.
     pub polls: u8,
+    /// How often called clients were late since one was due.
+    pub rounds: u8,
     pub faults: u8,
     pub broken: Option<&'static str>,
 }
@@ -121,21 +131,33 @@ impl Client {
 }
 
 impl State {
-    /// The first client that waits, if it could have its permits.
-    pub fn is_due(&self) -> bool {
+    /// The first client that waits could have its permits, beside those that are reserved for
+    /// clients of which this is true.
+    pub fn is_due(&self, is_reserved: impl Fn(&Client) -> bool) -> bool {
         let first = self.line.iter().position(|place| {
             let client = &self.clients[place.client];
-            client.waits() && client.responds()
+            client.waits() && client.responds() && !self.lets_pass(client)
         });
         first.is_some_and(|at| {
             let place = self.line[at];
             let called = self.line.iter().filter(|other| other.is_called);
             let called = called.filter(|other| other.client != place.client);
-            let reserved: i8 = called.map(|other| self.clients[other.client].needs).sum();
+            let called = called.map(|other| &self.clients[other.client]);
+            let reserved: i8 = called
+                .filter(|other| is_reserved(other))
+                .map(|other| other.needs)
+                .sum();
             // A client before it may need more.
-            let is_first = self.line[..at].iter().all(|before| before.is_called);
+            let is_first = self.line[..at].iter().all(|before| {
+                let client = &self.clients[before.client];
+                before.is_called || !client.responds() || self.lets_pass(client)
+            });
             is_first && self.free - reserved >= self.clients[place.client].needs
         })
+    }
+
+    fn lets_pass(&self, client: &Client) -> bool {
+        self.is_passing && client.needs > self.free
     }
 
     /// True if a client in the line cannot answer, or does not know that it has to.

@@ -101,7 +101,11 @@ fn without_permission_to_subscribe_a_waiter_polls_and_there_is_one_warning(
         traffic::reset(server);
         thread::sleep(POLL * 3);
         let sent = commands_in(deployment, server, 0);
-        assert!((2..=8).contains(&sent), "{sent} commands in three polls");
+        // It is the first in the line, so it asks every ten milliseconds.
+        assert!(
+            (2..=330).contains(&sent),
+            "{sent} commands in three seconds"
+        );
     });
     for (server, _) in deployment.by_server(&names) {
         assert!(!refused(server).is_empty(), "it has tried");

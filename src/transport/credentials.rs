@@ -1,0 +1,314 @@
+//! The user and the password of new connections: those of the settings, or those that the
+//! program's provider returned last.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use redis::Cmd;
+
+use crate::base::backoff::Backoff;
+use crate::base::clock::Moment;
+use crate::base::wait::wait_until;
+use crate::error::Cause;
+
+/// The user and the password with which a client logs in to the servers that have the locks. A
+/// [`credentials_provider`] returns them.
+///
+/// `Debug` shows nothing of them.
+///
+/// [`credentials_provider`]: crate::LockClientBuilder::credentials_provider
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    user: Option<String>,
+    password: String,
+    until: Moment,
+}
+
+impl Credentials {
+    /// The password of Redis' default user.
+    #[must_use]
+    pub fn password(password: impl Into<String>) -> Self {
+        Self {
+            user: None,
+            password: password.into(),
+            until: Moment::NEVER,
+        }
+    }
+
+    /// A user and its password.
+    #[must_use]
+    pub fn user(name: impl Into<String>, password: impl Into<String>) -> Self {
+        Self {
+            user: Some(name.into()),
+            ..Self::password(password)
+        }
+    }
+
+    /// Sets until when the server accepts them. The client asks for new ones in advance: after nine
+    /// tenths of the time, and at least five seconds before the end. By default it asks only when
+    /// the server has refused them.
+    #[must_use]
+    pub fn until(mut self, end: Instant) -> Self {
+        self.until = end.into();
+        self
+    }
+
+    /// The command that logs in with them.
+    pub(super) fn log_in(&self) -> Cmd {
+        let mut auth = redis::cmd("AUTH");
+        auth.arg(self.user.as_ref()).arg(&self.password);
+        auth
+    }
+
+    /// When new ones are asked for in advance.
+    fn renewal(&self, now: Moment) -> Moment {
+        match self.until {
+            Moment::NEVER => Moment::NEVER,
+            until => {
+                let most = until.since(now) / 10 * 9;
+                now.after(most).min(until.before(MARGIN))
+            }
+        }
+    }
+}
+
+/// Shows no secret.
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").finish_non_exhaustive()
+    }
+}
+
+/// How long before their end new credentials are asked for, at least.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// The least time from one call of a provider to the next. It doubles while the calls bring nothing
+/// new, so that a wrong provider costs little.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// How long a refused log-in waits for the call of a provider that is due or has begun.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Where a new connection gets its credentials.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// They never change. `None`: no log-in.
+    Fixed(Option<Credentials>),
+    Provided(Arc<Provided>),
+}
+
+/// The function of the program that returns credentials, and what it has returned.
+#[derive(Clone)]
+pub(crate) struct Provider {
+    pub(super) call: Arc<dyn Fn() -> Result<Credentials, Cause> + Send + Sync>,
+    pub(crate) provided: Arc<Provided>,
+}
+
+/// What a provider has returned, and when it is called next.
+#[derive(Debug)]
+pub(crate) struct Provided {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// Its mutex protects these invariants:
+///
+/// * The provider's thread sleeps only until a call is due, and ends only after `is_stopped`.
+/// * A log-in that was refused asks for a call only if none has ended since it took its
+///   credentials, and waits only for a call that ends after that.
+#[derive(Debug)]
+struct State {
+    last: Option<Credentials>,
+    /// Why the last call brought none.
+    failure: Option<String>,
+    /// How many calls have ended.
+    calls: u64,
+    /// When the last call began.
+    began: Moment,
+    is_calling: bool,
+    /// When the next call begins.
+    due: Moment,
+    pauses: Backoff,
+    /// The least time from the beginning of the last call to that of the next.
+    pause: Duration,
+    is_stopped: bool,
+}
+
+impl Source {
+    /// The credentials of a new connection, and how many calls of the provider had ended then.
+    pub(super) fn last(&self) -> (Option<Credentials>, u64) {
+        match self {
+            Self::Fixed(credentials) => (credentials.clone(), 0),
+            Self::Provided(provided) => provided.last(),
+        }
+    }
+
+    /// Asks for new credentials, because a server has refused those after this number of calls.
+    pub(super) fn refused(&self, calls: u64) {
+        if let Self::Provided(provided) = self {
+            provided.refused(calls);
+        }
+    }
+
+    /// Asks for new credentials, because a server has refused those after this number of calls.
+    /// True if a further call has ended well by this moment, so that the log-in is tried again.
+    pub(super) fn renewed(&self, calls: u64, until: Moment) -> bool {
+        self.refused(calls);
+        match self {
+            Self::Fixed(_) => false,
+            Self::Provided(provided) => provided.await_call(calls, until),
+        }
+    }
+}
+
+impl Provider {
+    pub(crate) fn new(
+        call: impl Fn() -> Result<Credentials, Cause> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            call: Arc::new(call),
+            provided: Arc::default(),
+        }
+    }
+}
+
+/// Its function has no form to show.
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider").finish_non_exhaustive()
+    }
+}
+
+impl Default for Provided {
+    /// The first call is due.
+    fn default() -> Self {
+        Self {
+            state: Mutex::new(State {
+                last: None,
+                failure: None,
+                calls: 0,
+                began: Moment::ZERO,
+                is_calling: false,
+                due: Moment::ZERO,
+                pauses: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
+                pause: FIRST_PAUSE,
+                is_stopped: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+}
+
+impl Provided {
+    fn last(&self) -> (Option<Credentials>, u64) {
+        let state = self.state.lock();
+        (state.last.clone(), state.calls)
+    }
+
+    /// Waits until the first call has ended, at most for this time. Fails if it has brought no
+    /// credentials.
+    pub(super) fn await_first(&self, time: Duration) -> Result<(), String> {
+        let mut state = self.state.lock();
+        let until = Moment::now().after(time);
+        wait_until(&self.changed, &mut state, until, |state| state.calls > 0);
+        match (&state.last, &state.failure) {
+            (Some(_), _) => Ok(()),
+            (None, Some(failure)) => Err(failure.clone()),
+            (None, None) => Err(format!(
+                "the credentials provider has not returned in {time:?}"
+            )),
+        }
+    }
+
+    /// Makes a call due, unless one has ended since this number of calls.
+    pub(super) fn refused(&self, calls: u64) {
+        let mut state = self.state.lock();
+        if state.calls == calls {
+            state.due = state.due.min(state.began.after(state.pause));
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until a call has ended since this number of calls, at most until this moment. Does not
+    /// wait for a call that has begun long before, or is not due soon. True if it ended well.
+    fn await_call(&self, calls: u64, until: Moment) -> bool {
+        let mut state = self.state.lock();
+        let begins = match state.is_calling {
+            true => state.began,
+            false => state.due.max(Moment::now()),
+        };
+        if begins.left() <= PATIENCE {
+            let until = until.min(begins.after(PATIENCE));
+            wait_until(&self.changed, &mut state, until, |state| {
+                state.calls > calls || state.is_stopped
+            });
+        }
+        state.calls > calls && state.failure.is_none()
+    }
+
+    /// Waits until a call is due, and begins it. False at the end of the client.
+    pub(super) fn begin_call(&self) -> bool {
+        let mut state = self.state.lock();
+        while !state.is_stopped && !state.due.is_past() {
+            let due = state.due;
+            wait_until(&self.changed, &mut state, due, |state| {
+                state.is_stopped || state.due < due
+            });
+        }
+        state.is_calling = !state.is_stopped;
+        state.began = Moment::now();
+        state.is_calling
+    }
+
+    /// Records what a call has brought: credentials, or why there are none. Returns what the open
+    /// connections log in with, and the number of calls.
+    pub(super) fn end_call(
+        &self,
+        result: Result<Credentials, String>,
+    ) -> Option<(Credentials, u64)> {
+        let mut state = self.state.lock();
+        let now = Moment::now();
+        state.is_calling = false;
+        state.calls += 1;
+        let is_new = matches!(&result, Ok(new) if state.last.as_ref() != Some(new));
+        if is_new {
+            state.pauses.reset();
+        }
+        state.pause = state.pauses.next();
+        let earliest = state.began.after(state.pause);
+        let credentials = match result {
+            Ok(credentials) => {
+                state.failure = None;
+                state.due = credentials.renewal(now).max(earliest);
+                state.last = Some(credentials.clone());
+                Some(credentials)
+            }
+            Err(failure) => {
+                state.failure = Some(failure);
+                state.due = earliest;
+                None
+            }
+        };
+        let (calls, is_stopped) = (state.calls, state.is_stopped);
+        drop(state);
+        self.changed.notify_all();
+        credentials.filter(|_| !is_stopped).map(|one| (one, calls))
+    }
+
+    /// Ends the thread and the waits. Returns whether the provider is called now.
+    pub(super) fn stop(&self) -> bool {
+        let mut state = self.state.lock();
+        state.is_stopped = true;
+        let is_calling = state.is_calling;
+        drop(state);
+        self.changed.notify_all();
+        is_calling
+    }
+}
+
+#[cfg(test)]
+mod tests;

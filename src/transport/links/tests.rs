@@ -1,0 +1,167 @@
+//! Links that are busy, late or idle, while no further one can be opened.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+use redis::ConnectionAddr;
+
+use super::*;
+use crate::transport::credentials::Source;
+use crate::transport::node::Login;
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// Links to a server that a test plays.
+struct Tested {
+    listener: TcpListener,
+    node: Node,
+    links: Links,
+}
+
+impl Tested {
+    /// The name of the server's `host` is not looked up for the first link.
+    fn new(host: &str) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        let limits = Limits {
+            connections: 8,
+            pool_size: 1,
+            connect_timeout: SOON,
+            command_timeout: SOON,
+        };
+        let login = Login::new((Source::Fixed(None), 0), None, limits, None, false);
+        let address = ConnectionAddr::Tcp(host.into(), at.port());
+        let node = Node::new(address, Arc::new(login)).resolved_to(at);
+        let links = Links::new(limits, Purpose::Caller);
+        Self {
+            listener,
+            node,
+            links,
+        }
+    }
+
+    fn link(&self, time: Duration) -> RedisResult<Arc<Link>> {
+        self.links.link(&self.node, 1, time, None)
+    }
+
+    /// Opens a link, beside those that are busy. Also returns its peer.
+    fn open(&self) -> (Arc<Link>, TcpStream) {
+        thread::scope(|scope| {
+            let mut last = Duration::ZERO;
+            let open = move || self.links.open(&self.node, true, SOON, &mut last);
+            let opened = scope.spawn(open);
+            let peer = reply(self.listener.accept().unwrap().0);
+            (opened.join().unwrap().unwrap(), peer)
+        })
+    }
+}
+
+/// Replies to a PING.
+fn reply(mut stream: TcpStream) -> TcpStream {
+    let read = stream.read(&mut [0; 1024]).unwrap();
+    assert_eq!(read, b"*1\r\n$4\r\nPING\r\n".len());
+    stream.write_all(b"+PONG\r\n").unwrap();
+    stream
+}
+
+#[test]
+fn a_connection_that_does_not_open_keeps_no_thread_from_a_busy_link() {
+    let tested = Tested::new("127.0.0.1");
+    let (opened, _peer) = tested.open();
+    opened.choose(1);
+    thread::scope(|scope| {
+        let hanging = scope.spawn(|| tested.link(SOON));
+        // It waits for the first reply.
+        let (_unanswered, _) = tested.listener.accept().unwrap();
+        let began = Moment::now();
+        for link in [tested.link(SOON), hanging.join().unwrap()] {
+            assert!(Arc::ptr_eq(&link.unwrap(), &opened));
+        }
+        assert!(Moment::now().since(began) < SOON / 2);
+    });
+    // The next attempt is later.
+    assert!(tested.links.open_link(1, Moment::now()).is_some());
+    let later = Moment::now().after(PAUSE);
+    assert!(tested.links.open_link(1, later).is_none());
+}
+
+#[test]
+fn a_refused_connection_is_not_tried_again_at_once() {
+    let tested = Tested::new("127.0.0.1");
+    thread::scope(|scope| {
+        let refused = scope.spawn(|| tested.link(SOON));
+        let (mut peer, _) = tested.listener.accept().unwrap();
+        let full = b"-ERR max number of clients reached\r\n";
+        peer.write_all(full).unwrap();
+        assert!(refused.join().unwrap().is_err());
+    });
+    // Nothing accepts this one.
+    let error = tested.link(SOON).unwrap_err();
+    assert_eq!(error.code(), Some("ERR"), "{error}");
+}
+
+#[test]
+fn a_doubted_link_is_used_after_a_test_if_none_can_be_opened() {
+    let tested = Tested::new("127.0.0.1");
+    let (silent, _peer) = tested.open();
+    silent.choose(1);
+    let (good, peer) = tested.open();
+    silent.give_back(1);
+    tested.links.doubt_all(Moment::now());
+    assert!(tested.links.open_link(1, Moment::now()).is_none());
+    let Tested {
+        listener,
+        node,
+        links,
+    } = tested;
+    drop(listener);
+    thread::scope(|scope| {
+        scope.spawn(|| reply(peer));
+        let time = Duration::from_millis(400);
+        let link = links.link(&node, 1, time, None).unwrap();
+        assert!(Arc::ptr_eq(&link, &good));
+    });
+    assert!(links.choose(1, Moment::now(), true).is_some());
+}
+
+#[test]
+fn a_new_link_replaces_those_that_are_doubted() {
+    let tested = Tested::new("127.0.0.1");
+    let (old, _peer) = tested.open();
+    tested.links.doubt_all(Moment::now());
+    let (new, _peer) = tested.open();
+    assert!(!old.is_usable() && new.is_usable());
+}
+
+#[test]
+fn a_late_link_is_trusted_again_when_all_replies_have_arrived() {
+    let tested = Tested::new("127.0.0.1");
+    let (link, mut peer) = tested.open();
+    link.choose(2);
+    link.send(2, Moment::now(), |out| out.commands(2, b"x\ny\n"));
+    let is_trusted = || link.is_trusted(Moment::now(), Duration::ZERO);
+    assert!(!is_trusted(), "nothing has arrived");
+    for (reply, is_last) in [(b":1\r\n", false), (b":2\r\n", true)] {
+        peer.write_all(reply).unwrap();
+        while link.load() > usize::from(!is_last) {
+            link.read_if_unread();
+        }
+        assert_eq!(is_trusted(), is_last);
+    }
+}
+
+#[test]
+fn a_thread_that_can_share_a_link_looks_up_no_name() {
+    // A look-up that fails without a request to a name server.
+    let tested = Tested::new("a..b");
+    let (first, _peer) = tested.open();
+    first.choose(1);
+    thread::scope(|scope| {
+        let second = scope.spawn(|| tested.link(SOON).unwrap());
+        let _peer = reply(tested.listener.accept().unwrap().0);
+        assert!(!Arc::ptr_eq(&second.join().unwrap(), &first));
+    });
+    tested.links.retire_all(Moment::now());
+    assert!(tested.link(SOON).is_err(), "without a link, it does");
+}

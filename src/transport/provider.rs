@@ -1,0 +1,113 @@
+//! The thread that calls the program's credentials provider, and logs the open links in again.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::callback_thread::CallbackThread;
+use crate::base::clock::Moment;
+use crate::observe::{Observer, tell};
+use crate::transport::credentials::{Credentials, Provided, Provider};
+use crate::transport::link::Outcome;
+use crate::transport::node::refuses_log_in;
+use crate::transport::server::Server;
+
+/// How long the drop of a client waits for the log-ins that are under way.
+const LAST_LOG_INS: Duration = Duration::from_millis(250);
+
+/// The owner of the thread `leasehold-credentials`.
+#[derive(Debug)]
+pub(crate) struct ProviderThread {
+    provided: Arc<Provided>,
+    thread: CallbackThread,
+}
+
+impl ProviderThread {
+    /// `servers` returns those that have open links. The replies to a log-in on them are awaited
+    /// for this `timeout`.
+    pub(crate) fn start(
+        provider: Provider,
+        observer: &Observer,
+        timeout: Duration,
+        servers: impl Fn() -> Vec<Arc<Server>> + Send + 'static,
+    ) -> io::Result<Self> {
+        let provided = Arc::clone(&provider.provided);
+        let thread = CallbackThread::start(|done| {
+            observer.queue.spawn("leasehold-credentials", move || {
+                let _done = done;
+                while provider.provided.begin_call() {
+                    if let Some((credentials, calls)) = call(&provider)
+                        && log_in(&credentials, &servers(), timeout)
+                    {
+                        provider.provided.refused(calls);
+                    }
+                }
+            })
+        })?;
+        Ok(Self { provided, thread })
+    }
+
+    /// Waits for the first credentials, at most for this time. Returns why there are none.
+    pub(crate) fn await_first(&self, time: Duration) -> Result<(), String> {
+        self.provided.await_first(time)
+    }
+}
+
+/// It does not wait for a provider that blocks. The thread ends when that returns.
+impl Drop for ProviderThread {
+    fn drop(&mut self) {
+        let provided = &self.provided;
+        self.thread.end(|| match provided.stop() {
+            true => Duration::ZERO,
+            false => LAST_LOG_INS,
+        });
+    }
+}
+
+/// Calls the provider, and logs a failure.
+fn call(provider: &Provider) -> Option<(Credentials, u64)> {
+    // The text of its error is code of the program, too.
+    let called = || (provider.call)().map_err(|error| error.to_string());
+    let result = match catch_unwind(AssertUnwindSafe(called)) {
+        Ok(result) => result.map_err(|error| format!("the credentials provider failed: {error}")),
+        Err(_) => Err("the credentials provider panicked".into()),
+    };
+    if let Err(failure) = &result {
+        let failure = failure.clone();
+        tell(move || tracing::warn!(failure, "the last credentials stay in use"));
+    }
+    provider.provided.end_call(result)
+}
+
+/// Logs in again on all open links. True if a server refuses that: it keeps the log-in that a link
+/// has.
+///
+/// A subscriber may send no AUTH while it listens, so its connection keeps its log-in, too. What
+/// opens a connection for each use gets the new credentials by the next use.
+fn log_in(credentials: &Credentials, servers: &[Arc<Server>], timeout: Duration) -> bool {
+    let now = Moment::now();
+    let packed = credentials.log_in().get_packed_command();
+    let links = servers.iter().flat_map(|server| {
+        server.exclusive.retire_all(now);
+        server.open_links()
+    });
+    // All of them before the first wait.
+    let sent: Vec<_> = links
+        .map(|link| {
+            link.choose(1);
+            link.send(1, now, |out| out.commands(1, &packed))
+        })
+        .collect();
+    let until = now.after(timeout);
+    let mut is_refused = false;
+    for one in sent {
+        one.wait(until, Duration::MAX);
+        let outcome = one.pending.outcomes().pop().flatten();
+        is_refused |= matches!(
+            outcome,
+            Some(Outcome::Replied(Err(error), _)) if refuses_log_in(&error)
+        );
+    }
+    is_refused
+}
