@@ -39,10 +39,11 @@ local function look_at_lock(lock, line, place, follows)
             return nil
         end
     end
-    if not called or time_left(called) == 0 then
-        call_next(lock, publish)
-        _, called = first_in(line)
+    if (not called or time_left(called) == 0) and not call_next(lock, publish) then
+        -- The user may not publish, so the thread has to ask.
+        return place ~= '' and -1 or nil
     end
+    _, called = first_in(line)
     return called and math.ceil(time_left(called) / 1000)
 end
 
@@ -76,6 +77,9 @@ local function look(lock, place, follows)
         return -1
     end
     redis.call('pexpire', line, KEPT)
+    if pending == -1 then
+        return -1
+    end
     return math.ceil(math.min(pending or LATEST, next_look(line, rank)))
 end
 

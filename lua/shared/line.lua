@@ -121,7 +121,7 @@ local function may_use(line, place)
     local other = other_form(place)
     local score = redis.pcall('zscore', line, other)
     local removed, found = redis.pcall('zrem', line, other), redis.pcall('zrange', line, 0, 0)
-    return type(removed) == 'number' and not found.err, tonumber(score or nil)
+    return type(removed) == 'number' and type(score) ~= 'table' and not found.err, tonumber(score or nil)
 end
 
 -- Adds a place behind all others, also if a replica whose clock is behind has become the master.
@@ -163,8 +163,8 @@ local function enter_line(lock, place, role)
     redis.call('pexpire', line, KEPT)
     -- As many as are called in the last round.
     if rank <= 2 ^ LAST_ROUND then
-        local mark = redis.call('zscore', line, '')
-        if mark then
+        local mark = redis.pcall('zscore', line, '')
+        if type(mark) == 'string' then
             if rank <= 2 ^ (-mark % 64) then
                 -- It was called, and has answered.
                 redis.call('zrem', line, '')

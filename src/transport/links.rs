@@ -252,7 +252,7 @@ impl Links {
         links.iter().map(Link::test).collect()
     }
 
-    fn open_links(&self) -> Vec<Arc<Link>> {
+    pub(crate) fn open_links(&self) -> Vec<Arc<Link>> {
         self.state.lock().links.clone()
     }
 
