@@ -67,18 +67,16 @@ pub(crate) struct PermitsSum {
     pub(crate) has_called: bool,
 }
 
-impl TryFrom<i64> for PermitsSum {
-    type Error = std::convert::Infallible;
-
+impl From<i64> for PermitsSum {
     /// A sum has 32 bits. The script adds this to it if it has called clients.
-    fn try_from(reply: i64) -> Result<Self, Self::Error> {
+    fn from(reply: i64) -> Self {
         const CALLED: i64 = 1 << 40;
         let has_called = reply > CALLED / 2;
         let permits = if has_called { reply - CALLED } else { reply };
-        Ok(Self {
+        Self {
             permits,
             has_called,
-        })
+        }
     }
 }
 
