@@ -11,7 +11,7 @@
 --
 -- The watchdog of a client that waits looks every two seconds if at most ten clients are before it:
 -- a holder that died, a client of Redisson, or a process that has ended looks after no call. The
--- others need not. They look after three times the wait of the first client, so that a line that was
+-- others need not. They look after eight times the wait of the first client, so that a line that was
 -- lost keeps nobody for much longer than it took before, and many clients cost few requests.
 
 -- require "end_wait"
@@ -54,7 +54,8 @@ local function next_look(line, rank)
     end
     local _, _, _, entered = unpack(redis.call('zrange', line, 0, 1, 'withscores'))
     local waited = math.max(now_micros() - tonumber(entered or 0), 0) / 1000
-    return math.min(SOON + 3 * waited, LATEST)
+    -- Clients that began to wait together do not look together.
+    return math.min(SOON + 8 * waited, LATEST - rank % 16 * 250)
 end
 
 local function look(lock, place, follows)
