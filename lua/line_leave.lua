@@ -6,25 +6,30 @@
 -- ARGV[1]  the place of the client
 -- ARGV[2]  1: only if the client has been called and has not answered, or listens to the channel of a
 --          semaphore; else 0
--- ARGV[3]  the command that publishes: publish or spublish
--- reply    1: the client has left the line; 2: and another client was called; 0: it has not left, because
---          ARGV[2] is 1
+-- ARGV[3]  1: a semaphore; 0: it may be one
+-- ARGV[4]  the command that publishes: publish or spublish
+-- reply    1: the client has left the line; 2: and another client is called; 0: it has not left,
+--          because ARGV[2] is 1
 
 -- require "end_wait"
 -- require "permit_line"
 
-local lock, place = KEYS[1], ARGV[1]
+local lock, place, publish = KEYS[1], ARGV[1], ARGV[4]
 
 local line, free = line_of(lock), redis.pcall('get', lock)
+if not redis.pcall('zscore', line, place) then
+    -- The client may subscribe since its last request, or may not any more.
+    place = other_form(place)
+end
 local listener = redis.pcall('zrangebyscore', line, 1, 1)[1]
-if type(free) == 'string' or listener and string.sub(listener, 1, 1) == '!' then
+if ARGV[3] == '1' or type(free) == 'string' or listener and string.sub(listener, 1, 1) == '!' then
     local called = redis.pcall('zscore', line, place)
     local is_called = type(called) == 'string' and tonumber(called) < 0
     if ARGV[2] == '1' and not is_called and not redis.pcall('zscore', line, '!' .. place) then
         return 0
     end
-    leave_permits(lock, head_of(lock), place, tonumber(free or 0) or 0, ARGV[3])
-    return 1
+    free = type(free) == 'string' and tonumber(free) or 0
+    return leave_permits(lock, head_of(lock), place, free, publish) and 2 or 1
 end
 
 if ARGV[2] == '1' then
@@ -33,4 +38,4 @@ if ARGV[2] == '1' then
         return 0
     end
 end
-return end_wait(lock, place, ARGV[3]) and 2 or 1
+return end_wait(lock, place, publish) and 2 or 1

@@ -3,9 +3,10 @@
 --
 -- KEYS[i]       a lock: a hash of owner to hold count, or a read-write lock (shared/read_write.lua);
 --               or a semaphore: the number of free permits
--- ARGV[2i-1]    the place of the client, if one of its threads waits for the lock; else empty
--- ARGV[2i]      1: the last look found a call without an answer; else 0
--- ARGV[2n+1]    the command that publishes: publish or spublish
+-- ARGV[3i-2]    the place of the client, if one of its threads waits for the lock; else empty
+-- ARGV[3i-1]    1: the last look found a call without an answer; else 0
+-- ARGV[3i]      1: a semaphore; else 0
+-- ARGV[3n+1]    the command that publishes: publish or spublish
 -- reply[i]      after how many milliseconds the client looks again; 0: nothing is left to look
 --               after; -1: the client has no place, so its thread has to ask
 --
@@ -34,8 +35,10 @@ local function look_at_lock(lock, line, place, follows)
     local is_free = redis.call('exists', lock) == 0 or is_read and end_if_unread(lock)
     if not is_free then
         local score = is_read and place ~= '' and redis.call('zscore', line, place)
-        -- A reader is kept out by a writer before it, which may have stopped. One call finds out.
-        if not score or score % 1 ~= READER or follows and not called then
+        local is_kept_out = score and score % 1 == READER and not follows
+        -- A reader that acquired the lock has called the next one. And a reader is kept out by a
+        -- writer before it, which may have stopped. One call finds out.
+        if not is_read or not called and not is_kept_out then
             return nil
         end
     end
@@ -47,33 +50,35 @@ local function look_at_lock(lock, line, place, follows)
     return called and math.ceil(time_left(called) / 1000)
 end
 
--- After how many milliseconds a client with this rank looks again.
+-- After how many milliseconds a client with this rank looks again. The second member is a place: the
+-- first or the second, because the mark of a call may be before them. If it is none in the line of a
+-- semaphore, the time is the longest.
 local function next_look(line, rank)
     if rank <= NEAR then
         return SOON
     end
-    local _, _, _, entered = unpack(redis.call('zrange', line, 0, 1, 'withscores'))
+    local entered = redis.call('zrange', line, 1, 1, 'withscores')[2]
     local waited = math.max(now_micros() - tonumber(entered or 0), 0) / 1000
     -- Clients that began to wait together do not look together.
     return math.min(SOON + 8 * waited, LATEST - rank % 16 * 250)
 end
 
-local function look(lock, place, follows)
+local function look(lock, place, follows, of_permits)
     local line = line_of(lock)
     if redis.call('exists', line) == 0 then
         return place == '' and 0 or -1
     end
-    local free = redis.pcall('get', lock)
     local pending, rank
-    if type(free) == 'string' then
-        pending, rank = look_at_permits(lock, tonumber(free) or 0, place, publish)
+    if of_permits then
+        local free = tonumber(redis.call('get', lock) or 0) or 0
+        pending, rank = look_at_permits(lock, free, place, publish)
     else
         pending = look_at_lock(lock, line, place, follows)
+        rank = place ~= '' and redis.call('zrank', line, place)
     end
     if place == '' then
         return pending or 0
     end
-    rank = rank or redis.call('zrank', line, place)
     if not rank then
         return -1
     end
@@ -87,7 +92,7 @@ end
 local replies = {}
 for i, lock in ipairs(KEYS) do
     -- The user may not use the line, or a cluster is moving the slot.
-    local is_done, after = pcall(look, lock, ARGV[2 * i - 1], ARGV[2 * i] == '1')
+    local is_done, after = pcall(look, lock, ARGV[3 * i - 2], ARGV[3 * i - 1] == '1', ARGV[3 * i] == '1')
     replies[i] = is_done and after or 0
 end
 return #KEYS == 1 and replies[1] or replies

@@ -6,9 +6,9 @@
 -- ARGV[2i-1]  the ids that the permit may have, of 16 bytes each
 -- ARGV[2i]    the channel for permits that become available
 -- ARGV[2n+1]  the command that publishes: publish or spublish
--- reply[i]    released: 1 + 2 * listeners + waiting. Listeners is the number of clients that received
---             the message, and waiting is 1 if clients are in the line, else 0. 0: no permit has such
---             an id
+-- reply[i]    released: 1 + 2 * listeners + called. Listeners is the number of clients that received
+--             the message, and called is 1 if clients in the line have been called and have not
+--             answered, else 0. 0: no permit has such an id
 -- reply       the list of these; for one permit, its reply alone. An error if a key has another
 --             type or form
 
@@ -47,8 +47,8 @@ for i = 1, #KEYS, 2 do
             if type(available) == 'table' then
                 return available
             end
-            local listeners, waiting = notify_free(key, channel, available, publish)
-            reply = 1 + 2 * listeners + (waiting and 1 or 0)
+            local listeners, _, called = notify_free(key, channel, available, publish)
+            reply = 1 + 2 * listeners + (called and 1 or 0)
         end
     end
     replies[#replies + 1] = reply

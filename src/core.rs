@@ -10,13 +10,13 @@ use crate::base::call_budget::CallBudget;
 use crate::base::client_name;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
-use crate::base::key::LockKey;
+use crate::base::key::{Family, LockKey};
 use crate::base::lanes::Lanes;
 use crate::base::process::Process;
 use crate::base::test_clock::Entered;
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::local::{LocalQueue, WaitQueues};
+use crate::local::{LocalQueue, LockId, WaitQueues};
 use crate::observe::{self, Observer, Reporter};
 use crate::request::{BatchClient, RedisClient};
 use crate::script;
@@ -49,7 +49,7 @@ pub(crate) struct Core {
     pub(crate) redis: Arc<RedisClient>,
     pub(crate) queue: Arc<LocalQueue>,
     /// The threads that wait for kinds without a holder.
-    pub(crate) waiting: WaitQueues,
+    pub(crate) waiting: Arc<WaitQueues>,
     /// The log says that Redis refuses the line of a lock. It is logged once, because every lock
     /// may have one.
     pub(crate) logged_no_line: AtomicBool,
@@ -80,6 +80,8 @@ impl Core {
             config.confirm_every,
         )
         .map_err(no_thread)?;
+        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+        let (queue, waiting) = (LocalQueue::shared(), Arc::<WaitQueues>::default());
         // Named like the channel of a lock, so that one ACL pattern allows both.
         let control = LockKey::new(&config.namespace, &format!("leasehold:{id}"));
         let subscriber = Subscriber::new(
@@ -88,14 +90,22 @@ impl Core {
             Arc::clone(control.channel()),
             Handlers {
                 freed: watchdog.confirmer(),
-                unanswered: Box::new(watchdog.line_leaver()),
+                unanswered: Box::new({
+                    let leave_line = watchdog.line_leaver();
+                    let (queue, waiting) = (Arc::clone(&queue), Arc::clone(&waiting));
+                    move |key, place| {
+                        if !is_wanted(key, number, &queue, &waiting) {
+                            leave_line(key, place);
+                        }
+                    }
+                }),
             },
         );
         observe::register();
         Ok(Self {
             id,
             owner_prefix: id.to_string().into(),
-            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
+            number,
             process: Process::current(),
             shutdown: Interrupt::new(),
             watchdog_lease: config.watchdog_lease,
@@ -105,8 +115,8 @@ impl Core {
             watchdog,
             subscriber,
             redis,
-            queue: LocalQueue::shared(),
-            waiting: WaitQueues::default(),
+            queue,
+            waiting,
             logged_no_line: AtomicBool::new(false),
             lanes: Lanes::default(),
             observer,
@@ -229,6 +239,16 @@ impl Core {
     pub(crate) fn wait_jitter(&self) -> Duration {
         Duration::from_millis(1 + u64::from(self.id.as_bytes()[0] % 16))
     }
+}
+
+/// True if a thread of the client with this number wants the lock. Such a thread asks as soon as it
+/// listens for calls.
+fn is_wanted(key: &str, number: u64, queue: &LocalQueue, waiting: &WaitQueues) -> bool {
+    let families = [Family::Lock, Family::ReadWriteLock, Family::Semaphore];
+    families.into_iter().any(|family| {
+        let key = LockKey::of(family, "", key);
+        queue.is_requested(&LockId::new(number, &key)) || waiting.is_used(&key)
+    })
 }
 
 fn no_thread(error: std::io::Error) -> Error {

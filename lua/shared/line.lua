@@ -33,7 +33,7 @@ end
 -- True if this is one of the places that were called at this time. The mark is before them.
 local function is_among_called(line, place, called)
     local rank = place ~= '' and redis.pcall('zrank', line, place)
-    return type(rank) == 'number' and rank <= 2 ^ (called % 64)
+    return type(rank) == 'number' and rank <= called_together(called)
 end
 
 -- Sends the call to a client. Returns how many listen: 0 if it is dead; an error if the user may not
@@ -54,7 +54,11 @@ local function call_next(lock, publish, only_reader)
     local _, called = first_in(line)
     local round = 0
     if called and time_left(called) == 0 then
-        local silent = redis.call('zrange', line, 0, 2 ^ (called % 64))
+        -- With the mark. Those that entered the line after the call were not called.
+        local silent = redis.call(
+            'zrangebyscore', line, '-inf', string.format('%.0f', called), 'limit', 0,
+            called_together(called) + 1
+        )
         if type(redis.pcall('zrem', line, unpack(silent))) == 'table' then
             return false
         end
@@ -74,7 +78,7 @@ local function call_next(lock, publish, only_reader)
             break
         elseif listeners > 0 then
             heard = heard + 1
-            if heard == 2 ^ (called and called % 64 or round) then
+            if heard == called_together(called or round) then
                 break
             end
         elseif type(redis.pcall('zrem', line, place)) == 'table' then
@@ -115,13 +119,14 @@ local function other_form(place)
     return string.match(place, '^~(.*)') or '~' .. place
 end
 
--- Removes the other place of the same client, whose subscription was refused or is back. Returns
+-- Takes away the other place of the same client, whose subscription was refused or is back. Returns
 -- true if the user may do all that a client does in a line; and the score of that place.
-local function may_use(line, place)
+local function take_other_form(line, place)
     local other = other_form(place)
     local score = redis.pcall('zscore', line, other)
     local removed, found = redis.pcall('zrem', line, other), redis.pcall('zrange', line, 0, 0)
-    return type(removed) == 'number' and type(score) ~= 'table' and not found.err, tonumber(score or nil)
+    local is_usable = type(removed) == 'number' and type(score) ~= 'table' and not found.err
+    return is_usable, tonumber(score or nil)
 end
 
 -- Adds a place behind all others, also if a replica whose clock is behind has become the master.
@@ -149,7 +154,7 @@ local function enter_line(lock, place, role)
             redis.pcall('zadd', line, math.floor(entered) + role, place)
         end
     elseif not rank then
-        local is_usable, score = may_use(line, place)
+        local is_usable, score = take_other_form(line, place)
         if score then
             redis.pcall('zadd', line, score, place)
             rank = redis.pcall('zrank', line, place)
@@ -165,7 +170,8 @@ local function enter_line(lock, place, role)
     if rank <= 2 ^ LAST_ROUND then
         local mark = redis.pcall('zscore', line, '')
         if type(mark) == 'string' then
-            if rank <= 2 ^ (-mark % 64) then
+            local entered = tonumber(redis.call('zscore', line, place))
+            if entered <= -mark and rank <= called_together(-mark) then
                 -- It was called, and has answered.
                 redis.call('zrem', line, '')
             end

@@ -34,17 +34,26 @@ end
 -- of them. Returns after how many milliseconds the client asks again, at most `left`, and how many
 -- places are before its own in the line of that lock; nil if there is no line.
 local function enter_lines(locks, refused, place, publish, left)
-    local score = now_micros()
+    local score, latest = nil, now_micros()
     for _, lock in ipairs(locks) do
         local line = line_of(lock)
         local known, rank = redis.pcall('zscore', line, place), redis.pcall('zrank', line, place)
-        if type(known) == 'table' or type(rank) == 'table' or not may_use(line, place) then
+        if type(known) == 'table' or type(rank) == 'table' then
             return left
         end
-        score = math.min(score, tonumber(known) or score)
+        local is_usable, other = take_other_form(line, place)
+        if not is_usable then
+            return left
+        end
+        known = tonumber(known or nil) or other
+        score = known and math.min(score or known, known) or score
+        -- The clock of a replica that has become the master may be behind.
+        local _, last = unpack(redis.call('zrange', line, -1, -1, 'withscores'))
+        latest = math.max(latest, math.floor(last or 0) + 1)
     end
+    score = score or latest
     local is_refused, over = false, {}
-    for _, lock in ipairs(locks) do
+    for i, lock in ipairs(locks) do
         local line = line_of(lock)
         local is_held = redis.call('exists', lock) == 1
         local is_called, called = is_called_in(line, place)
@@ -61,7 +70,8 @@ local function enter_lines(locks, refused, place, publish, left)
             local lasts = math.min(math.max(called - score, SHORTEST), RESERVED)
             local rest = math.ceil((time_left(called) + lasts - RESERVED) / 1000)
             if rest <= 0 then
-                over[#over + 1] = lock
+                -- The client waits in the line of the lock that is refused.
+                over[#over + 1] = i ~= refused and lock or nil
             elseif left < 0 or rest < left then
                 left = rest
             end

@@ -222,9 +222,9 @@ local function call_before(lock, head, place, free, publish, is_refused)
         since = -(redis.call('zscore', line, '') or 0)
         round = since % 64
         if time_left(since) == 0 then
-            remove_silent(lock, head, 2 ^ round, publish)
+            remove_silent(lock, head, called_together(since), publish)
             round = next_round(since)
-            together = 2 ^ round
+            together = called_together(round)
             if called[1] then
                 redis.call('zadd', line, score_of_mark(round), '')
             end
@@ -294,18 +294,17 @@ local function may_take(lock, head, place, needed, free, publish)
 end
 
 -- The client has taken permits, or gives up: removes its place. Calls the next clients if permits
--- are free.
+-- are free. True if clients have been called and have not answered.
 local function leave_permits(lock, head, place, free, publish)
-    if head then
-        try_line(function()
-            if place ~= '' then
-                remove_place(lock, head, place, publish)
-            end
-            if free > 0 then
-                call_before(lock, head, '', free, publish)
-            end
-        end)
-    end
+    return head and try_line(function()
+        if place ~= '' then
+            remove_place(lock, head, place, publish)
+        end
+        if free > 0 then
+            call_before(lock, head, '', free, publish)
+        end
+        return head.called[1] ~= nil
+    end)
 end
 
 -- The client has entered the line with a new place.
@@ -390,22 +389,17 @@ local function notify_free(lock, channel, free, publish)
     return tonumber(heard) or 0, waiting, called
 end
 
--- Does what a request of a waiting client does for the others: if permits are free, calls the
--- clients that can have them, and removes those that have not answered. Keeps the line for the
--- client with this place, if it is not empty. Returns after how many milliseconds the line is to be
--- looked at again: when the time of the called clients is over, or a client lets those behind it
--- pass; nil if it need not be. And how many places are before this one; nil if it is not there.
+-- If permits are free, calls the clients that can have them, and removes those that have not
+-- answered in time. Returns after how many milliseconds the line is to be looked at again: when the
+-- time of the called clients is over, or a client lets those behind it pass; nil if it need not be.
+-- And how many places are before this one; nil if it is not there, or the line cannot be used.
 local function look_at_permits(lock, free, place, publish)
     local head = head_of(lock)
     if not head then
         return nil
     end
     return try_line(function()
-        local line = head.line
-        if redis.call('exists', line) == 0 then
-            return nil
-        end
-        local left
+        local line, left = head.line, nil
         if free > 0 then
             call_before(lock, head, '', free, publish)
             local entered = head.keeps_out
@@ -419,9 +413,6 @@ local function look_at_permits(lock, free, place, publish)
             end
         end
         local rank = place ~= '' and rank_of(head, place) or nil
-        if rank then
-            redis.call('pexpire', line, KEPT)
-        end
         return left and math.max(math.ceil(left / 1000), 1), rank
     end)
 end

@@ -34,6 +34,11 @@ local function time_left(called)
     return age < -64 and 0 or math.min(math.max(RESERVED - age, 0), RESERVED)
 end
 
+-- How many clients are called in the round of the calls of this time.
+local function called_together(called)
+    return 2 ^ math.min(called % 64, LAST_ROUND)
+end
+
 -- The round of the calls that follow those of this time, which had no answer.
 local function next_round(called)
     return math.min(called % 64 + 1, LAST_ROUND)

@@ -97,6 +97,11 @@ pub(crate) struct Queued<'a> {
 }
 
 impl WaitQueue {
+    /// True if threads are in the queue.
+    pub(super) fn is_used(&self) -> bool {
+        !self.queue.lock().waiting.is_empty()
+    }
+
     /// The number of permits that all waiting threads want, if one of them was refused.
     pub(crate) fn wanted(&self) -> u64 {
         self.queue.lock().wanted_before(usize::MAX)

@@ -33,6 +33,13 @@ impl WaitQueues {
             queue
         })
     }
+
+    /// True if threads wait for this number.
+    pub(crate) fn is_used(&self, key: &LockKey) -> bool {
+        let id = (Arc::clone(key.key()), Arc::clone(key.channel()));
+        let queue = self.0.lock().get(&id).and_then(Weak::upgrade);
+        queue.is_some_and(|queue| queue.is_used())
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use redis::Value;
 
 mod source;
 
-use crate::base::key::LockKey;
+use crate::base::key::{Family, LockKey};
 
 /// A script in `lua/`. Its header documents its keys, arguments and replies. `source` adds the
 /// shared files that it requires.
@@ -311,6 +311,7 @@ pub(crate) fn leave_line(key: &LockKey, place: &str, only_if_called: bool) -> Ca
         .key(key.key())
         .arg(place)
         .flag(only_if_called)
+        .flag(key.family() == Family::Semaphore)
 }
 
 /// Looks after the line of a lock, in which a client that waits has this place. The last look may
@@ -320,6 +321,7 @@ pub(crate) fn look_at_line(key: &LockKey, place: Option<&str>, follows_call: boo
         .key(key.key())
         .arg(place.unwrap_or_default())
         .flag(follows_call)
+        .flag(key.family() == Family::Semaphore)
 }
 
 /// Releases a lock of any owner. Not repeatable: a second copy could release the lock of the next

@@ -236,9 +236,17 @@ impl Channels {
     }
 
     /// Records that Redis refused the subscription. While the channel is in use, it is wanted
-    /// again after [`REFUSED_PAUSE`], and on the next connection.
-    pub(crate) fn refused(&mut self, channel: &str, now: Moment) {
+    /// again after [`REFUSED_PAUSE`], and on the next connection. Returns the listeners, which must
+    /// ask without it.
+    pub(crate) fn refused(&mut self, channel: &str, now: Moment) -> Vec<Unparker> {
         self.set(channel, Subscription::Refused(now));
+        let entry = self.channels.get(channel);
+        entry.map_or(Vec::new(), |entry| entry.unparkers().collect())
+    }
+
+    /// True if Redis refused the subscription when it was last requested.
+    pub(crate) fn is_refused(&self, channel: &str) -> bool {
+        matches!(self.state(channel), Some(Subscription::Refused(_)))
     }
 
     /// Returns the listeners to wake after a message. On the channel of a lock, each waits for

@@ -30,7 +30,8 @@ pub(super) struct Context {
     /// A channel of this client alone. Others call the client on it, or tell of a lock of it that
     /// `force_unlock` has freed.
     pub(super) control: Arc<str>,
-    /// One of the connections is or was [deaf](SubscriberConnection::is_deaf).
+    /// One of the connections is or was [deaf](SubscriberConnection::is_deaf), or Redis refused a
+    /// channel.
     pub(super) any_deaf: AtomicBool,
     pub(super) on: Handlers,
 }

@@ -95,19 +95,20 @@ impl Subscriber {
     /// A place of this client as it stands in a line: with a mark if the client receives no calls
     /// (`lua/shared/line.lua`).
     pub(crate) fn in_line(&self, key: &LockKey, place: &Arc<str>) -> Arc<str> {
-        match self.is_deaf(key) {
+        match self.is_deaf(key, place) {
             true => format!("~{place}").into(),
             false => Arc::clone(place),
         }
     }
 
-    /// True if the client could not subscribe when it last tried at the server that has the lock, so
-    /// it receives no calls.
-    pub(crate) fn is_deaf(&self, key: &LockKey) -> bool {
+    /// True if the client could not subscribe to this place when it last tried at the server that
+    /// has the lock, so it receives no calls.
+    fn is_deaf(&self, key: &LockKey, place: &str) -> bool {
         self.context.any_deaf.load(Ordering::Relaxed)
-            && self
-                .connection(key)
-                .is_some_and(|connection| connection.is_deaf.load(Ordering::Relaxed))
+            && self.connection(key).is_some_and(|connection| {
+                connection.is_deaf.load(Ordering::Relaxed)
+                    || connection.channels().is_refused(place)
+            })
     }
 
     /// The name under which a thread listens to the calls of its client, which has this place.

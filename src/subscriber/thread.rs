@@ -285,8 +285,9 @@ impl SubscriberThread {
             RetryAction::Fail | RetryAction::Unclear
                 if subscribes && channels[0] != *self.control() =>
             {
-                state.channels.refused(&channels[0], Moment::now());
                 drop(state);
+                self.shared.context.any_deaf.store(true, Ordering::Relaxed);
+                self.wake(|known| known.refused(&channels[0], Moment::now()));
                 if !std::mem::replace(&mut self.logged_refusal, true) {
                     let channel = Arc::clone(&channels[0]);
                     tell(move || {

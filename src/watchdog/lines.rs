@@ -4,9 +4,12 @@
 //! | event | the next look |
 //! |---|---|
 //! | a script of this client called another client | when the time to answer is over |
-//! | a thread waits in a line | after two seconds, or when the time of a pending call is over |
-//! | the lock was refused because an owner holds it | after two seconds: the call was answered |
+//! | a thread waits, and a call has no answer | when the time to answer is over |
+//! | a thread waits otherwise | after two seconds; far from the head of the line, later |
 //! | a look | when its reply says |
+//!
+//! If a thread waits because an owner holds a lock, the call was answered. In the line of a
+//! semaphore, another one may have no answer, so an earlier look stays.
 //!
 //! A look is `lua/line_look.lua`: it calls the next client if the one that was called does not come,
 //! and finds out that the place of a waiting thread was lost.
@@ -18,9 +21,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::thread::{BATCH, WatchdogThread};
-use super::{Phase, Shared, Watchdog};
+use super::{Shared, Watchdog};
 use crate::base::clock::Moment;
-use crate::base::key::LockKey;
+use crate::base::key::{Family, LockKey};
 use crate::base::parker::Unparker;
 use crate::protocol::{LookReply, look_replies};
 use crate::script::{self, Call};
@@ -30,6 +33,14 @@ const RESERVED: Duration = Duration::from_millis(500);
 
 /// After how long a thread that waits is looked after first: `SOON` in `lua/line_look.lua`.
 const SOON: Duration = Duration::from_secs(2);
+
+/// The longest time until the first look: `LATEST` in `lua/line_look.lua`.
+const LATEST: Duration = Duration::from_secs(28);
+
+/// The number of clients that look after [`SOON`], and how much later each further one does. So the
+/// looks of a crowd that began to wait together are spread over half a minute.
+const NEAR: u32 = 10;
+const LATER: Duration = Duration::from_millis(25);
 
 /// After how long a look is repeated that got no reply.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -58,6 +69,8 @@ struct Line {
     look_at: Moment,
     /// The last look or request found a call without an answer.
     follows_call: bool,
+    /// When a script of this client called another one last.
+    called: Moment,
     waiting: Option<Waiting>,
 }
 
@@ -91,6 +104,7 @@ impl Line {
             key: key.clone(),
             look_at: Moment::NEVER,
             follows_call: false,
+            called: Moment::ZERO,
             waiting: None,
         }
     }
@@ -99,6 +113,12 @@ impl Line {
     fn set(&mut self, look_at: Moment, follows_call: bool) {
         self.look_at = look_at.after(look_at.left_of(PERIOD));
         self.follows_call = follows_call;
+    }
+
+    /// True if more than one client at a time is called and granted what it waits for. Then a grant
+    /// does not show that another client has answered.
+    fn is_of_permits(&self) -> bool {
+        self.key.family() == Family::Semaphore
     }
 
     fn call(&self) -> Call {
@@ -207,16 +227,18 @@ impl Watchdog {
         self.shared.called(key);
     }
 
-    /// A thread waits in the line of this lock after a request that was refused. `pending` is how
-    /// long a call is valid that has no answer.
+    /// A thread waits in the line of this lock after a request that was refused. `rank` is the number
+    /// of clients before this one, `pending` is how long a call is valid that has no answer, and
+    /// `asked` is a moment before the request.
     pub(crate) fn wait_in_line<'a>(
         &'a self,
         key: &'a LockKey,
         place: &Arc<str>,
         unparker: &Unparker,
-        pending: Option<Duration>,
+        (rank, pending, asked): (u32, Option<Duration>, Moment),
     ) -> LineWait<'a> {
-        let look_at = Moment::now().after(pending.unwrap_or(SOON));
+        let first = (SOON + LATER * rank.saturating_sub(NEAR)).min(LATEST);
+        let look_at = Moment::now().after(pending.unwrap_or(first));
         let mut id = 0;
         let earlier = self.shared.lines.change(key, |line, wait| {
             id = wait;
@@ -226,8 +248,9 @@ impl Watchdog {
                 place,
                 unparker,
             });
-            // A holder has answered the call, or its time is as long as before.
-            if pending.is_none() || look_at < line.look_at {
+            // The holder of a lock has answered the call.
+            let is_answered = pending.is_none() && !line.is_of_permits() && line.called <= asked;
+            if is_answered || look_at < line.look_at {
                 line.set(look_at, pending.is_some());
             }
         });
@@ -241,11 +264,12 @@ impl Watchdog {
 }
 
 impl LineWait<'_> {
-    /// The thread has got the lock: the call for it was answered.
+    /// The thread has got the lock. Unless it has permits, no other client is called now.
     pub(crate) fn granted(self) {
         let mut state = self.shared.lines.0.lock();
         if let Some(line) = state.lines.get(self.key.key())
             && line.is_of(self.id)
+            && !line.is_of_permits()
         {
             state.lines.remove(self.key.key());
         }
@@ -278,6 +302,7 @@ impl Shared {
     pub(super) fn called(&self, key: &LockKey) {
         let look_at = Moment::now().after(RESERVED);
         let earlier = self.lines.change(key, |line, _| {
+            line.called = Moment::now();
             if look_at < line.look_at {
                 line.set(look_at, true);
             }
@@ -296,11 +321,7 @@ impl Shared {
 impl WatchdogThread {
     /// Looks after the lines that are due.
     pub(super) fn look(&self, until: Moment) {
-        let now = Moment::now();
-        if self.shared.state.lock().phase != Phase::Open {
-            return;
-        }
-        let mut due = self.shared.lines.take_due(now);
+        let mut due = self.shared.lines.take_due(Moment::now());
         let topology = &self.batch_client.redis.topology;
         due.sort_by_key(|look| topology.batch(&look.key));
         let alike =

@@ -53,6 +53,8 @@ pub(super) type Batch<'a> = Vec<&'a RenewalRequest>;
 pub(super) struct Work {
     due: Vec<(TargetId, Arc<dyn Renew>)>,
     orphans: Vec<Orphan>,
+    /// Lines may be due.
+    looks: bool,
     /// The deadline for its I/O.
     until: Moment,
 }
@@ -81,12 +83,15 @@ impl WatchdogThread {
         let renewals = self.collect_renewals(&work.due);
         self.renew(&renewals, work.until);
         self.confirm(work.until);
-        self.look(work.until);
         if work.until.is_past() {
             let postpone = |orphan| self.postpone(orphan);
             work.orphans.into_iter().for_each(postpone);
         } else {
             self.release_orphans(work.orphans, !renewals.is_empty(), work.until);
+        }
+        if work.looks {
+            // Last: a server that does not reply to them does not delay the others.
+            self.look(work.until);
         }
     }
 
@@ -102,7 +107,7 @@ impl WatchdogThread {
                 return Some(work);
             }
             let next = state.orphans.iter().map(|orphan| orphan.due);
-            let looks = Some(self.shared.lines.next()).filter(|next| *next != Moment::NEVER);
+            let looks = self.next_look(&state);
             let next = next.chain(self.shared.first_due(&state)).chain(looks).min();
             // New targets have to be confirmed, too.
             let longest = LONGEST_SLEEP.min(self.shared.confirm_every);
@@ -123,7 +128,7 @@ impl WatchdogThread {
         let orphans = state.orphans.extract_if(.., |orphan| orphan.due <= now);
         let orphans: Vec<Orphan> = orphans.take(most_orphans).collect();
         let confirms = self.shared.next_confirmation(state) <= now;
-        let looks = self.shared.lines.next() <= now;
+        let looks = self.next_look(state).is_some_and(|next| next <= now);
         if due.is_empty() && orphans.is_empty() && !confirms && !looks {
             return None;
         }
@@ -140,8 +145,15 @@ impl WatchdogThread {
         Some(Work {
             due,
             orphans,
+            looks,
             until,
         })
+    }
+
+    /// When the next line is due. None is after a shutdown: the thread then releases what is left.
+    fn next_look(&self, state: &WatchdogState) -> Option<Moment> {
+        let next = self.shared.lines.next();
+        (state.phase == Phase::Open && next != Moment::NEVER).then_some(next)
     }
 
     /// True if the thread has to end. The end after a shutdown is recorded under the mutex under

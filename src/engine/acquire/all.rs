@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquisition::Acquisition;
-use super::line::{RARELY, deaf_sleep, longest_sleep};
+use super::line::{RARELY, deaf_sleep, is_deaf, longest_sleep};
 use super::round::{HeldByOther, Replies};
 use super::unit::First;
 use crate::base::backoff::jitter;
@@ -129,11 +129,14 @@ impl<'a> Acquisition<'a> {
         let left = match (held.rank, self.place_in_line()) {
             (Some(rank), Some(place)) => {
                 let unparker = self.call.budget.unparker();
-                let wait = core
-                    .watchdog
-                    .wait_in_line(key, &place, unparker, held.pending);
+                let wait = core.watchdog.wait_in_line(
+                    key,
+                    &place,
+                    unparker,
+                    (rank, held.pending, held.asked),
+                );
                 self.line_wait = Some(wait);
-                match core.subscriber.is_deaf(key) {
+                match is_deaf(&place) {
                     true => deaf_sleep(rank),
                     false => longest_sleep(rank, held.left) + core.wait_jitter(),
                 }
@@ -212,7 +215,7 @@ impl<'a> Acquisition<'a> {
         // subscription, or with replicas that have to confirm the lock, this thread sends them itself.
         let redis = &part.core.redis;
         let pauses = self.pause.is_some_and(|pause| pause.holds > 0);
-        let is_deaf = part.core.subscriber.is_deaf(&part.key);
+        let is_deaf = self.place_in_line().is_some_and(|place| is_deaf(&place));
         let is_ready = self.units.len() == 1 && self.tickets_until.is_some();
         if !is_ready || pauses || is_deaf || redis.min_replicas.is_some() {
             return None;

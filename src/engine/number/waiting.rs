@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::{Number, Ready};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
-use crate::engine::acquire::line::{LONGEST, deaf_sleep, rare_sleep};
+use crate::engine::acquire::line::{LONGEST, deaf_sleep, is_deaf, rare_sleep};
 use crate::engine::local_wait::no_reply_error;
 use crate::engine::wait::{Channel, Wait, polls, wait_until};
 use crate::error::{Error, Result};
@@ -254,7 +254,7 @@ impl<'a> NumberWait<'a> {
     /// Sleeps until a message, or until the thread asks again.
     fn sleep(&mut self, channel: Channel<'a>, place: &Arc<str>, refusal: Refusal) {
         let Number { core, key, .. } = self.number;
-        let is_deaf = core.subscriber.is_deaf(key);
+        let is_deaf = is_deaf(place);
         let channels = [channel.called(refusal.asked), channel.of_others(), channel];
         let (channels, longest) = match refusal.rank {
             None => (&channels[2..], rare_sleep()),
@@ -263,9 +263,11 @@ impl<'a> NumberWait<'a> {
                 (&channels[..1 + usize::from(refusal.listens)], longest)
             }
         };
-        if refusal.rank.is_some() {
+        if let Some(rank) = refusal.rank {
             let unparker = self.budget.unparker();
-            let wait = core.watchdog.wait_in_line(key, place, unparker, None);
+            let wait =
+                core.watchdog
+                    .wait_in_line(key, place, unparker, (rank, None, refusal.asked));
             self.line_wait = Some(wait);
             if !is_deaf {
                 self.ready = self.number.prepare(self.wanted, place);

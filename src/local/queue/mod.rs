@@ -169,6 +169,13 @@ impl LocalQueue {
         locks.entries.get(lock)?.hold_of(who).cloned()
     }
 
+    /// True if a thread requests the lock from Redis, or waits for it.
+    pub(crate) fn is_requested(&self, lock: &LockId) -> bool {
+        let locks = self.0.lock();
+        let entry = locks.entries.get(lock);
+        entry.is_some_and(|entry| matches!(entry.ticket, Ticket::Requests { .. }))
+    }
+
     /// The grants of the threads that hold the lock, and the idle one.
     pub(crate) fn current_grants(&self, lock: &LockId) -> List<Arc<Grant>> {
         let locks = self.0.lock();
