@@ -315,6 +315,18 @@ fn a_pass_confirms_one_batch_and_calls_no_other_target() {
 }
 
 #[test]
+fn lines_are_no_work_after_a_shutdown() {
+    let shared = Arc::<Shared>::default();
+    let thread = thread(&shared);
+    shared.called(&LockKey::new("", "lock"));
+    let mut state = shared.state.lock();
+    let due = Moment::now().after(Duration::from_secs(1));
+    assert!(thread.take_work(&mut state, due).is_some());
+    state.phase = Phase::Closing;
+    assert!(thread.take_work(&mut state, due).is_none());
+}
+
+#[test]
 fn a_panic_of_one_target_does_not_affect_the_others() {
     let shared = Arc::new(Shared {
         confirm_every: Duration::from_secs(1),

@@ -119,7 +119,7 @@ impl WatchdogThread {
     }
 
     /// What is due at `now`, if anything is.
-    fn take_work(&self, state: &mut WatchdogState, now: Moment) -> Option<Work> {
+    pub(super) fn take_work(&self, state: &mut WatchdogState, now: Moment) -> Option<Work> {
         let due = state.registry.due(now);
         let most_orphans = match state.phase {
             Phase::Open => ORPHANS,

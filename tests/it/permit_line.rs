@@ -174,6 +174,83 @@ fn clients_that_are_gone_are_passed_at_once_and_those_that_do_not_answer_soon() 
     }
 }
 
+/// The client that released the permit looks after the call, although it waits itself.
+#[test]
+fn a_client_that_releases_and_waits_again_passes_a_silent_one_soon() {
+    for kind in SEMAPHORES {
+        let line = Line::new();
+        let ours = client(&line.server.url());
+        kind.of(&ours, &line.name).add(1).unwrap();
+        let held = kind.of(&ours, &line.name).wait_for(Duration::ZERO).unwrap();
+        let mut stopped = line.server.connection();
+        let mut stopped = stopped.as_pubsub();
+        stopped.subscribe("stopped").unwrap();
+        line.add_place("stopped");
+        thread::scope(|scope| {
+            line.wait(scope, kind, 1);
+            let released = Instant::now();
+            drop(held);
+            if kind == Kind::Semaphore {
+                ours.semaphore(&line.name).release(1).unwrap();
+            }
+            let again = scope.spawn(|| {
+                assert!(take(kind, &ours, &line.name, SOON.get()));
+                line.granted.send(2).unwrap();
+            });
+            // The two are called together.
+            let first = line.next();
+            let took = released.elapsed();
+            assert!(took < millis(800) + SLIP.get(), "{kind:?}: {took:?}");
+            kind.of(&ours, &line.name).add(1).unwrap();
+            assert_eq!(first + line.next(), 3);
+            again.join().unwrap();
+        });
+    }
+}
+
+/// Nobody has set the number yet, or Redis has lost it.
+#[test]
+fn clients_keep_their_places_while_there_is_no_number() {
+    for kind in SEMAPHORES {
+        let line = Line::new();
+        thread::scope(|scope| {
+            for number in 0..4 {
+                line.wait(scope, kind, number);
+            }
+            // Beyond the first looks of all, and the time to answer a call.
+            throughout(Duration::from_secs(3), "all keep their places", || {
+                line.places() == 4
+            });
+            let ours = client(&line.server.url());
+            for number in 0..4 {
+                kind.of(&ours, &line.name).add(1).unwrap();
+                assert_eq!(line.next(), number, "{kind:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_client_that_may_not_subscribe_leaves_the_line_when_it_gives_up() {
+    let line = Line::new();
+    let user = line.server.with_user(&["~*", "&*", "+@all", "-subscribe"]);
+    let theirs = client(&user).semaphore(&line.name);
+    theirs.add_permits(0).unwrap();
+    let interrupt = Interrupt::new();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| theirs.acquire_interruptibly(1, &interrupt));
+        let is_marked = || -> bool {
+            let mut members = redis::cmd("ZRANGE");
+            let all: Vec<String> = line.server.ask(members.arg(line.key()).arg(0).arg(-1));
+            all.iter().any(|member| member.starts_with('~'))
+        };
+        eventually("it to wait without calls", is_marked);
+        interrupt.interrupt();
+        assert_error!(waiting.join().unwrap(), Interrupted);
+        eventually("an empty line", || line.is_gone());
+    });
+}
+
 #[test]
 fn a_client_that_gives_up_leaves_the_line_and_the_next_one_is_called() {
     for kind in SEMAPHORES {

@@ -91,6 +91,33 @@ fn stopped_writers_keep_a_reader_out_for_a_few_seconds_at_most() {
     held.unlock().unwrap();
 }
 
+/// The first reader calls the second one, which does not answer.
+#[test]
+fn a_silent_reader_keeps_those_behind_it_out_for_a_moment() {
+    let server = Server::start();
+    let name = unique("readers");
+    let held = hold_by(WRITE, &client(&server.url()), &name);
+    let mut connection = server.connection();
+    let mut connection = connection.as_pubsub();
+    let place = "redisson_lock__channel:silent";
+    connection.subscribe(place).unwrap();
+    let locks = [(); 2].map(|()| READ(&client(&server.url()), &name));
+    thread::scope(|scope| {
+        let first = scope.spawn(|| locks[0].lock());
+        eventually("it to wait", || is_waiting(&server, &name, 1));
+        let (seconds, micros): (u64, u64) = server.ask(&redis::cmd("TIME"));
+        let entered = format!("{}.5", seconds * 1_000_000 + micros);
+        server.run(&format!("ZADD {} {entered} {place}", line(&name)));
+        let last = scope.spawn(|| locks[1].lock());
+        eventually("it to wait", || is_waiting(&server, &name, 3));
+        held.unlock().unwrap();
+        within(longest_wait(1), "the lock", || {
+            last.join().unwrap().unwrap()
+        });
+        first.join().unwrap().unwrap();
+    });
+}
+
 #[test]
 fn the_first_client_gets_the_lock_after_the_lease_of_a_dead_holder() {
     let server = Server::start();
@@ -250,6 +277,47 @@ fn a_client_that_may_not_subscribe_has_its_share_of_a_contended_lock() {
         // Half of it on a machine that does nothing else.
         assert!(sum * 4 >= without, "{beside:?} beside {without}");
     }
+}
+
+/// In a cluster, the place of a client is a channel of its own for each lock.
+#[test]
+fn a_client_of_a_cluster_that_may_not_subscribe_has_its_share_of_a_contended_lock() {
+    let cluster = ClusterDeployment::start();
+    for server in cluster.nodes() {
+        server.run("ACL SETUSER worker reset on >secret ~* +@all allchannels -ssubscribe");
+    }
+    let name = unique("deaf");
+    let end = Instant::now() + A_WHILE.get() * 2;
+    let client = |is_deaf| {
+        let builder = LockClient::builder_cluster(cluster.urls());
+        match is_deaf {
+            true => builder.credentials(Some("worker"), "secret").build(),
+            false => builder.build(),
+        }
+        .unwrap()
+    };
+    let clients = [false, false, true].map(client);
+    let count = |client: &LockClient| {
+        let (lock, mut holds) = (client.reentrant_lock(&name), 0);
+        while Instant::now() < end {
+            if lock.try_lock(SOON.get(), Lease::RENEWED).unwrap() {
+                holds += 1;
+                thread::sleep(Duration::from_millis(3));
+                lock.unlock().unwrap();
+            }
+        }
+        holds
+    };
+    let holds: Vec<u32> = thread::scope(|scope| {
+        let count = &count;
+        let start = |client| scope.spawn(move || count(client));
+        let workers = clients.each_ref().map(start);
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap())
+            .collect()
+    });
+    assert!(holds[2] * 10 >= holds[0].min(holds[1]) * 3, "{holds:?}");
 }
 
 /// A crowd that waits for a lock costs few requests, whoever holds it.
