@@ -1,7 +1,7 @@
 //! What clients do, and the faults.
 
 use super::machine::{Bounds, Planted};
-use super::state::{Late, Owner, Phase, Reply, Role, State, Subscription};
+use super::state::{Client, Late, Look, Owner, Phase, Reply, Role, State, Subscription};
 
 impl State {
     pub fn begin(&mut self, c: usize, role: Role) {
@@ -18,12 +18,12 @@ impl State {
     /// The server executes a request of a thread, at once or late.
     pub fn ask(&mut self, c: usize, waits: bool, is_late: bool, bounds: &Bounds) {
         let client = &mut self.clients[c];
-        let role = client.role;
+        let (role, wish) = (client.role, client.wish(waits));
         client.woken = false;
         client.is_unsure &= !waits;
         let reply = match is_late {
-            true => self.push_late(c, Late::Acquire { role, waits }),
-            false => self.acquire(c, role, waits, false, bounds),
+            true => self.push_late(c, Late::Acquire { role, wish }),
+            false => self.acquire(c, role, wish, false, bounds),
         };
         self.clients[c].phase = Phase::Asked { waits, reply };
     }
@@ -46,9 +46,15 @@ impl State {
         client.phase = if waits { Phase::Sleeps } else { Phase::Idle };
         let is_ignored = bounds.has(Planted::LastCallIgnored);
         let leaves_if_called = !waits && client.woken && !is_ignored;
+        if !waits && client.look == Look::Later {
+            client.look = Look::Never;
+        }
         match reply {
             Reply::Granted if has_it => {
                 client.phase = Phase::Holds;
+                if waits {
+                    client.look = Look::Never;
+                }
                 // A call that arrived meanwhile is for the place of a late copy.
                 client.is_unsure |= client.woken;
             }
@@ -61,8 +67,9 @@ impl State {
                     self.orphan(c);
                 }
             }
-            Reply::Refused(_) if !waits => client.leaves_if_called |= leaves_if_called,
-            Reply::Refused(listens) => {
+            Reply::Refused { .. } if !waits => client.leaves_if_called |= leaves_if_called,
+            Reply::Refused { listens, pending } => {
+                client.look = if pending { Look::AtEnd } else { Look::Later };
                 let is_first = client.subscription == Subscription::Off;
                 if is_first {
                     client.subscription = Subscription::Sent;
@@ -92,7 +99,11 @@ impl State {
     }
 
     pub fn interrupt(&mut self, c: usize, is_late: bool, bounds: &Bounds) {
-        self.clients[c].phase = Phase::Idle;
+        let client = &mut self.clients[c];
+        client.phase = Phase::Idle;
+        if client.look == Look::Later {
+            client.look = Look::Never;
+        }
         self.orphan(c);
         if is_late {
             self.push_late(c, Late::Leave);
@@ -116,43 +127,53 @@ impl State {
 
     pub fn go_on(&mut self, c: usize) {
         self.clients[c].stopped = false;
-        self.polls = 0;
+        (self.rounds, self.looks) = (0, 0);
     }
 
     pub fn unlock(&mut self, c: usize, role: Role, bounds: &Bounds) {
-        self.release(role, Owner::Ours(c as u8), bounds);
+        self.release(c, role, Owner::Ours(c as u8), bounds);
         if !self.has_it(c) {
             self.clients[c].phase = Phase::Idle;
         }
     }
 
     pub fn java_takes(&mut self, role: Role) {
-        self.polls = 0;
+        (self.rounds, self.looks) = (0, 0);
         match role {
             Role::Writer => self.writer = Some(Owner::Java),
             Role::Reader => self.readers.push(Owner::Java),
         }
     }
 
+    /// The time of a call is over, or the time between two looks of a client that waits.
     pub fn time(&mut self, bounds: &Bounds) {
+        let due = match self.has_call_to_end() {
+            true => Look::AtEnd,
+            false => Look::Later,
+        };
         if self.is_waited_for() {
-            self.polls += 1;
+            match due {
+                Look::AtEnd => self.rounds += 1,
+                _ => self.looks += 1,
+            }
         }
-        if !bounds.has(Planted::ReservedWithoutEnd) {
-            self.mark = self.mark.map(|_| true);
+        if let Some(mark) = &mut self.mark
+            && !bounds.has(Planted::ReservedWithoutEnd)
+        {
+            mark.is_over = true;
         }
-        // The first place asks after a longer time. So do clients without a place.
-        let mut ranked: Vec<_> = self
-            .line
-            .iter()
-            .skip(1)
-            .map(|p| p.client as usize)
-            .collect();
-        ranked.retain(|c| self.clients[*c].waits_and_responds());
-        for (c, client) in self.clients.iter_mut().enumerate() {
-            let is_due = self.silent || ranked.is_empty() || ranked.contains(&c);
-            client.woken |= is_due && client.responds();
+        let is_broken = bounds.has(match due {
+            Look::AtEnd => Planted::NotFollowed,
+            _ => Planted::NotLooked,
+        });
+        for client in &mut self.clients {
+            client.is_looking = !is_broken && client.responds() && client.look == due;
         }
+    }
+
+    pub fn has_call_to_end(&self) -> bool {
+        let looks = |client: &Client| client.responds() && client.look == Look::AtEnd;
+        self.is_pending() || self.clients.iter().any(looks)
     }
 
     fn push_late(&mut self, c: usize, copy: Late) -> Reply {

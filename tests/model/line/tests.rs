@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::machine::{Bounds, Planted};
-use super::promises::{CALLED, KEPT, ONCE, ORDER, OVERTAKEN, TIMERS};
+use super::promises::{CALLED, FOLLOWED, KEPT, LOOKS, ONCE, ORDER, OVERTAKEN, ROUNDS};
 use super::state::{
     Role::{self, Reader, Writer},
     State,
@@ -22,7 +22,13 @@ fn library(clients: impl Into<Vec<&'static [Role]>>, faults: u8) -> Bounds {
         has_downgrades: false,
         has_lock_channels: false,
         faults,
+        only_ends: false,
     }
+}
+
+/// Clients of a lock without readers, of which some end or stop.
+fn ends(clients: usize, faults: u8) -> Bounds {
+    with(plain(clients, faults), |it| it.only_ends = true)
 }
 
 /// A lock without readers.
@@ -157,8 +163,12 @@ fn each_rule_is_needed() {
         (Planted::CallIgnored, plain(2, 1), CALLED),
         (Planted::CallIgnored, plain(2, 1), ONCE),
         (Planted::LastCallIgnored, plain(2, 1), CALLED),
-        (Planted::ReservedWithoutEnd, plain(2, 1), TIMERS),
-        (Planted::OldPlaceKept, plain(2, 1), ONCE),
+        (Planted::ReservedWithoutEnd, plain(2, 1), ROUNDS),
+        (Planted::OneByOne, ends(3, 2), ROUNDS),
+        (Planted::NotFollowed, ends(2, 1), FOLLOWED),
+        (Planted::NotLooked, ends(2, 1), LOOKS),
+        (Planted::LossNotSeen, ends(2, 1), LOOKS),
+        (Planted::PassesFirst, ends(3, 1), ORDER),
         (Planted::NotAskedAfterConfirmation, plain(2, 0), CALLED),
         (Planted::RankStale, plain_beside_java(2, 0), CALLED),
         (Planted::MessageForgotten, plain(2, 0), CALLED),
@@ -192,7 +202,7 @@ fn each_rule_of_readers_is_needed() {
             with_downgrades(library([EITHER, EITHER], 1)),
             CALLED,
         ),
-        (Planted::NotProbed, beside_reader(pair(1)), TIMERS),
+        (Planted::NotProbed, beside_reader(pair(1)), LOOKS),
     ] {
         breaks(with(bounds, |it| it.planted = Some(planted)), promise);
     }
