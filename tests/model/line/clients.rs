@@ -1,7 +1,7 @@
 //! What clients do, and the faults.
 
 use super::machine::{Bounds, Planted};
-use super::state::{Client, Late, Look, Owner, Phase, Reply, Role, State, Subscription};
+use super::state::{Client, Late, Owner, Phase, Reply, Role, State, Subscription};
 
 impl State {
     pub fn begin(&mut self, c: usize, role: Role) {
@@ -46,15 +46,10 @@ impl State {
         client.phase = if waits { Phase::Sleeps } else { Phase::Idle };
         let is_ignored = bounds.has(Planted::LastCallIgnored);
         let leaves_if_called = !waits && client.woken && !is_ignored;
-        if !waits && client.look == Look::Later {
-            client.look = Look::Never;
-        }
         match reply {
             Reply::Granted if has_it => {
                 client.phase = Phase::Holds;
-                if waits {
-                    client.look = Look::Never;
-                }
+                client.follows &= !waits;
                 // A call that arrived meanwhile is for the place of a late copy.
                 client.is_unsure |= client.woken;
             }
@@ -69,7 +64,7 @@ impl State {
             }
             Reply::Refused { .. } if !waits => client.leaves_if_called |= leaves_if_called,
             Reply::Refused { listens, pending } => {
-                client.look = if pending { Look::AtEnd } else { Look::Later };
+                client.follows = pending;
                 let is_first = client.subscription == Subscription::Off;
                 if is_first {
                     client.subscription = Subscription::Sent;
@@ -99,11 +94,7 @@ impl State {
     }
 
     pub fn interrupt(&mut self, c: usize, is_late: bool, bounds: &Bounds) {
-        let client = &mut self.clients[c];
-        client.phase = Phase::Idle;
-        if client.look == Look::Later {
-            client.look = Look::Never;
-        }
+        self.clients[c].phase = Phase::Idle;
         self.orphan(c);
         if is_late {
             self.push_late(c, Late::Leave);
@@ -147,32 +138,27 @@ impl State {
 
     /// The time of a call is over, or the time between two looks of a client that waits.
     pub fn time(&mut self, bounds: &Bounds) {
-        let due = match self.has_call_to_end() {
-            true => Look::AtEnd,
-            false => Look::Later,
-        };
+        let ends_call = self.has_call_to_end();
         if self.is_waited_for() {
-            match due {
-                Look::AtEnd => self.rounds += 1,
-                _ => self.looks += 1,
-            }
+            self.rounds += u8::from(ends_call);
+            self.looks += u8::from(!ends_call);
         }
         if let Some(mark) = &mut self.mark
             && !bounds.has(Planted::ReservedWithoutEnd)
         {
             mark.is_over = true;
         }
-        let is_broken = bounds.has(match due {
-            Look::AtEnd => Planted::NotFollowed,
-            _ => Planted::NotLooked,
-        });
+        let looks = |client: &Client| match ends_call {
+            true => client.follows && !bounds.has(Planted::NotFollowed),
+            false => client.waits() && !bounds.has(Planted::NotLooked),
+        };
         for client in &mut self.clients {
-            client.is_looking = !is_broken && client.responds() && client.look == due;
+            client.is_looking = client.responds() && looks(client);
         }
     }
 
     pub fn has_call_to_end(&self) -> bool {
-        let looks = |client: &Client| client.responds() && client.look == Look::AtEnd;
+        let looks = |client: &Client| client.responds() && client.follows;
         self.is_pending() || self.clients.iter().any(looks)
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use super::promises;
-use super::state::{Look, Owner, Phase, Role, State, Subscription};
+use super::state::{Owner, Phase, Role, State, Subscription};
 use crate::check::{Model, Promises, Step};
 
 /// What is checked, and how many failures occur.
@@ -33,6 +33,8 @@ pub enum Planted {
     DeadKept,
     /// A called client that is refused leaves its mark.
     MarkKept,
+    /// A reader that is granted the lock removes the mark of a writer.
+    MarkDropped,
     /// A place is removed when it is called.
     DroppedAtCall,
     /// The first place leaves a free lock, and does not call the next one.
@@ -231,7 +233,7 @@ impl State {
         if bounds.has_lock_channels && is_subscribed && !client.waits() {
             step(&("unsubscribes", c), &|next| next.unsubscribe(c));
         }
-        if client.look != Look::Never {
+        if client.follows || client.waits() {
             step(&("looks early", c), &|next| next.look(c, bounds));
         }
         match client.phase {

@@ -2,7 +2,7 @@
 
 use super::machine::{Bounds, Planted};
 use super::promises::{KEPT, ONCE, ORDER, OVERTAKEN};
-use super::state::{Late, Look, Mark, Owner, Place, Reply, Role, State, Subscription, Wish};
+use super::state::{Late, Mark, Owner, Place, Reply, Role, State, Subscription, Wish};
 
 /// More are called together than there are clients.
 const LAST_ROUND: u8 = 2;
@@ -96,7 +96,7 @@ impl State {
                 }
                 place.owes = true;
             }
-        } else if heard == 0 {
+        } else if heard == 0 && (!only_reader || bounds.has(Planted::MarkDropped)) {
             self.mark = None;
         }
         self.silent &= heard == 0;
@@ -123,7 +123,7 @@ impl State {
     pub fn line_leave(&mut self, c: usize, bounds: &Bounds) {
         let is_called = self.leave(c, bounds.readers() == 0, bounds);
         if is_called && self.clients[c].responds() {
-            self.follow(c);
+            self.clients[c].follows = true;
         }
     }
 
@@ -206,9 +206,8 @@ impl State {
     /// Looks after the line. The reply arrives at once.
     pub fn look(&mut self, c: usize, bounds: &Bounds) {
         let client = &mut self.clients[c];
-        let follows = client.look == Look::AtEnd;
+        let (follows, waits) = (client.follows, client.waits());
         client.is_looking = false;
-        let waits = client.waits();
         let place = self.place_of(c).map(|at| self.line[at]);
         let is_reader = waits && place.is_some_and(|place| place.role == Role::Reader);
         let probes = is_reader && self.is_read() && !(follows && self.mark.is_none());
@@ -220,15 +219,9 @@ impl State {
         }
         let has_place = self.place_of(c).is_some();
         let client = &mut self.clients[c];
-        client.look = match (waits, pending) {
-            (true, _) if is_refused || !has_place => {
-                client.woken |= !bounds.has(Planted::LossNotSeen);
-                Look::Later
-            }
-            (_, true) => Look::AtEnd,
-            (true, false) => Look::Later,
-            (false, false) => Look::Never,
-        };
+        let asks = waits && (is_refused || !has_place);
+        client.woken |= asks && !bounds.has(Planted::LossNotSeen);
+        client.follows = pending && !asks;
     }
 
     /// Enters the line, or answers a call. True if the client is to listen to Java.
@@ -314,7 +307,7 @@ impl State {
             self.publish_shared();
         }
         let only_reader = if self.is_free() {
-            (self.rounds, self.looks, self.is_unfollowed) = (0, 0, false);
+            (self.rounds, self.looks) = (0, 0);
             Some(false)
         } else if role == Role::Writer && !bounds.has(Planted::DowngradesSilently) {
             Some(true)
@@ -323,9 +316,9 @@ impl State {
         } else {
             None
         };
-        if only_reader.is_some_and(|only_reader| self.call_next(only_reader, bounds)) {
-            self.follow(c);
-        }
+        let is_called = only_reader.is_some_and(|only_reader| self.call_next(only_reader, bounds));
+        self.clients[c].follows |= is_called;
+        self.is_unfollowed = !is_called;
     }
 
     /// A client deletes the lock.
@@ -337,7 +330,7 @@ impl State {
         }
         self.publish_shared();
         if self.call_next(false, bounds) {
-            self.follow(c);
+            self.clients[c].follows = true;
         }
     }
 
@@ -384,7 +377,7 @@ impl State {
 
     pub fn run_late(&mut self, c: usize, late: Late, bounds: &Bounds) {
         self.clients[c].late.retain(|other| *other != late);
-        (self.rounds, self.looks) = (0, 0);
+        (self.rounds, self.looks, self.is_unfollowed) = (0, 0, true);
         match late {
             Late::Acquire { role, wish } => {
                 let reply = self.acquire(c, role, wish, true, bounds);

@@ -53,17 +53,6 @@ pub enum Subscription {
     On,
 }
 
-/// When the watchdog of a client looks at the line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Look {
-    #[default]
-    Never,
-    /// Seconds after the last reply, because its thread waits.
-    Later,
-    /// When the time of a call is over.
-    AtEnd,
-}
-
 /// The first places were called: 2^round of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mark {
@@ -107,8 +96,10 @@ pub struct Client {
     pub role: Role,
     /// A message, a timer or a confirmation has woken the thread since its last request.
     pub woken: bool,
-    pub look: Look,
-    /// The look is due.
+    /// A script of this client has called others, or its last reply said that others are called. So
+    /// its watchdog looks at the line when the time of that call is over.
+    pub follows: bool,
+    /// A look is due.
     pub is_looking: bool,
     pub stopped: bool,
     /// The subscription to the channel of its place, as the client knows it.
@@ -273,11 +264,6 @@ impl State {
         client.waits_and_responds() && (self.is_free() || joins)
     }
 
-    /// A script of this client has called another one.
-    pub fn follow(&mut self, c: usize) {
-        self.clients[c].look = Look::AtEnd;
-    }
-
     pub fn is_waited_for(&self) -> bool {
         (0..self.clients.len()).any(|c| self.is_due(c))
     }
@@ -294,6 +280,8 @@ impl State {
             let client = &mut self.clients[c];
             client.late.sort_unstable();
             client.is_unsure &= has_place;
+            // One look more or less makes no difference.
+            client.follows &= self.mark.is_some();
             if matches!(client.phase, Phase::Idle | Phase::Holds | Phase::Gone) {
                 (client.woken, client.lost_place) = (false, false);
                 client.listens_to_java = false;
