@@ -132,9 +132,10 @@ impl State {
         if self.line.is_empty() || self.is_first(c) {
             return false;
         }
-        let is_called =
-            self.is_pending() || !bounds.has(Planted::PassesFirst) && self.call_next(false, bounds);
-        is_called && !self.is_first(c) && !self.is_called(c)
+        if !self.is_pending() && !bounds.has(Planted::PassesFirst) {
+            self.call_next(false, bounds);
+        }
+        self.is_pending() && !self.is_first(c) && !self.is_called(c)
     }
 
     /// Executes an acquire. The thread that sent a late copy does not await its reply any more.
@@ -236,9 +237,11 @@ impl State {
             self.line[rank].role = role;
         }
         if self.is_called(c) && !bounds.has(Planted::MarkKept) {
-            match entered {
-                Some(_) => self.remove_mark(),
-                None => self.mark = None,
+            self.remove_mark();
+            if entered.is_none() {
+                // It takes the place of one that could have been called, and those that were are
+                // called again.
+                (self.rounds, self.looks) = (0, 0);
             }
         }
         // It names one reader, perhaps one of the library.

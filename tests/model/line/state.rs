@@ -275,13 +275,14 @@ impl State {
         }
         self.by_java &= self.is_free() && !self.line.is_empty();
         self.silent &= !self.line.is_empty() || self.clients.iter().any(Client::waits);
+        // Otherwise a look finds nothing.
+        let can_call = self.mark.is_some() || self.is_free() && !self.line.is_empty();
         for c in 0..self.clients.len() {
             let has_place = self.place_of(c).is_some();
             let client = &mut self.clients[c];
             client.late.sort_unstable();
             client.is_unsure &= has_place;
-            // One look more or less makes no difference.
-            client.follows &= self.mark.is_some();
+            client.follows &= can_call;
             if matches!(client.phase, Phase::Idle | Phase::Holds | Phase::Gone) {
                 (client.woken, client.lost_place) = (false, false);
                 client.listens_to_java = false;

@@ -65,6 +65,13 @@ fn the_promises_are_kept_without_faults() {
 fn a_fault_breaks_no_promise() {
     keeps(with_lock_channels(plain(2, 1)));
     keeps(with_downgrades(library([EITHER, EITHER], 1)));
+    keeps(ends(3, 1));
+}
+
+#[test]
+#[ignore = "soak"]
+fn clients_that_end_or_stop_break_no_promise_to_three() {
+    keeps(ends(3, 2));
 }
 
 #[test]
