@@ -29,7 +29,11 @@ pub fn check(bounds: &Bounds, state: &State, promises: &mut Promises) {
         let waits = state.first().is_none_or(Client::waits);
         promises.always(ONCE, !is_reserved || waits);
     }
-    let is_open = state.is_waited_for();
+    // A late copy can make the place of a reader that of a writer. Then it waits for a release.
+    let is_as_it_waits = |c: usize| state.is_free() || !state.clients[c].lost_place;
+    let is_open = clients
+        .clone()
+        .any(|c| state.is_due(c) && is_as_it_waits(c));
     // Of 2^n - 1 silent clients, the last ones are called together in round n - 1.
     let silent = bounds.faults - state.faults;
     promises.always(

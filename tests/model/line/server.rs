@@ -94,7 +94,7 @@ impl State {
                 if place.owes {
                     self.broken = Some(ONCE);
                 }
-                place.owes = true;
+                place.owes = self.clients[place.client as usize].counted;
             }
         } else if heard == 0 && (!only_reader || bounds.has(Planted::MarkDropped)) {
             self.mark = None;
