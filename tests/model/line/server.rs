@@ -236,6 +236,7 @@ impl State {
         } else if !bounds.has(Planted::RoleKept) {
             self.line[rank].role = role;
         }
+        self.line[rank].owes = false;
         if self.is_called(c) && !bounds.has(Planted::MarkKept) {
             self.remove_mark();
             if entered.is_none() {
