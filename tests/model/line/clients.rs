@@ -1,6 +1,7 @@
 //! What clients do, and the faults.
 
 use super::machine::{Bounds, Planted};
+use super::promises::FOLLOWED;
 use super::state::{Client, Late, Owner, Phase, Reply, Role, State, Subscription};
 
 impl State {
@@ -142,6 +143,12 @@ impl State {
         if self.is_waited_for() {
             self.rounds += u8::from(ends_call);
             self.looks += u8::from(!ends_call);
+            let is_due = |c| self.is_due(c) && !self.clients[c].lost_place;
+            let mut clients = 0..self.clients.len();
+            let is_excused = ends_call || self.is_unfollowed || !self.is_free();
+            if !is_excused && clients.any(is_due) {
+                self.broken = Some(FOLLOWED);
+            }
         }
         if let Some(mark) = &mut self.mark
             && !bounds.has(Planted::ReservedWithoutEnd)

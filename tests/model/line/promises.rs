@@ -41,9 +41,6 @@ pub fn check(bounds: &Bounds, state: &State, promises: &mut Promises) {
         !is_open || state.rounds <= (silent + 1).ilog2() as u8,
     );
     promises.always(LOOKS, !is_open || state.looks <= 1);
-    let is_kept = |c: usize| state.is_due(c) && !state.clients[c].lost_place;
-    let is_followed = state.is_free() && !state.is_unfollowed && clients.clone().any(is_kept);
-    promises.always(FOLLOWED, !is_followed || state.looks == 0);
 
     let is_called = state.mark.is_some();
     let mut refused = clients.filter(|&c| is_refused(&state.clients[c]));

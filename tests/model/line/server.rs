@@ -242,7 +242,7 @@ impl State {
             if entered.is_none() {
                 // It takes the place of one that could have been called, and those that were are
                 // called again.
-                (self.rounds, self.looks) = (0, 0);
+                (self.rounds, self.looks, self.silent) = (0, 0, true);
             }
         }
         // It names one reader, perhaps one of the library.

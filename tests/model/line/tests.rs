@@ -173,7 +173,7 @@ fn each_rule_is_needed() {
         (Planted::Barges, plain(2, 0), ORDER),
         (Planted::DeadKept, plain(2, 1), CALLED),
         (Planted::MarkKept, plain(2, 0), KEPT),
-        (Planted::DroppedAtCall, plain(2, 0), CALLED),
+        (Planted::DroppedAtCall, plain(3, 0), CALLED),
         (Planted::LeavesSilently, plain(2, 0), CALLED),
         (Planted::LeavesJavaSilently, plain_beside_java(2, 0), CALLED),
         (Planted::OnlyIfCalledIgnored, plain(2, 0), CALLED),
