@@ -139,9 +139,9 @@ impl State {
 
     /// The time of a call is over, or the time between two looks of a client that waits.
     pub fn time(&mut self, bounds: &Bounds) {
-        let ends_call = self.has_call_to_end();
+        let ends_call = self.has_call_to_end(bounds);
         if self.is_waited_for() {
-            self.rounds += u8::from(ends_call);
+            self.rounds += u8::from(self.is_pending());
             self.looks += u8::from(!ends_call);
             let is_due = |c| self.is_due(c) && !self.clients[c].lost_place;
             let mut clients = 0..self.clients.len();
@@ -156,7 +156,7 @@ impl State {
             mark.is_over = true;
         }
         let looks = |client: &Client| match ends_call {
-            true => client.follows && !bounds.has(Planted::NotFollowed),
+            true => client.follows,
             false => client.waits() && !bounds.has(Planted::NotLooked),
         };
         for client in &mut self.clients {
@@ -164,8 +164,10 @@ impl State {
         }
     }
 
-    pub fn has_call_to_end(&self) -> bool {
-        let looks = |client: &Client| client.responds() && client.follows;
+    /// The time of a call ends before clients look only because they wait.
+    pub fn has_call_to_end(&self, bounds: &Bounds) -> bool {
+        let is_followed = !bounds.has(Planted::NotFollowed);
+        let looks = |client: &Client| client.responds() && client.follows && is_followed;
         self.is_pending() || self.clients.iter().any(looks)
     }
 

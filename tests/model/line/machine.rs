@@ -281,7 +281,7 @@ impl Model for Bounds {
             return;
         }
         state.urgent(self, step);
-        if state.is_quiet(self) && (state.has_call_to_end() || state.is_waited_for()) {
+        if state.is_quiet(self) && (state.has_call_to_end(self) || state.is_waited_for()) {
             step(&"time passes", &|next| next.time(self));
         }
         for (c, client) in state.clients.iter().enumerate() {

@@ -222,7 +222,7 @@ impl State {
         let client = &mut self.clients[c];
         let asks = waits && (is_refused || !has_place);
         client.woken |= asks && !bounds.has(Planted::LossNotSeen);
-        client.follows = pending && !asks;
+        client.follows = pending;
     }
 
     /// Enters the line, or answers a call. True if the client is to listen to Java.
