@@ -156,7 +156,7 @@ impl State {
             mark.is_over = true;
         }
         let looks = |client: &Client| match ends_call {
-            true => client.follows,
+            true => client.follows && !bounds.has(Planted::NotFollowed),
             false => client.waits() && !bounds.has(Planted::NotLooked),
         };
         for client in &mut self.clients {

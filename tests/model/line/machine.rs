@@ -20,7 +20,8 @@ pub struct Bounds {
     pub has_lock_channels: bool,
     /// The number of failures, each of any kind.
     pub faults: u8,
-    /// Failures are the ends of processes and of the line, and stops.
+    /// Failures are the ends of processes and of the line, and stops. A client that waits goes on
+    /// until it has the lock, and looks and asks only when it has to.
     pub only_ends: bool,
 }
 
@@ -232,6 +233,9 @@ impl State {
         let is_subscribed = client.subscription == Subscription::On;
         if bounds.has_lock_channels && is_subscribed && !client.waits() {
             step(&("unsubscribes", c), &|next| next.unsubscribe(c));
+        }
+        if bounds.only_ends && client.phase == Phase::Sleeps {
+            return;
         }
         if client.follows || client.waits() {
             step(&("looks early", c), &|next| next.look(c, bounds));

@@ -87,11 +87,12 @@ impl State {
             }
             heard += 1;
         }
-        if heard > 0 && self.mark.is_none() && !bounds.has(Planted::NotMarked) {
+        let is_new = self.mark.is_none();
+        if heard > 0 && !bounds.has(Planted::NotMarked) {
             let is_over = false;
-            self.mark = Some(Mark { round, is_over });
+            self.mark.get_or_insert(Mark { round, is_over });
             for place in &mut self.line[..heard] {
-                if place.owes {
+                if is_new && place.owes {
                     self.broken = Some(ONCE);
                 }
                 place.owes = self.clients[place.client as usize].counted;
