@@ -20,8 +20,8 @@ pub struct Bounds {
     pub has_lock_channels: bool,
     /// The number of failures, each of any kind.
     pub faults: u8,
-    /// Failures are the ends of processes and of the line, and stops. A client that waits goes on
-    /// until it has the lock, and looks and asks only when it has to.
+    /// Failures are the ends of processes and of the line, and stops, while nothing is under way. A
+    /// client that waits goes on until it has the lock, and looks and asks only when it has to.
     pub only_ends: bool,
 }
 
@@ -323,7 +323,7 @@ impl Model for Bounds {
                 step(&("Java takes", role), &|next| next.java_takes(role));
             }
         }
-        if state.faults > 0 {
+        if state.faults > 0 && (!self.only_ends || state.is_quiet(self)) {
             state.faults(self, step);
         }
     }
