@@ -6,9 +6,9 @@
 //! on the shared channel. Requests, replies, messages and subscriptions are under way for any time.
 //! Scripts are executed at once.
 //!
-//! Steps that need no timer are urgent. A state without urgent steps is quiet: then a period passes
-//! that is longer than `RESERVED`, and the timers of waiting threads end. A waiting thread also asks
-//! at any other time. Faults are bounded: a client is killed, its host vanishes, it stops and
+//! Steps that need no timer are urgent. A state without urgent steps is quiet: then the time of a
+//! call ends, and those look at the line that have called, or were told of the call. If there are
+//! none, all look that wait. A waiting thread also asks, and looks, at any other time. Faults are bounded: a client is killed, its host vanishes, it stops and
 //! continues, its subscriber connection breaks, a request has no reply and is executed late, the key
 //! of the line is deleted, or a slot moves.
 
