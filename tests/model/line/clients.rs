@@ -65,6 +65,8 @@ impl State {
             }
             Reply::Refused { .. } if !waits => client.leaves_if_called |= leaves_if_called,
             Reply::Refused { listens, pending } => {
+                // A reply that is older than a call of this client forgets that call.
+                self.is_unfollowed |= client.follows && !pending;
                 client.follows = pending;
                 let is_first = client.subscription == Subscription::Off;
                 if is_first {
