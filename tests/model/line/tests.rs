@@ -89,18 +89,21 @@ fn clients_that_end_or_stop_break_no_promise_to_three() {
 #[ignore = "soak"]
 fn two_faults_break_no_promise() {
     keeps(plain(2, 2));
-    keeps(with_lock_channels(plain(2, 2)));
-    keeps(with_downgrades(library([WRITER, READER], 2)));
-    keeps(plain_beside_java(2, 2));
+}
+
+#[test]
+#[ignore = "soak"]
+fn two_ends_break_no_promise() {
+    keeps(only_ends(with_downgrades(library([WRITER, READER], 2))));
+    keeps(only_ends(plain_beside_java(2, 2)));
 }
 
 #[test]
 #[ignore = "soak"]
 fn a_fault_or_a_third_client_beside_java_breaks_no_promise() {
-    keeps(with_lock_channels(plain_beside_java(2, 1)));
-    keeps(beside_java(EITHER, library([EITHER, EITHER], 1)));
-    keeps(plain_beside_java(3, 0));
-    keeps(beside_java(EITHER, library([WRITER, READER, READER], 0)));
+    keeps(only_ends(plain_beside_java(2, 1)));
+    keeps(only_ends(beside_java(EITHER, library([WRITER, READER], 1))));
+    keeps(only_ends(plain_beside_java(3, 0)));
 }
 
 #[test]
