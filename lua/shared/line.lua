@@ -87,7 +87,7 @@ local function call_next(lock, publish, only_reader)
     end
     if heard > 0 and not called then
         redis.pcall('zadd', line, -time_of_call(round), '')
-    elseif heard == 0 and called then
+    elseif heard == 0 and called and not only_reader then
         redis.pcall('zrem', line, '')
     end
     return heard > 0

@@ -1,7 +1,8 @@
 //! What clients do, and the faults.
 
 use super::machine::{Bounds, Planted};
-use super::state::{Late, Owner, Phase, Reply, Role, State, Subscription};
+use super::promises::FOLLOWED;
+use super::state::{Client, Late, Owner, Phase, Reply, Role, State, Subscription};
 
 impl State {
     pub fn begin(&mut self, c: usize, role: Role) {
@@ -18,12 +19,12 @@ impl State {
     /// The server executes a request of a thread, at once or late.
     pub fn ask(&mut self, c: usize, waits: bool, is_late: bool, bounds: &Bounds) {
         let client = &mut self.clients[c];
-        let role = client.role;
+        let (role, wish) = (client.role, client.wish(waits));
         client.woken = false;
         client.is_unsure &= !waits;
         let reply = match is_late {
-            true => self.push_late(c, Late::Acquire { role, waits }),
-            false => self.acquire(c, role, waits, false, bounds),
+            true => self.push_late(c, Late::Acquire { role, wish }),
+            false => self.acquire(c, role, wish, false, bounds),
         };
         self.clients[c].phase = Phase::Asked { waits, reply };
     }
@@ -49,6 +50,7 @@ impl State {
         match reply {
             Reply::Granted if has_it => {
                 client.phase = Phase::Holds;
+                client.follows &= !waits;
                 // A call that arrived meanwhile is for the place of a late copy.
                 client.is_unsure |= client.woken;
             }
@@ -61,8 +63,11 @@ impl State {
                     self.orphan(c);
                 }
             }
-            Reply::Refused(_) if !waits => client.leaves_if_called |= leaves_if_called,
-            Reply::Refused(listens) => {
+            Reply::Refused { .. } if !waits => client.leaves_if_called |= leaves_if_called,
+            Reply::Refused { listens, pending } => {
+                // A reply that is older than a call of this client forgets that call.
+                self.is_unfollowed |= client.follows && !pending;
+                client.follows = pending;
                 let is_first = client.subscription == Subscription::Off;
                 if is_first {
                     client.subscription = Subscription::Sent;
@@ -116,43 +121,56 @@ impl State {
 
     pub fn go_on(&mut self, c: usize) {
         self.clients[c].stopped = false;
-        self.polls = 0;
+        (self.rounds, self.looks) = (0, 0);
     }
 
     pub fn unlock(&mut self, c: usize, role: Role, bounds: &Bounds) {
-        self.release(role, Owner::Ours(c as u8), bounds);
+        self.release(c, role, Owner::Ours(c as u8), bounds);
         if !self.has_it(c) {
             self.clients[c].phase = Phase::Idle;
         }
     }
 
     pub fn java_takes(&mut self, role: Role) {
-        self.polls = 0;
+        (self.rounds, self.looks) = (0, 0);
         match role {
             Role::Writer => self.writer = Some(Owner::Java),
             Role::Reader => self.readers.push(Owner::Java),
         }
     }
 
+    /// The time of a call is over, or the time between two looks of a client that waits.
     pub fn time(&mut self, bounds: &Bounds) {
+        let ends_call = self.has_call_to_end(bounds);
         if self.is_waited_for() {
-            self.polls += 1;
+            self.rounds += u8::from(self.is_pending());
+            self.looks += u8::from(!ends_call);
+            let is_due = |c| self.is_due(c) && !self.clients[c].lost_place;
+            let mut clients = 0..self.clients.len();
+            let is_excused = ends_call || self.is_unfollowed || !self.is_free();
+            if !is_excused && clients.any(is_due) {
+                self.broken = Some(FOLLOWED);
+            }
         }
-        if !bounds.has(Planted::ReservedWithoutEnd) {
-            self.mark = self.mark.map(|_| true);
+        if let Some(mark) = &mut self.mark
+            && !bounds.has(Planted::ReservedWithoutEnd)
+        {
+            mark.is_over = true;
         }
-        // The first place asks after a longer time. So do clients without a place.
-        let mut ranked: Vec<_> = self
-            .line
-            .iter()
-            .skip(1)
-            .map(|p| p.client as usize)
-            .collect();
-        ranked.retain(|c| self.clients[*c].waits_and_responds());
-        for (c, client) in self.clients.iter_mut().enumerate() {
-            let is_due = self.silent || ranked.is_empty() || ranked.contains(&c);
-            client.woken |= is_due && client.responds();
+        let looks = |client: &Client| match ends_call {
+            true => client.follows && !bounds.has(Planted::NotFollowed),
+            false => client.waits() && !bounds.has(Planted::NotLooked),
+        };
+        for client in &mut self.clients {
+            client.is_looking = client.responds() && looks(client);
         }
+    }
+
+    /// The time of a call ends before clients look only because they wait.
+    pub fn has_call_to_end(&self, bounds: &Bounds) -> bool {
+        let is_followed = !bounds.has(Planted::NotFollowed);
+        let looks = |client: &Client| client.responds() && client.follows && is_followed;
+        self.is_pending() || self.clients.iter().any(looks)
     }
 
     fn push_late(&mut self, c: usize, copy: Late) -> Reply {

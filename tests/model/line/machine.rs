@@ -20,6 +20,9 @@ pub struct Bounds {
     pub has_lock_channels: bool,
     /// The number of failures, each of any kind.
     pub faults: u8,
+    /// Failures are the ends of processes and of the line, and stops, while nothing is under way. A
+    /// client that waits goes on until it has the lock, and looks and asks only when it has to.
+    pub only_ends: bool,
 }
 
 /// A rule that is broken.
@@ -31,6 +34,8 @@ pub enum Planted {
     DeadKept,
     /// A called client that is refused leaves its mark.
     MarkKept,
+    /// A reader that is granted the lock removes the mark of a writer.
+    MarkDropped,
     /// A place is removed when it is called.
     DroppedAtCall,
     /// The first place leaves a free lock, and does not call the next one.
@@ -63,8 +68,17 @@ pub enum Planted {
     LastCallIgnored,
     /// A mark has no end.
     ReservedWithoutEnd,
-    /// A granted request removes the old mark of another place, and leaves that place.
-    OldPlaceKept,
+    /// After a call without an answer, the next client is called, and not the next two.
+    OneByOne,
+    /// A client whose script has called another one does not look when the time of the call is
+    /// over.
+    NotFollowed,
+    /// A client that waits does not look after the line.
+    NotLooked,
+    /// A client whose look finds no place does not ask.
+    LossNotSeen,
+    /// A waiting client takes a free lock for which nobody is called.
+    PassesFirst,
     /// A thread does not ask again when its subscription is confirmed.
     NotAskedAfterConfirmation,
     /// A thread decides once whether it listens to Java.
@@ -110,6 +124,9 @@ impl State {
             if !client.responds() {
                 continue;
             }
+            if client.is_looking {
+                step(&("looks", c), &|next| next.look(c, bounds));
+            }
             match client.phase {
                 Phase::Asked { .. } => {
                     step(&("reads its reply", c), &|next| next.receive(c, bounds));
@@ -127,9 +144,11 @@ impl State {
             }
         }
         for (role, owner) in self.owners() {
-            if matches!(owner, Owner::Orphan(c) if self.clients[c as usize].responds()) {
+            if let Owner::Orphan(c) = owner
+                && self.clients[c as usize].responds()
+            {
                 step(&("is released", owner), &|next| {
-                    next.release(role, owner, bounds);
+                    next.release(c as usize, role, owner, bounds);
                 });
             }
         }
@@ -145,7 +164,8 @@ impl State {
         let mut fault = |name: &dyn Debug, effect: &dyn Fn(&mut Self)| {
             step(name, &|next| {
                 next.faults -= 1;
-                next.polls = 0;
+                (next.rounds, next.looks) = (0, 0);
+                next.is_unfollowed = true;
                 effect(next);
             });
         };
@@ -160,6 +180,10 @@ impl State {
                     next.clients[c].stopped = true;
                 });
             }
+            if bounds.only_ends {
+                continue;
+            }
+            fault(&("breaks the lock", c), &|next| next.break_lock(c, bounds));
             if client.subscription != Subscription::Off {
                 // The server knows it, or counts the receiver until the client subscribes again.
                 for counted in [false, true] {
@@ -184,7 +208,11 @@ impl State {
             }
         }
         if !self.line.is_empty() {
+            // An eviction, or a command of the user.
             fault(&"the line is deleted", &Self::delete_line);
+        }
+        if bounds.only_ends {
+            return;
         }
         for lost in [false, true] {
             // The subscriptions end.
@@ -205,6 +233,12 @@ impl State {
         let is_subscribed = client.subscription == Subscription::On;
         if bounds.has_lock_channels && is_subscribed && !client.waits() {
             step(&("unsubscribes", c), &|next| next.unsubscribe(c));
+        }
+        if bounds.only_ends && client.phase == Phase::Sleeps {
+            return;
+        }
+        if client.follows || client.waits() {
+            step(&("looks early", c), &|next| next.look(c, bounds));
         }
         match client.phase {
             Phase::Idle => {
@@ -251,8 +285,7 @@ impl Model for Bounds {
             return;
         }
         state.urgent(self, step);
-        if state.is_quiet(self) {
-            // The reserved time of a mark ends, and timers of waiting threads.
+        if state.is_quiet(self) && (state.has_call_to_end(self) || state.is_waited_for()) {
             step(&"time passes", &|next| next.time(self));
         }
         for (c, client) in state.clients.iter().enumerate() {
@@ -290,7 +323,7 @@ impl Model for Bounds {
                 step(&("Java takes", role), &|next| next.java_takes(role));
             }
         }
-        if state.faults > 0 {
+        if state.faults > 0 && (!self.only_ends || state.is_quiet(self)) {
             state.faults(self, step);
         }
     }

@@ -4,12 +4,14 @@
 //! client is a reader, and no writer waits before it.
 
 use super::machine::Bounds;
-use super::state::{Client, Owner, Phase, Reply, Role, State};
+use super::state::{Client, Owner, Phase, Place, Reply, Role, State};
 use crate::check::Promises;
 
 const EXCLUSIVE: &str = "a writer never holds the lock beside another owner";
 pub const CALLED: &str = "an open lock is taken without a timer while the first place answers";
-pub const TIMERS: &str = "an open lock is taken after few timers of the waiting clients";
+pub const ROUNDS: &str = "silent clients delay a living one for few rounds of calls";
+pub const LOOKS: &str = "an open lock is taken after one look of the waiting clients";
+pub const FOLLOWED: &str = "no waiting client has to look if a living one has released the lock";
 pub const KEPT: &str = "a client that waits and answers keeps its place";
 pub const ONCE: &str = "a client that does not answer, or does not wait, is called once";
 pub const ORDER: &str = "a waiting client does not pass another one that was before it";
@@ -27,9 +29,18 @@ pub fn check(bounds: &Bounds, state: &State, promises: &mut Promises) {
         let waits = state.first().is_none_or(Client::waits);
         promises.always(ONCE, !is_reserved || waits);
     }
-    // If readers hold the lock, the first finds out that a writer does not answer.
-    let is_early = state.polls < 2 + u8::from(state.is_read());
-    promises.always(TIMERS, is_early || !state.is_waited_for());
+    // A late copy can make the place of a reader that of a writer. Then it waits for a release.
+    let is_as_it_waits = |c: usize| state.is_free() || !state.clients[c].lost_place;
+    let is_open = clients
+        .clone()
+        .any(|c| state.is_due(c) && is_as_it_waits(c));
+    // Of 2^n - 1 silent clients, the last ones are called together in round n - 1.
+    let silent = bounds.faults - state.faults;
+    promises.always(
+        ROUNDS,
+        !is_open || state.rounds <= (silent + 1).ilog2() as u8,
+    );
+    promises.always(LOOKS, !is_open || state.looks <= 1);
 
     let is_called = state.mark.is_some();
     let mut refused = clients.filter(|&c| is_refused(&state.clients[c]));
@@ -75,7 +86,7 @@ fn is_refused(client: &Client) -> bool {
     let Phase::Asked { waits: true, reply } = client.phase else {
         return false;
     };
-    matches!(reply, Reply::Refused(_))
+    matches!(reply, Reply::Refused { .. })
 }
 
 fn is_exclusive(state: &State) -> bool {
@@ -89,15 +100,17 @@ fn is_exclusive(state: &State) -> bool {
         && state.readers.iter().all(is_beside_own)
 }
 
-/// True if the first place was called, or woken by Java, and its client does not answer; if its
-/// client gave up without a reply; or if it is that of a writer that does not wait, and nothing has
+/// True if all clients do not answer that were called together, or woken by Java; if they gave up
+/// without a reply; or if the first place is that of a writer that does not wait, and nothing has
 /// asked it.
 fn cannot_answer(state: &State) -> bool {
-    let Some((place, first)) = state.line.first().zip(state.first()) else {
-        return false;
+    let mut called = state.line.iter().take(state.called().max(1));
+    let cannot_answer = |place: &Place| {
+        let client = &state.clients[place.client as usize];
+        let is_told = state.by_java || state.is_read() || state.mark.is_some() && place.owes;
+        let is_in_the_way = state.is_read() && place.role == Role::Writer;
+        let gave_up = client.is_unsure || is_in_the_way;
+        (is_told && !client.responds()) || gave_up && !client.waits()
     };
-    let is_told = state.by_java || state.is_read() || state.mark.is_some() && place.owes;
-    let is_in_the_way = state.is_read() && place.role == Role::Writer;
-    let gave_up = first.is_unsure || is_in_the_way;
-    (is_told && !first.responds()) || gave_up && !first.waits()
+    !state.line.is_empty() && called.all(cannot_answer)
 }

@@ -20,8 +20,12 @@ pub enum Owner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reply {
     Granted,
-    /// True if the client is to listen to Java.
-    Refused(bool),
+    Refused {
+        /// The client is to listen to Java.
+        listens: bool,
+        /// The lock is reserved for others.
+        pending: bool,
+    },
     /// None arrives in time.
     Lost,
 }
@@ -49,10 +53,28 @@ pub enum Subscription {
     On,
 }
 
+/// The first places were called: 2^round of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mark {
+    pub round: u8,
+    /// That was longer ago than `RESERVED`.
+    pub is_over: bool,
+}
+
+/// What a request wants if it is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Wish {
+    /// It has no place, and wants none.
+    Try,
+    Wait,
+    /// It leaves the line.
+    GiveUp,
+}
+
 /// A copy whose reply nothing awaits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Late {
-    Acquire { role: Role, waits: bool },
+    Acquire { role: Role, wish: Wish },
     Leave,
 }
 
@@ -60,7 +82,8 @@ pub enum Late {
 pub struct Place {
     pub client: u8,
     pub role: Role,
-    /// It was called with a mark and has not answered. Only the promises read this.
+    /// It was called with a mark, and none of those that were has answered. Only the promises read
+    /// this.
     pub owes: bool,
 }
 
@@ -73,6 +96,11 @@ pub struct Client {
     pub role: Role,
     /// A message, a timer or a confirmation has woken the thread since its last request.
     pub woken: bool,
+    /// A script of this client has called others, or its last reply said that others are called. So
+    /// its watchdog looks at the line when the time of that call is over.
+    pub follows: bool,
+    /// A look is due.
+    pub is_looking: bool,
     pub stopped: bool,
     /// The subscription to the channel of its place, as the client knows it.
     pub subscription: Subscription,
@@ -99,8 +127,7 @@ pub struct State {
     /// Beside a writer, only its own reader is here.
     pub readers: Vec<Owner>,
     pub line: Vec<Place>,
-    /// The first place was called; true if that was longer ago than `RESERVED`.
-    pub mark: Option<bool>,
+    pub mark: Option<Mark>,
     pub clients: Vec<Client>,
     pub faults: u8,
     /// A lease ended, so no script and no message told the clients. Only the promises read this and
@@ -108,8 +135,12 @@ pub struct State {
     pub silent: bool,
     /// The lock became free by a release of Java.
     pub by_java: bool,
-    /// Periods that passed while a client that waited could have entered the lock.
-    pub polls: u8,
+    /// No living client has to look after the last release.
+    pub is_unfollowed: bool,
+    /// How often the time of a call ended while a client that waited could have entered the lock.
+    pub rounds: u8,
+    /// How often the waiting clients had to look meanwhile, because none had to look after a call.
+    pub looks: u8,
     pub broken: Option<&'static str>,
 }
 
@@ -133,6 +164,13 @@ impl Client {
         };
     }
 
+    /// Its thread learns that it does not hold the lock any more.
+    pub fn lose_hold(&mut self) {
+        if self.phase == Phase::Holds {
+            self.phase = Phase::Idle;
+        }
+    }
+
     pub fn responds(&self) -> bool {
         self.phase != Phase::Gone && !self.stopped
     }
@@ -140,6 +178,14 @@ impl Client {
     /// True if its thread waits for the lock.
     pub fn waits(&self) -> bool {
         matches!(self.phase, Phase::Sleeps | Phase::Asked { waits: true, .. })
+    }
+
+    pub fn wish(&self, waits: bool) -> Wish {
+        match self.phase {
+            Phase::Idle => Wish::Try,
+            _ if waits => Wish::Wait,
+            _ => Wish::GiveUp,
+        }
     }
 
     pub fn waits_and_responds(&self) -> bool {
@@ -183,6 +229,20 @@ impl State {
             .position(|place| place.client as usize == c)
     }
 
+    /// How many places were called together.
+    pub fn called(&self) -> usize {
+        self.mark.map_or(0, |mark| 1 << mark.round)
+    }
+
+    pub fn is_called(&self, c: usize) -> bool {
+        self.place_of(c).is_some_and(|at| at < self.called())
+    }
+
+    /// True if the first places were called, and still have time to answer.
+    pub fn is_pending(&self) -> bool {
+        self.mark.is_some_and(|mark| !mark.is_over)
+    }
+
     pub fn first(&self) -> Option<&Client> {
         let first = self.line.first()?;
         self.clients.get(first.client as usize)
@@ -211,15 +271,18 @@ impl State {
     /// Removes what makes no difference any more, and sorts the clients, which are equivalent.
     pub fn normalize(&mut self) {
         if !self.is_waited_for() {
-            self.polls = 0;
+            (self.rounds, self.looks) = (0, 0);
         }
         self.by_java &= self.is_free() && !self.line.is_empty();
         self.silent &= !self.line.is_empty() || self.clients.iter().any(Client::waits);
+        // Otherwise a look finds nothing.
+        let can_call = self.mark.is_some() || self.is_free() && !self.line.is_empty();
         for c in 0..self.clients.len() {
             let has_place = self.place_of(c).is_some();
             let client = &mut self.clients[c];
             client.late.sort_unstable();
             client.is_unsure &= has_place;
+            client.follows &= can_call;
             if matches!(client.phase, Phase::Idle | Phase::Holds | Phase::Gone) {
                 (client.woken, client.lost_place) = (false, false);
                 client.listens_to_java = false;
