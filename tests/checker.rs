@@ -21,6 +21,8 @@ const BOUNDS: Bounds = Bounds {
     longest_lease: Duration::from_millis(300),
     idle: Duration::from_millis(1000),
     settled: Duration::from_millis(500),
+    line_noticed: Duration::from_millis(1500),
+    log_in: Duration::from_millis(3000),
     reuse: Duration::from_millis(30),
     delivered: Duration::from_millis(100),
     slip: Duration::from_millis(100),
