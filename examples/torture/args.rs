@@ -83,9 +83,9 @@ const WAKE_UP: Duration = Duration::from_millis(300);
 /// How long clients with few before them do not notice that the line is lost, as documented.
 const LINE_NOTICED: Duration = Duration::from_secs(3);
 
-/// How long log-ins are refused: the program is asked for the password about once a second, and a
-/// second later after a call that brought the old one.
-const LOG_IN: Duration = Duration::from_secs(3);
+/// For how long log-ins are refused after the first refusal: the client asks the program for the
+/// password about once a second, as documented, and calls under way return a little later.
+pub const LOG_IN: Duration = Duration::from_secs(2);
 
 /// The number of leases from the begin of a rush to the begin of the next.
 const RUSH_INTERVAL: u64 = 6;

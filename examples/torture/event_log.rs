@@ -136,7 +136,8 @@ impl<'a> EventLog<'a> {
     }
 }
 
-fn is_refused_log_in(error: &Error) -> bool {
+/// True if the server refused the log-in, so it has not received the request.
+pub fn is_refused_log_in(error: &Error) -> bool {
     let Error::Redis { cause, .. } = error else {
         return false;
     };

@@ -1,6 +1,7 @@
 //! A lock of any kind, and how a thread holds it: with a guard, or with manual `lock` and `unlock`
 //! calls.
 
+use std::thread;
 use std::time::Duration;
 
 use leasehold::{
@@ -8,7 +9,11 @@ use leasehold::{
     LockGuard, PermitGuard, ReadLock, ReentrantLock, Result, Semaphore, WriteLock,
 };
 
+use crate::event_log::is_refused_log_in;
 use crate::kind::{Access, Kind};
+
+/// The pause before a release is repeated.
+const REPEATED: Duration = Duration::from_millis(20);
 
 pub enum TestedLock {
     Plain(ReentrantLock),
@@ -189,7 +194,13 @@ impl HoldStyle {
             Self::Guard(guard) => guard.unlock(),
             Self::Fenced(guard) => guard.unlock(),
             Self::Permit(guard) => guard.release(),
-            Self::Permits(semaphore, permits) => semaphore.release(permits),
+            // After a refusal, the program has to repeat it.
+            Self::Permits(semaphore, permits) => loop {
+                match semaphore.release(permits) {
+                    Err(error) if is_refused_log_in(&error) => thread::sleep(REPEATED),
+                    result => return result,
+                }
+            },
             Self::Manual(access) => lock.lock(access).map_or(Ok(()), Lock::unlock),
         }
     }

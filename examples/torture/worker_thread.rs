@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold::{Error, Interrupt, Lease, LockClient};
 
-use crate::args::Args;
+use crate::args::{Args, LOG_IN};
 use crate::clock;
 use crate::event_log::EventLog;
 use crate::hold_style::{HoldStyle, TestedLock};
@@ -270,7 +270,11 @@ impl<'a> WorkerThread<'a> {
         let (budget, what) = if drops {
             (self.budget_for_a_reply(), "drop")
         } else {
-            (timeout * 3 + GRACE.min(timeout), "unlock")
+            let repeated = match style {
+                HoldStyle::Permits(..) => LOG_IN,
+                _ => Duration::ZERO,
+            };
+            (timeout * 3 + GRACE.min(timeout) + repeated, "unlock")
         };
         let call = self.event_log.asks(hold.at, Some(budget), what.into());
         let before = clock::now();
