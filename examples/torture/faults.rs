@@ -48,6 +48,8 @@ impl Conductor {
             }
             // The rest are commands. A paused server does not reply, and this thread resumes it.
             _ if self.server_paused => Ok(()),
+            // A later release of permits without a lease would add some.
+            22 | 28 if !self.args.kind_of(0).has_lease() => Ok(()),
             22 => self.delete(),
             23 => self.kill_clients(),
             24 => {
@@ -86,12 +88,12 @@ impl Conductor {
     /// Kills the worker, unless another one was killed so shortly before that both can have places
     /// in the queue of a fair lock. The places would end one after the other.
     ///
-    /// Permits without a lease that a process holds when it is killed are lost. So of the workers that
-    /// use such permits, only the one that wants too many is killed.
+    /// A process that is killed loses its permits without a lease. So of the workers that use such
+    /// permits, only the one that wants too many is killed.
     fn kill_worker(&mut self, slot: usize) -> Result<()> {
-        let slot = match self.args.kind {
-            Some(Kind::Semaphore(_)) => self.workers.slots.len() - 1,
-            _ => slot,
+        let slot = match self.args.kind_of(0).has_lease() {
+            true => slot,
+            false => self.workers.slots.len() - 1,
         };
         let place = self.args.kind_of(0).place();
         let is_too_soon = |killed: Instant| killed.elapsed() < place * 2;
@@ -136,10 +138,6 @@ impl Conductor {
 
     /// Deletes the key of a lock, as an operator might who believes that the lock is stuck.
     fn delete(&mut self) -> Result<()> {
-        if matches!(self.args.kind, Some(Kind::Semaphore(_))) {
-            // A release after that would add permits.
-            return Ok(());
-        }
         let lock = self.random.u32(0..self.args.locks);
         let from = clock::now();
         if let Some(Kind::Permits(permits)) = self.args.kind {
@@ -176,9 +174,6 @@ impl Conductor {
 
     /// Replaces the server by one without its data, as after a crash without persistence.
     fn restart_server(&mut self) -> Result<()> {
-        if matches!(self.args.kind, Some(Kind::Semaphore(_))) {
-            return Ok(());
-        }
         self.note("the server is restarted without its data");
         let from = clock::now();
         self.server.restart()?;

@@ -84,10 +84,13 @@ impl Kind {
         match self {
             Self::Fair => PLACE,
             Self::ReadWrite => TURN,
-            Self::Reentrant | Self::Fenced | Self::Permits(_) | Self::Semaphore(_) => {
-                Duration::ZERO
-            }
+            _ => Duration::ZERO,
         }
+    }
+
+    /// False if a hold lasts until its release: what a dead holder has is lost.
+    pub fn has_lease(self) -> bool {
+        !matches!(self, Self::Semaphore(_))
     }
 
     /// For how long a living client can keep a lock from others that it cannot acquire itself.

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use crate::Result;
 use crate::args::Args;
 use crate::clock;
-use crate::kind::Kind;
 use crate::log::{Event, Log};
 use crate::network::Network;
 use crate::process::signal;
@@ -88,7 +87,7 @@ impl Workers {
         if slot % 2 == 1 {
             command.arg("--lingers");
         }
-        if matches!(args.kind, Some(Kind::Semaphore(_))) && slot + 1 == args.processes as usize {
+        if !args.kind_of(0).has_lease() && slot + 1 == args.processes as usize {
             command.arg("--wants-too-many");
         }
         let user = match self.random.u8(0..4) {

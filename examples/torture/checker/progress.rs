@@ -105,8 +105,8 @@ fn nanos(time: Duration) -> u64 {
     time.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
-/// When fewer permits were free than are needed, in the order of time. A hold that begins shows that
-/// the lock is not stuck, so its begin is in the list, too. `holds` is sorted by `from`.
+/// When fewer permits were free than are needed, in the order of time. A hold that begins shows
+/// that the lock is not stuck, so its begin is in the list, too. `holds` is sorted by `from`.
 fn when_taken(holds: &[(Span, u32)], permits: u32, needed: u32) -> Vec<Span> {
     // The ends of the holds that have not ended, and their permits.
     let mut ends: Vec<(u64, u32)> = Vec::new();
