@@ -12,7 +12,8 @@ use crate::kind::Kind;
 ///
 /// Several processes with several threads take a few locks. Meanwhile replies are lost, connections
 /// are cut, processes are paused and killed, keys are deleted, rights are taken away, the password
-/// is changed, and the server hangs, is full, or loses its data. Afterwards a checker reads the event logs of all processes.
+/// is changed, and the server hangs, is full, or loses its data. Afterwards a checker reads the
+/// event logs of all processes.
 /// Exit status 1 if a lock broke a promise.
 ///
 /// The program starts its own redis-server. The seed decides which faults occur and when. The

@@ -30,8 +30,8 @@ pub struct Bounds {
     pub settled: Duration,
     /// How long after the loss of its line a lock may stay free while a thread waits for it.
     pub line_noticed: Duration,
-    /// For how long the log-ins of a process may be refused, from the first refusal since a change of
-    /// the password.
+    /// For how long the log-ins of a process may be refused, from the first refusal since a change
+    /// of the password.
     pub log_in: Duration,
     /// How long the threads of a process may begin holds on one grant: a slice, and the time to
     /// linger.
