@@ -21,6 +21,8 @@ const BOUNDS: Bounds = Bounds {
     longest_lease: Duration::from_millis(300),
     idle: Duration::from_millis(1000),
     settled: Duration::from_millis(500),
+    line_noticed: Duration::from_millis(1300),
+    log_in: Duration::from_millis(3000),
     reuse: Duration::from_millis(30),
     delivered: Duration::from_millis(100),
     slip: Duration::from_millis(100),
@@ -209,6 +211,18 @@ fn a_free_lock_with_a_waiter_is_found() {
     assert_found(&log, &[]);
     // A wait during faults is no stuck lock.
     assert_found(&WAITS_WITHOUT_FAULTS.replace("50 0 0", "150 0 0"), &[]);
+    // A lock whose line was lost may stay free for longer, while the clients notice it.
+    let until = |has: &str| {
+        let log = WAITS_WITHOUT_FAULTS.replace("1100 1 1", has);
+        let log = log.replace("1200 0 0", "1400 0 0");
+        format!("{log}\n 60 0 0 line-lost 0")
+    };
+    assert_found(&until("1360 1 1"), &[]);
+    assert_found(&until("1361 1 1"), &["lock stuck"]);
+    for other in ["9 0 0 line-lost 0", "60 0 0 line-lost 1"] {
+        let log = until("1360 1 1").replace("60 0 0 line-lost 0", other);
+        assert_found(&log, &["lock stuck"]);
+    }
     // A lock that stays free in a settled calm is found. After a calm of a second, the bound is
     // half a second.
     let free = |until: u64| {
@@ -256,6 +270,24 @@ fn a_call_that_takes_longer_than_its_budget_is_found() {
     // The conductor records this for each worker that has not ended in time.
     let lingers = format!("{log}\n 21 0 0 lingers 1");
     assert_found(&lingers, &["thread stuck", "worker lingers"]);
+}
+
+#[test]
+fn a_log_in_that_is_refused_long_after_a_change_of_the_password_is_found() {
+    let log = "
+        5 0 0 rotates
+        20 1 1 refused 1 WRONGPASS
+        3020 1 1 refused 2 WRONGPASS
+        9000 2 1 refused 1 WRONGPASS";
+    assert_found(log, &[]);
+    let late = log.replace("3020", "3021");
+    assert_found(&late, &["wrong result"]);
+    // The password was not changed before.
+    assert_found(&log.replace("5 0 0", "21 0 0"), &["wrong result"]);
+    // It was changed again, or the process was paused.
+    assert_found(&format!("{late}\n 3000 0 0 rotates"), &[]);
+    let paused = format!("{late}\n 30 0 0 pauses 1\n 31 0 0 continued 1");
+    assert_found(&paused, &[]);
 }
 
 #[test]

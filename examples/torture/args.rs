@@ -11,8 +11,9 @@ use crate::kind::Kind;
 /// Tests the locks under random faults.
 ///
 /// Several processes with several threads take a few locks. Meanwhile replies are lost, connections
-/// are cut, processes are paused and killed, keys are deleted, rights are taken away, and the
-/// server hangs or loses its data. Afterwards a checker reads the event logs of all processes.
+/// are cut, processes are paused and killed, keys are deleted, rights are taken away, the password
+/// is changed, and the server hangs, is full, or loses its data. Afterwards a checker reads the
+/// event logs of all processes.
 /// Exit status 1 if a lock broke a promise.
 ///
 /// The program starts its own redis-server. The seed decides which faults occur and when. The
@@ -30,8 +31,9 @@ pub struct Args {
     /// Number of locks
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub locks: u32,
-    /// Kind of the locks: reentrant, fenced, fair, read-write, or permits=K for semaphores with K
-    /// leased permits [default: the first lock is reentrant, the others are fenced]
+    /// Kind of the locks: reentrant, fenced, fair, read-write, permits=K for semaphores with K
+    /// leased permits, or semaphore=K for semaphores whose calls acquire 1 to K of K permits
+    /// [default: the first lock is reentrant, the others are fenced]
     #[arg(long)]
     pub kind: Option<Kind>,
     /// How long to inject faults, in seconds
@@ -62,13 +64,29 @@ pub struct Args {
     /// The worker lingers
     #[arg(long, hide = true)]
     pub lingers: bool,
-    /// URL of the worker's server
+    /// The worker wants more permits than there are
     #[arg(long, hide = true)]
+    pub wants_too_many: bool,
+    /// URL of the worker's server
+    #[arg(long, hide = true, requires = "user", requires = "password_file")]
     pub url: Option<String>,
+    /// User of the worker
+    #[arg(long, hide = true)]
+    pub user: Option<String>,
+    /// File with the password of the worker, which changes
+    #[arg(long, hide = true)]
+    pub password_file: Option<PathBuf>,
 }
 
 /// How long the next holder of a free lock takes to hear of it and to acquire it, with many others.
 const WAKE_UP: Duration = Duration::from_millis(300);
+
+/// How long clients with few before them do not notice that the line is lost, as documented.
+const LINE_NOTICED: Duration = Duration::from_secs(3);
+
+/// For how long log-ins are refused after the first refusal: the client asks the program for the
+/// password about once a second, as documented, and calls under way return a little later.
+pub const LOG_IN: Duration = Duration::from_secs(2);
 
 /// The number of leases from the begin of a rush to the begin of the next.
 const RUSH_INTERVAL: u64 = 6;
@@ -142,10 +160,13 @@ impl Args {
             // attempt, and that attempt.
             idle: self.longest_lease()
                 + kind.place()
+                + kind.keeps_out()
                 + kind.longest_poll()
                 + self.command_timeout() * 2
                 + slip,
-            settled: self.linger() + WAKE_UP + slip,
+            settled: self.linger() + WAKE_UP + kind.keeps_out() + slip,
+            line_noticed: LINE_NOTICED + self.command_timeout() + slip,
+            log_in: LOG_IN + slip,
             permits: kind.permits(),
             reuse: kind.slice() + self.linger(),
             delivered: self.command_timeout() + slip,

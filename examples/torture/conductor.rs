@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use redis::cmd;
+
 use crate::Result;
 use crate::args::Args;
 use crate::clock;
@@ -36,6 +38,8 @@ pub enum Undo {
     Deliver(usize),
     Reconnect(usize),
     GiveRights,
+    /// Lets clients connect to the server.
+    Admit,
 }
 
 impl Conductor {
@@ -50,7 +54,7 @@ impl Conductor {
             let idle = self.args.bounds().idle;
             let calm = match self.random.u8(0..8) {
                 _ if self.args.acquisitions.is_some() => self.between(idle, idle * 4),
-                0 => idle * 3 / 2,
+                0 => idle * 2,
                 _ => self.between(Duration::from_millis(20), self.args.lease()),
             };
             thread::sleep(calm.min(over.saturating_duration_since(Instant::now())));
@@ -80,7 +84,9 @@ impl Conductor {
         let mut found = Vec::new();
         for lock in 0..self.args.locks {
             let remains = match self.args.kind {
-                Some(Kind::Permits(permits)) => permits::missing(&self.server, lock, permits)?,
+                Some(kind @ (Kind::Permits(_) | Kind::Semaphore(_))) => {
+                    permits::missing(&self.server, lock, kind)?
+                }
                 _ => self.server.remains(&Args::key(lock))?,
             };
             found.extend(remains.map(|what| (lock, what)));
@@ -139,24 +145,38 @@ impl Conductor {
     fn undo(&mut self, undo: Undo) -> Result<()> {
         match undo {
             Undo::ResumeWorker(slot) => self.workers.resume(slot)?,
-            Undo::ResumeServer => {
-                self.server.resume()?;
-                self.server_paused = false;
-                self.note("the server is resumed");
-            }
+            Undo::ResumeServer => self.resume_server()?,
             Undo::Accept(slot) => self.workers.slots[slot].network.refuse(false),
             Undo::Deliver(slot) => self.workers.slots[slot].network.deliver(),
             Undo::Reconnect(slot) => self.workers.slots[slot].network.storm(&mut self.random),
             Undo::GiveRights => {
-                // A paused server does not reply.
-                if self.server_paused {
-                    self.undo(Undo::ResumeServer)?;
-                }
+                self.resume_server()?;
                 self.server.set_rights(&["~*", "&*", "+@all"])?;
                 self.note("the workers have all rights");
             }
+            Undo::Admit => {
+                self.resume_server()?;
+                self.set_most_clients(10_000)?;
+            }
         }
         Ok(())
+    }
+
+    /// Also before each command: a paused server does not reply.
+    fn resume_server(&mut self) -> Result<()> {
+        if self.server_paused {
+            self.server.resume()?;
+            self.server_paused = false;
+            self.note("the server is resumed");
+        }
+        Ok(())
+    }
+
+    pub fn set_most_clients(&mut self, most: u32) -> Result<()> {
+        self.note(&format!("CONFIG SET maxclients {most}"));
+        let mut set = cmd("CONFIG");
+        self.server
+            .query(set.arg("SET").arg("maxclients").arg(most))
     }
 
     pub fn between(&mut self, least: Duration, most: Duration) -> Duration {

@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use leasehold::Error;
+use redis::RedisError;
 
 use crate::clock;
 use crate::kind::Access;
@@ -54,9 +55,8 @@ impl<'a> EventLog<'a> {
             budget,
             what,
         };
-        let reads = (at.access == Access::Shared).then_some(Event::Reads { call });
         let now = clock::now();
-        let events = reads.into_iter().chain([asks]);
+        let events = before(at.access, call).into_iter().chain([asks]);
         self.log
             .write_all(self.thread, events.map(|event| (now, event)));
         self.starved = self.starved();
@@ -96,7 +96,8 @@ impl<'a> EventLog<'a> {
         self.ends(call, Event::Wrong { call, answer });
     }
 
-    /// Logs an error. It is wrong unless `allowed`, or Redis did not reply.
+    /// Logs an error. It is wrong unless `allowed`, or Redis did not reply, or refused the log-in:
+    /// the checker knows when it may.
     pub fn failed(&self, call: u64, error: &Error, allowed: bool) {
         let kind = match error {
             Error::Lost { .. } => "lost",
@@ -104,7 +105,9 @@ impl<'a> EventLog<'a> {
             _ => "error",
         };
         let answer = format!("{kind}: {error}");
-        if allowed || kind == "unavailable" {
+        if is_refused_log_in(error) {
+            self.ends(call, Event::Refused { call, answer });
+        } else if allowed || kind == "unavailable" {
             self.answered(call, &answer);
         } else {
             self.wrong(call, &answer);
@@ -130,6 +133,24 @@ impl<'a> EventLog<'a> {
             text.split_whitespace().nth(1)?.parse().ok()
         };
         number().unwrap_or(0)
+    }
+}
+
+/// True if the server refused the log-in, so it has not received the request.
+pub fn is_refused_log_in(error: &Error) -> bool {
+    let Error::Redis { cause, .. } = error else {
+        return false;
+    };
+    let cause = cause.downcast_ref::<RedisError>();
+    cause.and_then(RedisError::code) == Some("WRONGPASS")
+}
+
+/// What is logged before the record of a call with this access.
+pub fn before(access: Access, call: u64) -> Option<Event> {
+    match access {
+        Access::Exclusive => None,
+        Access::Shared => Some(Event::Reads { call }),
+        Access::Several(permits) => Some(Event::Needs { call, permits }),
     }
 }
 

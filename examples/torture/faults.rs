@@ -12,8 +12,9 @@ use crate::kind::Kind;
 use crate::log::Event;
 use crate::permits::{set as set_permits, take_all};
 
-/// What the user of the workers may not use for some time, and the rules that say so. Not SUBSCRIBE:
-/// a client sends it again only 30 s after a refusal, as documented.
+/// What the users of the workers may not use for some time, and the rules that say so. Not
+/// SUBSCRIBE, which some workers may never use: a client sends it again only 30 s after a refusal,
+/// as documented.
 const RIGHTS: &[(&str, &[&str])] = &[
     (
         "the lines",
@@ -26,7 +27,7 @@ impl Conductor {
     /// Injects one random fault.
     pub fn inject_fault(&mut self) -> Result<()> {
         let slot = self.random.usize(0..self.workers.slots.len());
-        match self.random.u8(0..31) {
+        match self.random.u8(0..35) {
             0..9 => self.pause_worker(slot),
             9 => self.pause_server(),
             10 => self.kill_worker(slot),
@@ -47,13 +48,17 @@ impl Conductor {
             }
             // The rest are commands. A paused server does not reply, and this thread resumes it.
             _ if self.server_paused => Ok(()),
+            // A later release of permits without a lease would add some.
+            22 | 28 if !self.args.kind_of(0).has_lease() => Ok(()),
             22 => self.delete(),
             23 => self.kill_clients(),
             24 => {
                 let lock = self.random.u32(0..self.args.locks);
                 self.note(&format!("DEL of the token and of the line of lock {lock}"));
                 let keys = [Args::token_key(lock), Args::line_key(lock)];
-                self.server.query(cmd("DEL").arg(&keys))
+                self.server.query::<()>(cmd("DEL").arg(&keys))?;
+                self.write(Event::LineLost { lock });
+                Ok(())
             }
             25 => {
                 self.note("SCRIPT FLUSH");
@@ -61,6 +66,8 @@ impl Conductor {
             }
             26 | 27 => self.take_rights(),
             28 => self.restart_server(),
+            29 | 30 => self.rotate_password(),
+            31 | 32 => self.fill_server(),
             _ => {
                 let hz = self.random.u32(5..50);
                 self.note("CONFIG SET");
@@ -80,7 +87,14 @@ impl Conductor {
 
     /// Kills the worker, unless another one was killed so shortly before that both can have places
     /// in the queue of a fair lock. The places would end one after the other.
+    ///
+    /// A process that is killed loses its permits without a lease. So of the workers that use such
+    /// permits, only the one that wants too many is killed.
     fn kill_worker(&mut self, slot: usize) -> Result<()> {
+        let slot = match self.args.kind_of(0).has_lease() {
+            true => slot,
+            false => self.workers.slots.len() - 1,
+        };
         let place = self.args.kind_of(0).place();
         let is_too_soon = |killed: Instant| killed.elapsed() < place * 2;
         if self.killed.is_some_and(is_too_soon) {
@@ -96,7 +110,11 @@ impl Conductor {
             self.note("the server is paused");
             self.server.pause()?;
             self.server_paused = true;
-            let time = self.between(Duration::from_millis(10), self.args.lease() * 3 / 2);
+            let [least, most] = *self
+                .random
+                .choice(&[[10, 300], [300, 3000]])
+                .expect("not empty");
+            let time = self.between(Duration::from_millis(least), Duration::from_millis(most));
             self.later(time, Undo::ResumeServer);
         }
         Ok(())
@@ -159,13 +177,30 @@ impl Conductor {
         self.note("the server is restarted without its data");
         let from = clock::now();
         self.server.restart()?;
-        if let Some(Kind::Permits(permits)) = self.args.kind {
-            set_permits(&self.server, self.args.locks, permits)?;
-        }
+        set_permits(&self.server, self.args.locks, self.args.kind_of(0))?;
         for lock in 0..self.args.locks {
             let token = None;
             self.write(Event::Deleted { lock, from, token });
         }
+        Ok(())
+    }
+
+    /// Changes the password of the workers. Sometimes they have to log in with it at once.
+    fn rotate_password(&mut self) -> Result<()> {
+        self.write(Event::Rotates);
+        self.server.rotate_password()?;
+        if self.random.bool() {
+            self.kill_clients()?;
+        }
+        Ok(())
+    }
+
+    /// Lets no further client connect to the server for some time.
+    fn fill_server(&mut self) -> Result<()> {
+        let most = self.random.u32(1..30);
+        self.set_most_clients(most)?;
+        let time = self.between(Duration::from_millis(10), self.args.lease() * 2);
+        self.later(time, Undo::Admit);
         Ok(())
     }
 

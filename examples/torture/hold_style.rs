@@ -1,14 +1,19 @@
 //! A lock of any kind, and how a thread holds it: with a guard, or with manual `lock` and `unlock`
 //! calls.
 
+use std::thread;
 use std::time::Duration;
 
 use leasehold::{
     FairLock, FencedGuard, FencedLock, Interrupt, Lease, LeasedSemaphore, Lock, LockClient,
-    LockGuard, PermitGuard, ReadLock, ReentrantLock, Result, WriteLock,
+    LockGuard, PermitGuard, ReadLock, ReentrantLock, Result, Semaphore, WriteLock,
 };
 
+use crate::event_log::is_refused_log_in;
 use crate::kind::{Access, Kind};
+
+/// The pause before a release is repeated.
+const REPEATED: Duration = Duration::from_millis(20);
 
 pub enum TestedLock {
     Plain(ReentrantLock),
@@ -16,12 +21,14 @@ pub enum TestedLock {
     Fair(FairLock),
     ReadWrite(ReadLock, WriteLock),
     Permits(LeasedSemaphore),
+    Semaphore(Semaphore),
 }
 
 pub enum HoldStyle {
     Guard(LockGuard),
     Fenced(FencedGuard),
     Permit(PermitGuard),
+    Permits(Semaphore, u32),
     Manual(Access),
 }
 
@@ -36,6 +43,7 @@ impl TestedLock {
                 Self::ReadWrite(lock.read(), lock.write())
             }
             Kind::Permits(_) => Self::Permits(client.leased_semaphore(key)),
+            Kind::Semaphore(_) => Self::Semaphore(client.semaphore(key)),
         }
     }
 
@@ -46,9 +54,13 @@ impl TestedLock {
             Self::Fair(lock) => lock.acquire().map(HoldStyle::Guard),
             Self::ReadWrite(read, write) => match access {
                 Access::Shared => read.acquire().map(HoldStyle::Guard),
-                Access::Exclusive => write.acquire().map(HoldStyle::Guard),
+                _ => write.acquire().map(HoldStyle::Guard),
             },
             Self::Permits(permits) => permits.acquire().map(HoldStyle::Permit),
+            Self::Semaphore(semaphore) => {
+                semaphore.acquire(access.permits())?;
+                Ok(HoldStyle::Permits(semaphore.clone(), access.permits()))
+            }
         }
     }
 
@@ -64,16 +76,21 @@ impl TestedLock {
             Self::Fair(lock) => lock.try_acquire(wait, lease)?.map(HoldStyle::Guard),
             Self::ReadWrite(read, write) => match access {
                 Access::Shared => read.try_acquire(wait, lease)?.map(HoldStyle::Guard),
-                Access::Exclusive => write.try_acquire(wait, lease)?.map(HoldStyle::Guard),
+                _ => write.try_acquire(wait, lease)?.map(HoldStyle::Guard),
             },
             Self::Permits(permits) => permits.try_acquire(wait, lease)?.map(HoldStyle::Permit),
+            Self::Semaphore(semaphore) => {
+                let taken = semaphore.try_acquire(access.permits(), wait)?;
+                taken.then(|| HoldStyle::Permits(semaphore.clone(), access.permits()))
+            }
         })
     }
 
     pub fn lock_with(&self, access: Access, lease: Lease) -> Result<HoldStyle> {
-        match self.lock(access) {
-            Ok(lock) => lock.lock_with(lease).map(|()| HoldStyle::Manual(access)),
-            Err(permits) => permits.acquire_with(lease).map(HoldStyle::Permit),
+        match (self.lock(access), self) {
+            (Some(lock), _) => lock.lock_with(lease).map(|()| HoldStyle::Manual(access)),
+            (_, Self::Permits(permits)) => permits.acquire_with(lease).map(HoldStyle::Permit),
+            _ => self.acquire(access),
         }
     }
 
@@ -84,11 +101,11 @@ impl TestedLock {
         lease: Lease,
     ) -> Result<Option<HoldStyle>> {
         match self.lock(access) {
-            Ok(lock) => {
+            Some(lock) => {
                 let taken = lock.try_lock(wait, lease)?;
                 Ok(taken.then_some(HoldStyle::Manual(access)))
             }
-            Err(_) => self.try_acquire(access, wait, lease),
+            None => self.try_acquire(access, wait, lease),
         }
     }
 
@@ -98,34 +115,39 @@ impl TestedLock {
         lease: Lease,
         interrupt: &Interrupt,
     ) -> Result<HoldStyle> {
-        match self.lock(access) {
-            Ok(lock) => {
-                let taken = lock.lock_interruptibly(lease, interrupt);
-                taken.map(|()| HoldStyle::Manual(access))
-            }
-            Err(permits) => {
+        match self {
+            Self::Permits(permits) => {
                 let taken = permits.acquire_interruptibly(lease, interrupt);
                 taken.map(HoldStyle::Permit)
+            }
+            Self::Semaphore(semaphore) => {
+                semaphore.acquire_interruptibly(access.permits(), interrupt)?;
+                Ok(HoldStyle::Permits(semaphore.clone(), access.permits()))
+            }
+            _ => {
+                let lock = self.lock(access).expect("it is a lock");
+                let taken = lock.lock_interruptibly(lease, interrupt);
+                taken.map(|()| HoldStyle::Manual(access))
             }
         }
     }
 
     /// True if a thread can acquire it within its own hold.
     pub fn nests(&self) -> bool {
-        !matches!(self, Self::Permits(_))
+        !matches!(self, Self::Permits(_) | Self::Semaphore(_))
     }
 
-    /// The lock, or the semaphore, whose permits belong to no thread.
-    pub fn lock(&self, access: Access) -> std::result::Result<&dyn Lock, &LeasedSemaphore> {
+    /// The lock. Not a semaphore, whose permits belong to no thread.
+    pub fn lock(&self, access: Access) -> Option<&dyn Lock> {
         match self {
-            Self::Plain(lock) => Ok(lock),
-            Self::Fenced(lock) => Ok(lock),
-            Self::Fair(lock) => Ok(lock),
+            Self::Plain(lock) => Some(lock),
+            Self::Fenced(lock) => Some(lock),
+            Self::Fair(lock) => Some(lock),
             Self::ReadWrite(read, write) => match access {
-                Access::Shared => Ok(read),
-                Access::Exclusive => Ok(write),
+                Access::Shared => Some(read),
+                _ => Some(write),
             },
-            Self::Permits(permits) => Err(permits),
+            Self::Permits(_) | Self::Semaphore(_) => None,
         }
     }
 }
@@ -137,9 +159,11 @@ impl HoldStyle {
             Self::Guard(guard) => guard.check().is_ok(),
             Self::Fenced(guard) => guard.check().is_ok(),
             Self::Permit(guard) => guard.check().is_ok(),
+            // They have no lease, so no process loses them.
+            Self::Permits(..) => true,
             Self::Manual(access) => {
                 let lock = lock.lock(*access);
-                lock.is_ok_and(Lock::is_held_by_current_thread)
+                lock.is_some_and(Lock::is_held_by_current_thread)
             }
         }
     }
@@ -148,12 +172,12 @@ impl HoldStyle {
     pub fn token(&self) -> Option<u64> {
         match self {
             Self::Fenced(guard) => Some(guard.fencing_token()),
-            Self::Guard(_) | Self::Permit(_) | Self::Manual(_) => None,
+            Self::Guard(_) | Self::Permit(_) | Self::Permits(..) | Self::Manual(_) => None,
         }
     }
 
     pub fn has_guard(&self) -> bool {
-        !matches!(self, Self::Manual(_))
+        !matches!(self, Self::Manual(_) | Self::Permits(..))
     }
 
     pub fn extend(&self, by: Duration) -> Result<()> {
@@ -161,7 +185,7 @@ impl HoldStyle {
             Self::Guard(guard) => guard.extend(by),
             Self::Fenced(guard) => guard.extend(by),
             Self::Permit(guard) => guard.extend(by),
-            Self::Manual(_) => Ok(()),
+            Self::Permits(..) | Self::Manual(_) => Ok(()),
         }
     }
 
@@ -170,6 +194,13 @@ impl HoldStyle {
             Self::Guard(guard) => guard.unlock(),
             Self::Fenced(guard) => guard.unlock(),
             Self::Permit(guard) => guard.release(),
+            // After a refusal, the program has to repeat it.
+            Self::Permits(semaphore, permits) => loop {
+                match semaphore.release(permits) {
+                    Err(error) if is_refused_log_in(&error) => thread::sleep(REPEATED),
+                    result => return result,
+                }
+            },
             Self::Manual(access) => lock.lock(access).map_or(Ok(()), Lock::unlock),
         }
     }

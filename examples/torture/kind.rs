@@ -13,13 +13,17 @@ pub enum Kind {
     ReadWrite,
     /// A semaphore with this number of leased permits.
     Permits(u32),
+    /// A semaphore with this number of permits, of which a call acquires several.
+    Semaphore(u32),
 }
 
-/// Which of the two locks of a read-write lock. The other kinds have only the exclusive one.
+/// Which of the two locks of a read-write lock, or how many permits of a semaphore. The other kinds
+/// have only the exclusive lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Exclusive,
     Shared,
+    Several(u32),
 }
 
 /// How long the place of a dead client lasts in the queue of a fair lock, as documented.
@@ -28,9 +32,23 @@ const PLACE: Duration = Duration::from_secs(6);
 /// How long a free lock stays reserved for a writer whose process has died, as documented.
 const TURN: Duration = Duration::from_millis(100);
 
+/// How long a client that needs more permits than are free keeps those behind it waiting, as
+/// documented.
+const KEEPS_OUT: Duration = Duration::from_secs(2);
+
 /// The longest time in which threads of a process hand a grant over, and in which readers share it.
 const SLICE: Duration = Duration::from_millis(10);
 const READ_SLICE: Duration = Duration::from_millis(50);
+
+impl Access {
+    /// How many permits it takes.
+    pub fn permits(self) -> u32 {
+        match self {
+            Self::Several(permits) => permits,
+            Self::Exclusive | Self::Shared => 1,
+        }
+    }
+}
 
 impl Kind {
     /// The kind of lock number `lock` if no kind is selected: the first has no tokens, so the
@@ -49,13 +67,14 @@ impl Kind {
             Self::Fair => &["fair_acquire", "fair_release", "fair_leave", "renew"],
             Self::ReadWrite => &["read_write_acquire", "read_write_release", "renew"],
             Self::Permits(_) => &["permit_acquire", "permit_release", "permit_renew"],
+            Self::Semaphore(_) => &["take_permits", "change_number", "undo_request"],
         }
     }
 
     /// The number of permits of a semaphore; `None` for a lock.
     pub fn permits(self) -> Option<u32> {
         match self {
-            Self::Permits(permits) => Some(permits),
+            Self::Permits(permits) | Self::Semaphore(permits) => Some(permits),
             _ => None,
         }
     }
@@ -65,7 +84,20 @@ impl Kind {
         match self {
             Self::Fair => PLACE,
             Self::ReadWrite => TURN,
-            Self::Reentrant | Self::Fenced | Self::Permits(_) => Duration::ZERO,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// False if a hold lasts until its release: what a dead holder has is lost.
+    pub fn has_lease(self) -> bool {
+        !matches!(self, Self::Semaphore(_))
+    }
+
+    /// For how long a living client can keep a lock from others that it cannot acquire itself.
+    pub fn keeps_out(self) -> Duration {
+        match self {
+            Self::Semaphore(_) => KEEPS_OUT,
+            _ => Duration::ZERO,
         }
     }
 
@@ -96,11 +128,12 @@ impl FromStr for Kind {
             "fenced" => Ok(Self::Fenced),
             "fair" => Ok(Self::Fair),
             "read-write" => Ok(Self::ReadWrite),
-            _ => text
-                .strip_prefix("permits=")
-                .and_then(permits)
-                .map(Self::Permits)
-                .ok_or("expected reentrant, fenced, fair, read-write, or permits=K"),
+            _ => match text.split_once('=') {
+                Some(("permits", number)) => permits(number).map(Self::Permits),
+                Some(("semaphore", number)) => permits(number).map(Self::Semaphore),
+                _ => None,
+            }
+            .ok_or("expected reentrant, fenced, fair, read-write, permits=K or semaphore=K"),
         }
     }
 }
@@ -113,6 +146,7 @@ impl fmt::Display for Kind {
             Self::Fair => f.write_str("fair"),
             Self::ReadWrite => f.write_str("read-write"),
             Self::Permits(permits) => write!(f, "permits={permits}"),
+            Self::Semaphore(permits) => write!(f, "semaphore={permits}"),
         }
     }
 }

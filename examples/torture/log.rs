@@ -36,6 +36,8 @@ pub enum Event {
     /// Before [`Event::Asks`] or [`Event::Held`]: the call acquires a lock that threads hold
     /// together with others that do so.
     Reads { call: u64 },
+    /// Before [`Event::Asks`] or [`Event::Held`]: the call acquires this many permits.
+    Needs { call: u64, permits: u32 },
     /// After a call that acquired a free lock.
     Has { call: u64, token: Option<u64> },
     /// After a nested acquire inside `hold`.
@@ -58,6 +60,8 @@ pub enum Event {
     Answered { call: u64, answer: String },
     /// The holder noted this time, and a check after it confirmed the hold.
     Vouches { hold: u64 },
+    /// After a call that failed because the server refused the log-in of the process.
+    Refused { call: u64, answer: String },
     /// The result of a call breaks its documentation.
     Wrong { call: u64, answer: String },
     /// The thread was runnable without a CPU for this long during the call.
@@ -68,6 +72,8 @@ pub enum Event {
     Kept { nanos: u64 },
     /// This process uses the client with this id.
     Client { id: String },
+    /// The user of this process may not subscribe.
+    MayNotSubscribe,
     /// The queue of a fair lock in Redis, at some time from `from` on. The first client is next.
     Waiting {
         lock: u32,
@@ -91,6 +97,10 @@ pub enum Event {
         from: u64,
         token: Option<u64>,
     },
+    /// After the line of a lock was deleted.
+    LineLost { lock: u32 },
+    /// Before the password of the workers is changed.
+    Rotates,
     /// Faults are injected from now on.
     Storm,
     /// No faults are injected from now on.
@@ -116,6 +126,7 @@ impl fmt::Display for Record {
                 what,
             } => write!(f, "asks {call} {lock} {budget} {what}"),
             Event::Reads { call } => write!(f, "reads {call}"),
+            Event::Needs { call, permits } => write!(f, "needs {call} {permits}"),
             Event::Has { call, token } => write!(f, "has {call} {}", token.unwrap_or(0)),
             Event::HasAgain { call, hold, token } => {
                 write!(f, "has-again {call} {hold} {}", token.unwrap_or(0))
@@ -132,11 +143,13 @@ impl fmt::Display for Record {
             }
             Event::Answered { call, answer } => write!(f, "answered {call} {answer}"),
             Event::Vouches { hold } => write!(f, "vouches {hold}"),
+            Event::Refused { call, answer } => write!(f, "refused {call} {answer}"),
             Event::Wrong { call, answer } => write!(f, "wrong {call} {answer}"),
             Event::Starved { call, nanos } => write!(f, "starved {call} {nanos}"),
             Event::Late { nanos } => write!(f, "late {nanos}"),
             Event::Kept { nanos } => write!(f, "kept {nanos}"),
             Event::Client { id } => write!(f, "client {id}"),
+            Event::MayNotSubscribe => write!(f, "may-not-subscribe"),
             Event::Waiting {
                 lock,
                 from,
@@ -153,6 +166,8 @@ impl fmt::Display for Record {
             Event::Deleted { lock, from, token } => {
                 write!(f, "deleted {lock} {from} {}", token.unwrap_or(0))
             }
+            Event::LineLost { lock } => write!(f, "line-lost {lock}"),
+            Event::Rotates => write!(f, "rotates"),
             Event::Storm => write!(f, "storm"),
             Event::Calm => write!(f, "calm"),
             Event::Stopping => write!(f, "stopping"),
@@ -187,6 +202,10 @@ fn event(words: &mut Words) -> Option<Event> {
         "reads" => Event::Reads {
             call: words.number()?,
         },
+        "needs" => Event::Needs {
+            call: words.number()?,
+            permits: words.number()?,
+        },
         "has" => Event::Has {
             call: words.number()?,
             token: words.token()?,
@@ -210,6 +229,10 @@ fn event(words: &mut Words) -> Option<Event> {
         "vouches" => Event::Vouches {
             hold: words.number()?,
         },
+        "refused" => Event::Refused {
+            call: words.number()?,
+            answer: words.rest(),
+        },
         "wrong" => Event::Wrong {
             call: words.number()?,
             answer: words.rest(),
@@ -225,6 +248,7 @@ fn event(words: &mut Words) -> Option<Event> {
             nanos: words.number()?,
         },
         "client" => Event::Client { id: words.rest() },
+        "may-not-subscribe" => Event::MayNotSubscribe,
         "waiting" => Event::Waiting {
             lock: words.number()?,
             from: words.number()?,
@@ -250,6 +274,10 @@ fn event(words: &mut Words) -> Option<Event> {
             from: words.number()?,
             token: words.token()?,
         },
+        "line-lost" => Event::LineLost {
+            lock: words.number()?,
+        },
+        "rotates" => Event::Rotates,
         "storm" => Event::Storm,
         "calm" => Event::Calm,
         "stopping" => Event::Stopping,

@@ -133,14 +133,12 @@ fn conduct(args: &Args, directory: &Path) -> Result<()> {
     thread::spawn(move || stall_monitor::run(&monitored));
     let server = Server::start()?;
     if args.kind == Some(Kind::Fair) {
-        let (url, locks) = (format!("redis://{}", server.address()), args.locks);
+        let (url, locks) = (server.url(), args.locks);
         let monitored = Arc::downgrade(&log);
         thread::spawn(move || queue_monitor::run(&url, locks, &monitored));
     }
-    if let Some(permits) = args.kind.and_then(Kind::permits) {
-        permits::set(&server, args.locks, permits)?;
-    }
-    let workers = Workers::start(args, &server.address(), directory.to_owned(), &log)?;
+    permits::set(&server, args.locks, args.kind_of(0))?;
+    let workers = Workers::start(args, &server, directory.to_owned(), &log)?;
     let mut conductor = Conductor {
         args: args.clone(),
         random: fastrand::Rng::with_seed(args.seed.unwrap_or(0)),

@@ -1,17 +1,25 @@
 //! What the conductor does with semaphores: it sets their permits, takes all of them from their
 //! holders, and counts them after the run.
 
-use leasehold::{LeasedSemaphore, LockClient};
+use leasehold::LockClient;
 use redis::{Cmd, cmd};
 
 use crate::Result;
 use crate::args::Args;
+use crate::kind::Kind;
 use crate::server::Server;
 
-/// Makes the semaphores.
-pub fn set(server: &Server, locks: u32, permits: u32) -> Result<()> {
-    for lock in 0..locks {
-        semaphore(server, lock)?.set_permits(permits)?;
+/// Makes the semaphores, if the locks are of such a kind.
+pub fn set(server: &Server, locks: u32, kind: Kind) -> Result<()> {
+    let client = LockClient::connect(&server.url())?;
+    for key in (0..locks).map(Args::key) {
+        match kind {
+            Kind::Permits(permits) => client.leased_semaphore(&key).set_permits(permits)?,
+            Kind::Semaphore(permits) => {
+                client.semaphore(&key).try_set_permits(permits)?;
+            }
+            _ => {}
+        }
     }
     Ok(())
 }
@@ -31,13 +39,14 @@ pub fn take_all(lock: u32, permits: u32) -> Cmd {
 }
 
 /// Describes a semaphore if not all of its permits are available.
-pub fn missing(server: &Server, lock: u32, permits: u32) -> Result<Option<String>> {
-    let available = semaphore(server, lock)?.available()?;
+pub fn missing(server: &Server, lock: u32, kind: Kind) -> Result<Option<String>> {
+    let client = LockClient::connect(&server.url())?;
+    let key = Args::key(lock);
+    let available = match kind {
+        Kind::Semaphore(_) => client.semaphore(&key).available()?.into(),
+        _ => client.leased_semaphore(&key).available()?,
+    };
+    let permits = kind.permits().unwrap_or_default();
     let is_missing = available != i64::from(permits);
     Ok(is_missing.then(|| format!("with {available} of {permits} permits available")))
-}
-
-fn semaphore(server: &Server, lock: u32) -> Result<LeasedSemaphore> {
-    let client = LockClient::connect(&format!("redis://{}", server.address()))?;
-    Ok(client.leased_semaphore(&Args::key(lock)))
 }

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use leasehold::{Error, Lease, Result};
 
 use crate::clock;
-use crate::kind::Access;
+use crate::event_log::before;
+use crate::kind::{Access, Kind};
 use crate::log::Event;
 use crate::worker_thread::{Target, WorkerThread};
 
@@ -17,7 +18,8 @@ impl WorkerThread<'_> {
     /// The lock of the rush that this thread joins now.
     pub fn rush_now(&self) -> Option<u32> {
         let rush = self.args.rush(clock::now())?;
-        let joins = !rush.has_left && (!rush.is_alone || self.thread == 1);
+        let joins =
+            !rush.has_left && !self.args.wants_too_many && (!rush.is_alone || self.thread == 1);
         joins.then_some(rush.lock)
     }
 
@@ -30,10 +32,11 @@ impl WorkerThread<'_> {
     /// Joins a rush, for some holds. The whole is logged as one call, without a bound while others
     /// hold the lock.
     pub fn rush(&mut self, lock: u32) {
-        let at = Target {
-            lock,
-            access: Access::Exclusive,
+        let access = match self.args.kind_of(lock) {
+            Kind::Semaphore(all) => Access::Several(all),
+            _ => Access::Exclusive,
         };
+        let at = Target { lock, access };
         let rush = self.event_log.asks(at, None, "rush".into());
         let mut holds = Vec::with_capacity(TOGETHER);
         let mut result = Ok(());
@@ -88,10 +91,8 @@ impl WorkerThread<'_> {
             token,
             vouched,
         };
-        if access == Access::Shared {
-            holds.push((since, Event::Reads { call }));
-        }
-        holds.push((since, held));
+        let records = before(access, call).into_iter().chain([held]);
+        holds.extend(records.map(|record| (since, record)));
         nested.and(unlocked)
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold::{Error, Interrupt, Lease, LockClient};
 
-use crate::args::Args;
+use crate::args::{Args, LOG_IN};
 use crate::clock;
 use crate::event_log::EventLog;
 use crate::hold_style::{HoldStyle, TestedLock};
@@ -87,16 +87,20 @@ impl<'a> WorkerThread<'a> {
                     self.unlock_not_held(at);
                 }
             }
-            self.idle(Duration::from_millis(4));
+            self.idle(match self.args.wants_too_many {
+                true => self.args.lease(),
+                false => Duration::from_millis(4),
+            });
         }
     }
 
     /// Mostly readers use a read-write lock.
     pub(crate) fn target(&mut self, lock: u32) -> Target {
-        let reads = self.args.kind_of(lock) == Kind::ReadWrite && self.random.u8(0..4) > 0;
-        let access = match reads {
-            true => Access::Shared,
-            false => Access::Exclusive,
+        let access = match self.args.kind_of(lock) {
+            Kind::ReadWrite if self.random.u8(0..4) > 0 => Access::Shared,
+            Kind::Semaphore(all) if self.args.wants_too_many => Access::Several(all + 1),
+            Kind::Semaphore(all) => Access::Several(self.random.u32(1..=all)),
+            _ => Access::Exclusive,
         };
         Target { lock, access }
     }
@@ -108,6 +112,7 @@ impl<'a> WorkerThread<'a> {
     /// Acquires the lock by a random method; inside `hold`, a nested level of it.
     fn take(&mut self, at: Target, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
         match self.random.u8(0..10) {
+            _ if self.args.wants_too_many => self.try_acquire(at, hold),
             0..2 => self.lock(at, hold),
             2..4 => self.acquire(at, hold),
             4..6 => self.try_lock(at, hold),
@@ -231,7 +236,7 @@ impl<'a> WorkerThread<'a> {
             Access::Shared if hold.depth == 1 && self.random.u8(0..4) == 0 => {
                 return self.upgrade(hold);
             }
-            Access::Shared => hold.at,
+            Access::Shared | Access::Several(_) => hold.at,
         };
         if let Some((nested, style)) = self.take(at, Some(hold.call)) {
             // A read lock within a write lock is a hold of its own: it may outlast the other.
@@ -265,7 +270,11 @@ impl<'a> WorkerThread<'a> {
         let (budget, what) = if drops {
             (self.budget_for_a_reply(), "drop")
         } else {
-            (timeout * 3 + GRACE.min(timeout), "unlock")
+            let repeated = match style {
+                HoldStyle::Permits(..) => LOG_IN,
+                _ => Duration::ZERO,
+            };
+            (timeout * 3 + GRACE.min(timeout) + repeated, "unlock")
         };
         let call = self.event_log.asks(hold.at, Some(budget), what.into());
         let before = clock::now();
@@ -288,7 +297,7 @@ impl<'a> WorkerThread<'a> {
 
     /// Unlocks a lock that this thread does not hold, which must fail.
     fn unlock_not_held(&mut self, at: Target) {
-        let Ok(lock) = self.locks[at.lock as usize].lock(at.access) else {
+        let Some(lock) = self.locks[at.lock as usize].lock(at.access) else {
             return;
         };
         let call = self

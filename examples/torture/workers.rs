@@ -15,6 +15,7 @@ use crate::clock;
 use crate::log::{Event, Log};
 use crate::network::Network;
 use crate::process::signal;
+use crate::server::{SILENT_USER, Server, USER};
 
 /// The pause between two checks whether the workers have ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -22,7 +23,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub struct Workers {
     args: Args,
     directory: PathBuf,
+    password_file: PathBuf,
     log: Arc<Log>,
+    random: fastrand::Rng,
     started: u32,
     pub slots: Vec<Slot>,
 }
@@ -43,24 +46,27 @@ struct Worker {
 }
 
 impl Workers {
-    pub fn start(args: &Args, server: &str, directory: PathBuf, log: &Arc<Log>) -> Result<Self> {
+    pub fn start(args: &Args, server: &Server, directory: PathBuf, log: &Arc<Log>) -> Result<Self> {
         let mut workers = Self {
             args: args.clone(),
             directory,
+            password_file: server.password_file(),
             log: Arc::clone(log),
+            random: fastrand::Rng::with_seed(args.seed.unwrap_or(0)),
             started: 0,
             slots: Vec::new(),
         };
         for slot in 0..args.processes {
             let scripts = args.kind_of(0).scripts();
-            let network = Network::before(server, slot + 1, log, scripts);
+            let network = Network::before(&server.address(), slot + 1, log, scripts);
             let worker = workers.start_worker(slot as usize, &network.url())?;
             workers.slots.push(Slot { network, worker });
         }
         Ok(workers)
     }
 
-    /// Every second worker lingers.
+    /// Every second worker lingers, about every fourth may not subscribe, and of those that use
+    /// permits without a lease, the last wants too many.
     fn start_worker(&mut self, slot: usize, url: &str) -> Result<Worker> {
         self.started += 1;
         let number = self.started;
@@ -81,8 +87,17 @@ impl Workers {
         if slot % 2 == 1 {
             command.arg("--lingers");
         }
+        if !args.kind_of(0).has_lease() && slot + 1 == args.processes as usize {
+            command.arg("--wants-too-many");
+        }
+        let user = match self.random.u8(0..4) {
+            0 => SILENT_USER,
+            _ => USER,
+        };
         command
-            .args(["--url", url, "--log"])
+            .args(["--url", url, "--user", user, "--password-file"])
+            .arg(&self.password_file)
+            .arg("--log")
             .arg(&self.directory)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())

@@ -51,6 +51,9 @@ fn a_hold_that_overtakes_a_client_in_the_queue_is_found() {
     assert_found(&OVERTAKES.replace("0 0 0 calm", "100 0 0 calm"), &[]);
     let storm = format!("{OVERTAKES}\n 235 0 0 storm");
     assert_found(&storm, &[]);
+    // A client that may not subscribe has no place to keep.
+    let unsubscribed = format!("{OVERTAKES}\n 1 1 0 may-not-subscribe");
+    assert_found(&unsubscribed, &[]);
 }
 
 #[test]
@@ -202,4 +205,26 @@ fn too_many_permits_are_found() {
         1150 2 2 vouches 1"
     );
     assert_eq!(found_with(&TWO_PERMITS, &both_are_held), [""; 0]);
+}
+
+#[test]
+fn the_permits_of_a_call_are_counted() {
+    let log = "
+        12 1 1 needs 1 1
+        12 1 1 held 1 0 10000000 0 30000000
+        16 2 1 held 1 0 11000000 0 20000000";
+    assert_eq!(found_with(&TWO_PERMITS, log), [""; 0]);
+    let two = log.replace("needs 1 1", "needs 1 2");
+    assert_eq!(found_with(&TWO_PERMITS, &two), ["too many permits"]);
+    // A semaphore with fewer free permits than a thread needs is not stuck.
+    let one_is_held = format!(
+        "{WAITS_WITHOUT_FAULTS}
+        51 2 1 asks 1 0 0 lock
+        52 2 1 has 1 0
+        1150 2 1 vouches 1"
+    );
+    let needs_two = format!("10 1 1 needs 1 2{one_is_held}");
+    assert_eq!(found_with(&TWO_PERMITS, &needs_two), [""; 0]);
+    let none_is_held = needs_two.replace("1150 2 1", "60 2 1");
+    assert_eq!(found_with(&TWO_PERMITS, &none_is_held), ["lock stuck"]);
 }

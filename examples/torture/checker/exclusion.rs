@@ -1,5 +1,5 @@
-//! Checks that a lock never has two holders, except readers, that a semaphore never has more
-//! holders than permits, and that a holder notices the deletion of its key.
+//! Checks that a lock never has two holders, except readers, that the holders of a semaphore never
+//! have more permits than there are, and that a holder notices the deletion of its key.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -87,19 +87,20 @@ fn overlaps(mut holds: Spans<'_>) -> Vec<Violation> {
     violations
 }
 
-/// Finds each hold that begins while as many others as there are permits have not ended.
+/// Finds each hold that begins while others that have not ended leave too few permits for it.
 fn too_many(mut holds: Spans<'_>, permits: u32) -> Vec<Violation> {
     holds.sort_by_key(|(span, _)| span.from);
-    let mut current: Vec<u64> = Vec::new();
+    let mut current: Vec<(u64, u32)> = Vec::new();
     let mut violations = Vec::new();
     for (span, hold) in holds {
-        current.retain(|end| *end >= span.from);
-        current.push(span.to);
-        if current.len() > permits as usize {
+        current.retain(|(end, _)| *end >= span.from);
+        current.push((span.to, hold.permits));
+        let taken = current.iter().map(|(_, permits)| permits).sum();
+        if taken > permits {
             violations.push(Violation::TooManyPermits {
                 lock: hold.lock,
                 hold: hold.id,
-                permits: current.len(),
+                permits: taken,
                 at: span.from,
             });
         }

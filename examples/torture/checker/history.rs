@@ -43,6 +43,8 @@ impl fmt::Display for HoldId {
 #[derive(Clone, Debug)]
 pub struct Call {
     pub lock: u32,
+    /// How many permits it acquires; 1 for a lock.
+    pub permits: u32,
     pub asked: u64,
     /// Milliseconds; 0: no bound while other threads hold the lock.
     pub budget: u64,
@@ -56,6 +58,8 @@ pub struct Call {
 pub struct Hold {
     pub id: HoldId,
     pub lock: u32,
+    /// 1 for a lock.
+    pub permits: u32,
     pub asked: u64,
     /// When the call that acquired it had returned.
     pub since: u64,
@@ -131,6 +135,12 @@ pub struct History {
     pub machine: Machine,
     /// The calls that acquire a read lock.
     reads: HashSet<HoldId>,
+    /// How many permits calls acquire, if it may be more than one.
+    needs: HashMap<HoldId, u32>,
+    /// By lock number: when its line was lost.
+    pub lost_lines: HashMap<u32, Vec<u64>>,
+    /// The processes whose user may not subscribe.
+    pub unsubscribed: HashSet<u32>,
     /// The process numbers of clients, by their ids.
     pub clients: HashMap<String, u32>,
     /// By lock number, in the order of their times.
@@ -177,6 +187,7 @@ impl History {
                 let call = HoldId::of(record, *call);
                 let asks = Call {
                     lock: *lock,
+                    permits: self.permits(call),
                     asked: at,
                     budget: *budget,
                     what: what.clone(),
@@ -187,6 +198,9 @@ impl History {
             }
             Event::Reads { call } => {
                 self.reads.insert(HoldId::of(record, *call));
+            }
+            Event::Needs { call, permits } => {
+                self.needs.insert(HoldId::of(record, *call), *permits);
             }
             Event::Has { call, token } => self.has(HoldId::of(record, *call), at, *token),
             Event::HasAgain { call, hold, token } => {
@@ -211,6 +225,7 @@ impl History {
                 let hold = Hold {
                     id,
                     lock: *lock,
+                    permits: self.permits(id),
                     asked: *asked,
                     since: at,
                     vouched: Some(*vouched).filter(|vouched| *vouched > 0),
@@ -219,7 +234,9 @@ impl History {
                 };
                 self.holds.insert(id, hold);
             }
-            Event::Answered { call, .. } | Event::Wrong { call, .. } => {
+            Event::Answered { call, .. }
+            | Event::Refused { call, .. }
+            | Event::Wrong { call, .. } => {
                 self.answered(HoldId::of(record, *call), at);
             }
             Event::Vouches { hold } => {
@@ -237,6 +254,10 @@ impl History {
                     token: *token,
                 };
                 self.deletions.entry(*lock).or_default().push(deletion);
+            }
+            Event::LineLost { lock } => self.lost_lines.entry(*lock).or_default().push(at),
+            Event::MayNotSubscribe => {
+                self.unsubscribed.insert(record.process);
             }
             Event::Client { id } => {
                 self.clients.insert(id.clone(), record.process);
@@ -262,9 +283,13 @@ impl History {
             Event::Late { .. } | Event::Pauses { .. } | Event::Continued { .. } => {
                 self.machine.add(record);
             }
-            Event::Storm | Event::Calm | Event::Stopping => {}
+            Event::Storm | Event::Calm | Event::Stopping | Event::Rotates => {}
             Event::Kept { .. } | Event::Lingers { .. } | Event::Left { .. } | Event::Note(_) => {}
         }
+    }
+
+    fn permits(&self, call: HoldId) -> u32 {
+        self.needs.get(&call).copied().unwrap_or(1)
     }
 
     fn answered(&mut self, call: HoldId, at: u64) -> Option<&Call> {
@@ -282,6 +307,7 @@ impl History {
         let hold = Hold {
             id,
             lock,
+            permits: self.permits(id),
             asked,
             since,
             vouched,

@@ -2,6 +2,7 @@
 
 mod exclusion;
 mod history;
+mod log_ins;
 mod machine;
 mod order;
 mod progress;
@@ -18,7 +19,7 @@ use crate::log::{Event, Record};
 /// The durations that the checker allows.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// The number of leased permits of a semaphore; `None` for a lock.
+    /// The number of permits of a semaphore; `None` for a lock.
     pub permits: Option<u32>,
     /// The longest lease that a worker requests.
     pub longest_lease: Duration,
@@ -27,6 +28,11 @@ pub struct Bounds {
     /// The same after a calm has lasted for `idle`: messages arrive again, and all leases of dead
     /// holders have ended.
     pub settled: Duration,
+    /// How long after the loss of its line a lock may stay free while a thread waits for it.
+    pub line_noticed: Duration,
+    /// For how long the log-ins of a process may be refused, from the first refusal since a change
+    /// of the password.
+    pub log_in: Duration,
     /// How long the threads of a process may begin holds on one grant: a slice, and the time to
     /// linger.
     pub reuse: Duration,
@@ -43,6 +49,7 @@ pub fn check(records: &[Record], bounds: &Bounds) -> Vec<Violation> {
     violations.extend(tokens::check(&history));
     violations.extend(order::check(&history, bounds));
     violations.extend(progress::check(&history, bounds));
+    violations.extend(log_ins::check(records, &history.machine, bounds));
     violations.extend(records.iter().filter_map(single_record));
     violations.sort_by_key(Violation::at);
     violations

@@ -83,7 +83,8 @@ fn locks(history: &History) -> BTreeMap<u32, Lock<'_>> {
     locks
 }
 
-/// The clients that keep a place in the queue of this lock during calms.
+/// The clients that keep a place in the queue of this lock during calms. A client that may not
+/// subscribe does not: a release may move it to the end.
 fn waits(history: &History, bounds: &Bounds, lock: &Lock<'_>, queues: &[Queue]) -> Vec<Wait> {
     let delivered = u64::try_from(bounds.delivered.as_nanos()).unwrap_or(u64::MAX);
     let mut waits = Vec::new();
@@ -99,6 +100,9 @@ fn waits(history: &History, bounds: &Bounds, lock: &Lock<'_>, queues: &[Queue]) 
                 .collect();
             let mut still_open = BTreeMap::new();
             for (at, &process) in clients.iter().enumerate() {
+                if history.unsubscribed.contains(&process) {
+                    continue;
+                }
                 let wait = open.get(&process).filter(|wait| {
                     lock.is_quiet(
                         process,

@@ -46,15 +46,16 @@ fn stuck_thread(history: &History, id: HoldId, call: &Call, bounds: &Bounds) -> 
 
 /// Finds locks that stay free in a calm while a thread waits for them.
 fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
-    let mut held: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
+    let mut held: BTreeMap<u32, Vec<(Span, u32)>> = BTreeMap::new();
     for hold in history.holds.values() {
         let (from, to) = (hold.since, hold.vouched.unwrap_or(hold.since));
-        held.entry(hold.lock).or_default().push(Span { from, to });
+        let held = held.entry(hold.lock).or_default();
+        held.push((Span { from, to }, hold.permits));
     }
-    let taken = held.into_iter();
-    let taken: BTreeMap<u32, Vec<Span>> = taken
-        .map(|(lock, held)| (lock, when_taken(held, bounds.permits.unwrap_or(1))))
-        .collect();
+    held.values_mut()
+        .for_each(|holds| holds.sort_by_key(|(span, _)| span.from));
+    // By lock, and by the number of permits that a thread waits for.
+    let mut taken: BTreeMap<(u32, u32), Vec<Span>> = BTreeMap::new();
     let mut violations = Vec::new();
     for (id, call) in &history.calls {
         if call.budget > 0 {
@@ -62,8 +63,13 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
         }
         let gone = history.gone.get(&id.process).copied();
         let to = call.answered.or(gone).unwrap_or(u64::MAX);
-        let taken = taken.get(&call.lock).map_or(&[][..], Vec::as_slice);
-        let settled = bounds.idle.as_nanos().try_into().unwrap_or(u64::MAX);
+        let held = held.get(&call.lock).map_or(&[][..], Vec::as_slice);
+        let taken = taken
+            .entry((call.lock, call.permits))
+            .or_insert_with(|| when_taken(held, bounds.permits.unwrap_or(1), call.permits));
+        let lost = history.lost_lines.get(&call.lock);
+        let lost = lost.map_or(&[][..], Vec::as_slice);
+        let settled = nanos(bounds.idle);
         let calms = history.calms.iter().flat_map(|calm| {
             [
                 (calm.from, calm.to, bounds.idle),
@@ -78,7 +84,11 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
             }
             let (at, idle) = longest_gap(Span { from, to }, taken);
             let slip = history.machine.slip(id.process, Span { from, to });
-            if idle > bound + slip {
+            let end = at.saturating_add(nanos(idle));
+            let notices = |lost: &u64| lost.saturating_add(nanos(bounds.line_noticed + slip));
+            let during = |lost: &&u64| (call.asked..end).contains(*lost);
+            let is_line_lost = lost.iter().filter(during).any(|lost| notices(lost) >= end);
+            if idle > bound + slip && !is_line_lost {
                 violations.push(Violation::LockStuck {
                     lock: call.lock,
                     waiter: *id,
@@ -91,18 +101,30 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
     violations
 }
 
-/// When all permits were held, in the order of time. A hold that begins shows that the lock is not
-/// stuck, so its begin is in the list, too.
-fn when_taken(mut holds: Vec<Span>, permits: u32) -> Vec<Span> {
-    holds.sort_by_key(|span| span.from);
-    let mut ends: Vec<u64> = Vec::new();
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos().try_into().unwrap_or(u64::MAX)
+}
+
+/// When fewer permits were free than are needed, in the order of time. A hold that begins shows
+/// that the lock is not stuck, so its begin is in the list, too. `holds` is sorted by `from`.
+fn when_taken(holds: &[(Span, u32)], permits: u32, needed: u32) -> Vec<Span> {
+    // The ends of the holds that have not ended, and their permits.
+    let mut ends: Vec<(u64, u32)> = Vec::new();
     let mut taken = Vec::new();
-    for Span { from, to } in holds {
-        ends.retain(|end| *end >= from);
-        ends.push(to);
-        ends.sort_unstable_by(|one, other| other.cmp(one));
-        let to = ends.get(permits as usize - 1).copied().unwrap_or(from);
-        taken.push(Span { from, to });
+    for &(Span { from, to }, count) in holds {
+        ends.retain(|(end, _)| *end >= from);
+        ends.push((to, count));
+        ends.sort_unstable();
+        let mut left: u32 = ends.iter().map(|(_, count)| count).sum();
+        let mut until = from;
+        for (end, count) in &ends {
+            if left + needed <= permits {
+                break;
+            }
+            until = *end;
+            left -= count;
+        }
+        taken.push(Span { from, to: until });
     }
     taken
 }

@@ -23,11 +23,11 @@ pub enum Violation {
         overlap: Duration,
         at: u64,
     },
-    /// The semaphore confirmed more holds than it has permits for the same time.
+    /// The semaphore confirmed holds of more permits than it has for the same time.
     TooManyPermits {
         lock: u32,
         hold: HoldId,
-        permits: usize,
+        permits: u32,
         at: u64,
     },
     /// More than a lease after the deletion of its key, the lock still confirmed the hold.
@@ -141,7 +141,7 @@ impl fmt::Display for Violation {
                 ..
             } => write!(
                 f,
-                "semaphore {lock} had {permits} holders when {hold} had acquired a permit"
+                "{permits} permits of semaphore {lock} were taken when {hold} had acquired it"
             ),
             Self::TwoHolders {
                 lock,

@@ -41,15 +41,18 @@ pub(in crate::engine) fn is_deaf(place: &str) -> bool {
     place.starts_with('~')
 }
 
+/// The longest sleep of a thread whose client may not subscribe.
+pub(in crate::engine) const LONGEST_DEAF: Duration = Duration::from_millis(250);
+
 /// How long the thread of a client sleeps that may not subscribe. The lock is reserved for such a
 /// client for half a second when its turn comes, so it asks often if that may be soon.
 pub(in crate::engine) fn deaf_sleep(rank: u32) -> Duration {
     let millis = match rank {
         0..3 => 10,
         3..16 => 20,
-        _ => (rank * 10).min(250),
+        _ => rank.saturating_mul(10),
     };
-    Duration::from_millis(millis.into())
+    Duration::from_millis(millis.into()).min(LONGEST_DEAF)
 }
 
 #[cfg(test)]

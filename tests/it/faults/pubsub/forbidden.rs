@@ -115,6 +115,23 @@ fn without_permission_to_subscribe_a_waiter_polls_and_there_is_one_warning(
     }
 }
 
+/// Else each turn of this client would leave the lock free for a second.
+#[test]
+fn the_first_client_of_a_fair_lock_asks_four_times_a_second_if_it_may_not_subscribe() {
+    let deployment = Deployment::one_server();
+    let waiter = client_of_user(&deployment, "-", &["allchannels"]);
+    let name = unique("forbidden");
+    let [held, wanted] = [&deployment.client(), &waiter].map(|client| client.fair_lock(&name));
+    // The first polls follow each other more quickly.
+    take_by_polling(&held, &waiter, &wanted, 12, || {
+        let (begin, polls) = (Instant::now(), waiter.stats().wakeups_by_timeout);
+        eventually("the waiter polls", || {
+            waiter.stats().wakeups_by_timeout >= polls + 4
+        });
+        assert!(begin.elapsed() < POLL * 2, "{:?}", begin.elapsed());
+    });
+}
+
 /// Each fair lock has a channel for each client. A new connection subscribes all channels by one
 /// command, which Redis refuses if one of them is forbidden. It logs no new warning.
 #[test]
