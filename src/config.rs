@@ -7,12 +7,13 @@ mod sources;
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::test_clock::ClientClock;
 use crate::deployment::{Deployment, Urls};
 use crate::error::{Cause, Error, Result};
-use crate::transport::credentials::{Credentials, Provider};
+use crate::transport::credentials::{Credentials, Provide};
 use crate::transport::node::Account;
 use crate::transport::tls::{self, Tls};
 pub(crate) use options::Options;
@@ -40,7 +41,7 @@ pub(crate) use options::Options;
 pub struct LockClientBuilder {
     urls: Urls,
     credentials: Option<(Option<String>, String)>,
-    provider: Option<Provider>,
+    provider: Option<Provide>,
     tls: tls::Settings,
     /// Another one for clients of an in-memory server, whose time tests skip.
     pub(crate) clock: ClientClock,
@@ -54,7 +55,7 @@ pub(crate) struct Config {
     /// For the servers that have the locks.
     pub(crate) account: Account,
     /// Returns their user and password.
-    pub(crate) provider: Option<Provider>,
+    pub(crate) provider: Option<Provide>,
     /// `None` for connections without TLS.
     pub(crate) tls: Option<Tls>,
     pub(crate) clock: ClientClock,
@@ -255,7 +256,7 @@ impl LockClientBuilder {
         mut self,
         provider: impl Fn() -> Result<Credentials, Cause> + Send + Sync + 'static,
     ) -> Self {
-        self.provider = Some(Provider::new(provider));
+        self.provider = Some(Arc::new(provider));
         self
     }
 

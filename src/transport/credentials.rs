@@ -100,11 +100,13 @@ pub(crate) enum Source {
     Provided(Arc<Provided>),
 }
 
-/// The function of the program that returns credentials, and what it has returned.
-#[derive(Clone)]
+/// The function of the program that returns credentials. Clients from one builder share it.
+pub(crate) type Provide = Arc<dyn Fn() -> Result<Credentials, Cause> + Send + Sync>;
+
+/// The function of the program, and what it has returned to one client.
 pub(crate) struct Provider {
-    pub(super) call: Arc<dyn Fn() -> Result<Credentials, Cause> + Send + Sync>,
-    pub(crate) provided: Arc<Provided>,
+    pub(super) provide: Provide,
+    pub(super) provided: Arc<Provided>,
 }
 
 /// What a provider has returned, and when it is called next.
@@ -165,20 +167,16 @@ impl Source {
 }
 
 impl Provider {
-    pub(crate) fn new(
-        call: impl Fn() -> Result<Credentials, Cause> + Send + Sync + 'static,
-    ) -> Self {
+    /// For one client.
+    pub(crate) fn new(provide: &Provide) -> Self {
         Self {
-            call: Arc::new(call),
+            provide: Arc::clone(provide),
             provided: Arc::default(),
         }
     }
-}
 
-/// Its function has no form to show.
-impl fmt::Debug for Provider {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Provider").finish_non_exhaustive()
+    pub(crate) fn source(&self) -> Source {
+        Source::Provided(Arc::clone(&self.provided))
     }
 }
 

@@ -68,7 +68,7 @@ impl Drop for ProviderThread {
 /// Calls the provider, and logs a failure.
 fn call(provider: &Provider) -> Option<(Credentials, u64)> {
     // The text of its error is code of the program, too.
-    let called = || (provider.call)().map_err(|error| error.to_string());
+    let called = || (provider.provide)().map_err(|error| error.to_string());
     let result = match catch_unwind(AssertUnwindSafe(called)) {
         Ok(result) => result.map_err(|error| format!("the credentials provider failed: {error}")),
         Err(_) => Err("the credentials provider panicked".into()),
