@@ -168,12 +168,18 @@ impl Login {
     }
 }
 
+/// The time for [another](Node::open_another) connection, at least.
+const BRIEFLY: Duration = Duration::from_millis(100);
+
 /// The address of a server, and how to open a connection to it.
 pub(crate) struct Node {
     address: ConnectionAddr,
     name: Arc<str>,
     /// To which a connection was opened last.
     resolved: Mutex<Vec<SocketAddr>>,
+    /// How long the last connection took, or half of the time in which no other one could be opened
+    /// since.
+    took: Mutex<Duration>,
     pub(crate) login: Arc<Login>,
 }
 
@@ -183,6 +189,7 @@ impl Node {
             name: address.to_string().into(),
             address,
             resolved: Mutex::default(),
+            took: Mutex::default(),
             login,
         }
     }
@@ -218,10 +225,22 @@ impl Node {
     }
 
     /// [Opens](Self::open) a connection without a look-up of the host's name, which may take much
-    /// longer than `time`: to the addresses of the last connection.
+    /// longer than `time`: to the addresses of the last connection. If the time is too short, the
+    /// next attempt has twice as much, up to half of a connect timeout.
     pub(crate) fn open_another(&self, time: Duration) -> RedisResult<Arc<Link>> {
         let addresses = self.resolved.lock().clone();
-        self.open_at(addresses, time)
+        self.open_at(addresses, time).inspect_err(|error| {
+            if error.is_timeout() {
+                let most = self.login.limits.connect_timeout / 8;
+                let mut took = self.took.lock();
+                *took = (*took).max(most.min(time / 2));
+            }
+        })
+    }
+
+    /// How long opening [another](Self::open_another) connection may take.
+    pub(crate) fn briefly(&self) -> Duration {
+        BRIEFLY.max(*self.took.lock() * 4)
     }
 
     /// Opens a connection to these addresses, and logs in. If there are none, looks up the host's.
@@ -260,6 +279,7 @@ impl Node {
         credentials: Option<&Credentials>,
         until: Moment,
     ) -> RedisResult<Arc<Link>> {
+        let began = Moment::now();
         let login = &*self.login;
         let name = login.name.as_deref();
         let name = name.filter(|_| login.unnamed_until.lock().is_past());
@@ -273,6 +293,7 @@ impl Node {
             }
             result => result?,
         }
+        *self.took.lock() = Moment::now().since(began);
         Ok(link)
     }
 
