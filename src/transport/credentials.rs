@@ -19,7 +19,7 @@ use crate::error::Cause;
 /// `Debug` shows nothing of them.
 ///
 /// [`credentials_provider`]: crate::LockClientBuilder::credentials_provider
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Credentials {
     user: Option<String>,
     password: String,
@@ -60,6 +60,11 @@ impl Credentials {
         let mut auth = redis::cmd("AUTH");
         auth.arg(self.user.as_ref()).arg(&self.password);
         auth
+    }
+
+    /// The user and the password are the same.
+    fn is(&self, other: &Self) -> bool {
+        (&self.user, &self.password) == (&other.user, &other.password)
     }
 
     /// When new ones are asked for in advance.
@@ -116,6 +121,16 @@ pub(crate) struct Provided {
     changed: Condvar,
 }
 
+/// Credentials with which the open connections log in again.
+#[derive(Debug)]
+pub(super) struct Usable {
+    pub(super) credentials: Credentials,
+    /// Not those of the last call. Otherwise a server has refused them before.
+    pub(super) is_new: bool,
+    /// How many calls have ended.
+    pub(super) calls: u64,
+}
+
 /// Its mutex protects these invariants:
 ///
 /// * The provider's thread sleeps only until a call is due, and ends only after `is_stopped`.
@@ -124,6 +139,8 @@ pub(crate) struct Provided {
 #[derive(Debug)]
 struct State {
     last: Option<Credentials>,
+    /// A server has refused the last ones.
+    is_refused: bool,
     /// Why the last call brought none.
     failure: Option<String>,
     /// How many calls have ended.
@@ -186,6 +203,7 @@ impl Default for Provided {
         Self {
             state: Mutex::new(State {
                 last: None,
+                is_refused: false,
                 failure: None,
                 calls: 0,
                 began: Moment::ZERO,
@@ -225,6 +243,7 @@ impl Provided {
     pub(super) fn refused(&self, calls: u64) {
         let mut state = self.state.lock();
         if state.calls == calls {
+            state.is_refused = true;
             state.due = state.due.min(state.began.after(state.pause));
             drop(state);
             self.changed.notify_all();
@@ -263,27 +282,31 @@ impl Provided {
     }
 
     /// Records what a call has brought: credentials, or why there are none. Returns what the open
-    /// connections log in with, and the number of calls.
-    pub(super) fn end_call(
-        &self,
-        result: Result<Credentials, String>,
-    ) -> Option<(Credentials, u64)> {
+    /// connections log in with, if they have to.
+    pub(super) fn end_call(&self, result: Result<Credentials, String>) -> Option<Usable> {
         let mut state = self.state.lock();
         let now = Moment::now();
         state.is_calling = false;
         state.calls += 1;
-        let is_new = matches!(&result, Ok(new) if state.last.as_ref() != Some(new));
+        let is_last = |new: &Credentials| state.last.as_ref().is_some_and(|last| last.is(new));
+        let is_new = result.as_ref().is_ok_and(|new| !is_last(new));
         if is_new {
             state.pauses.reset();
         }
         state.pause = state.pauses.next();
         let earliest = state.began.after(state.pause);
-        let credentials = match result {
+        let calls = state.calls;
+        let usable = match result {
             Ok(credentials) => {
                 state.failure = None;
                 state.due = credentials.renewal(now).max(earliest);
                 state.last = Some(credentials.clone());
-                Some(credentials)
+                let was_refused = std::mem::take(&mut state.is_refused);
+                (is_new || was_refused).then_some(Usable {
+                    credentials,
+                    is_new,
+                    calls,
+                })
             }
             Err(failure) => {
                 state.failure = Some(failure);
@@ -291,10 +314,10 @@ impl Provided {
                 None
             }
         };
-        let (calls, is_stopped) = (state.calls, state.is_stopped);
+        let is_stopped = state.is_stopped;
         drop(state);
         self.changed.notify_all();
-        credentials.filter(|_| !is_stopped).map(|one| (one, calls))
+        usable.filter(|_| !is_stopped)
     }
 
     /// Ends the thread and the waits. Returns whether the provider is called now.
