@@ -228,8 +228,11 @@ impl LockClientBuilder {
     /// than about once a second. The client logs in again on its open connections. Those that listen
     /// for releases keep their login.
     ///
-    /// It may block, fail or panic: the last credentials stay in use, and a failure is logged. The
-    /// text of its error must contain no secret. No renewal and no drop waits for it.
+    /// It may block, fail or panic: the last credentials stay in use. Each failure is logged, and the
+    /// next call begins 1 to 10 seconds after the failed one. The text of its error must contain no
+    /// secret. On open connections no renewal waits for it, and no drop does. A new connection whose
+    /// login is refused waits up to 2 seconds for the next call, within the
+    /// [`connect_timeout`](Self::connect_timeout).
     ///
     /// Default: none. A password in the URL and [`credentials`](Self::credentials) exclude it. It
     /// replaces the user of the URL. With sentinels, user and password of the URLs are for them.

@@ -67,7 +67,7 @@ fn a_wrong_password_is_reported_with_the_options_of_the_command_and_not_shown() 
         for words in ["list", "show k", "run --no-wait k -- true"] {
             let words_of_error = ["refused", "--user", "LEASEHOLD_PASSWORD"];
             let output = ask(&url, words).expect_refusal(69, &words_of_error);
-            for word in ["LockClient", "sesame"] {
+            for word in ["LockClient", "provider", "sesame"] {
                 assert!(!output.err.contains(word), "{output:?}");
             }
         }
