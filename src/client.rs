@@ -40,7 +40,8 @@ use crate::protocol::LockStatus;
 /// a server hangs, it takes at most two command timeouts for the watchdog, and at most a connection
 /// timeout, a command timeout and one second for each subscriber. Then it waits at most 250 ms for
 /// the reporter; if the log blocks, the reporter ends later. It waits for no credentials provider
-/// that blocks. The log subscriber itself may drop the last client. A guard that is forgotten ([`std::mem::forget`]) keeps the threads running.
+/// that blocks. The log subscriber itself may drop the last client. A guard that is forgotten
+/// ([`std::mem::forget`]) keeps the threads running.
 ///
 /// [`shutdown`](Self::shutdown) ends a client earlier, while handles and guards exist.
 #[derive(Clone)]

@@ -7,12 +7,13 @@ mod sources;
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::test_clock::ClientClock;
 use crate::deployment::{Deployment, Urls};
 use crate::error::{Cause, Error, Result};
-use crate::transport::credentials::{Credentials, Provider};
+use crate::transport::credentials::{Credentials, Provide};
 use crate::transport::node::Account;
 use crate::transport::tls::{self, Tls};
 pub(crate) use options::Options;
@@ -40,7 +41,7 @@ pub(crate) use options::Options;
 pub struct LockClientBuilder {
     urls: Urls,
     credentials: Option<(Option<String>, String)>,
-    provider: Option<Provider>,
+    provider: Option<Provide>,
     tls: tls::Settings,
     /// Another one for clients of an in-memory server, whose time tests skip.
     pub(crate) clock: ClientClock,
@@ -54,7 +55,7 @@ pub(crate) struct Config {
     /// For the servers that have the locks.
     pub(crate) account: Account,
     /// Returns their user and password.
-    pub(crate) provider: Option<Provider>,
+    pub(crate) provider: Option<Provide>,
     /// `None` for connections without TLS.
     pub(crate) tls: Option<Tls>,
     pub(crate) clock: ClientClock,
@@ -227,8 +228,11 @@ impl LockClientBuilder {
     /// than about once a second. The client logs in again on its open connections. Those that listen
     /// for releases keep their login.
     ///
-    /// It may block, fail or panic: the last credentials stay in use, and a failure is logged. The
-    /// text of its error must contain no secret. No renewal and no drop waits for it.
+    /// It may block, fail or panic: the last credentials stay in use. Each failure is logged, and the
+    /// next call begins 1 to 10 seconds after the failed one. The text of its error must contain no
+    /// secret. On open connections no renewal waits for it, and no drop does. A new connection whose
+    /// login is refused waits up to 2 seconds for the next call, within the
+    /// [`connect_timeout`](Self::connect_timeout).
     ///
     /// Default: none. A password in the URL and [`credentials`](Self::credentials) exclude it. It
     /// replaces the user of the URL. With sentinels, user and password of the URLs are for them.
@@ -255,7 +259,7 @@ impl LockClientBuilder {
         mut self,
         provider: impl Fn() -> Result<Credentials, Cause> + Send + Sync + 'static,
     ) -> Self {
-        self.provider = Some(Provider::new(provider));
+        self.provider = Some(Arc::new(provider));
         self
     }
 

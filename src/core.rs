@@ -22,6 +22,7 @@ use crate::request::{BatchClient, RedisClient};
 use crate::script;
 use crate::subscriber::{Handlers, Subscriber};
 use crate::topology::Topology;
+use crate::transport::credentials::{Provider, Source};
 use crate::transport::provider::ProviderThread;
 use crate::watchdog::Watchdog;
 
@@ -67,12 +68,19 @@ impl Core {
         let name = config
             .name_connections
             .then(|| client_name::of_this_process(&id));
-        let topology = Arc::new(Topology::new(&config, name.as_deref()));
+        let provider = config.provider.as_ref().map(Provider::new);
+        let credentials = match &provider {
+            Some(provider) => provider.source(),
+            None => Source::Fixed(config.account.credentials()),
+        };
+        let topology = Arc::new(Topology::new(&config, credentials, name.as_deref()));
         let observer = Arc::new(Observer::default());
         let redis = Arc::new(RedisClient::new(&config, topology));
         let batch_client = BatchClient::new(Arc::clone(&redis), Arc::clone(&observer));
         let reporter = Reporter::start(Arc::clone(&observer.queue)).map_err(no_thread)?;
-        let provider = start_provider(&config, &observer, &redis.topology)?;
+        let provider = provider
+            .map(|provider| start_provider(provider, &config, &observer, &redis.topology))
+            .transpose()?;
         let watchdog = Watchdog::start(
             batch_client,
             Arc::clone(&observer),
@@ -256,16 +264,14 @@ fn no_thread(error: std::io::Error) -> Error {
     Error::NoThread { cause }
 }
 
-/// Starts the thread of the credentials provider, if there is one, and waits for its first ones.
+/// Starts the thread of the credentials provider, and waits for its first ones.
 /// Without them no request could be sent. A later build may get them, so that error is transient.
 fn start_provider(
+    provider: Provider,
     config: &Config,
     observer: &Observer,
     topology: &Arc<Topology>,
-) -> Result<Option<ProviderThread>> {
-    let Some(provider) = config.provider.clone() else {
-        return Ok(None);
-    };
+) -> Result<ProviderThread> {
     let began = Moment::now();
     // After the drop of the client, its connections do not wait for a provider that blocks.
     let weak = Arc::downgrade(topology);
@@ -276,7 +282,7 @@ fn start_provider(
     let thread = ProviderThread::start(provider, observer, config.command_timeout, servers);
     let thread = thread.map_err(no_thread)?;
     match thread.await_first(config.connect_timeout) {
-        Ok(()) => Ok(Some(thread)),
+        Ok(()) => Ok(thread),
         Err(failure) => Err(Error::Unavailable {
             lock: String::new(),
             node: topology.deployment().as_ref().into(),

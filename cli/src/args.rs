@@ -300,6 +300,7 @@ impl Args {
         }
         let mut args = <Self as clap::FromArgMatches>::from_arg_matches(&matches)?;
         args.redis.names_user = is_set("user");
+        args.redis.names_password_file = is_set("password_file");
         Ok(args)
     }
 }

@@ -1,9 +1,11 @@
 //! Makes clients from the command line and the environment.
 
+use std::cell::OnceCell;
 use std::env::VarError;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use redis::IntoConnectionInfo;
 
 use super::args::RedisArgs;
@@ -47,9 +49,11 @@ pub(super) fn clients(args: &RedisArgs, lease: Option<Duration>) -> Result<Vec<L
             .map(|url| (Some(url), LockClient::builder(url)))
             .collect(),
     };
-    let builders = builders.into_iter();
-    let clients =
-        builders.map(|(url, builder)| build(builder, credentials(args, url)?, args, lease));
+    let first = OnceCell::new();
+    let clients = builders.into_iter().map(|(url, builder)| {
+        let credentials = credentials(args, url, &first)?;
+        build(builder, credentials, args, lease)
+    });
     let clients: Vec<LockClient> = clients.collect::<Result<_>>()?;
     if args.redlock {
         check_majority(&clients)?;
@@ -69,28 +73,50 @@ fn check_majority(clients: &[LockClient]) -> Result<()> {
 /// Where the password is.
 enum Password {
     Text(String),
-    File(PathBuf),
+    /// Also what it had first.
+    File(PathBuf, String),
 }
 
 type LogIn = (Option<String>, Password);
 
 /// User and password, unless those of the URL count. The environment only completes a URL, because
-/// it may have been set for another Redis.
-fn credentials(args: &RedisArgs, url: Option<&String>) -> Result<Option<LogIn>> {
+/// it may have been set for another Redis. The `first` text of the password file is read once for
+/// all clients: a pipe has it only once.
+fn credentials(
+    args: &RedisArgs,
+    url: Option<&String>,
+    first: &OnceCell<String>,
+) -> Result<Option<LogIn>> {
     let (user, of_url) = url.and_then(|url| of_url(url)).unwrap_or_default();
     let of_environment = variable("LEASEHOLD_PASSWORD")?;
-    if args.password_file.is_some() && (of_url.is_some() || of_environment.is_some()) {
+    let is_of_url = of_url.is_some() && !args.names_user;
+    let conflicts = match args.names_password_file {
+        true => of_url.is_some() || of_environment.is_some(),
+        false => args.password_file.is_some() && of_environment.is_some() && !is_of_url,
+    };
+    if conflicts {
         return Err(Failure::usage(
             "--password-file, LEASEHOLD_PASSWORD and a password in the URL exclude one another",
         ));
     }
-    if of_url.is_some() && !args.names_user {
+    if is_of_url {
         return Ok(None);
     }
     let user = user.filter(|_| !args.names_user);
     let user = user.or_else(|| args.user.clone());
-    let file = args.password_file.clone().map(Password::File);
-    match file.or(of_environment.map(Password::Text)) {
+    let password = match &args.password_file {
+        Some(file) => {
+            if first.get().is_none() {
+                // What the library says about its provider would not name the file as a mistake.
+                let _ = first.set(read_password(file).map_err(Failure::usage)?);
+            }
+            first
+                .get()
+                .map(|text| Password::File(file.clone(), text.clone()))
+        }
+        None => of_environment.map(Password::Text),
+    };
+    match password {
         Some(password) => Ok(Some((user, password))),
         None if args.user.is_some() => Err(Failure::usage(
             "--user needs its password in LEASEHOLD_PASSWORD or --password-file",
@@ -142,11 +168,11 @@ fn build(
     }
     builder = match credentials {
         Some((user, Password::Text(password))) => builder.credentials(user.as_deref(), &password),
-        Some((user, Password::File(file))) => {
-            // What the library says about its provider would not name the file as a mistake.
-            read_password(&file).map_err(Failure::usage)?;
+        Some((user, Password::File(file, first))) => {
+            let first = Mutex::new(Some(first));
             builder.credentials_provider(move || {
-                let password = read_password(&file)?;
+                let first = first.lock().take();
+                let password = first.map_or_else(|| read_password(&file), Ok)?;
                 Ok(match &user {
                     Some(user) => Credentials::user(user, password),
                     None => Credentials::password(password),

@@ -152,7 +152,7 @@ const SETTINGS: [(&str, &str); 9] = [
 ];
 
 /// What the library writes in its advice, and the same for users of the command.
-const ADVICE: [(&str, &str); 9] = [
+const ADVICE: [(&str, &str); 10] = [
     ("LockClient::builder_cluster", "--cluster"),
     ("LockClient::builder_sentinel", "--sentinel MASTER"),
     (
@@ -166,6 +166,10 @@ const ADVICE: [(&str, &str); 9] = [
     (
         "out of the URL and of LockClientBuilder::credentials",
         "out of the URL, leave out --user, and unset LEASEHOLD_PASSWORD",
+    ),
+    (
+        "LockClientBuilder::credentials or credentials_provider",
+        "--user and LEASEHOLD_PASSWORD or --password-file",
     ),
     (
         "LockClientBuilder::credentials",

@@ -89,8 +89,8 @@ impl LockClient {
     /// shutdown without a change in Redis (by the limit of its renewals, or with a majority), which
     /// stays until its thread unlocks it or its lease ends; and a lock that has to stay for a time
     /// that [`unlock_after`](crate::LockGuard::unlock_after) was called with. The thread that logs,
-    /// that of a credentials provider, and open connections, end with the last handle. A further call, also at the same time, waits
-    /// for what is left.
+    /// that of a credentials provider, and open connections, end with the last handle. A further
+    /// call, also at the same time, waits for what is left.
     ///
     /// Do not call this from a log subscriber or a metrics recorder. If a call of the client has
     /// called it, the shutdown waits for that call until `timeout`.

@@ -92,7 +92,8 @@ impl fmt::Display for Hint {
                  default)"
             }
             Self::LogIn => {
-                "set the user and the password in the URL, or by LockClientBuilder::credentials"
+                "set the user and the password in the URL, or by LockClientBuilder::credentials \
+                 or credentials_provider"
             }
             Self::LogInToSentinel => {
                 "set the user and the password of the sentinels in their URLs; those of the master \
@@ -100,7 +101,7 @@ impl fmt::Display for Hint {
             }
             Self::LogInToMaster => {
                 "set the user and the password of the master behind the sentinels by \
-                 LockClientBuilder::credentials"
+                 LockClientBuilder::credentials or credentials_provider"
             }
             Self::NoPassword => {
                 "the server has no password; leave the user and the password out of the URL and of \

@@ -70,8 +70,8 @@ pub(crate) struct Redirect {
 }
 
 impl Topology {
-    /// `name`: of the connections to the servers that have locks.
-    pub(crate) fn new(config: &Config, name: Option<&str>) -> Self {
+    /// `credentials` and `name`: of the connections to the servers that have locks.
+    pub(crate) fn new(config: &Config, credentials: Source, name: Option<&str>) -> Self {
         let limits = Limits {
             connections: config.connections as usize,
             pool_size: config.pool_size,
@@ -83,10 +83,6 @@ impl Topology {
             Arc::new(Login::new(account, tls, limits, name, master_only))
         };
         let has_replicas = matches!(config.deployment, Deployment::Sentinel { .. });
-        let credentials = match &config.provider {
-            Some(provider) => Source::Provided(Arc::clone(&provider.provided)),
-            None => Source::Fixed(config.account.credentials()),
-        };
         let own = login((credentials, config.account.database), name, has_replicas);
         let mut of_seeds = Arc::clone(&own);
         let (kind, addresses) = match &config.deployment {

@@ -19,7 +19,7 @@ use crate::error::Cause;
 /// `Debug` shows nothing of them.
 ///
 /// [`credentials_provider`]: crate::LockClientBuilder::credentials_provider
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Credentials {
     user: Option<String>,
     password: String,
@@ -62,6 +62,11 @@ impl Credentials {
         auth
     }
 
+    /// The user and the password are the same.
+    fn is(&self, other: &Self) -> bool {
+        (&self.user, &self.password) == (&other.user, &other.password)
+    }
+
     /// When new ones are asked for in advance.
     fn renewal(&self, now: Moment) -> Moment {
         match self.until {
@@ -100,11 +105,13 @@ pub(crate) enum Source {
     Provided(Arc<Provided>),
 }
 
-/// The function of the program that returns credentials, and what it has returned.
-#[derive(Clone)]
+/// The function of the program that returns credentials. Clients from one builder share it.
+pub(crate) type Provide = Arc<dyn Fn() -> Result<Credentials, Cause> + Send + Sync>;
+
+/// The function of the program, and what it has returned to one client.
 pub(crate) struct Provider {
-    pub(super) call: Arc<dyn Fn() -> Result<Credentials, Cause> + Send + Sync>,
-    pub(crate) provided: Arc<Provided>,
+    pub(super) provide: Provide,
+    pub(super) provided: Arc<Provided>,
 }
 
 /// What a provider has returned, and when it is called next.
@@ -112,6 +119,16 @@ pub(crate) struct Provider {
 pub(crate) struct Provided {
     state: Mutex<State>,
     changed: Condvar,
+}
+
+/// Credentials with which the open connections log in again.
+#[derive(Debug)]
+pub(super) struct Usable {
+    pub(super) credentials: Credentials,
+    /// Not those of the last call. Otherwise a server has refused them before.
+    pub(super) is_new: bool,
+    /// How many calls have ended.
+    pub(super) calls: u64,
 }
 
 /// Its mutex protects these invariants:
@@ -122,6 +139,8 @@ pub(crate) struct Provided {
 #[derive(Debug)]
 struct State {
     last: Option<Credentials>,
+    /// A server has refused the last ones.
+    is_refused: bool,
     /// Why the last call brought none.
     failure: Option<String>,
     /// How many calls have ended.
@@ -165,20 +184,16 @@ impl Source {
 }
 
 impl Provider {
-    pub(crate) fn new(
-        call: impl Fn() -> Result<Credentials, Cause> + Send + Sync + 'static,
-    ) -> Self {
+    /// For one client.
+    pub(crate) fn new(provide: &Provide) -> Self {
         Self {
-            call: Arc::new(call),
+            provide: Arc::clone(provide),
             provided: Arc::default(),
         }
     }
-}
 
-/// Its function has no form to show.
-impl fmt::Debug for Provider {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Provider").finish_non_exhaustive()
+    pub(crate) fn source(&self) -> Source {
+        Source::Provided(Arc::clone(&self.provided))
     }
 }
 
@@ -188,6 +203,7 @@ impl Default for Provided {
         Self {
             state: Mutex::new(State {
                 last: None,
+                is_refused: false,
                 failure: None,
                 calls: 0,
                 began: Moment::ZERO,
@@ -227,6 +243,7 @@ impl Provided {
     pub(super) fn refused(&self, calls: u64) {
         let mut state = self.state.lock();
         if state.calls == calls {
+            state.is_refused = true;
             state.due = state.due.min(state.began.after(state.pause));
             drop(state);
             self.changed.notify_all();
@@ -265,27 +282,31 @@ impl Provided {
     }
 
     /// Records what a call has brought: credentials, or why there are none. Returns what the open
-    /// connections log in with, and the number of calls.
-    pub(super) fn end_call(
-        &self,
-        result: Result<Credentials, String>,
-    ) -> Option<(Credentials, u64)> {
+    /// connections log in with, if they have to.
+    pub(super) fn end_call(&self, result: Result<Credentials, String>) -> Option<Usable> {
         let mut state = self.state.lock();
         let now = Moment::now();
         state.is_calling = false;
         state.calls += 1;
-        let is_new = matches!(&result, Ok(new) if state.last.as_ref() != Some(new));
+        let is_last = |new: &Credentials| state.last.as_ref().is_some_and(|last| last.is(new));
+        let is_new = result.as_ref().is_ok_and(|new| !is_last(new));
         if is_new {
             state.pauses.reset();
         }
         state.pause = state.pauses.next();
         let earliest = state.began.after(state.pause);
-        let credentials = match result {
+        let calls = state.calls;
+        let usable = match result {
             Ok(credentials) => {
                 state.failure = None;
                 state.due = credentials.renewal(now).max(earliest);
                 state.last = Some(credentials.clone());
-                Some(credentials)
+                let was_refused = std::mem::take(&mut state.is_refused);
+                (is_new || was_refused).then_some(Usable {
+                    credentials,
+                    is_new,
+                    calls,
+                })
             }
             Err(failure) => {
                 state.failure = Some(failure);
@@ -293,10 +314,10 @@ impl Provided {
                 None
             }
         };
-        let (calls, is_stopped) = (state.calls, state.is_stopped);
+        let is_stopped = state.is_stopped;
         drop(state);
         self.changed.notify_all();
-        credentials.filter(|_| !is_stopped).map(|one| (one, calls))
+        usable.filter(|_| !is_stopped)
     }
 
     /// Ends the thread and the waits. Returns whether the provider is called now.

@@ -30,7 +30,7 @@ impl Role {
         );
         let text = error.detail().unwrap_or_default().to_lowercase();
         let unknown = text.contains("unknown command");
-        let log_in = is_log_in(error);
+        let log_in = RetryAction::refuses_log_in(error);
         let hint = match self {
             _ if RetryAction::on(error) == RetryAction::TooManyClients => Hint::RaiseMaxClients,
             _ if is_caused_by::<CertificateRefused>(error) => Hint::CheckCertificates,
@@ -50,11 +50,6 @@ impl Role {
         };
         Some(Box::new(hint))
     }
-}
-
-/// True if the user or the password is missing or wrong.
-fn is_log_in(error: &RedisError) -> bool {
-    matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
 }
 
 /// True if a server without a password got one.
@@ -91,6 +86,7 @@ mod tests {
             (&[OfCluster], no_cluster, Some(Hint::NotACluster)),
             (&[Alone, OfCluster], no_auth, Some(Hint::LogIn)),
             (&[Alone], wrong_pass, Some(Hint::LogIn)),
+            (&[Alone], "ERR invalid password", Some(Hint::LogIn)),
             (&[Alone], no_password, Some(Hint::NoPassword)),
             (&[Alone], no_password_5, Some(Hint::NoPassword)),
             (&[Sentinel], no_auth, Some(Hint::LogInToSentinel)),

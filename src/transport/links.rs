@@ -31,9 +31,6 @@ use crate::transport::node::{Limits, Node};
 /// How long after a failure no link is opened if one can be shared.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The longest time for opening a link if one can be shared, unless the last one took long.
-const BRIEFLY: Duration = Duration::from_millis(100);
-
 /// Whose link is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -48,9 +45,8 @@ pub(crate) struct Links {
     whose: Purpose,
     /// Its mutex protects: two callers do not take the same idle link.
     state: Mutex<State>,
-    /// Locked by the thread that opens a link, so that there are never more than the limit. How
-    /// long the last one took.
-    opening: Mutex<Duration>,
+    /// Locked by the thread that opens a link, so that there are never more than the limit.
+    opening: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -143,7 +139,7 @@ impl Links {
         let links = all().flat_map(Self::open_links);
         links.for_each(|link| link.read_if_unread());
         // Also locked during the tests, for whose result other threads then wait.
-        let mut opening = match self.opening.try_lock() {
+        let opening = match self.opening.try_lock() {
             // Another thread opens one, which may take long. An open one is shared meanwhile.
             None => match self.choose(requests, Moment::now(), true) {
                 Some(link) => return Ok(link),
@@ -157,24 +153,22 @@ impl Links {
         }
         let is_first = self.state.lock().failed.is_none();
         let is_shared = all().any(|links| links.choose(0, Moment::now(), true).is_some());
-        let opened = match &mut opening {
-            Some(last) => {
+        let opened = match &opening {
+            Some(_) => {
+                // A part is left for the tests, or for the request on a link that is shared.
+                let part = until.left() / 2;
                 let longest = match () {
-                    () if is_shared => BRIEFLY.max(**last * 4).min(time),
-                    // A part is left for the tests.
-                    () if all().any(Self::are_open) => until.left() / 2,
+                    () if is_shared => node.briefly().min(part),
+                    () if all().any(Self::are_open) => part,
                     () => until.left(),
                 };
-                self.open(node, (!is_shared).then_some(began), longest, last)
+                self.open(node, requests, (!is_shared).then_some(began), longest)
             }
             None => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
         };
         // The server may accept no more clients, and serve the open links.
         let error = match opened {
-            Ok(link) => {
-                link.choose(requests);
-                return Ok(link);
-            }
+            Ok(link) => return Ok(link),
             Err(error) => error,
         };
         let share = || all().find_map(|links| links.choose(requests, Moment::now(), true));
@@ -198,15 +192,15 @@ impl Links {
         shared.ok_or(error)
     }
 
-    /// Opens a link within `longest`, which replaces those that are doubted. A caller that can share
-    /// another one pauses after a failure. One that is `alone` since this moment has the error of
-    /// the thread for which it waited. `last`: how long the last one took.
+    /// Opens a link for `requests` requests within `longest`, which replaces those that are doubted.
+    /// A caller that can share another one pauses after a failure. One that is `alone` since this
+    /// moment has the error of the thread for which it waited.
     fn open(
         &self,
         node: &Node,
+        requests: usize,
         alone: Option<Moment>,
         longest: Duration,
-        last: &mut Duration,
     ) -> RedisResult<Arc<Link>> {
         let began = Moment::now();
         let since = alone.unwrap_or(began.before(PAUSE));
@@ -225,7 +219,8 @@ impl Links {
         let mut state = self.state.lock();
         state.failed = opened.as_ref().err().map(|error| (now, error.clone()));
         let link = opened?;
-        *last = now.since(began);
+        // Before another thread can find it idle.
+        link.choose(requests);
         ended.extend(
             state
                 .links

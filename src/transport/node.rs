@@ -157,7 +157,8 @@ impl Login {
         match optional {
             // The server logs each refusal of the name, which is no error.
             Some(Err(error)) if !is_refused(&error) => {
-                if RetryAction::on(&error) == RetryAction::Fail {
+                // Without a name, it refused the PING.
+                if name.is_some() && RetryAction::on(&error) == RetryAction::Fail {
                     self.omit_name(Moment::NEVER);
                 }
                 Ok(())
@@ -168,12 +169,18 @@ impl Login {
     }
 }
 
+/// The time for [another](Node::open_another) connection, at least.
+const BRIEFLY: Duration = Duration::from_millis(100);
+
 /// The address of a server, and how to open a connection to it.
 pub(crate) struct Node {
     address: ConnectionAddr,
     name: Arc<str>,
     /// To which a connection was opened last.
     resolved: Mutex<Vec<SocketAddr>>,
+    /// How long the last connection took, or half of the time in which no other one could be opened
+    /// since.
+    took: Mutex<Duration>,
     pub(crate) login: Arc<Login>,
 }
 
@@ -183,6 +190,7 @@ impl Node {
             name: address.to_string().into(),
             address,
             resolved: Mutex::default(),
+            took: Mutex::default(),
             login,
         }
     }
@@ -218,10 +226,22 @@ impl Node {
     }
 
     /// [Opens](Self::open) a connection without a look-up of the host's name, which may take much
-    /// longer than `time`: to the addresses of the last connection.
+    /// longer than `time`: to the addresses of the last connection. If the time is too short, the
+    /// next attempt has twice as much, up to half of a connect timeout.
     pub(crate) fn open_another(&self, time: Duration) -> RedisResult<Arc<Link>> {
         let addresses = self.resolved.lock().clone();
-        self.open_at(addresses, time)
+        self.open_at(addresses, time).inspect_err(|error| {
+            if error.is_timeout() {
+                let most = self.login.limits.connect_timeout / 8;
+                let mut took = self.took.lock();
+                *took = (*took).max(most.min(time / 2));
+            }
+        })
+    }
+
+    /// How long opening [another](Self::open_another) connection may take.
+    pub(crate) fn briefly(&self) -> Duration {
+        BRIEFLY.max(*self.took.lock() * 4)
     }
 
     /// Opens a connection to these addresses, and logs in. If there are none, looks up the host's.
@@ -235,11 +255,11 @@ impl Node {
         let source = &self.login.credentials;
         let (credentials, calls) = source.last();
         let opened = match self.open_as(&addresses, credentials.as_ref(), until) {
-            Err(error) if refuses_log_in(&error) && source.renewed(calls, until) => {
+            Err(error) if RetryAction::refuses_log_in(&error) && source.renewed(calls, until) => {
                 let (credentials, calls) = source.last();
                 let opened = self.open_as(&addresses, credentials.as_ref(), until);
                 opened.inspect_err(|error| {
-                    if refuses_log_in(error) {
+                    if RetryAction::refuses_log_in(error) {
                         source.refused(calls);
                     }
                 })
@@ -251,6 +271,13 @@ impl Node {
         Ok(link.logged_in())
     }
 
+    /// Whether the server refuses these credentials on a new connection, within `time`.
+    pub(super) fn refuses(&self, credentials: &Credentials, time: Duration) -> bool {
+        let addresses = self.resolved.lock().clone();
+        let opened = self.open_as(&addresses, Some(credentials), Moment::now().after(time));
+        opened.is_err_and(|error| RetryAction::refuses_log_in(&error))
+    }
+
     /// Opens a connection, and logs in with these credentials. If the connection is closed before
     /// the reply to its name, the name may be the reason: opens one without a name. The next ones
     /// have none for a while, not for good, because the server may have stopped.
@@ -260,6 +287,7 @@ impl Node {
         credentials: Option<&Credentials>,
         until: Moment,
     ) -> RedisResult<Arc<Link>> {
+        let began = Moment::now();
         let login = &*self.login;
         let name = login.name.as_deref();
         let name = name.filter(|_| login.unnamed_until.lock().is_past());
@@ -273,6 +301,7 @@ impl Node {
             }
             result => result?,
         }
+        *self.took.lock() = Moment::now().since(began);
         Ok(link)
     }
 
@@ -280,16 +309,6 @@ impl Node {
         let tls = self.login.tls.as_ref();
         let socket = Socket::connect(&self.address, addresses, tls, until.left())?;
         Ok(Arc::new(Link::new(socket, self.publish())))
-    }
-}
-
-/// True if the server accepts these credentials no longer, or not yet. Redis 5 has no code for that.
-pub(super) fn refuses_log_in(error: &RedisError) -> bool {
-    let is_invalid = |text: &str| text.contains("invalid password");
-    match error.code() {
-        Some("WRONGPASS" | "NOAUTH" | "NOPERM") => true,
-        Some("ERR") => error.detail().is_some_and(is_invalid),
-        _ => false,
     }
 }
 
@@ -343,5 +362,42 @@ impl fmt::Debug for Node {
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Login").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_refused_ping_does_not_turn_the_names_of_connections_off() {
+        const SOON: Duration = Duration::from_secs(10);
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        let limits = Limits {
+            connections: 1,
+            pool_size: 1,
+            connect_timeout: SOON,
+            command_timeout: SOON,
+        };
+        let login = Login::new((Source::Fixed(None), 0), None, limits, Some("n"), false);
+        let named_at = Moment::now().after(UNNAMED);
+        login.omit_name(named_at);
+        let address = ConnectionAddr::Tcp("127.0.0.1".into(), at.port());
+        let node = Node::new(address, Arc::new(login));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                let read = stream.read(&mut [0; 64]).unwrap();
+                stream.write_all(b"-NOPERM no PING\r\n").unwrap();
+                read
+            });
+            node.open(SOON).unwrap();
+        });
+        assert_eq!(*node.login.unnamed_until.lock(), named_at);
     }
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use crate::base::callback_thread::CallbackThread;
 use crate::base::clock::Moment;
 use crate::observe::{Observer, tell};
-use crate::transport::credentials::{Credentials, Provided, Provider};
+use crate::transport::credentials::{Credentials, Provided, Provider, Usable};
 use crate::transport::link::Outcome;
-use crate::transport::node::refuses_log_in;
+use crate::transport::retry_action::RetryAction;
 use crate::transport::server::Server;
 
 /// How long the drop of a client waits for the log-ins that are under way.
@@ -37,8 +37,12 @@ impl ProviderThread {
             observer.queue.spawn("leasehold-credentials", move || {
                 let _done = done;
                 while provider.provided.begin_call() {
-                    if let Some((credentials, calls)) = call(&provider)
-                        && log_in(&credentials, &servers(), timeout)
+                    if let Some(Usable {
+                        credentials,
+                        is_new,
+                        calls,
+                    }) = call(&provider)
+                        && log_in(&credentials, is_new, servers(), timeout)
                     {
                         provider.provided.refused(calls);
                     }
@@ -66,9 +70,9 @@ impl Drop for ProviderThread {
 }
 
 /// Calls the provider, and logs a failure.
-fn call(provider: &Provider) -> Option<(Credentials, u64)> {
+fn call(provider: &Provider) -> Option<Usable> {
     // The text of its error is code of the program, too.
-    let called = || (provider.call)().map_err(|error| error.to_string());
+    let called = || (provider.provide)().map_err(|error| error.to_string());
     let result = match catch_unwind(AssertUnwindSafe(called)) {
         Ok(result) => result.map_err(|error| format!("the credentials provider failed: {error}")),
         Err(_) => Err("the credentials provider panicked".into()),
@@ -80,16 +84,34 @@ fn call(provider: &Provider) -> Option<(Credentials, u64)> {
     provider.provided.end_call(result)
 }
 
-/// Logs in again on all open links. True if a server refuses that: it keeps the log-in that a link
-/// has.
+/// Logs in again on all open links. True if a server refuses that: its links keep the log-in that
+/// they have. Before Redis 6, a link would lose that by a refusal, so a new connection logs in
+/// first.
 ///
 /// A subscriber may send no AUTH while it listens, so its connection keeps its log-in, too. What
 /// opens a connection for each use gets the new credentials by the next use.
-fn log_in(credentials: &Credentials, servers: &[Arc<Server>], timeout: Duration) -> bool {
+fn log_in(
+    credentials: &Credentials,
+    is_new: bool,
+    servers: Vec<Arc<Server>>,
+    timeout: Duration,
+) -> bool {
+    let until = Moment::now().after(timeout);
+    let untried = (1..=u32::try_from(servers.len()).unwrap_or(u32::MAX)).rev();
+    let (refusing, others): (Vec<_>, Vec<_>) =
+        servers
+            .into_iter()
+            .zip(untried)
+            .partition(|(server, untried)| {
+                let time = until.left() / *untried;
+                !server.open_links().is_empty() && server.node.refuses(credentials, time)
+            });
     let now = Moment::now();
     let packed = credentials.log_in().get_packed_command();
-    let links = servers.iter().flat_map(|server| {
-        server.exclusive.retire_all(now);
+    let links = others.iter().flat_map(|(server, _)| {
+        if is_new {
+            server.exclusive.retire_all(now);
+        }
         server.open_links()
     });
     // All of them before the first wait.
@@ -100,14 +122,17 @@ fn log_in(credentials: &Credentials, servers: &[Arc<Server>], timeout: Duration)
         })
         .collect();
     let until = now.after(timeout);
-    let mut is_refused = false;
+    let mut is_refused = !refusing.is_empty();
     for one in sent {
         one.wait(until, Duration::MAX);
         let outcome = one.pending.outcomes().pop().flatten();
         is_refused |= matches!(
             outcome,
-            Some(Outcome::Replied(Err(error), _)) if refuses_log_in(&error)
+            Some(Outcome::Replied(Err(error), _)) if RetryAction::refuses_log_in(&error)
         );
     }
     is_refused
 }
+
+#[cfg(test)]
+mod tests;

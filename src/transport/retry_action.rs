@@ -39,7 +39,7 @@ pub(crate) enum RetryAction {
 }
 
 /// The code of a refusal of Redis, words in it, and the action. The first that applies counts.
-const REPLIES: [(&str, &str, RetryAction); 38] = [
+const REPLIES: [(&str, &str, RetryAction); 39] = [
     ("NOSCRIPT", "", RetryAction::SendSource),
     ("MOVED", "", RetryAction::Redirect),
     ("ASK", "", RetryAction::Redirect),
@@ -64,6 +64,8 @@ const REPLIES: [(&str, &str, RetryAction); 38] = [
     ("WRONGTYPE", "", RetryAction::WrongType),
     ("NOAUTH", "", RetryAction::FailAndDrop),
     ("WRONGPASS", "", RetryAction::FailAndDrop),
+    // Before Redis 6.
+    ("ERR", "invalid password", RetryAction::FailAndDrop),
     ("NOPERM", "", RetryAction::Fail),
     ("OOM", "", RetryAction::Fail),
     ("MISCONF", "", RetryAction::Fail),
@@ -140,6 +142,11 @@ impl RetryAction {
         Self::on(error) == Self::TooManyClients || error.code() == Some("DENIED")
     }
 
+    /// True if the server refuses the user or the password, or requires them.
+    pub(crate) fn refuses_log_in(error: &RedisError) -> bool {
+        Self::is_reply(error) && Self::on(error) == Self::FailAndDrop
+    }
+
     /// Whether the connection can be used for the next request.
     pub(crate) fn keeps_connection(self) -> bool {
         !matches!(
@@ -195,7 +202,6 @@ mod tests {
             "ERR unknown subcommand or wrong number of arguments for 'SETNAME'",
             "ERR Unknown PUBSUB subcommand or wrong number of arguments for 'SHARDNUMSUB'",
             "ERR wrong number of arguments for 'evalsha' command",
-            "ERR invalid password",
             "ERR AUTH <password> called without any password configured for the default user",
             "ERR Client sent AUTH, but no password is set",
             "ERR DB index is out of range",
@@ -247,6 +253,26 @@ mod tests {
             assert_eq!(action, RetryAction::Unclear, "{line}");
             assert!(action.is_retryable() && action.keeps_connection(), "{line}");
             assert!(RetryAction::is_reply(&error) && !RetryAction::is_refusal(&error));
+        }
+    }
+
+    /// Of Redis 5 and of later ones.
+    #[test]
+    fn a_refused_log_in_fails_on_every_connection() {
+        for line in [
+            "ERR invalid password",
+            "NOAUTH Authentication required.",
+            "WRONGPASS invalid username-password pair or user is disabled.",
+        ] {
+            let error = refusal(line);
+            assert_eq!(RetryAction::on(&error), RetryAction::FailAndDrop, "{line}");
+            assert!(RetryAction::refuses_log_in(&error), "{line}");
+        }
+        for line in [
+            "NOPERM this user has no permissions to run the 'select' command",
+            "ERR Client sent AUTH, but no password is set",
+        ] {
+            assert!(!RetryAction::refuses_log_in(&refusal(line)), "{line}");
         }
     }
 

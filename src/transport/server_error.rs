@@ -109,7 +109,8 @@ mod tests {
     #[test]
     fn the_text_contains_the_hint_once() {
         let text = error(refusal("NOAUTH Authentication required.")).to_string();
-        assert_eq!(text.matches("LockClientBuilder::credentials").count(), 1);
+        let hint = "LockClientBuilder::credentials or credentials_provider";
+        assert_eq!(text.matches(hint).count(), 1, "{text}");
         let late = error(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
         assert_eq!(late.to_string(), "Redis at h:1: no reply in time");
     }

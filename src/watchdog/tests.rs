@@ -10,6 +10,7 @@ use crate::error::LostReason;
 use crate::protocol::{Kind, PERMITS, PLAIN, Verdict};
 use crate::request::RedisClient;
 use crate::topology::Topology;
+use crate::transport::credentials::Source;
 
 const ID: TargetId = 7;
 
@@ -87,7 +88,7 @@ fn thread(shared: &Arc<Shared>) -> thread::WatchdogThread {
 fn thread_of(shared: &Arc<Shared>, urls: Urls) -> thread::WatchdogThread {
     let config = LockClientBuilder::new(urls);
     let config = config.validate().unwrap();
-    let topology = Topology::new(&config, None);
+    let topology = Topology::new(&config, Source::Fixed(None), None);
     let redis = RedisClient::new(&config, Arc::new(topology));
     let observer = Arc::<Observer>::default();
     let batch_client = BatchClient::new(Arc::new(redis), Arc::clone(&observer));

@@ -41,13 +41,18 @@ pub(crate) struct RedisArgs {
     pub(crate) user: Option<String>,
 
     /// A file with the password, instead of LEASEHOLD_PASSWORD; a newline at its end does not count.
-    /// It is read at the start, and again whenever a server refuses a login
+    /// It is read at the start, and again whenever a server refuses a login. A URL with a password
+    /// overrides the variable
     #[arg(long, env = "LEASEHOLD_PASSWORD_FILE", value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
 
     /// True if the command line names the user, and not the environment.
     #[arg(skip)]
     pub(crate) names_user: bool,
+
+    /// True if the command line names the file, and not the environment.
+    #[arg(skip)]
+    pub(crate) names_password_file: bool,
 
     /// PEM file with the authorities to trust for rediss://, instead of those of the system
     #[arg(long, env = "LEASEHOLD_CACERT", value_name = "FILE")]

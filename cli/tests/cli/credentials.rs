@@ -67,7 +67,7 @@ fn a_wrong_password_is_reported_with_the_options_of_the_command_and_not_shown() 
         for words in ["list", "show k", "run --no-wait k -- true"] {
             let words_of_error = ["refused", "--user", "LEASEHOLD_PASSWORD"];
             let output = ask(&url, words).expect_refusal(69, &words_of_error);
-            for word in ["LockClient", "sesame"] {
+            for word in ["LockClient", "provider", "sesame"] {
                 assert!(!output.err.contains(word), "{output:?}");
             }
         }
@@ -126,6 +126,39 @@ fn a_password_in_a_file_and_another_one_exclude_each_other() {
         let list = with_long_timeout(&url).env("LEASEHOLD_PASSWORD", variable);
         let output = list.args(["list", "--password-file", &file]).output();
         output.expect_refusal(64, &["--password-file", "LEASEHOLD_PASSWORD", "exclude"]);
+    }
+}
+
+#[test]
+fn a_url_with_a_password_overrides_a_file_of_the_environment() {
+    let server = Server::start();
+    add_user(&server, "ann", "hers");
+    let url = format!("redis://ann:hers@{}", server.address());
+    let list = with_long_timeout(&url).env("LEASEHOLD_PASSWORD_FILE", "/nowhere");
+    let listed = list.args(["list", "--json"]).output();
+    assert_eq!(listed.code(), Some(0), "{listed:?}");
+    assert_eq!(names(&objects(&listed)), ["ann:lock"]);
+}
+
+/// As `--password-file <(command)` of a shell, which can be read once.
+#[test]
+fn the_file_may_be_a_pipe_also_for_several_servers() {
+    let servers = [Server::start(), Server::start(), Server::start()];
+    for server in &servers {
+        with_user(server, "ann", "resetpass >hers +@all ~* &*");
+    }
+    let urls: Vec<_> = servers
+        .iter()
+        .map(|server| format!("redis://ann@{}", server.address()))
+        .collect();
+    for (urls, options) in [(urls[0].clone(), &[][..]), (urls.join(","), &["--redlock"])] {
+        with_long_timeout(&urls)
+            .args(["run", "--password-file", "/dev/stdin"])
+            .args(options)
+            .args(["k", "--", "true"])
+            .input("hers\n")
+            .output()
+            .expect_all(0, "", "");
     }
 }
 

@@ -61,10 +61,33 @@ fn calls_begin_a_second_apart_and_more_rarely_while_they_bring_nothing_new() {
 }
 
 #[test]
+fn unchanged_credentials_are_new_only_once_and_are_used_again_after_a_refusal() {
+    let until = |secs| {
+        let end = Instant::now() + Duration::from_secs(secs);
+        Credentials::password(SECRET).until(end)
+    };
+    let provided = Provided::default();
+    let next = |credentials| {
+        provided.state.lock().due = Moment::ZERO;
+        assert!(provided.begin_call());
+        let usable = provided.end_call(Ok(credentials));
+        usable.map(|usable| usable.is_new)
+    };
+    assert_eq!(next(until(60)), Some(true));
+    assert_eq!(next(until(90)), None);
+    assert_eq!(pause_of(&provided), FIRST_PAUSE * 2);
+    provided.refused(2);
+    assert_eq!(next(until(120)), Some(false));
+    assert_eq!(next(until(150)), None);
+    assert_eq!(next(Credentials::user("ann", SECRET)), Some(true));
+}
+
+#[test]
 fn a_failure_keeps_the_last_credentials() {
     let old = Credentials::password("old");
     let provided = provided_after(&[Ok(old.clone()), Err("no token".into())]);
-    assert_eq!(provided.last(), (Some(old), 2));
+    let (last, calls) = provided.last();
+    assert!(last.unwrap().is(&old) && calls == 2);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Links that are busy, late or idle, while no further one can be opened.
 
 use std::io::{Read, Write};
+use std::iter;
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use redis::ConnectionAddr;
@@ -48,8 +50,7 @@ impl Tested {
     /// Opens a link, beside those that are busy. Also returns its peer.
     fn open(&self) -> (Arc<Link>, TcpStream) {
         thread::scope(|scope| {
-            let mut last = Duration::ZERO;
-            let open = move || self.links.open(&self.node, None, SOON, &mut last);
+            let open = || self.links.open(&self.node, 0, None, SOON);
             let opened = scope.spawn(open);
             let peer = reply(self.listener.accept().unwrap().0);
             (opened.join().unwrap().unwrap(), peer)
@@ -98,10 +99,7 @@ fn threads_that_wait_for_an_attempt_have_its_error() {
         assert!(refused.join().unwrap().is_err());
     });
     // Nothing accepts this one.
-    let mut last = Duration::ZERO;
-    let waited = tested
-        .links
-        .open(&tested.node, Some(began), SOON, &mut last);
+    let waited = tested.links.open(&tested.node, 1, Some(began), SOON);
     let error = waited.unwrap_err();
     assert_eq!(error.code(), Some("ERR"), "{error}");
     // A later one may succeed.
@@ -180,6 +178,48 @@ fn a_late_link_is_trusted_again_when_all_replies_have_arrived() {
             link.read_if_unread();
         }
         assert_eq!(is_trusted(), is_last);
+    }
+}
+
+#[test]
+fn the_watchdog_gets_a_link_of_its_own_to_a_server_that_connects_slowly() {
+    const SLOW: Duration = Duration::from_millis(250);
+    // All connections are slow, or only the later ones.
+    for first in [SLOW, Duration::ZERO] {
+        let tested = Tested::new("127.0.0.1");
+        let watchdog = Links::new(tested.links.limits, Purpose::Watchdog);
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut open = Vec::new();
+                for delay in iter::once(first).chain(iter::repeat(SLOW)) {
+                    let (mut stream, _) = tested.listener.accept().unwrap();
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    open.push(stream.try_clone().unwrap());
+                    scope.spawn(move || {
+                        let read = stream.read(&mut [0; 64]).unwrap();
+                        thread::sleep(delay);
+                        // The client may have closed the connection.
+                        let _ = stream.write_all(b"+PONG\r\n");
+                        read
+                    });
+                }
+            });
+            let shared = tested.link(SOON).unwrap();
+            let is_known = tested.node.briefly() >= first * 4;
+            let has_own = (0..7).any(|_| {
+                // As after the pause.
+                watchdog.state.lock().failed = None;
+                let others = Some(&tested.links);
+                let link = watchdog.link(&tested.node, 1, SOON, others).unwrap();
+                !Arc::ptr_eq(&link, &shared)
+            });
+            is_over.store(true, Ordering::Relaxed);
+            drop(TcpStream::connect(tested.listener.local_addr().unwrap()));
+            assert!(is_known && has_own, "it shares the link of the callers");
+        });
     }
 }
 

@@ -316,6 +316,25 @@ fn a_client_without_credentials_is_not_built() {
     }
 }
 
+/// Each has a thread of its own, and a failed build leaves nothing in the builder.
+#[test]
+fn clients_from_one_builder_share_no_state_of_the_provider() {
+    let server = Server::start();
+    let admin = &mut server.connection();
+    rotate(admin, "old");
+    let store = Store::new("fails");
+    let builder = store.builder(&server);
+    let failed = builder.clone().build();
+    assert_matches!(failed.expect_err("no token"), Error::Unavailable { .. });
+    store.set("old");
+    let build = || builder.clone().build().expect("the provider works again");
+    let (first, second) = (build(), build());
+    drop(first);
+    store.set("new");
+    rotate(admin, "new");
+    pair(&second.reentrant_lock(&unique("free")));
+}
+
 /// With sentinels, the password in the URLs is theirs, and the provider has that of the master.
 #[test]
 fn a_second_password_is_an_error_except_that_of_sentinels() {
