@@ -101,13 +101,13 @@ impl Subscriber {
         }
     }
 
-    /// True if the client could not subscribe to this place when it last tried at the server that
-    /// has the lock, so it receives no calls.
-    fn is_deaf(&self, key: &LockKey, place: &str) -> bool {
+    /// True if the client could not subscribe to this channel when it last tried at the server that
+    /// has the lock, so it receives no calls there.
+    pub(crate) fn is_deaf(&self, key: &LockKey, channel: &str) -> bool {
         self.context.any_deaf.load(Ordering::Relaxed)
             && self.connection(key).is_some_and(|connection| {
                 connection.is_deaf.load(Ordering::Relaxed)
-                    || connection.channels().is_refused(place)
+                    || connection.channels().is_refused(channel)
             })
     }
 

@@ -142,7 +142,7 @@ impl<'a> Acquisition<'a> {
                 }
             }
             // Its turn in a queue without ranks, that of a fair lock, comes without a message.
-            _ if core.subscriber.is_deaf(key) => held.left.min(LONGEST_DEAF),
+            _ if core.subscriber.is_deaf(key, key.channel()) => held.left.min(LONGEST_DEAF),
             // A permit may come free before the first lease ends.
             _ if !held.part.kind.is_exclusive => held.left.min(RARELY) + core.wait_jitter(),
             _ => held.left + core.wait_jitter(),

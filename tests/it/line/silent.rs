@@ -112,7 +112,7 @@ fn a_silent_reader_keeps_those_behind_it_out_for_a_moment() {
         eventually("it to wait", || is_waiting(&server, &name, 3));
         held.unlock().unwrap();
         within(longest_wait(1), "the lock", || {
-            last.join().unwrap().unwrap()
+            last.join().unwrap().unwrap();
         });
         first.join().unwrap().unwrap();
     });
