@@ -13,8 +13,7 @@ use std::time::Duration;
 use crate::base::test_clock::ClientClock;
 use crate::deployment::{Deployment, Urls};
 use crate::error::{Cause, Error, Result};
-use crate::transport::credentials::{Credentials, Provide};
-use crate::transport::node::Account;
+use crate::transport::credentials::{Account, Credentials, Provide};
 use crate::transport::tls::{self, Tls};
 pub(crate) use options::Options;
 
@@ -210,32 +209,28 @@ impl LockClientBuilder {
         self
     }
 
-    /// The user and the password for the servers that have the locks. `None` means Redis' default
-    /// user.
+    /// User and password for the servers that have the locks. `None` means Redis' default user.
     ///
-    /// Default: those of the URLs. With sentinels the default is none, because the user and the
-    /// password of the URLs are for the sentinels.
+    /// Default: those of the URLs; with sentinels none, because those of the URLs are for these.
     pub fn credentials(mut self, username: Option<&str>, password: &str) -> Self {
         self.credentials = Some((username.map(Into::into), password.into()));
         self
     }
 
-    /// Sets the function that returns the user and the password for the servers that have the
-    /// locks, in a cluster for all of them. A client keeps its locks when these change.
+    /// Sets the function that returns the user and the password for all servers that have locks. A
+    /// client keeps its locks when these change.
     ///
     /// A thread of the client calls it when the client is [built](Self::build), before the
     /// [end](Credentials::until) of the last ones, and when a server refuses them, not more often
-    /// than about once a second. The client logs in again on its open connections. Those that listen
-    /// for releases keep their login.
+    /// than about once a second. Then the client logs in again on its open connections. Those that
+    /// listen for releases keep their login.
     ///
-    /// It may block, fail or panic: the last credentials stay in use. Each failure is logged, and the
-    /// next call begins 1 to 10 seconds after the failed one. The text of its error must contain no
-    /// secret. On open connections no renewal waits for it, and no drop does. A new connection whose
-    /// login is refused waits up to 2 seconds for the next call, within the
-    /// [`connect_timeout`](Self::connect_timeout).
+    /// It may block, fail or panic: the last credentials stay in use, and a failure is logged. The
+    /// next call begins 1 to 10 seconds later. The text of its error must contain no secret. No drop
+    /// waits for it. A connection whose login is refused waits for the next call, up to 2 seconds.
     ///
-    /// Default: none. A password in the URL and [`credentials`](Self::credentials) exclude it. It
-    /// replaces the user of the URL. With sentinels, user and password of the URLs are for them.
+    /// Default: none. A password in the URL and [`credentials`](Self::credentials) exclude it; it
+    /// replaces the user of the URL.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

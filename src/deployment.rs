@@ -9,7 +9,7 @@ use fault::Fault;
 use redis::{ConnectionAddr, ConnectionInfo};
 
 use crate::error::{Error, Result};
-use crate::transport::node::Account;
+use crate::transport::credentials::Account;
 use crate::transport::tls::{self, Tls};
 
 /// The deployment as given to the builder.

@@ -6,7 +6,7 @@ use redis::{ConnectionAddr, ConnectionInfo};
 
 use super::Server;
 use crate::error::{Error, Result};
-use crate::transport::node::Account;
+use crate::transport::credentials::Account;
 
 /// The name of the setting in errors.
 pub(super) const FIELD: &str = "connection info";

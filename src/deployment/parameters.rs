@@ -1,7 +1,7 @@
 //! The parameters after the `?` of a URL. They mean the same for a host and for a socket.
 
 use super::fault::{Result, decoded, fault, shown};
-use crate::transport::node::Account;
+use crate::transport::credentials::Account;
 
 const KNOWN: &str = "the parameters are db, user, pass and protocol; in a user or a password, write \
                      %26 for &";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redis::{ConnectionAddr, ConnectionInfo, ErrorKind, RedisError, RedisResult, Value};
+use redis::{ConnectionAddr, ErrorKind, RedisError, RedisResult, Value};
 
 use crate::base::clock::Moment;
 use crate::script::Publish;
@@ -15,43 +15,6 @@ use crate::transport::link::Link;
 use crate::transport::retry_action::RetryAction;
 use crate::transport::socket::{Socket, resolve};
 use crate::transport::tls::Tls;
-
-/// The user, the password and the database of a connection, as the settings have them.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct Account {
-    pub(crate) username: Option<String>,
-    pub(crate) password: Option<String>,
-    pub(crate) database: i64,
-}
-
-impl From<&ConnectionInfo> for Account {
-    fn from(server: &ConnectionInfo) -> Self {
-        let settings = server.redis_settings();
-        Self {
-            username: settings.username().map(Into::into),
-            password: settings.password().map(Into::into),
-            database: settings.db(),
-        }
-    }
-}
-
-impl Account {
-    /// A connection without a password does not log in.
-    pub(crate) fn credentials(&self) -> Option<Credentials> {
-        let password = self.password.as_ref()?;
-        Some(match &self.username {
-            Some(name) => Credentials::user(name, password),
-            None => Credentials::password(password),
-        })
-    }
-}
-
-/// Shows no secret.
-impl fmt::Debug for Account {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Account").finish_non_exhaustive()
-    }
-}
 
 /// How many connections to each server a client has, and how long it waits for them.
 #[derive(Clone, Copy, Debug)]

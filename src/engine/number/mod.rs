@@ -32,6 +32,7 @@ use crate::local::WaitQueue;
 use crate::protocol::{Ask, Change, NumberKey, RequestCopy, number, records};
 use crate::request::{LostCopies, NoReply, Prepared, Reply, Request, request_one};
 use crate::script::Call;
+use crate::transport::retry_action::RetryAction;
 
 /// For how long a request is repeated, by its caller and then by the watchdog. Redis keeps its
 /// record for twice as long, so a copy that arrives late finds it. An undo is repeated for as long
@@ -79,6 +80,16 @@ enum IfUnclear {
     Repeat,
     /// It is cancelled, unless Redis has executed it.
     Cancel,
+}
+
+/// True if the server refused the log-in on a new connection.
+fn is_log_in_refused(error: &Error) -> bool {
+    let Error::Redis { cause, .. } = error else {
+        return false;
+    };
+    cause
+        .downcast_ref()
+        .is_some_and(RetryAction::refuses_log_in)
 }
 
 impl Number {
@@ -207,8 +218,9 @@ impl Number {
         };
         let is_late = matches!(error, Error::Unavailable { .. });
         match if_unclear {
-            // What was never sent is repeated, too: the caller need not know the difference.
-            IfUnclear::Repeat if is_unclear || is_late => {
+            // What was never sent is repeated, too: the caller need not know the difference. So is
+            // what a new connection could not send, because its password was changed meanwhile.
+            IfUnclear::Repeat if is_unclear || is_late || is_log_in_refused(&error) => {
                 let repeated = copy(true);
                 let is_repeated = self.later(request_id, repeated, limit);
                 return Err(self.unclear(error, budget).of_release(is_repeated));

@@ -231,6 +231,33 @@ fn a_provider_that_blocks_loses_no_lock_and_delays_no_drop() {
     eventually("its thread to end", || Arc::strong_count(&store.0) == 1);
 }
 
+/// The release comes between the change of the password and the next call of the provider.
+#[test]
+fn a_release_of_permits_is_repeated_if_its_login_is_refused() {
+    let server = Server::start();
+    let admin = &mut server.connection();
+    rotate(admin, "old");
+    let store = Store::new("old");
+    let permits = store.builder(&server).build().unwrap();
+    let permits = permits.semaphore(&unique("permits"));
+    permits.add_permits(2).unwrap();
+    permits.acquire(2).unwrap();
+    rotate(admin, "new");
+    run(admin, "CLIENT KILL USER worker");
+    let released = permits.release(2);
+    store.set("new");
+    let retried = match released {
+        Err(Error::NotReleased { retried, .. }) => retried,
+        other => panic!("{other:?}"),
+    };
+    assert!(retried);
+    let client = client(&server.url());
+    let theirs = client.semaphore(permits.name());
+    eventually("the permits to be free", || {
+        theirs.available().unwrap() == 2
+    });
+}
+
 #[test]
 fn an_error_or_a_panic_keeps_the_last_credentials_and_is_logged() {
     logs::keep();
