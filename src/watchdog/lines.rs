@@ -9,7 +9,9 @@
 //! | a look | when its reply says |
 //!
 //! If a thread waits because an owner holds a lock, the call was answered. In the line of a
-//! semaphore, another one may have no answer, so an earlier look stays.
+//! semaphore, another one may have no answer, so an earlier look stays. Far from the head it is
+//! postponed to a second after the request: if a line of many clients goes on, their requests do
+//! what a look does.
 //!
 //! A look is `lua/line_look.lua`: it calls the next client if the one that was called does not come,
 //! and finds out that the place of a waiting thread was lost.
@@ -42,7 +44,7 @@ const LATEST: Duration = Duration::from_secs(28);
 const NEAR: u32 = 10;
 const LATER: Duration = Duration::from_millis(25);
 
-/// After how long a look is repeated that got no reply.
+/// After how long a look is repeated that got no reply, and to when one is postponed.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Looks that are due in the same period of this length are sent together.
@@ -252,6 +254,9 @@ impl Watchdog {
             let is_answered = pending.is_none() && !line.is_of_permits() && line.called <= asked;
             if is_answered || look_at < line.look_at {
                 line.set(look_at, pending.is_some());
+            } else if line.is_of_permits() && rank >= NEAR {
+                let postponed = line.look_at.max(Moment::now().after(AGAIN));
+                line.set(postponed, line.follows_call);
             }
         });
         self.shared.look_by(earlier);
