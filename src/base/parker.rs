@@ -1,12 +1,15 @@
 //! Lets one thread wake another. A wake-up before the sleep ends that sleep at once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::test_clock::Parked;
+
+/// How often threads of this process have been woken.
+pub(crate) static WAKE_UPS: AtomicU64 = AtomicU64::new(0);
 
 /// Its mutex protects: a wake-up is seen by the sleep under way or by the next one.
 #[derive(Debug, Default)]
@@ -20,6 +23,7 @@ struct WakeUp {
 impl WakeUp {
     /// Ends the current or the next sleep.
     fn wake(&self) {
+        WAKE_UPS.fetch_add(1, Ordering::Relaxed);
         *self.is_pending.lock() = true;
         self.changed.notify_one();
     }

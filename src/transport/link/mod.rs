@@ -88,6 +88,8 @@ struct State {
     is_writing: bool,
     /// No thread yields the processor before a write until this moment.
     yields_from: Moment,
+    /// Threads that compute had the processor during the last yield.
+    is_yield_long: bool,
     /// The number of bytes that a thread writes now.
     in_write: usize,
     is_reading: bool,

@@ -9,13 +9,17 @@ use parking_lot::MutexGuard;
 
 use super::{LARGEST_BUFFER, Link, State};
 use crate::base::clock::Moment;
+use crate::base::parker::WAKE_UPS;
 
-/// A yield of the processor is worth this time for each thread of the process that sends meanwhile.
-/// If it takes longer, threads that compute had the processor.
-const WORTH: Duration = Duration::from_micros(64);
+/// A yield of the processor is worth this time, in which many threads run for a moment each, and
+/// more for each request that threads of the process send meanwhile, or thread that they wake. If
+/// it takes longer, threads that compute had the processor: the system lets one run for some
+/// milliseconds.
+const WORTH: Duration = Duration::from_millis(1);
+const WORTH_OF_WORK: Duration = Duration::from_micros(64);
 
-/// After a yield that took longer than it was worth, no thread yields for this many times as long.
-/// So such yields take less than a sixtieth of the time.
+/// After two yields that took longer than they were worth, no thread yields for this many times as
+/// long as the second. So such yields take about a thirtieth of the time.
 const PAUSE: u32 = 64;
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -87,21 +91,26 @@ fn yield_processor(state: &mut MutexGuard<'_, State>) {
     if began < state.yields_from {
         return;
     }
-    let before = SENDS.load(Ordering::Relaxed);
+    let work = || {
+        let counts = [&SENDS, &WAKE_UPS].map(|count| count.load(Ordering::Relaxed));
+        counts[0].wrapping_add(counts[1])
+    };
+    let before = work();
     MutexGuard::unlocked(state, thread::yield_now);
-    let sends = SENDS.load(Ordering::Relaxed).wrapping_sub(before);
     let ended = Moment::now();
-    state.yields_from = ended.after(pause_after(ended.since(began), sends));
+    let took = ended.since(began);
+    let is_long = took > worth_of(work().wrapping_sub(before));
+    if is_long && state.is_yield_long {
+        let pause = took.saturating_mul(PAUSE).min(LONGEST_PAUSE);
+        state.yields_from = ended.after(pause);
+    }
+    state.is_yield_long = is_long;
 }
 
-/// How long no thread yields after a yield of this length, while which threads have sent this
-/// often.
-fn pause_after(took: Duration, sends: u64) -> Duration {
-    let others = u32::try_from(sends).unwrap_or(u32::MAX);
-    match took > WORTH.saturating_mul(others.saturating_add(1)) {
-        true => took.saturating_mul(PAUSE).min(LONGEST_PAUSE),
-        false => Duration::ZERO,
-    }
+/// How long a yield may take while which threads have sent or woken others this often.
+fn worth_of(work: u64) -> Duration {
+    let work = u32::try_from(work).unwrap_or(u32::MAX);
+    WORTH.saturating_add(WORTH_OF_WORK.saturating_mul(work))
 }
 
 #[cfg(test)]
@@ -109,12 +118,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_yield_is_worth_more_if_more_threads_send() {
-        let long = Duration::from_millis(1);
-        assert_eq!(pause_after(long, 63), Duration::ZERO);
-        assert_eq!(pause_after(WORTH, 0), Duration::ZERO);
-        assert_eq!(pause_after(long, 3), long * PAUSE);
-        assert_eq!(pause_after(Duration::MAX, 3), LONGEST_PAUSE);
-        assert_eq!(pause_after(Duration::MAX, u64::MAX), LONGEST_PAUSE);
+    fn a_yield_is_worth_more_if_more_threads_work() {
+        assert_eq!(worth_of(0), WORTH);
+        assert_eq!(worth_of(100), WORTH + WORTH_OF_WORK * 100);
+        assert!(worth_of(u64::MAX) > LONGEST_PAUSE);
     }
 }
