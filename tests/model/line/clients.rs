@@ -4,6 +4,9 @@ use super::machine::{Bounds, Planted};
 use super::promises::FOLLOWED;
 use super::state::{Client, Late, Owner, Phase, Reply, Role, State, Subscription};
 
+/// The largest number of rounds and of looks that is counted.
+const MOST: u8 = 8;
+
 impl State {
     pub fn begin(&mut self, c: usize, role: Role) {
         self.clients[c].role = role;
@@ -143,8 +146,9 @@ impl State {
     pub fn time(&mut self, bounds: &Bounds) {
         let ends_call = self.has_call_to_end(bounds);
         if self.is_waited_for() {
-            self.rounds += u8::from(self.is_pending());
-            self.looks += u8::from(!ends_call);
+            // More than any promise allows. Without a bound there would be as many states.
+            self.rounds = MOST.min(self.rounds + u8::from(self.is_pending()));
+            self.looks = MOST.min(self.looks + u8::from(!ends_call));
             let is_due = |c| self.is_due(c) && !self.clients[c].lost_place;
             let mut clients = 0..self.clients.len();
             let is_excused = ends_call || self.is_unfollowed || !self.is_free();
