@@ -38,6 +38,7 @@ type Make = fn(&LockClient, &str) -> Box<dyn Lock>;
 
 const PLAIN: Make = |client, name| Box::new(client.reentrant_lock(name));
 const WRITE: Make = |client, name| Box::new(client.read_write_lock(name).write());
+const FAIR: Make = |client, name| Box::new(client.fair_lock(name));
 const READ: Make = |client, name| Box::new(client.read_write_lock(name).read());
 
 /// A lock that is held, and that of a client that waits for it.

@@ -53,6 +53,8 @@ pub(super) struct Acquisition<'a> {
     pub(super) waiting: Option<usize>,
     /// The next request, which the subscriber thread may have sent already, and its owner id.
     pub(super) prepared: Option<(OwnerId, Arc<Prepared>)>,
+    /// How often this thread slept in a queue without ranks, and without a subscription.
+    pub(super) deaf_sleeps: u32,
     /// Until when granted parts are kept while this thread waits for the others.
     pub(super) kept_until: Option<Moment>,
     /// The exclusive hold of this thread, if it acquires a shared one of the same lock.
@@ -91,6 +93,7 @@ impl<'a> Acquisition<'a> {
             claim,
             pause: None,
             kept_until: None,
+            deaf_sleeps: 0,
             expected_holds: 1,
             waiting: None,
             prepared: None,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquisition::Acquisition;
-use super::line::{LONGEST_DEAF, RARELY, deaf_sleep, is_deaf, longest_sleep};
+use super::line::{RARELY, deaf_sleep, is_deaf, longest_sleep};
 use super::round::{HeldByOther, Replies};
 use super::unit::First;
 use crate::base::backoff::jitter;
@@ -141,8 +141,12 @@ impl<'a> Acquisition<'a> {
                     false => longest_sleep(rank, held.left) + core.wait_jitter(),
                 }
             }
-            // Its turn in a queue without ranks, that of a fair lock, comes without a message.
-            _ if core.subscriber.is_deaf(key, key.channel()) => held.left.min(LONGEST_DEAF),
+            // Its turn in a queue without ranks, that of a fair lock, comes without a message. The
+            // longer the client waits, the more clients may be before it.
+            _ if core.subscriber.is_deaf(key, key.channel()) => {
+                self.deaf_sleeps += 1;
+                held.left.min(deaf_sleep(self.deaf_sleeps))
+            }
             // A permit may come free before the first lease ends.
             _ if !held.part.kind.is_exclusive => held.left.min(RARELY) + core.wait_jitter(),
             _ => held.left + core.wait_jitter(),

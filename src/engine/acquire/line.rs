@@ -42,7 +42,7 @@ pub(in crate::engine) fn is_deaf(place: &str) -> bool {
 }
 
 /// The longest sleep of a thread whose client may not subscribe.
-pub(in crate::engine) const LONGEST_DEAF: Duration = Duration::from_millis(250);
+const LONGEST_DEAF: Duration = Duration::from_millis(250);
 
 /// How long the thread of a client sleeps that may not subscribe. The lock is reserved for such a
 /// client for half a second when its turn comes, so it asks often if that may be soon.

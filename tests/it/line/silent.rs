@@ -235,7 +235,7 @@ fn a_client_that_may_not_subscribe_has_its_share_of_a_contended_lock() {
     let server = Server::start();
     let rules = ["~*", "&*", "+@all", "-subscribe"];
     let deaf_url = server.with_user(&rules[..]);
-    for make in [PLAIN, WRITE, READ] {
+    for make in [PLAIN, WRITE, READ, FAIR] {
         let name = unique("deaf");
         let holds = |urls: &[&str]| -> Vec<u32> {
             let end = Instant::now() + A_WHILE.get() * 2;
@@ -244,11 +244,13 @@ fn a_client_that_may_not_subscribe_has_its_share_of_a_contended_lock() {
                     .iter()
                     .map(|url| {
                         // A reader contends with writers.
-                        let lock = match *url == deaf_url {
-                            true => make(&client(url), &name),
-                            false if make as usize == PLAIN as usize => PLAIN(&client(url), &name),
-                            false => WRITE(&client(url), &name),
+                        let is_reader = std::ptr::fn_addr_eq(make, READ);
+                        let make = if is_reader && *url != deaf_url {
+                            WRITE
+                        } else {
+                            make
                         };
+                        let lock = make(&client(url), &name);
                         scope.spawn(move || {
                             let mut holds = 0;
                             while Instant::now() < end {

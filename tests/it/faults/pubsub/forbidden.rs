@@ -117,7 +117,7 @@ fn without_permission_to_subscribe_a_waiter_polls_and_there_is_one_warning(
 
 /// Else each turn of this client would leave the lock free for a second.
 #[test]
-fn the_first_client_of_a_fair_lock_asks_four_times_a_second_if_it_may_not_subscribe() {
+fn the_first_client_of_a_fair_lock_asks_often_if_it_may_not_subscribe() {
     let deployment = Deployment::one_server();
     let waiter = client_of_user(&deployment, "-", &["allchannels"]);
     let name = unique("forbidden");
