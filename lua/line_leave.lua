@@ -17,14 +17,15 @@
 local lock, place, publish = KEYS[1], ARGV[1], ARGV[4]
 
 local line, free = line_of(lock), redis.pcall('get', lock)
-if not redis.pcall('zscore', line, place) then
+local score = redis.pcall('zscore', line, place)
+if not score then
     -- The client may subscribe since its last request, or may not any more.
     place = other_form(place)
+    score = redis.pcall('zscore', line, place)
 end
 local listener = redis.pcall('zrangebyscore', line, 1, 1)[1]
 if ARGV[3] == '1' or type(free) == 'string' or listener and string.sub(listener, 1, 1) == '!' then
-    local called = redis.pcall('zscore', line, place)
-    local is_called = type(called) == 'string' and tonumber(called) < 0
+    local is_called = type(score) == 'string' and tonumber(score) < 0
     if ARGV[2] == '1' and not is_called and not redis.pcall('zscore', line, '!' .. place) then
         return 0
     end

@@ -13,7 +13,7 @@
 -- The watchdog of a client that waits looks every two seconds if at most ten clients are before it:
 -- a holder that died, a client of Redisson, or a process that has ended looks after no call. The
 -- others need not. They look after eight times the wait of the first client, so that a line that was
--- lost keeps nobody for much longer than it took before, and many clients cost few requests.
+-- lost delays no client for much longer than it took before, and many clients cost few requests.
 
 -- require "end_wait"
 -- require "read_write"

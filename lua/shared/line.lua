@@ -170,8 +170,8 @@ local function enter_line(lock, place, role)
     if rank <= 2 ^ LAST_ROUND then
         local mark = redis.pcall('zscore', line, '')
         if type(mark) == 'string' then
-            local entered = tonumber(redis.call('zscore', line, place))
-            if entered <= -mark and rank <= called_together(-mark) then
+            local is_near = rank <= called_together(-mark)
+            if is_near and tonumber(redis.call('zscore', line, place)) <= -mark then
                 -- It was called, and has answered.
                 redis.call('zrem', line, '')
             end

@@ -34,7 +34,7 @@ end
 -- of them. Returns after how many milliseconds the client asks again, at most `left`, and how many
 -- places are before its own in the line of that lock; nil if there is no line.
 local function enter_lines(locks, refused, place, publish, left)
-    local score, latest = nil, now_micros()
+    local score
     for _, lock in ipairs(locks) do
         local line = line_of(lock)
         local known, rank = redis.pcall('zscore', line, place), redis.pcall('zrank', line, place)
@@ -47,11 +47,15 @@ local function enter_lines(locks, refused, place, publish, left)
         end
         known = tonumber(known or nil) or other
         score = known and math.min(score or known, known) or score
-        -- The clock of a replica that has become the master may be behind.
-        local _, last = unpack(redis.call('zrange', line, -1, -1, 'withscores'))
-        latest = math.max(latest, math.floor(last or 0) + 1)
     end
-    score = score or latest
+    if not score then
+        score = now_micros()
+        for _, lock in ipairs(locks) do
+            -- The clock of a replica that has become the master may be behind.
+            local last = redis.call('zrange', line_of(lock), -1, -1, 'withscores')[2]
+            score = math.max(score, math.floor(last or 0) + 1)
+        end
+    end
     local is_refused, over = false, {}
     for i, lock in ipairs(locks) do
         local line = line_of(lock)

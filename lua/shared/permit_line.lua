@@ -399,7 +399,8 @@ local function look_at_permits(lock, free, place, publish)
         return nil
     end
     return try_line(function()
-        local line, left = head.line, nil
+        local line = head.line
+        local left
         if free > 0 then
             call_before(lock, head, '', free, publish)
             local entered = head.keeps_out

@@ -237,7 +237,9 @@ impl Watchdog {
         key: &'a LockKey,
         place: &Arc<str>,
         unparker: &Unparker,
-        (rank, pending, asked): (u32, Option<Duration>, Moment),
+        rank: u32,
+        pending: Option<Duration>,
+        asked: Moment,
     ) -> LineWait<'a> {
         let first = (SOON + LATER * rank.saturating_sub(NEAR)).min(LATEST);
         let look_at = Moment::now().after(pending.unwrap_or(first));

@@ -208,7 +208,7 @@ fn a_client_that_releases_and_waits_again_passes_a_silent_one_soon() {
     }
 }
 
-/// Nobody has set the number yet, or Redis has lost it.
+/// No client has set the number yet, or Redis has lost it.
 #[test]
 fn clients_keep_their_places_while_there_is_no_number() {
     for kind in SEMAPHORES {

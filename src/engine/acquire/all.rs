@@ -133,7 +133,9 @@ impl<'a> Acquisition<'a> {
                     key,
                     &place,
                     unparker,
-                    (rank, held.pending, held.asked),
+                    rank,
+                    held.pending,
+                    held.asked,
                 );
                 self.line_wait = Some(wait);
                 match is_deaf(&place) {

@@ -265,9 +265,9 @@ impl<'a> NumberWait<'a> {
         };
         if let Some(rank) = refusal.rank {
             let unparker = self.budget.unparker();
-            let wait =
-                core.watchdog
-                    .wait_in_line(key, place, unparker, (rank, None, refusal.asked));
+            let wait = core
+                .watchdog
+                .wait_in_line(key, place, unparker, rank, None, refusal.asked);
             self.line_wait = Some(wait);
             if !is_deaf {
                 self.ready = self.number.prepare(self.wanted, place);

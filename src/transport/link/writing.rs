@@ -18,8 +18,8 @@ use crate::base::parker::WAKE_UPS;
 const WORTH: Duration = Duration::from_millis(1);
 const WORTH_OF_WORK: Duration = Duration::from_micros(64);
 
-/// After two yields that took longer than they were worth, no thread yields for this many times as
-/// long as the second. So such yields take about a thirtieth of the time.
+/// After a second yield in succession that took longer than it was worth, no thread yields for this
+/// many times as long. So such yields take less than a sixtieth of the time.
 const PAUSE: u32 = 64;
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -98,19 +98,21 @@ fn yield_processor(state: &mut MutexGuard<'_, State>) {
     let before = work();
     MutexGuard::unlocked(state, thread::yield_now);
     let ended = Moment::now();
-    let took = ended.since(began);
-    let is_long = took > worth_of(work().wrapping_sub(before));
-    if is_long && state.is_yield_long {
-        let pause = took.saturating_mul(PAUSE).min(LONGEST_PAUSE);
+    let pause = pause_after(ended.since(began), work().wrapping_sub(before));
+    if state.is_yield_long {
         state.yields_from = ended.after(pause);
     }
-    state.is_yield_long = is_long;
+    state.is_yield_long = !pause.is_zero();
 }
 
-/// How long a yield may take while which threads have sent or woken others this often.
-fn worth_of(work: u64) -> Duration {
+/// How long no thread yields after a yield of this length, while which threads have sent or woken
+/// others this often.
+fn pause_after(took: Duration, work: u64) -> Duration {
     let work = u32::try_from(work).unwrap_or(u32::MAX);
-    WORTH.saturating_add(WORTH_OF_WORK.saturating_mul(work))
+    match took > WORTH.saturating_add(WORTH_OF_WORK.saturating_mul(work)) {
+        true => took.saturating_mul(PAUSE).min(LONGEST_PAUSE),
+        false => Duration::ZERO,
+    }
 }
 
 #[cfg(test)]
@@ -119,8 +121,11 @@ mod tests {
 
     #[test]
     fn a_yield_is_worth_more_if_more_threads_work() {
-        assert_eq!(worth_of(0), WORTH);
-        assert_eq!(worth_of(100), WORTH + WORTH_OF_WORK * 100);
-        assert!(worth_of(u64::MAX) > LONGEST_PAUSE);
+        let long = Duration::from_millis(4);
+        assert_eq!(pause_after(long, 63), Duration::ZERO);
+        assert_eq!(pause_after(WORTH, 0), Duration::ZERO);
+        assert_eq!(pause_after(long, 3), long * PAUSE);
+        assert_eq!(pause_after(Duration::MAX, 3), LONGEST_PAUSE);
+        assert_eq!(pause_after(Duration::MAX, u64::MAX), LONGEST_PAUSE);
     }
 }

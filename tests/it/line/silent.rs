@@ -322,8 +322,8 @@ fn a_client_of_a_cluster_that_may_not_subscribe_has_its_share_of_a_contended_loc
     assert!(holds[2] * 10 >= holds[0].min(holds[1]) * 3, "{holds:?}");
 }
 
-/// A crowd that waits for a lock costs few requests, whoever holds it. The clients begin and end one
-/// after another, so that other tests have the processors, too.
+/// Many clients that wait for a lock send few requests while another client holds it. They begin and
+/// end one after another, so that other tests have the processors, too.
 #[test]
 #[ignore = "waits for a minute"]
 fn many_waiting_clients_send_few_requests() {

@@ -77,7 +77,7 @@ pub enum Planted {
     NotLooked,
     /// A client whose look finds no place does not ask.
     LossNotSeen,
-    /// A waiting client takes a free lock for which nobody is called.
+    /// A waiting client takes a free lock for which no client is called.
     PassesFirst,
     /// A thread does not ask again when its subscription is confirmed.
     NotAskedAfterConfirmation,
