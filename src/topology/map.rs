@@ -67,12 +67,7 @@ mod tests {
 
     #[test]
     fn slots_that_move_one_by_one_leave_few_ranges() {
-        let limits = Limits {
-            connections: 1,
-            pool_size: 1,
-            connect_timeout: Duration::ZERO,
-            command_timeout: Duration::ZERO,
-        };
+        let limits = Limits::within(Duration::ZERO);
         let login = Login::new((Source::Fixed(None), 0), None, limits, None, false);
         let login = Arc::new(login);
         let server = |port| Server::new(ConnectionAddr::Tcp("host".into(), port), &login);

@@ -27,6 +27,19 @@ pub(crate) struct Limits {
     pub(crate) command_timeout: Duration,
 }
 
+#[cfg(test)]
+impl Limits {
+    /// One connection of each sort, and this time for each exchange.
+    pub(crate) fn within(time: Duration) -> Self {
+        Self {
+            connections: 1,
+            pool_size: 1,
+            connect_timeout: time,
+            command_timeout: time,
+        }
+    }
+}
+
 /// How connections are opened to the servers of one deployment.
 pub(crate) struct Login {
     tls: Option<Tls>,
@@ -341,12 +354,7 @@ mod tests {
         const SOON: Duration = Duration::from_secs(10);
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let at = listener.local_addr().unwrap();
-        let limits = Limits {
-            connections: 1,
-            pool_size: 1,
-            connect_timeout: SOON,
-            command_timeout: SOON,
-        };
+        let limits = Limits::within(SOON);
         let login = Login::new((Source::Fixed(None), 0), None, limits, Some("n"), false);
         let named_at = Moment::now().after(UNNAMED);
         login.omit_name(named_at);

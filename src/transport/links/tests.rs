@@ -28,9 +28,7 @@ impl Tested {
         let at = listener.local_addr().unwrap();
         let limits = Limits {
             connections: 8,
-            pool_size: 1,
-            connect_timeout: SOON,
-            command_timeout: SOON,
+            ..Limits::within(SOON)
         };
         let login = Login::new((Source::Fixed(None), 0), None, limits, None, false);
         let address = ConnectionAddr::Tcp(host.into(), at.port());

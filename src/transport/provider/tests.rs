@@ -27,12 +27,7 @@ fn accept(listener: &TcpListener, reply: &[u8]) -> TcpStream {
 fn an_open_link_does_not_log_in_with_what_a_new_connection_cannot() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let limits = Limits {
-        connections: 1,
-        pool_size: 1,
-        connect_timeout: SOON,
-        command_timeout: SOON,
-    };
+    let limits = Limits::within(SOON);
     let login = Login::new((Source::Fixed(None), 0), None, limits, None, false);
     let address = ConnectionAddr::Tcp("127.0.0.1".into(), port);
     let server = Server::new(address, &Arc::new(login));
