@@ -15,6 +15,8 @@ pub(super) type Result<T, E = Failure> = std::result::Result<T, E>;
 
 /// No client holds the lock, or the user did not want to free it.
 const NOT_HELD: u8 = 1;
+/// A check of `leasehold doctor` failed.
+pub(super) const CHECK_FAILED: u8 = 1;
 /// No command was given.
 pub(super) const NO_COMMAND: u8 = 2;
 /// The arguments are invalid (`EX_USAGE` of sysexits.h).

@@ -16,16 +16,13 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::args::{Args, DoctorArgs, RedisArgs};
-use super::outcome::{Result, UNAVAILABLE};
+use super::outcome::{CHECK_FAILED, Result, UNAVAILABLE};
 use super::{connect, output};
 use checks::{Checks, REACHABLE};
 use finding::{Finding, Line};
 use leasehold::LockClient;
 use leasehold::admin::{self, LockKeys};
 use report::Style;
-
-/// The exit status if a check failed.
-const FAILED: u8 = 1;
 
 /// The lease of the lock that is acquired as a test, in case this program dies meanwhile.
 const LEASE: Duration = Duration::from_secs(10);
@@ -53,7 +50,7 @@ pub(super) fn run(general: &Args, args: &DoctorArgs) -> Result<u8> {
     let mut reachable = lines.iter().filter(|line| line.check == REACHABLE);
     Ok(match lines.iter().any(Line::is_failure) {
         _ if reachable.all(Line::is_failure) => UNAVAILABLE,
-        true => FAILED,
+        true => CHECK_FAILED,
         false => 0,
     })
 }
