@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use rustix::io::Errno;
-use rustix::process::{WaitId, WaitIdOptions, WaitOptions, waitid, waitpgid, waitpid};
+use rustix::process::{WaitId, WaitIdOptions, WaitOptions, wait, waitid};
 
 use super::parent::Launch;
 use super::program::Program;
@@ -70,8 +70,6 @@ impl Job {
 
     /// True if processes of its group remain, zombies included. For a job that has ended.
     pub(super) fn has_members(&self) -> bool {
-        // As the first process of a container, this one must also reap orphans.
-        while let Ok(Some(_)) = waitpgid(self.leader, WaitOptions::NOHANG) {}
         killpg(self.group, None) != Err(nix::errno::Errno::ESRCH)
     }
 
@@ -82,20 +80,27 @@ impl Job {
     }
 
     /// Looks at the job. True if it ended, was stopped or was continued since the last look.
+    ///
+    /// Also reaps all other children that have ended: orphans are children of the first process of
+    /// a container.
     pub(super) fn has_changed(&mut self) -> bool {
-        if self.ended().is_some() {
-            return false;
-        }
         // `nix` has no name for real-time signals, and loses the status of a child that one ended.
         let flags = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
-        let raw = match waitpid(Some(self.leader), flags) {
-            Ok(Some((_, status))) => status.as_raw(),
-            // Another part of the process has reaped it, so its status is unknown.
-            Err(Errno::CHILD) => i32::from(CANNOT_RUN) << 8,
-            Ok(None) | Err(_) => return false,
-        };
-        self.change = Some(ExitStatus::from_raw(raw));
-        true
+        let mut has_changed = false;
+        loop {
+            let raw = match wait(flags) {
+                Ok(Some((child, status))) if child == self.leader => status.as_raw(),
+                Ok(Some(_)) => continue,
+                // Another part of the process has reaped it, so its status is unknown.
+                Err(Errno::CHILD) if self.ended().is_none() => i32::from(CANNOT_RUN) << 8,
+                Ok(None) | Err(_) => return has_changed,
+            };
+            // Later, an orphan may have its process id.
+            if self.ended().is_none() {
+                self.change = Some(ExitStatus::from_raw(raw));
+                has_changed = true;
+            }
+        }
     }
 }
 

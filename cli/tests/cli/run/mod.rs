@@ -8,6 +8,7 @@ mod limits;
 mod loss;
 mod no_reply;
 mod signals;
+mod process_one;
 mod status;
 pub mod terminal;
 mod waiting_line;

@@ -1,0 +1,36 @@
+//! `leasehold run` as the first process of a container.
+
+use std::process::Command;
+
+use super::{job, wrap};
+use crate::support::server::Server;
+
+/// A new PID namespace, of which the program is the first process.
+const CONTAINER: [&str; 5] = [
+    "--map-root-user",
+    "--fork",
+    "--pid",
+    "--mount-proc",
+    "--kill-child",
+];
+
+/// True if this user may make one.
+fn can_contain() -> bool {
+    let output = Command::new("unshare").args(CONTAINER).arg("true").output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// Otherwise a long job reaches the limit of processes.
+#[test]
+fn it_reaps_orphans_while_its_command_runs() {
+    if !can_contain() {
+        return;
+    }
+    let server = Server::start();
+    let script = "for i in 1 2 3; do \
+                    orphan=$(sleep 0.05 >/dev/null & echo $!); \
+                    while [ -e /proc/$orphan ]; do sleep 0.02; done; \
+                  done; echo $PPID; exit 5";
+    let job = job(&server, "", script).with(|command| wrap(command, "unshare", &CONTAINER));
+    job.output().expect_all(5, "1\n", "");
+}
