@@ -31,18 +31,17 @@ use super::outcome::Result;
     subcommand_required = true
 )]
 pub(super) struct Args {
-    /// Write only errors to standard error; the exit status alone reports that the lock is held
+    /// Write only errors; the exit status alone reports that the lock is held
     #[arg(short, long, conflicts_with = "verbose")]
     pub(super) quiet: bool,
 
-    /// Write each step of run and hold to standard error; twice: also the log of the library, for
-    /// all commands
+    /// Write each step of run and hold to standard error; twice: also the log of the library
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
 
-    /// Colors in the lines of doctor and, on a terminal, in the table of list: auto, on a terminal
-    /// without NO_COLOR; always; never
+    /// Colors in doctor and list: always, never, or auto, on a terminal without NO_COLOR
     #[arg(long, default_value_t = ColorChoice::Auto, value_name = "WHEN")]
+    #[arg(hide_possible_values = true)]
     pub(super) color: ColorChoice,
 
     #[command(flatten)]
@@ -57,17 +56,18 @@ pub(super) enum Command {
     /// Run a command while holding a lock
     ///
     /// The command runs without a shell and in its own process group. It has the standard input,
-    /// output and error of leasehold, its terminal, and LEASEHOLD_KEY in its environment. leasehold
-    /// passes HUP, INT, QUIT, TERM, ALRM, VTALRM, PROF, IO, XCPU, XFSZ, SYS, PWR, USR1, USR2,
-    /// WINCH, TSTP and CONT on to the process group. While leasehold waits for the lock, the first
-    /// twelve of them end the wait. A signal that is ignored stays ignored in the command (nohup);
-    /// PIPE has its default action there. The exit status is that of the command, or 128 + n if
-    /// signal n ended it. If the command ends after HUP, INT, QUIT or TERM, and before other
-    /// processes of its group, leasehold keeps the lock until they have ended, too, but no longer
-    /// than --kill-after. It does not wait for other processes that the command leaves behind.
-    /// Processes that leave the process group get no signal, and leasehold does not wait for them:
-    /// those that a script starts by timeout (write timeout --foreground) or setsid, and the jobs
-    /// of an interactive shell.
+    /// output and error of leasehold, its terminal, and LEASEHOLD_KEY in its environment, but not
+    /// LEASEHOLD_URL and LEASEHOLD_PASSWORD, unless --keep-credentials is given. leasehold passes
+    /// HUP, INT, QUIT, TERM, ALRM, VTALRM, PROF, IO, XCPU, XFSZ, SYS, PWR, USR1, USR2, WINCH, TSTP
+    /// and CONT on to the process group. While leasehold waits for the lock, the first twelve of
+    /// them end the wait. A signal that is ignored stays ignored in the command (nohup); PIPE has
+    /// its default action there. The exit status is that of the command, or 128 + n if signal n
+    /// ended it. If the command ends after HUP, INT, QUIT or TERM, and before other processes of
+    /// its group, leasehold keeps the lock until they have ended, too, but no longer than --kill-
+    /// after. It does not wait for other processes that the command leaves behind. Processes that
+    /// leave the process group get no signal, and leasehold does not wait for them: those that a
+    /// script starts by timeout (write timeout --foreground) or setsid, and the jobs of an
+    /// interactive shell.
     ///
     /// If Redis does not confirm renewals of the lock, leasehold sends TERM and then KILL, both
     /// before the lease can end on the server: KILL a sixtieth of the lease before its end, and
@@ -98,6 +98,7 @@ pub(super) enum Command {
     ///
     /// If Redis does not reply, leasehold gives up after ten times --timeout. With --wait or
     /// --no-wait it gives up at the end of the wait, or after one --timeout if that is longer.
+    #[command(override_usage = "leasehold run [OPTIONS] <KEY> -- <COMMAND>...")]
     Run(RunArgs),
     /// Hold a lock until standard input ends
     ///
@@ -267,6 +268,17 @@ impl Args {
         Self::command().mut_args(|arg| arg.global(true))
     }
 
+    /// The definition for `--help`: that of the options of run and hold is long enough. The manual
+    /// has their descriptions.
+    fn with_short_help() -> clap::Command {
+        let short = |command: clap::Command| {
+            let rest = "leasehold man describes signals, a lost lock, and the exit status.";
+            command.long_about(None).after_help(rest)
+        };
+        let all = Self::definition().mut_subcommand("run", short);
+        all.mut_subcommand("hold", short)
+    }
+
     /// The arguments, or one line that says why they are invalid. Prints help, the version, and an
     /// overview if there is no command, and exits.
     pub(super) fn parse_or_explain() -> Result<Self> {
@@ -286,7 +298,7 @@ impl Args {
     /// An empty value on the command line is an error: it may come from an unset variable, and must
     /// not lead to another Redis.
     fn parsed_with(reads: impl Fn(&OsStr) -> bool) -> Result<Self, clap::Error> {
-        let mut command = Self::definition().mut_args(|arg| match arg.get_env() {
+        let mut command = Self::with_short_help().mut_args(|arg| match arg.get_env() {
             Some(name) if !reads(name) => arg.env(None::<&str>),
             _ => arg,
         });

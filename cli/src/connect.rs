@@ -12,6 +12,12 @@ use super::args::RedisArgs;
 use super::outcome::{Failure, Result};
 use leasehold::{Credentials, Error, LockClient, LockClientBuilder, RedLock};
 
+/// The variables that `run` removes from the environment of its command.
+pub(super) const CREDENTIALS: [&str; 2] = ["LEASEHOLD_URL", "LEASEHOLD_PASSWORD"];
+
+/// The variable that `run` sets if it has removed one of [`CREDENTIALS`].
+pub(super) const REMOVED: &str = "LEASEHOLD_CREDENTIALS_REMOVED";
+
 /// How long a lock waits for the confirmations of replicas.
 const REPLICAS_TIMEOUT: Duration = Duration::from_millis(100);
 
@@ -33,6 +39,13 @@ pub(super) fn clients(args: &RedisArgs, lease: Option<Duration>) -> Result<Vec<L
     }
     let urls = match &args.url {
         Some(urls) => Some(urls.clone()),
+        None if variable(REMOVED)?.is_some() => {
+            return Err(Failure::usage(
+                "the leasehold run that started this command has removed LEASEHOLD_URL or \
+                 LEASEHOLD_PASSWORD from its environment; write leasehold run --keep-credentials \
+                 there, or name Redis by --url here",
+            ));
+        }
         None => variable("REDIS_URL")?,
     };
     let urls = split(urls.as_deref().unwrap_or("redis://127.0.0.1:6379"));

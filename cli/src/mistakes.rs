@@ -10,8 +10,16 @@ use super::stderr;
 /// For a user who writes no command.
 const OVERVIEW: &str = include_str!("overview.txt");
 
-/// Options of flock(1), and the same of `run` and `hold`.
-const OF_FLOCK: [(&str, &str); 2] = [("-n", "--no-wait"), ("-w", "--wait DURATION")];
+/// Options of flock(1) and of other lock commands, and what to write for `run` and `hold`.
+const OF_OTHERS: [(&[&str], &str); 4] = [
+    (&["-s", "--shared"], "--kind read"),
+    (
+        &["-x", "--exclusive"],
+        "nothing, or --kind write if others share the lock by --kind read",
+    ),
+    (&["--nonblock", "--nb", "--try"], "--no-wait"),
+    (&["--ttl"], "--lease DURATION"),
+];
 
 /// Prints the help, the version or the overview, and exits. Returns any other error. `all` is the
 /// definition of the arguments.
@@ -51,9 +59,11 @@ fn explanation(error: &clap::Error, mut all: Command) -> String {
         None => &mut all,
     };
     let given = context(ContextKind::InvalidArg);
-    let of_flock = OF_FLOCK.iter().find(|(option, _)| *option == given);
-    if let (Some((option, here)), "run" | "hold") = (of_flock, name) {
-        explanation += &format!("; {option} of flock is {here} here");
+    let of_others = |(options, _): &&(&[&str], _)| options.contains(&&*given);
+    let known = OF_OTHERS.iter().find(of_others);
+    if let (Some((_, here)), "run" | "hold", Some(what)) = (known, name, own.first()) {
+        // What the parser suggests only looks similar.
+        explanation = format!("{what}; for {given} write {here}");
     }
     let usage = command.render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");

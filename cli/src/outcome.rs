@@ -27,8 +27,10 @@ pub(super) const UNAVAILABLE: u8 = 69;
 pub(super) const OUTPUT: u8 = 74;
 /// Another client holds the lock (`EX_TEMPFAIL`).
 pub(super) const HELD: u8 = 75;
-/// The lock was lost, or `--max-hold` was over, before the command ended.
+/// The lock was lost before the command or the hold ended.
 pub(super) const LOST: u8 = 76;
+/// `--max-hold` was over before the command ended. timeout(1) has the same status.
+pub(super) const TIME_IS_UP: u8 = 124;
 /// The command exists, but it cannot be run. Shells use the same status.
 pub(super) const CANNOT_RUN: u8 = 126;
 /// The command does not exist. Shells use the same status.

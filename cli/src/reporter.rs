@@ -26,9 +26,13 @@ pub(super) fn is_quiet() -> bool {
     WANTED.get().is_some_and(|(quiet, _)| *quiet)
 }
 
+pub(super) fn is_verbose() -> bool {
+    WANTED.get().is_some_and(|(_, verbose)| *verbose)
+}
+
 /// Writes a step of the work, with `--verbose`.
 pub(super) fn step(what: impl fmt::Display) {
-    if WANTED.get().is_some_and(|(_, verbose)| *verbose) {
+    if is_verbose() {
         say(what);
     }
 }

@@ -5,21 +5,32 @@ use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
 
-use super::duration;
+/// The longest time for one reply.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A longer time, or one without a unit, is probably meant as the time to wait for a lock.
+fn timeout(text: &str) -> Result<Duration, String> {
+    let why = match humantime::parse_duration(text) {
+        Ok(time) if time <= LONGEST_TIMEOUT => return Ok(time),
+        Ok(_) => "more than 1m".into(),
+        Err(error) => format!("{error}; write 5s or 500ms"),
+    };
+    Err(format!(
+        "{why}; this is the time for one reply of Redis, and --wait is the time to wait for a lock"
+    ))
+}
 
 /// The servers, and how they are deployed.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Redis")]
 pub(crate) struct RedisArgs {
-    /// redis://[user:password@]host[:port][/database], rediss:// for TLS, or redis+unix:///path
-    /// (or the same with valkey://, valkeys://, valkey+unix://);
-    /// several are separated by commas. Default: REDIS_URL, or else redis://127.0.0.1:6379. Put a
-    /// password into the environment, where other users cannot read it
+    /// redis://[user:password@]host[:port][/database], rediss:// for TLS, or redis+unix:///path;
+    /// several with commas. Default: REDIS_URL, or else redis://127.0.0.1:6379
     #[arg(long, env = "LEASEHOLD_URL", hide_env_values = true)]
     #[arg(value_name = "URL[,URL..]")]
     pub(crate) url: Option<String>,
 
-    /// The URLs are sentinels, and they monitor the master under this name
+    /// The URLs are sentinels of this master
     #[arg(long, env = "LEASEHOLD_SENTINEL", value_name = "MASTER")]
     pub(crate) sentinel: Option<String>,
 
@@ -31,18 +42,17 @@ pub(crate) struct RedisArgs {
     #[arg(long, env = "LEASEHOLD_REDLOCK", value_parser = FalseyValueParser::new())]
     pub(crate) redlock: bool,
 
-    /// A lock counts as acquired only if this many replicas confirm it within 100 ms
+    /// How many replicas must confirm a lock within 100 ms
     #[arg(long, env = "LEASEHOLD_MIN_REPLICAS", value_name = "NUMBER")]
     pub(crate) min_replicas: Option<u32>,
 
-    /// The user at the servers that have the locks; the password is LEASEHOLD_PASSWORD in the
-    /// environment. A URL with a password overrides both variables, unless it is a sentinel's
+    /// The user; the password is in LEASEHOLD_PASSWORD. A URL with a password overrides both
+    /// variables, unless it is a sentinel's
     #[arg(long, env = "LEASEHOLD_USER", value_name = "NAME")]
     pub(crate) user: Option<String>,
 
-    /// A file with the password, instead of LEASEHOLD_PASSWORD; a newline at its end does not count.
-    /// It is read at the start, and again whenever a server refuses a login. A URL with a password
-    /// overrides the variable
+    /// A file with the password, instead of LEASEHOLD_PASSWORD; read again when a server refuses a
+    /// login
     #[arg(long, env = "LEASEHOLD_PASSWORD_FILE", value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
 
@@ -54,11 +64,11 @@ pub(crate) struct RedisArgs {
     #[arg(skip)]
     pub(crate) names_password_file: bool,
 
-    /// PEM file with the authorities to trust for rediss://, instead of those of the system
+    /// PEM file with the authorities for rediss://, instead of the system's
     #[arg(long, env = "LEASEHOLD_CACERT", value_name = "FILE")]
     pub(crate) cacert: Option<PathBuf>,
 
-    /// PEM file with the certificate of the client, for a server that asks for one
+    /// PEM file with the client's certificate
     #[arg(long, env = "LEASEHOLD_CERT", requires = "cert_key")]
     #[arg(value_name = "FILE")]
     pub(crate) cert: Option<PathBuf>,
@@ -68,9 +78,9 @@ pub(crate) struct RedisArgs {
     #[arg(value_name = "FILE")]
     pub(crate) cert_key: Option<PathBuf>,
 
-    /// The longest time for one reply of Redis, and for opening a connection
+    /// The time for one reply of Redis, and for opening a connection
     #[arg(long, env = "LEASEHOLD_TIMEOUT", default_value = "1s")]
-    #[arg(value_parser = duration, value_name = "DURATION")]
+    #[arg(value_parser = timeout, value_name = "DURATION")]
     pub(crate) timeout: Duration,
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::holder::{HolderReply, Holders};
 use super::job::signalled;
 use super::signals::Signals;
 use super::waiting_line::WaitingLine;
@@ -80,14 +81,7 @@ impl Held {
             return Err(Failure::new(signalled(signal), ""));
         }
         let Some(held) = acquired? else {
-            let lock = args.key.clone();
-            let waited = Moment::now().since(asked);
-            // On many machines all but one get the lock. The status reports that.
-            let message = match is_quiet() {
-                true => String::new(),
-                false => Error::HeldByAnother { lock, waited }.to_string(),
-            };
-            return Err(Failure::new(args.conflict_exit_code, message));
+            return Err(refused(args, &clients, Moment::now().since(asked)));
         };
         step(format!("acquired lock {:?}", args.key));
         Ok(held)
@@ -101,7 +95,7 @@ impl Held {
         interrupt: &Interrupt,
     ) -> leasehold::Result<Option<Self>> {
         let (lease, longest) = (Lease::RENEWED, args.wait.unwrap_or(Duration::MAX));
-        let wait = if args.no_wait {
+        let wait = if args.no_wait || waits_for_itself(args) {
             Duration::ZERO
         } else {
             longest
@@ -149,6 +143,37 @@ impl Held {
         }
         Ok(())
     }
+}
+
+/// True if a command under this lock waits for the lock, without a limit. Of a semaphore with
+/// several permits, other holders can release some.
+fn waits_for_itself(args: &LockArgs) -> bool {
+    let has_limit = args.no_wait || args.wait.is_some();
+    let is_alone = !matches!(args.kind, Kind::Permits(2..));
+    let outer = std::env::var_os("LEASEHOLD_KEY");
+    !has_limit && is_alone && outer.is_some_and(|outer| outer == *args.key)
+}
+
+/// The failure if another client holds the lock until the end of the wait. Names its holder if
+/// Redis tells it in one attempt.
+fn refused(args: &LockArgs, clients: &[LockClient], waited: Duration) -> Failure {
+    let lock = args.key.clone();
+    if waits_for_itself(args) {
+        return Failure::usage(format!(
+            "LEASEHOLD_KEY says that this command runs under lock {lock:?}, so it would wait for \
+             itself; leave out one leasehold run, or give this one a --wait"
+        ));
+    }
+    // On many machines all but one get the lock. The status reports that.
+    if is_quiet() {
+        return Failure::new(args.conflict_exit_code, "");
+    }
+    let error = Error::HeldByAnother { lock, waited }.to_string();
+    let message = match Holders::new(&args.key, clients).find(|| false) {
+        HolderReply::Holder(holder) => error.replace("another client or thread", &holder),
+        HolderReply::Free | HolderReply::NoReply => error,
+    };
+    Failure::new(args.conflict_exit_code, message)
 }
 
 /// Warns if the semaphore exists with another number of permits. Without a reply there is no

@@ -51,8 +51,9 @@ fn check_input() -> Result<()> {
     let input = fstat(io::stdin()).ok().and_then(device);
     if input.is_some() && input == stat("/dev/null").ok().and_then(device) {
         return Err(Failure::usage(
-            "standard input is /dev/null, so the hold would end at once; to hold a lock until a \
-             signal, write: leasehold run KEY -- sleep infinity",
+            "standard input is /dev/null, so the hold would end at once; in a script, write: \
+             mkfifo in out; leasehold hold KEY <in >out & exec 3>in; to hold a lock until a \
+             signal: leasehold run KEY -- sleep infinity",
         ));
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! The process of the command, with a process group of its own.
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -10,6 +10,8 @@ use rustix::process::{WaitId, WaitIdOptions, WaitOptions, wait, waitid};
 
 use super::parent::Launch;
 use super::program::Program;
+use crate::args::RunArgs;
+use crate::connect::{CREDENTIALS, REMOVED};
 use crate::outcome::{CANNOT_RUN, Result};
 
 /// Dropping it kills the processes.
@@ -25,11 +27,16 @@ pub(super) struct Job {
 
 impl Job {
     /// Starts the command with the lock's name and token in its environment.
-    pub(super) fn start(program: &Program<'_>, key: &str, token: Option<u64>) -> Result<Self> {
+    pub(super) fn start(program: &Program<'_>, args: &RunArgs, token: Option<u64>) -> Result<Self> {
         let refused = |error| Launch::refused(program.name, &error);
         let launch = Launch::new().map_err(refused)?;
         let mut command = launch.command(program);
-        command.process_group(0).env("LEASEHOLD_KEY", key);
+        command
+            .process_group(0)
+            .env("LEASEHOLD_KEY", &args.lock.key);
+        if !args.keep_credentials {
+            remove_credentials(&mut command);
+        }
         match token {
             Some(token) => command.env("LEASEHOLD_TOKEN", token.to_string()),
             // It may be the token of an outer lock.
@@ -110,6 +117,18 @@ impl Drop for Job {
             self.signal(Signal::SIGKILL);
             let _ = nix::sys::wait::waitpid(self.group, None);
         }
+    }
+}
+
+/// Removes the variables that have the password of Redis. A `leasehold` that the command starts
+/// must not take another Redis for that, so it learns of it.
+fn remove_credentials(command: &mut Command) {
+    for name in CREDENTIALS {
+        command.env_remove(name);
+    }
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if CREDENTIALS.into_iter().any(is_set) {
+        command.env(REMOVED, "1");
     }
 }
 

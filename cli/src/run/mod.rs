@@ -6,6 +6,7 @@
 
 mod held;
 mod hold;
+mod holder;
 mod job;
 mod parent;
 mod program;
@@ -40,7 +41,8 @@ pub(super) fn run(args: &RunArgs, redis: &RedisArgs) -> Result<u8> {
             "--at-least does not work with --kind permits=N: a permit cannot be kept",
         ));
     }
-    let program = Program::find(&args.command)?;
+    let command = args.command();
+    let program = Program::find(&command)?;
     // First of all, so that no signal is missed from here on.
     let signals = Signals::catch()?;
     let held = Held::acquire(lock, redis, &signals)?;
@@ -48,7 +50,7 @@ pub(super) fn run(args: &RunArgs, redis: &RedisArgs) -> Result<u8> {
     signals.catch_stops()?;
     // The lock may have been lost since it was acquired.
     held.check()?;
-    let job = Job::start(&program, &lock.key, held.token())?;
+    let job = Job::start(&program, args, held.token())?;
     let time_is_up = args.max_hold.map(|time| acquired_at.after(time));
     let time_is_up = time_is_up.unwrap_or(Moment::NEVER);
     let schedule = Schedule::new(lock.lease, args.kill_after, time_is_up);
@@ -63,7 +65,10 @@ pub(super) fn run(args: &RunArgs, redis: &RedisArgs) -> Result<u8> {
     let may_stand = is_unconfirmed && keep.is_some() && held.check().is_ok();
     // After a loss, dropping the guard releases what is left in Redis.
     if may_stand || matches!(end.why, None | Some(Why::TimeIsUp)) {
-        held.release(keep, is_unconfirmed)?;
+        held.release(keep, is_unconfirmed).map_err(|loss| {
+            let message = format!("{loss}; the command ended with status {}", end.of_job);
+            Failure::new(loss.status, message)
+        })?;
     }
     Ok(end.status)
 }

@@ -14,7 +14,7 @@ use super::schedule::{Schedule, Step, Why};
 use super::signals::Signals;
 use super::terminal::Terminal;
 use crate::connect::confirm_every;
-use crate::outcome::LOST;
+use crate::outcome::{LOST, TIME_IS_UP};
 use crate::reporter::{say, step};
 use leasehold::__Moment as Moment;
 use leasehold::{Error, LostReason};
@@ -54,8 +54,10 @@ pub(super) struct Supervisor<'a> {
 /// The end of the job.
 #[derive(Debug)]
 pub(super) struct End {
-    /// The exit status: that of the job, or of a loss.
+    /// The exit status: that of the job, or of the reason why it was ended.
     pub(super) status: u8,
+    /// The status of the job.
+    pub(super) of_job: u8,
     /// The process did not become the command.
     pub(super) failed_to_start: bool,
     /// Why the job was ended, if it did not end itself.
@@ -273,12 +275,20 @@ impl<'a> Supervisor<'a> {
         if self.terminal.take_back() && (why.is_some() || ended.signal().is_some()) {
             self.terminal.restore();
         }
+        let of_job = status(ended);
         if why.is_some() {
             // For the processes that the job left behind.
             self.pass_on(Signal::SIGKILL);
+            let name = self.held.name();
+            say(format!("{name:?}: the command ended with status {of_job}"));
         }
         End {
-            status: why.map_or_else(|| status(ended), |_| LOST),
+            status: match why {
+                None => of_job,
+                Some(Why::TimeIsUp) => TIME_IS_UP,
+                Some(Why::Unconfirmed | Why::Lost(_)) => LOST,
+            },
+            of_job,
             failed_to_start: self.job.failed_to_start(),
             why,
         }

@@ -1,4 +1,5 @@
-//! The line on a terminal that shows which client holds the lock, while this process waits for it.
+//! Shows which client holds the lock while this process waits for it: a line on a terminal, or one
+//! message with `--verbose`.
 
 use std::io::{self, IsTerminal};
 use std::thread::JoinHandle;
@@ -6,14 +7,15 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 
+use super::holder::{HolderReply, Holders};
 use crate::args::{Kind, LockArgs};
-use crate::name::shown;
-use crate::reporter::is_quiet;
+use crate::reporter::{is_quiet, is_verbose, step};
 use crate::{output, spawn, stderr};
 use leasehold::__Moment as Moment;
-use leasehold::{Error, Holder, LockClient};
+use leasehold::LockClient;
 
-/// The time from the beginning of the wait to the first line, and from one line to the next.
+/// The time from the beginning of the wait to the first line or the message, and from one line to
+/// the next.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// The line of one wait. Its thread ends when the sender is dropped.
@@ -21,21 +23,21 @@ const EVERY: Duration = Duration::from_secs(1);
 pub(super) struct WaitingLine(Option<(Sender<()>, JoinHandle<()>)>);
 
 impl WaitingLine {
-    /// Shows nothing with `--quiet`, or if standard error is not a terminal that can erase a line.
+    /// Shows no line with `--quiet`, or if standard error is not a terminal that can erase a line.
     pub(super) fn start(args: &LockArgs, clients: &[LockClient]) -> Self {
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        if args.no_wait || is_quiet() || is_dumb || !io::stderr().is_terminal() {
+        let has_line = !is_quiet() && !is_dumb && io::stderr().is_terminal();
+        if args.no_wait || !(has_line || is_verbose()) {
             return Self(None);
         }
         let (stop, stopped) = bounded(0);
         let updater = Updater {
             key: args.key.clone(),
             has_owner: !matches!(args.kind, Kind::Permits(_)),
-            clients: clients.to_vec(),
+            has_line,
+            holders: Holders::new(&args.key, clients),
             began: Moment::now(),
             stopped,
-            seen: String::new(),
-            holder: None,
         };
         // Without a thread there is no line.
         let thread = spawn("waiting-line", move || updater.run());
@@ -56,25 +58,30 @@ struct Updater {
     key: String,
     /// False for a semaphore.
     has_owner: bool,
-    clients: Vec<LockClient>,
+    /// False if it writes one message.
+    has_line: bool,
+    holders: Holders,
     began: Moment,
     /// Disconnected at the end of the wait.
     stopped: Receiver<()>,
-    /// The id of the last client that was seen.
-    seen: String,
-    /// Its process, if it is known.
-    holder: Option<Holder>,
 }
 
 impl Updater {
     fn run(mut self) {
         while self.stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+            if !self.has_line {
+                let why = self.why();
+                if !is_over(&self.stopped) {
+                    step(self.text(&why));
+                }
+                break;
+            }
             // In the background, the line is the shell's.
             if stderr::is_in_foreground() {
                 let why = self.why();
                 let columns = usize::from(output::size().0).saturating_sub(1);
                 // It never blocks.
-                stderr::show(cut(&self.text(&why), columns));
+                stderr::show(cut(&format!("leasehold: {}", self.text(&why)), columns));
             }
         }
     }
@@ -86,7 +93,7 @@ impl Updater {
         };
         let waited = Duration::from_secs(Moment::now().since(self.began).as_secs());
         let (key, waited) = (&self.key, humantime::format_duration(waited));
-        format!("leasehold: waiting for {what} {key:?} for {waited}{why}")
+        format!("waiting for {what} {key:?} for {waited}{why}")
     }
 
     /// The holder, or that Redis does not reply; empty if the lock is free.
@@ -94,42 +101,17 @@ impl Updater {
         if !self.has_owner {
             return String::new();
         }
-        let mut why = ", no reply from Redis";
-        for client in self.clients.clone() {
-            if self.stopped.try_recv() == Err(TryRecvError::Disconnected) {
-                return String::new();
-            }
-            let Ok(status) = client.inspect(&self.key) else {
-                continue;
-            };
-            if let Some(owner) = status.owner {
-                let holder = match status.readers {
-                    ..=1 => self.holder(&client, &owner),
-                    readers => format!("{readers} readers"),
-                };
-                return format!(", held by {holder}");
-            }
-            why = "";
+        match self.holders.find(|| is_over(&self.stopped)) {
+            HolderReply::Holder(holder) => format!(", held by {holder}"),
+            HolderReply::Free => String::new(),
+            HolderReply::NoReply => ", no reply from Redis".into(),
         }
-        why.into()
     }
+}
 
-    /// The process of this owner, or else the owner.
-    fn holder(&mut self, client: &LockClient, owner: &str) -> String {
-        let id = owner.split(':').next().unwrap_or_default();
-        // The list of connections is long, so it is requested once for each client.
-        if self.seen != id {
-            let holder = client.holder(&self.key);
-            // A refusal is final.
-            if !holder.as_ref().is_err_and(Error::is_transient) {
-                self.seen = id.into();
-            }
-            let holder = holder.ok().flatten();
-            self.holder = holder.filter(|holder| holder.owner.starts_with(id));
-        }
-        let holder = self.holder.as_ref().map(Holder::to_string);
-        holder.unwrap_or_else(|| shown(owner))
-    }
+/// True at the end of the wait.
+fn is_over(stopped: &Receiver<()>) -> bool {
+    stopped.try_recv() == Err(TryRecvError::Disconnected)
 }
 
 /// The beginning of the text that fits into this number of columns. A character that is not ASCII
@@ -160,13 +142,12 @@ mod tests {
         let updater = Updater {
             key: "a\x1b[2J".into(),
             has_owner: true,
-            clients: vec![],
+            has_line: true,
+            holders: Holders::new("", &[]),
             began: Moment::now(),
             stopped: bounded(0).1,
-            seen: String::new(),
-            holder: None,
         };
-        let expected = "leasehold: waiting for lock \"a\\u{1b}[2J\" for 0s, held by b";
+        let expected = "waiting for lock \"a\\u{1b}[2J\" for 0s, held by b";
         assert_eq!(updater.text(", held by b"), expected);
     }
 }

@@ -87,7 +87,10 @@ fn an_input_that_cannot_hold_the_lock_is_refused() {
                 .args(["-c", &script])
                 .env("LEASEHOLD_URL", server.url());
         });
-        let words = ["leasehold run KEY -- sleep infinity"];
+        let words = [
+            "leasehold run KEY -- sleep infinity",
+            "leasehold hold KEY <in >out &",
+        ];
         shell.output().expect_refusal(64, &words);
     }
 }
@@ -140,7 +143,7 @@ fn the_wait_ends_as_that_of_run() {
         (&["--wait", "10ms", "-E", "3", "k"], 3),
     ] {
         let output = holding(&server).args(args).output();
-        output.expect_failure(status, &["another client"]);
+        output.expect_failure(status, &["\"k\" is held by"]);
     }
     let waiting = holding(&server).arg("k").start();
     await_waiters(&server, "k", 1);
@@ -181,19 +184,23 @@ fn in_the_background_the_terminal_does_not_stop_it() {
     assert!(!is_held(&shell.server));
 }
 
-/// The example of docs/command.md.
+/// The example of docs/command.md: `hold` in the background of a script, which waits for its line.
 #[test]
-fn a_script_of_bash_holds_a_lock_for_a_part_of_it() {
+fn a_script_holds_a_lock_for_a_part_of_it() {
     let server = Server::start();
     let documentation = include_str!("../../../docs/command.md");
-    let (_, script) = documentation.split_once("```bash\n").expect("the example");
+    let (_, script) = documentation
+        .split_once("```sh\ndir=")
+        .expect("the example");
     let (script, _) = script.split_once("```").expect("its end");
     let directory = Path::new(PATH).parent().unwrap().display();
     let path = format!("{directory}:{}", std::env::var("PATH").unwrap());
     let run = || {
-        let mut bash = Command::new("bash");
-        bash.args(["-c", script]).env("PATH", &path);
-        bash.env("LEASEHOLD_URL", server.url()).output().unwrap()
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", &format!("dir={script}")])
+            .env("PATH", &path);
+        shell.env("LEASEHOLD_URL", server.url()).output().unwrap()
     };
     let ended = run();
     assert!(ended.status.success(), "{ended:?}");

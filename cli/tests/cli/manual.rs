@@ -66,7 +66,7 @@ fn the_page_tells_all_that_there_is() {
         let count = text.matches(&format!(".SH {heading}\n")).count();
         assert_eq!(count, 1, "{heading}");
     }
-    for status in [0, 1, 64, 69, 74, 75, 76, 126, 127] {
+    for status in [0, 1, 64, 69, 74, 75, 76, 124, 126, 127] {
         assert!(text.contains(&format!("\\fB{status}\\fR")), "{status}");
     }
     // Whatever the help of a command names.
@@ -88,10 +88,31 @@ fn the_page_tells_all_that_there_is() {
     let told = entries.filter_map(|entry| Some(entry.split_once("\\fR")?.0));
     let mut told: Vec<&str> = told.collect();
     let known = VARIABLES.map(|(name, _)| name).into_iter();
-    let mut known: Vec<&str> = known.chain(["LEASEHOLD_KEY", "LEASEHOLD_TOKEN"]).collect();
+    let set = [
+        "LEASEHOLD_KEY",
+        "LEASEHOLD_TOKEN",
+        "LEASEHOLD_CREDENTIALS_REMOVED",
+    ];
+    let mut known: Vec<&str> = known.chain(set).collect();
     told.sort_unstable();
     known.sort_unstable();
     assert_eq!(told, known);
+}
+
+/// A page of a terminal or two. The manual has the rest.
+#[test]
+fn the_help_of_run_and_hold_is_short() {
+    for command in ["run", "hold"] {
+        for arguments in [[command, "--help"], ["help", command]] {
+            let lines = printed(&arguments).lines().count();
+            assert!(lines <= 60, "{lines} lines for {command}");
+        }
+    }
+    assert!(printed(&["run", "--help"]).contains("leasehold man"));
+    let manual = printed(&["man"]);
+    for words in ["in its own process group", "Ctrl"] {
+        assert!(manual.contains(words), "{words}");
+    }
 }
 
 #[test]

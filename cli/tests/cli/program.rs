@@ -321,6 +321,21 @@ impl Output {
         output
     }
 
+    /// It ended its command for this reason, a line with these words, and tells how the command
+    /// ended.
+    #[track_caller]
+    pub fn expect_ended(self, code: i32, words: &[&str], of_command: i32) -> Self {
+        let output = self.expect(code);
+        let ended = format!("the command ended with status {of_command}");
+        let lines: Vec<&str> = output.err.lines().collect();
+        let [why, end] = lines[..] else {
+            panic!("not two lines in {output:#?}");
+        };
+        let has_words = words.iter().all(|word| why.contains(word));
+        assert!(has_words && end.contains(&ended), "{output:#?}");
+        output
+    }
+
     /// It failed with this status and one line on standard error that has each of these words.
     #[track_caller]
     pub fn expect_failure(self, code: i32, words: &[&str]) -> Self {

@@ -34,15 +34,28 @@ fn a_mistake_is_explained_in_one_line() {
     for (arguments, words) in [
         ("-n", &["'-n'", "`leasehold help`"][..]),
         (
-            "run -n order -- date",
-            &["'-n'", "--no-wait", "`leasehold help run`"],
+            "run -s order -- date",
+            &["'-s'", "write --kind read;", "`leasehold help run`"],
         ),
-        ("hold -w 5 order", &["'-w'", "--wait"]),
+        ("hold --shared order", &["'--shared'", "--kind read"]),
+        ("run --nonblock order -- date", &["--no-wait"]),
+        ("run --try order -- date", &["write --no-wait;"]),
+        ("run --ttl=600 order -- date", &["write --lease DURATION;"]),
+        ("run --kind fenced order -- date", &["--fenced"]),
+        (
+            "run --timeout 30m order -- date",
+            &["--timeout", "one reply of Redis", "--wait"],
+        ),
+        ("run --timeout 5 order -- date", &["unit", "--wait"]),
+        ("run order -c date -- date", &["'--command <TEXT>'"]),
         (
             "list --jsno",
             &["'--jsno'", "'--json'", "`leasehold help list`"],
         ),
-        ("run -x order date", &["'-x'", run]),
+        (
+            "run -x order date",
+            &["write nothing, or --kind write", run],
+        ),
         ("run order date", &["'date'", run]),
         ("run order", &["<COMMAND>...", run]),
         ("show", &["<KEY>", "write leasehold show [OPTIONS] <KEY>"]),

@@ -108,7 +108,7 @@ fn one_that_is_not_there_from_the_beginning_is_an_error() {
 fn a_server_that_hangs_does_not_hold_the_terminal() {
     let server = Server::start();
     let proxy = proxy::before(&server.address());
-    let mut terminal = Terminal::start(&proxy.url(), "watch --every 100ms --timeout 1h");
+    let mut terminal = Terminal::start(&proxy.url(), "watch --every 100ms --timeout 1m");
     terminal.shows("0 locks matching");
     let (sender, asked) = crossbeam_channel::unbounded();
     proxy.on_request(move |request| {

@@ -47,6 +47,8 @@ fn a_job_that_cannot_be_ended_is_reported_and_waited_for() {
     assert!(told.contains(words), "{told}");
     throughout(A_WHILE.get(), "it is waited for", || running.is_running());
     over.create();
-    running.end().expect_all(76, "", "");
+    running
+        .end()
+        .expect_failure(76, &["the command ended with status 3"]);
     assert!(keys(&server).is_empty());
 }

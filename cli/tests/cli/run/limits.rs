@@ -15,7 +15,7 @@ fn a_job_that_runs_for_too_long_is_ended() {
     let script = format!("trap 'echo term; exit 3' TERM; {FOREVER}");
     let start = Instant::now();
     let output = job(&server, &options, &script).output();
-    let output = output.expect_failure(76, &["k", "--max-hold"]);
+    let output = output.expect_ended(124, &["k", "--max-hold"], 3);
     assert!(start.elapsed() >= longest);
     assert_eq!(output.text(), "term\n");
     assert!(keys(&server).is_empty());
@@ -44,7 +44,7 @@ fn a_job_that_does_not_end_is_killed_with_all_its_group_and_was_locked_until_the
     });
     assert!(!unlocked_early);
     assert!(start.elapsed() >= longest + kill_after);
-    running.end().expect_failure(76, &["--max-hold"]);
+    running.end().expect_ended(124, &["--max-hold"], 137);
     assert!(keys(&server).is_empty());
 }
 
@@ -65,7 +65,7 @@ fn a_lock_outlasts_a_short_job() {
         assert!(kept >= least.as_millis(), "{left}");
     }
     let refused = run(&server).arg("--no-wait").locked("short", "echo ran");
-    let words = ["another client or thread"];
+    let words = ["lock \"short\" is held by"];
     refused.output().expect_failure(75, &words);
     // Who waited all the time learns of the new end.
     let waited = run(&server).locked("short", "echo ran").output();

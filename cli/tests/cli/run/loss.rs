@@ -14,11 +14,11 @@ fn stubborn() -> String {
 #[test]
 fn the_command_is_ended_and_the_status_reports_it() {
     let server = Server::start();
-    let script = format!("trap 'echo term; exit 0' TERM; echo on; {FOREVER}");
+    let script = format!("trap 'echo term; exit 9' TERM; echo on; {FOREVER}");
     let running = job(&server, "--quiet", &script).start().when_on();
     delete(&server, "k");
     let output = running.end();
-    let output = output.expect_failure(76, &["\"k\"", "its key was deleted"]);
+    let output = output.expect_ended(76, &["\"k\"", "its key was deleted"], 9);
     assert_eq!(output.text(), "term\n");
 }
 
@@ -28,10 +28,10 @@ fn the_job_is_dead_soon_after_the_loss() {
     let server = Server::start();
     let lease = millis(6_000);
     // The one that ignores TERM has a sixth of its lease at most, whatever is left of that.
-    for (script, kill_after) in [
-        (&*stubborn(), millis(500)),
-        (&stubborn(), millis(60_000)),
-        ("echo $$; exec sleep 100", millis(60_000)),
+    for (script, kill_after, status) in [
+        (&*stubborn(), millis(500), 137),
+        (&stubborn(), millis(60_000), 137),
+        ("echo $$; exec sleep 100", millis(60_000), 143),
     ] {
         let bound = lease / 10 + kill_after.min(lease / 6) + SLIP.get() * 4;
         let (of_lease, of_kill) = (text(lease), text(kill_after));
@@ -41,7 +41,7 @@ fn the_job_is_dead_soon_after_the_loss() {
         delete(&server, "k");
         let dies = || eventually("the end of the job", || is_dead(pid));
         within(bound, "the end of the job", dies);
-        running.end().expect_failure(76, &["deleted"]);
+        running.end().expect_ended(76, &["deleted"], status);
         assert!(keys(&server).is_empty());
     }
 }
@@ -54,7 +54,7 @@ fn what_a_job_leaves_behind_is_killed_after_a_loss_only() {
     let running = job(&server, &options, script).start();
     let child = said_pid(&running);
     delete(&server, "k");
-    running.end().expect_failure(76, &["deleted"]);
+    running.end().expect_ended(76, &["deleted"], 143);
     eventually("the end of the child", || is_dead(child));
 
     let script = "sleep 100 >/dev/null 2>&1 & echo $!";
@@ -73,7 +73,7 @@ fn what_a_lost_job_leaves_behind_has_its_time_to_end() {
     let options = "--lease 60s --kill-after 60s";
     let running = job(&server, options, &script).start().when_on();
     delete(&server, "k");
-    let output = running.end().expect_failure(76, &["deleted"]);
+    let output = running.end().expect_ended(76, &["deleted"], 143);
     assert_eq!(output.text(), "cleaned\n");
 }
 

@@ -46,7 +46,8 @@ fn ends_in_time(harm: fn(&Server)) {
     // Nor was it ended without need.
     let bound = lease / 60 + lease / 100 + SLIP.get() * 2;
     assert!(to_spare < bound, "{to_spare:?}");
-    running.end().expect_refusal(76, &["no renewal"]);
+    let output = running.end().expect_ended(76, &["no renewal"], 137);
+    assert_eq!(output.text(), "");
 }
 
 fn wait_until(condition: impl Fn() -> bool, is_late: impl Fn() -> bool) {
@@ -73,7 +74,7 @@ fn a_job_that_is_ended_without_a_reply_has_its_time_even_if_redis_is_back() {
     wait_until(|| Path::exists(&told), || start.elapsed() > millis(LEASE));
     server.resume();
     over.create();
-    running.end().expect_failure(76, &["no renewal"]);
+    running.end().expect_ended(76, &["no renewal"], 0);
     let left = u128::try_from(time_to_live(&server, "k")).expect("it is locked");
     assert!(left > (least / 2).as_millis(), "{left}");
 }

@@ -35,7 +35,8 @@ fn a_lock_of_another_client_is_waited_for_or_reported() {
     let over = Over::new();
     let holder = holder(&server, &over);
     let none = job(&server, "--no-wait", "echo ran").output();
-    none.expect_refusal(75, &["\"k\"", "held by another client or thread"]);
+    let process = client(&server).holder("k").unwrap().unwrap().to_string();
+    none.expect_refusal(75, &["\"k\"", &format!("held by {process}, after")]);
     let quiet = job(&server, "--quiet --wait 50ms", "echo ran").output();
     quiet.expect_all(75, "", "");
     let other = run(&server).arg("--no-wait").locked("another", "echo ran");
@@ -49,6 +50,23 @@ fn a_lock_of_another_client_is_waited_for_or_reported() {
     assert!(keys(&server).is_empty());
 }
 
+/// A line that was written for flock(1) works with another program name.
+#[test]
+fn the_options_of_flock_mean_the_same() {
+    let server = Server::start();
+    let guard = hold(&client(&server), "k");
+    for options in ["-n", "-w 0.05", "-w0", "--wait 0"] {
+        let refused = job(&server, options, "echo ran").output();
+        refused.expect_refusal(75, &["\"k\""]);
+    }
+    guard.unlock().unwrap();
+    let text = run(&server).args(["-w", "5", "k", "-c", "echo a && exit 3"]);
+    text.output().expect_all(3, "a\n", "");
+    let shell = run(&server).env("SHELL", "/bin/echo");
+    let shell = shell.args(["k", "--command", "-x y"]);
+    shell.output().expect_all(0, "-c -x y\n", "");
+}
+
 #[test]
 fn the_status_of_a_conflict_can_be_selected() {
     let server = Server::start();
@@ -56,7 +74,7 @@ fn the_status_of_a_conflict_can_be_selected() {
     for (option, status) in [("-E", 0), ("-E", 255), ("--conflict-exit-code", 1)] {
         let options = format!("--no-wait {option} {status}");
         let refused = job(&server, &options, "echo ran").output();
-        refused.expect_refusal(status, &["another client"]);
+        refused.expect_refusal(status, &["\"k\" is held by"]);
         let quiet = job(&server, &format!("{options} --quiet"), "echo ran");
         quiet.output().expect_all(status, "", "");
     }
@@ -154,10 +172,12 @@ fn verbose_reports_each_step_and_twice_the_log_of_the_library() {
                  leasehold: released lock \"k\"\n";
     let output = job(&server, "-v", "echo out").output();
     output.expect_all(0, "out\n", steps);
-    let script = format!("redis-cli -p {} del k", server.port());
+    let script = format!("redis-cli -p {} del k; exit 9", server.port());
     // The release finds the loss, if nothing found it before.
-    let output = job(&server, "", &script).output();
-    let output = output.expect_failure(76, &["its key was deleted"]);
+    let output = job(&server, "", &script).output().expect(76);
+    for word in ["its key was deleted", "the command ended with status 9"] {
+        assert!(output.err.contains(word), "{output:?}");
+    }
     assert_eq!(output.text(), "1\n");
     let output = job(&server, "-vv", &script).output().expect(76);
     assert!(output.err.contains("WARN"), "{output:?}");

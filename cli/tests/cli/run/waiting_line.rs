@@ -45,7 +45,7 @@ fn the_line_is_erased_when_a_signal_or_the_time_ends_the_wait() {
     let mut terminal = Terminal::start(&server.url(), "run --wait 2500ms k -- echo ran");
     terminal.shows("waiting for lock");
     terminal.shows(ERASE);
-    terminal.shows("held by another client");
+    terminal.shows(&format!("\"k\" is held by {OTHER_OWNER}, after"));
     terminal.ends_with(75);
 }
 
@@ -57,6 +57,20 @@ fn nothing_is_shown_without_a_terminal_or_with_quiet() {
     let mut quiet = Terminal::start(&server.url(), "--quiet run --wait 1500ms k -- true");
     assert!(!quiet.shows("restored-75.").contains("waiting"));
     assert!(!piped.end().expect(75).err.contains("waiting for"));
+}
+
+/// For the log of a job of CI.
+#[test]
+fn without_a_terminal_verbose_names_the_holder_once() {
+    let server = Server::start();
+    plant(&server, "k");
+    let waiting = job(&server, "-v --wait 60s", "echo ran").start();
+    assert_eq!(waiting.next_error(), "leasehold: waiting for lock \"k\"\n");
+    let expected = format!("waiting for lock \"k\" for 1s, held by {OTHER_OWNER}\n");
+    let said = waiting.next_error();
+    assert!(said.ends_with(&expected), "{said}");
+    client(&server).force_unlock("k").expect("a reply");
+    assert!(!waiting.end().expect(0).err.contains("held by"));
 }
 
 #[test]
