@@ -1,5 +1,5 @@
-//! The lines for cron and systemd in the README and in `docs/` work as they stand, except for the
-//! port of Redis and the directory of the program, which are the test's.
+//! The lines for cron, systemd and pods in the README and in `docs/` work as they stand, except for
+//! the port of Redis and the directory of the program, which are the test's.
 
 use std::fs;
 use std::path::Path;
@@ -119,6 +119,35 @@ fn the_unit_for_systemd_runs_the_job_once() {
     let status = stopped.wait().expect("our own child");
     assert!(succeeds(status), "{status}");
     assert!(!server.ask::<bool>(redis::cmd("EXISTS").arg("report")));
+}
+
+#[test]
+fn the_command_of_a_pod_runs_the_job_once_and_the_other_pods_succeed() {
+    let server = Server::start();
+    let line = block("yaml");
+    let list = line.trim().strip_prefix("command: [leasehold, ");
+    let list = list
+        .and_then(|list| list.strip_suffix(']'))
+        .expect("a list");
+    let words: Vec<&str> = list
+        .split(", ")
+        .map(|word| word.trim_matches('"'))
+        .collect();
+    let pod = || {
+        let mut pod = Command::new(PATH);
+        pod.args(&words)
+            .env_clear()
+            .env("LEASEHOLD_URL", server.url());
+        pod.output().expect("it runs")
+    };
+    for (is_held, prints) in [(false, true), (true, false)] {
+        if is_held {
+            server.ask::<()>(redis::cmd("HSET").arg("report").arg("other").arg(1));
+        }
+        let ended = pod();
+        assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+        assert_eq!(!ended.stdout.is_empty(), prints, "{ended:?}");
+    }
 }
 
 /// Where there is a systemd to ask.
