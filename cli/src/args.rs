@@ -63,8 +63,8 @@ pub(super) enum Command {
     /// them end the wait. A signal that is ignored stays ignored in the command (nohup); PIPE has
     /// its default action there. The exit status is that of the command, or 128 + n if signal n
     /// ended it. If the command ends after HUP, INT, QUIT or TERM, and before other processes of
-    /// its group, leasehold keeps the lock until they have ended, too, but no longer than --kill-
-    /// after. It does not wait for other processes that the command leaves behind. Processes that
+    /// its group, leasehold keeps the lock until they have ended, too, but no longer than
+    /// --kill-after. It does not wait for other processes that the command leaves behind. Processes that
     /// leave the process group get no signal, and leasehold does not wait for them: those that a
     /// script starts by timeout (write timeout --foreground) or setsid, and the jobs of an
     /// interactive shell.
