@@ -17,7 +17,8 @@ use crate::lease::whole_millis;
 /// for one level of the lock: dropping it sends nothing.
 ///
 /// **Keep a guard in a variable with a name**, such as `_guard`: `let _ = lock.acquire()?` unlocks
-/// at once. So does `lock.try_acquire_now()?;`, about which the compiler does not warn.
+/// at once. So do `lock.try_acquire_now()?;` and `lock.try_acquire_now()?.is_some()`, about which
+/// the compiler does not warn.
 ///
 /// **A guard can exist although its lock is lost.** Redis can lose the key, and a process can be
 /// paused for longer than its lease. Call [`check`](Self::check) before every step that must not
