@@ -103,7 +103,9 @@ fn a_reserved_port_leaves_no_file() {
     let new: Vec<_> = files().difference(&before).cloned().collect();
     for port in ports {
         let number = format!("-port-{}", port.number());
-        let left = new.iter().find(|name| name.to_string_lossy().ends_with(&number));
+        let left = new
+            .iter()
+            .find(|name| name.to_string_lossy().ends_with(&number));
         assert_eq!(left, None);
         // Another process cannot reserve it.
         assert!(reserve_name(port.number()).is_none());
