@@ -149,7 +149,7 @@
 //! A lock is one hash in Redis: its field names the owner, its time to live is the lease. One
 //! script acquires it, one releases it and notifies a waiting client. Nested calls are counted in
 //! the process and send nothing. Threads of one client get a lock in the order of their calls, and
-//! pass it on for a few milliseconds without a request. A client has a few threads of its own:
+//! hand it over for a few milliseconds without a request. A client has a few threads of its own:
 //!
 //! * The **watchdog** renews each renewed lease when a third of its time is left, many leases in
 //!   one batch. It confirms fixed leases, detects losses, and repeats releases that got no reply.
