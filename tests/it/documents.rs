@@ -270,3 +270,21 @@ fn the_clippy_toml_of_the_first_page_has_all_lock_types() {
         assert!(page.contains(&path), "{name}");
     }
 }
+
+/// The error of a call that works under a lock does not say whether the work has run.
+#[test]
+fn pages_advise_to_repeat_nothing_but_an_acquire() {
+    let root = repository();
+    let mut texts: Vec<_> = pages().iter().map(|page| read(page)).collect();
+    texts.push(read(&root.join("README.md")));
+    texts.push(documentation(&read(&root.join("src/lib.rs"))));
+    let mut advice = 0;
+    for text in texts {
+        let paragraphs = text.split("\n\n");
+        for paragraph in paragraphs.filter(|part| part.contains("is_transient")) {
+            assert!(paragraph.contains("acquire"), "{paragraph}");
+            advice += 1;
+        }
+    }
+    assert!(advice > 2, "{advice}");
+}
