@@ -32,10 +32,10 @@
 //! | [`acquire`] | until the lock is free | a [`LockGuard`], which unlocks when it is dropped |
 //! | [`try_acquire(wait, lease)`] | at most `wait` | a guard, or `None` |
 //! | [`try_acquire_now`] | no: one attempt | a guard, or `None` |
-//! | [`lock`], [`try_lock(wait, lease)`] | the same | no guard: the caller must call [`unlock`] |
+//! | [`lock`], [`try_lock(wait, lease)`] | as above | no guard: the caller must call [`unlock`] |
 //! | [`#[locked]`](macro@locked) on a function | as its argument `wait` says | its result |
 //!
-//! **Keep the guard in a variable with a name.** These mistakes compile without a warning:
+//! **Keep the guard in a variable with a name.** rustc does not warn of these mistakes:
 //!
 //! | mistake | the lock | right |
 //! |---|---|---|
