@@ -60,7 +60,11 @@ pub fn pictures(results: &Results) -> String {
     if results.peers.iter().any(has_crowds) {
         parts.splice(..0, [CROWD, UNDER_CROWD]);
     }
-    parts.into_iter().map(wrapped).collect::<Vec<_>>().join("\n")
+    parts
+        .into_iter()
+        .map(wrapped)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// The run and its machine. The versions of the peers are in the table.
