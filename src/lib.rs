@@ -2,23 +2,24 @@
 //! different processes and machines.
 //!
 //! ```
-//! # fn main() -> leasehold::Result<()> {
-//! # let server = redis_test::server::RedisServer::new();
-//! # let url = &format!("redis://{}", server.addr);
 //! use leasehold::LockClient;
 //!
-//! let client = LockClient::connect(url)?;     // "redis://127.0.0.1:6379"; opens no connection yet
-//! let lock = client.reentrant_lock("order:pay");
+//! fn main() -> leasehold::Result<()> {
+//!     let url = "redis://127.0.0.1:6379";
+//! #   let server = redis_test::server::RedisServer::new();
+//! #   let url = &format!("redis://{}", server.addr);
+//!     let client = LockClient::connect(url)?; // opens no connection yet
+//!     let lock = client.reentrant_lock("order:pay");
 //!
-//! let guard = lock.acquire()?;    // waits while another thread, on any machine, holds it
-//! guard.check()?;                 // fails once the lock is known to be lost
-//! guard.unlock()?;                // or drop the guard
+//!     let guard = lock.acquire()?; // waits while another thread, on any machine, holds it
+//!     guard.check()?; // fails once the lock is known to be lost
+//!     guard.unlock()?; // or drop the guard
 //!
-//! if let Some(guard) = lock.try_acquire_now()? {
-//!     println!("held for at least {:?}", guard.remaining());
+//!     if let Some(guard) = lock.try_acquire_now()? {
+//!         println!("held for at least {:?}", guard.remaining());
+//!     }
+//!     Ok(())
 //! }
-//! # Ok(())
-//! # }
 //! ```
 //!
 //! The crate uses no async runtime. A call blocks its thread, for at most the time that its
@@ -31,8 +32,38 @@
 //! | [`acquire`] | until the lock is free | a [`LockGuard`], which unlocks when it is dropped |
 //! | [`try_acquire(wait, lease)`] | at most `wait` | a guard, or `None` |
 //! | [`try_acquire_now`] | no: one attempt | a guard, or `None` |
-//! | [`lock`], [`try_lock(wait, lease)`] | the same | no guard: the caller must call [`unlock`] |
+//! | [`lock`], [`try_lock(wait, lease)`] | as above | no guard: the caller must call [`unlock`] |
 //! | [`#[locked]`](macro@locked) on a function | as its argument `wait` says | its result |
+//!
+//! **Keep the guard in a variable with a name.** rustc does not warn of these mistakes:
+//!
+//! | mistake | the lock | right |
+//! |---|---|---|
+//! | `let _guard = lock.lock()?;` | stays locked: [`lock`] returns `()` | (1) |
+//! | `let _ = lock.acquire()?;` | is unlocked at once | (1) |
+//! | `lock.try_acquire_now()?;` | is unlocked at once | (2) |
+//! | `if lock.try_acquire_now()?.is_some() { .. }` | is unlocked before the block | (2) |
+//! | `let held = lock.try_acquire_now()?.is_some();` | is unlocked at once | (2) |
+//! | `let Some(_) = lock.try_acquire_now()? else { .. };` | is unlocked at once | (2) |
+//!
+//! 1. `let _guard = lock.acquire()?;`
+//! 2. `if let Some(_guard) = lock.try_acquire_now()? { .. }`
+//!
+//! The lint `let_underscore_drop` of rustc finds `let _ =`. This `clippy.toml` in your package lets
+//! Clippy find `lock`; for `lock_with`, `try_lock` and others, add their names:
+//!
+//! ```toml
+//! disallowed-methods = [
+//!     { path = "leasehold::Lock::lock", reason = "returns no guard: use `acquire`" },
+//!     { path = "leasehold::FairLock::lock", reason = "returns no guard: use `acquire`" },
+//!     { path = "leasehold::FencedLock::lock", reason = "returns no guard: use `acquire`" },
+//!     { path = "leasehold::MultiLock::lock", reason = "returns no guard: use `acquire`" },
+//!     { path = "leasehold::ReadLock::lock", reason = "returns no guard: use `acquire`" },
+//!     { path = "leasehold::RedLock::lock", reason = "returns no guard: use `acquire`" },
+//!     { path = "leasehold::ReentrantLock::lock", reason = "returns no guard: use `acquire`" },
+//!     { path = "leasehold::WriteLock::lock", reason = "returns no guard: use `acquire`" },
+//! ]
+//! ```
 //!
 //! [`acquire_interruptibly`] and others also end when an [`Interrupt`] is raised; [`with`] runs a
 //! closure. Every lock type has these methods. The trait [`Lock`] has them, too, for code that
@@ -48,14 +79,17 @@
 //! [`with`]: ReentrantLock::with
 //!
 //! The OS thread that acquires a lock owns it. The owner can acquire it again; its last unlock
-//! frees the lock. If another owner holds the lock, that is a result (`false` or `None`) and not an
-//! error, except for a function with `#[locked]`: [`Error::HeldByAnother`].
+//! frees the lock. Code that moves work between threads, such as a work-stealing pool or an async
+//! handler, needs [care](guide::which_lock#mistakes).
+//!
+//! If another owner holds the lock, that is a result (`false` or `None`) and not an error, except
+//! for a function with `#[locked]`: [`Error::HeldByAnother`].
 //!
 //! Every hold in Redis has a [`Lease`], because a process that dies cannot unlock.
 //! [`Lease::RENEWED`] is renewed in the background until the lock is released or lost.
 //! [`Lease::fixed`] ends after the given time. [`Lease::renewed_at_most`] limits the renewals, for
-//! work that may hang. [`LockGuard::unlock_after`] unlocks and keeps the lock in Redis for a time,
-//! for work that is done at most once in a period.
+//! work that may hang. [`LockGuard::unlock_after`] unlocks and keeps the lock in Redis for a time:
+//! together with [`Lease::fixed`], for work that is done at most once in a period.
 //!
 //! # Kinds
 //!
@@ -107,15 +141,15 @@
 #![doc = include_str!("../docs/pictures/lease.svg")]
 //!
 //! If Redis does not reply, calls fail with [`Error::Unavailable`] after a documented time. A
-//! release without a reply is [`Error::NotReleased`]. Repeat a call only if
-//! [`Error::is_transient`] returns true.
+//! release without a reply is [`Error::NotReleased`]. Repeat an acquire if [`Error::is_transient`]
+//! returns true, but never [work that may have run](Error#retries).
 //!
 //! # How it works
 //!
 //! A lock is one hash in Redis: its field names the owner, its time to live is the lease. One
 //! script acquires it, one releases it and notifies a waiting client. Nested calls are counted in
 //! the process and send nothing. Threads of one client get a lock in the order of their calls, and
-//! pass it on for a few milliseconds without a request. A client has a few threads of its own:
+//! hand it over for a few milliseconds without a request. A client has a few threads of its own:
 //!
 //! * The **watchdog** renews each renewed lease when a third of its time is left, many leases in
 //!   one batch. It confirms fixed leases, detects losses, and repeats releases that got no reply.

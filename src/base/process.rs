@@ -5,8 +5,7 @@
 //! thread had locked during the fork stays locked in the child.
 //!
 //! So each call, and each destructor that needs a mutex, a thread or a connection, first compares
-//! processes. In the child no lock is held. A child that is made by the system call `clone`, past
-//! the C library, is not noticed.
+//! processes. In the child no lock is held.
 //!
 //! All mutexes of a process share the table of waiting threads in `parking_lot`. It can be locked
 //! during the fork, and no safe code resets it. So a client that the child makes can hang, if the

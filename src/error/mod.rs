@@ -51,13 +51,13 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 ///
 /// # Retries
 ///
-/// Repeat a call only after an error that [is transient](Self::is_transient). No error of an unlock
-/// is transient, such as [`NotReleased`](Self::NotReleased) and [`Lost`](Self::Lost). So a function
-/// that acquires a lock, works and unlocks can be repeated as a whole, unless its work returns
-/// transient errors of its own. [`confirm`](crate::LockGuard::confirm) and
-/// [`Condition::wait`](crate::Condition::wait) have such errors.
-/// [`with`](crate::ReentrantLock::with) keeps both apart: after its outer error, the work has not
-/// begun.
+/// Repeat an acquire only after an error that [is transient](Self::is_transient). Never repeat a
+/// function that acquires a lock, works and unlocks: its work may have run. No error of an unlock is
+/// transient, such as [`NotReleased`](Self::NotReleased) and [`Lost`](Self::Lost). But calls in the
+/// work have transient errors: [`extend`](crate::LockGuard::extend),
+/// [`confirm`](crate::LockGuard::confirm), [`Condition::wait`](crate::Condition::wait), the acquire
+/// of a nested lock. [`with`](crate::ReentrantLock::with) keeps both apart: after its outer error,
+/// the work has not begun.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

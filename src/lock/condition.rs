@@ -100,7 +100,8 @@ use crate::protocol::Notified;
 /// neither wait on its conditions nor notify. A Java client that keeps the lock delays notified
 /// threads.
 ///
-/// No method panics. `cargo run --example bounded_buffer` shows conditions between processes.
+/// No method panics. In the repository, `cargo run --example bounded_buffer` shows conditions
+/// between processes.
 #[derive(Clone)]
 pub struct Condition {
     lock: Parts,

@@ -6,40 +6,20 @@ use super::methods::*;
 /// Made by [`LockClient::fair_lock`](crate::LockClient::fair_lock).
 ///
 /// Use it to keep the order with threads of Redisson, too. Clients of this crate also get a
-/// [`ReentrantLock`](crate::ReentrantLock) in their [order](crate#6-order), which costs less: while
-/// other clients wait for a fair lock, its releases go through Redis, and a waiting client sends a
-/// request every two seconds. In a long queue it sends fewer, so that all clients together send at
-/// most 40 a second.
+/// [`ReentrantLock`](crate::ReentrantLock) in their order, which [costs](crate::guide::costs) less:
+/// while other clients wait for a fair lock, each of them asks Redis again and again.
 ///
 /// # Order
 ///
-/// A client that waits has one place in a queue in Redis: that of the first of its waiting threads.
-/// It keeps the place until it has the lock or that thread gives up. The next thread of the client
-/// then gets a place at the end. The threads of one client acquire the lock in the order of their
-/// calls.
+/// Clients acquire the lock first come, first served, and dead clients delay no other client
+/// ([details](crate#6-order), [exceptions](crate#3-the-end-of-a-dead-process)). A client keeps its
+/// place until it has the lock, or until the thread that waited first gives up. The next thread of
+/// the client then gets a place at the end. Threads have equal shares, whichever clients they
+/// belong to; with fixed leases, which are not handed over, clients have equal shares.
 ///
-/// When its turn comes, the client hands the lock over to the threads that waited when it took the
-/// place, one after another, also while other clients wait. So threads have equal shares, whichever
-/// clients they belong to. Locks with a fixed lease are not handed over: then clients have equal
-/// shares.
-///
-/// * A client that dies delays no other client. When the lock is free and the client with the first
-///   place does not listen for the release any more, a script removes its place and notifies the
-///   next client. So a client loses its place if its subscriber has lost the connection at that
-///   moment, as after a restart of the server or a failover. It then waits at the end of the queue.
-/// * Where Redis does not know that a client is dead, its place ends six seconds after its last
-///   request, by the clock of the server. That is so if its host vanished or is paused, if it died
-///   before it listened, or if it may not subscribe. A place is also left until then by a thread
-///   that gives up while the server does not reply. Several such places end together. If more than
-///   66 places are in the queue, or threads of Redisson wait, each of them may take six seconds
-///   after the lock is free.
-/// * A client that got the lock without waiting can hand it over to its next threads without a
-///   request, for at most 10 ms. A client that begins to wait within these 10 ms may see such a
-///   hand-over to a thread that came later.
-/// * A call that does not wait ([`try_acquire_now`](Self::try_acquire_now)) does not overtake a
-///   client that waits, and gets no place.
-/// * A client that [lingers](crate::LockClientBuilder::linger) can take an idle lock again although
-///   others wait.
+/// A call that does not wait ([`try_acquire_now`](Self::try_acquire_now)) does not overtake a
+/// client that waits, and gets no place. A client that
+/// [lingers](crate::LockClientBuilder::linger) can take an idle lock again although others wait.
 ///
 /// # Redisson
 ///

@@ -17,7 +17,8 @@ use crate::lease::whole_millis;
 /// for one level of the lock: dropping it sends nothing.
 ///
 /// **Keep a guard in a variable with a name**, such as `_guard`: `let _ = lock.acquire()?` unlocks
-/// at once. So does `lock.try_acquire_now()?;`, about which the compiler does not warn.
+/// at once. So do `lock.try_acquire_now()?;` and `lock.try_acquire_now()?.is_some()`, about which
+/// the compiler does not warn.
 ///
 /// **A guard can exist although its lock is lost.** Redis can lose the key, and a process can be
 /// paused for longer than its lease. Call [`check`](Self::check) before every step that must not
@@ -161,8 +162,8 @@ impl LockGuard {
         /// If Redis keeps the key ([limits](crate#limits)), no other client can acquire the lock
         /// within this time, even if no renewal succeeds.
         ///
-        /// This is less than what is left in Redis, by a hundredth of the lease and 2 ms (by half
-        /// of a lease below 4 ms), in case the server's clock runs faster.
+        /// This is less than what is left in Redis, by a hundredth of the lease and 2 ms (at most
+        /// half of the lease), in case the server's clock runs faster.
         #[must_use]
         pub fn remaining(&self) -> Duration;
 

@@ -89,8 +89,8 @@ use crate::protocol::PermitsChange;
 /// * [`Error::Config`] for a name outside its bounds, and [`Error::Forked`] in a process that was
 ///   forked from the client's.
 ///
-/// No method panics. `cargo run --example rate_limit` shows a semaphore between processes, one of
-/// which is killed.
+/// No method panics. In the repository, `cargo run --example rate_limit` shows a semaphore between
+/// processes, one of which is killed.
 #[derive(Clone)]
 pub struct LeasedSemaphore(pub(crate) Parts);
 

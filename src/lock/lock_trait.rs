@@ -68,6 +68,10 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// Acquires the lock with [`Lease::RENEWED`] and waits while another owner holds it, without a
     /// time limit.
     ///
+    /// **Returns no guard**, unlike `lock` of [`std::sync::Mutex`]. `let _guard = lock.lock()?;`
+    /// compiles, and nothing unlocks. Write `let _guard = lock.acquire()?;`, or call
+    /// [`unlock`](Self::unlock) on each way out of the work.
+    ///
     /// A thread that holds the lock already gets a further level, which it must unlock, too. That
     /// sends nothing, unless the lease of the outer levels has to be extended. If a thread ends
     /// without unlocking, the lock stays held and renewed as long as the client exists: prefer
@@ -262,8 +266,9 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if another owner
     /// holds it then. The guard unlocks when it is dropped.
     ///
-    /// **Keep the guard in a variable with a name.** A statement `lock.try_acquire(..)?;`, about
-    /// which the compiler does not warn, unlocks at once. So does `let _ = lock.try_acquire(..)?`.
+    /// **Keep the guard in a variable with a name**: `if let Some(guard) = lock.try_acquire(..)? {
+    /// .. }`. These unlock at once, without a warning of the compiler: `lock.try_acquire(..)?;`,
+    /// `let _ = lock.try_acquire(..)?;`, and `if lock.try_acquire(..)?.is_some() { .. }`.
     ///
     /// # Errors
     ///
@@ -272,7 +277,9 @@ pub trait Lock: fmt::Debug + Send + Sync {
     fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<LockGuard>>;
 
     /// Acquires the lock with [`Lease::RENEWED`] if it is free; `None` if another owner holds it.
-    /// The guard unlocks when it is dropped.
+    /// The guard unlocks when it is dropped, so keep it: `if let Some(guard) =
+    /// lock.try_acquire_now()? { .. }`. After `lock.try_acquire_now()?.is_some()` the lock is
+    /// unlocked again.
     ///
     /// # Errors
     ///

@@ -32,6 +32,9 @@ macro_rules! lock_by_handle {
             /// another owner holds it. A thread that holds the lock already gets a further
             /// level, which it must unlock, too.
             ///
+            /// **Returns no guard.** After `let _guard = lock.lock()?;` nothing unlocks: write
+            /// `let _guard = lock.acquire()?;`.
+            ///
             /// # Errors
             ///
             /// Those of [`Lock::lock`](crate::Lock::lock).
@@ -124,7 +127,8 @@ macro_rules! lock_by_handle {
             }
 
             /// Acquires the lock with `lease` if it becomes free within `wait`; `None` if
-            /// another owner holds it then. The guard unlocks when it is dropped.
+            /// another owner holds it then. The guard unlocks when it is dropped, so keep it:
+            /// `if let Some(guard) = lock.try_acquire(..)? { .. }`, not `is_some()`.
             ///
             /// # Errors
             ///
@@ -136,7 +140,8 @@ macro_rules! lock_by_handle {
             }
 
             /// Acquires the lock with [`Lease::RENEWED`](crate::Lease::RENEWED) if it is free;
-            /// `None` if another owner holds it. The guard unlocks when it is dropped.
+            /// `None` if another owner holds it. The guard unlocks when it is dropped, so keep
+            /// it: `if let Some(guard) = lock.try_acquire_now()? { .. }`, not `is_some()`.
             ///
             /// # Errors
             ///

@@ -20,9 +20,8 @@ use super::methods::*;
 /// none of them.
 ///
 /// Names on several servers, in a cluster in several slots, are requested at once. If another
-/// client holds some of them, the call keeps those that were granted for at most about 75 ms (less
-/// with a lease below 400 ms), in case the others become free. Then it releases them, waits for a
-/// release, and requests all names again.
+/// client holds some of them, the call keeps those that were granted for a moment, in case the
+/// others become free. Then it releases them, waits for a release, and requests all names again.
 ///
 /// A call that ends without the lock (false, an error, an interrupt) releases the names that it has
 /// acquired. It does so in the rest of its time, for at most one command timeout. What gets no
@@ -34,27 +33,16 @@ use super::methods::*;
 ///
 /// # Turns
 ///
-/// Clients that want one of the names do not pass a client that waits for all of them. It has a
-/// place in the [line](crate#6-order) of each name that was not free. When such a name becomes free
-/// in its turn, the name is reserved for it until the others are free, too: for as long as the
-/// client had waited before, at least 20 ms and at most half a second. Then others use the name. So
-/// the client gets all names in its turn if no hold lasts longer than about half a second. A name
-/// that is held for long keeps the others from their clients, and from its holder, only for that
-/// time.
-///
-/// There is no such turn for more than 32 names, nor for names of several servers or slots.
+/// A client that waits for all names gets them in its turn if no hold of a name lasts longer than
+/// about half a second, even if other clients and threads always want each of them
+/// ([details](crate#6-order)). There is no such turn for more than 32 names, nor for names of
+/// several servers or slots. Do not acquire more names together than the work needs.
 ///
 /// # No deadlock
 ///
 /// Calls cannot wait for each other in a circle, in whatever order the names are given: while a
 /// call waits for a name, it keeps others only for a short time. So programs in other languages may
 /// use any order, too.
-///
-/// Threads of one client wait in one queue. A thread that wants one of the names passes a thread
-/// that waits for all of them, as long as another of these names is not free. From time to time it
-/// has to wait for [a moment](crate#6-order) first. So the thread that wants all gets them if no
-/// hold of a name lasts longer than about half a second, even if other threads always want each of
-/// them. Do not acquire more names together than the work needs.
 ///
 /// This does not protect a thread that already holds one of the locks. A thread that holds `b` and
 /// then acquires `a` and `b` can wait for a thread that holds `a` and waits for `b`. Acquire all

@@ -110,8 +110,8 @@ impl PermitGuard {
         /// If Redis keeps the keys ([limits](crate#limits)), no other client can get this permit
         /// within this time, even if no renewal succeeds.
         ///
-        /// This is less than what is left in Redis, by a hundredth of the lease and 2 ms (by half
-        /// of a lease below 4 ms), in case the server's clock runs faster.
+        /// This is less than what is left in Redis, by a hundredth of the lease and 2 ms (at most
+        /// half of the lease), in case the server's clock runs faster.
         #[must_use]
         pub fn remaining(&self) -> Duration;
 

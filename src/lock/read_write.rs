@@ -59,16 +59,10 @@ use super::methods::*;
 ///
 /// # Order
 ///
-/// The threads of one client get the locks in the order of their calls: readers that come later do
-/// not overtake a writer that waits, nor does an attempt to read without a wait. Readers of one
-/// client share what Redis granted to the first of them, so they send nothing. After 50 ms, the
-/// next reader asks Redis again.
-///
-/// Redis refuses that request while a writer of another client waits, so new readers of all clients
-/// of this crate wait behind the writer. The writer waits for the readers that have the lock, and
-/// for those that join them within the 50 ms: as long as the longest of these holds, and at most 50
-/// ms and some round trips longer. Clients, readers and writers alike, get the locks in the order
-/// in which they began to wait ([details](crate#6-order)).
+/// Readers and writers alike get the locks in the order in which they began to wait: readers that
+/// come later do not overtake a writer that waits ([details](crate#6-order)). Readers of one client
+/// share what Redis granted to the first of them for a moment, so they send nothing. A writer waits
+/// for the readers that have the lock, and for those that join them in this moment.
 ///
 /// So a thread that holds the read lock must not wait for another thread that still has to acquire
 /// it: a writer may be between them.

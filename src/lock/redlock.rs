@@ -10,8 +10,7 @@ use super::methods::*;
 /// A call requests the lock from all servers in parallel. It acquires the lock if more than half of
 /// the servers grant it before their leases end. Otherwise it releases what was granted. With 3
 /// servers one may be dead or hang, with 5 servers two; calls then take as long as the other
-/// servers need. A server that does not reply is skipped for 100 ms; each further request without a
-/// reply doubles that, up to 3 s.
+/// servers need. A server that does not reply is skipped, for up to 3 s at a time.
 ///
 /// A nested acquire sends no request, unless it needs a longer lease than the lock has. A thread
 /// that unlocks can hand the lock over to the next waiting thread of the same clients without a

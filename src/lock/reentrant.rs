@@ -14,12 +14,8 @@ use super::methods::*;
 ///
 /// # Order
 ///
-/// The threads of one client acquire the lock in the order of their calls. A thread that unlocks
-/// can hand the lock over to the next one without a request. It does so for at most 10 ms after the
-/// client acquired the lock from Redis, and for at most 2 ms while other clients wait. Then it
-/// releases the lock in Redis.
-///
-/// Clients get the lock in the order in which they began to wait ([details](crate#6-order)).
+/// Clients, and the threads of a client, get the lock in the order in which they began to wait; a
+/// thread that unlocks may first hand it over within its client ([details](crate#6-order)).
 ///
 /// # Conditions
 ///

@@ -31,13 +31,9 @@ use crate::error::Result;
 /// `try_acquire` with a wait of zero succeeds only if enough permits are left for the waiting
 /// threads.
 ///
-/// A thread that releases permits hands them over to the first thread of its client that sleeps, if
-/// that wants as many. Then it sends no request. It does so for at most 10 ms after Redis last
-/// granted permits to the client. After that, clients get permits in the order in which they began
-/// to wait ([details](crate#6-order)).
-///
-/// A message of the server wakes a waiting thread. Until then, the client sends a request every two
-/// seconds, or more rarely behind many others.
+/// Clients get permits in the order in which they began to wait; a thread that releases permits may
+/// first hand them over to the first thread of its client that sleeps, if that wants as many
+/// ([details](crate#6-order)).
 ///
 /// # Lost replies
 ///

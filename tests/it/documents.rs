@@ -1,5 +1,6 @@
 //! What the documents refer to exists.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -174,4 +175,116 @@ fn the_code_of_pages_is_that_of_their_examples() {
             );
         }
     }
+}
+
+/// Times in the documentation of lock types that are no promises, and the page that has them, too.
+const NO_PROMISES: [(&str, &str); 3] = [
+    // The shortest lease.
+    ("1 ms", "docs/settings.md"),
+    // The place of a thread that waits on a condition.
+    ("10 s", "docs/costs.md"),
+    // A place of Redisson.
+    ("five minutes", "docs/redisson.md"),
+];
+
+/// So that no type says another time than `docs/promises.md`.
+#[test]
+fn the_times_in_the_documentation_of_lock_types_are_those_of_the_promises() {
+    let page = |page: &str| times(&read(&repository().join(page)));
+    let mut known = page("docs/promises.md");
+    for (time, file) in NO_PROMISES {
+        let millis = times(time);
+        assert_eq!(millis.len(), 1, "{time}");
+        assert!(page(file).is_superset(&millis), "{file} has no {time}");
+        known.extend(millis);
+    }
+    let mut found = 0;
+    for file in files_in(&repository().join("src/lock"), "rs") {
+        let times = times(&documentation(&read(&file)));
+        let new: Vec<_> = times.difference(&known).collect();
+        assert!(new.is_empty(), "{}: {new:?} ms", file.display());
+        found += times.len();
+    }
+    assert!(found > 10, "{found}");
+}
+
+/// The doc comments of a source, without their code.
+fn documentation(source: &str) -> String {
+    let lines = source.lines().map(str::trim_start);
+    let lines = lines.filter_map(|line| line.strip_prefix("///").or(line.strip_prefix("//!")));
+    let text: Vec<_> = lines.collect();
+    text.join("\n").split("```").step_by(2).collect()
+}
+
+/// The times in a text, such as `1.5 s`, `two minutes` or `half a second`, in milliseconds.
+fn times(text: &str) -> BTreeSet<u64> {
+    let is_mark = |sign: char| !sign.is_alphanumeric();
+    let words = text
+        .split([' ', '\n', '/'])
+        .map(|word| word.trim_matches(is_mark));
+    let words: Vec<_> = words.filter(|word| !word.is_empty()).collect();
+    let mut found = BTreeSet::new();
+    for (at, unit) in words.iter().enumerate() {
+        let unit = match *unit {
+            "ms" => 1.0,
+            "s" | "second" | "seconds" => 1e3,
+            "minute" | "minutes" => 6e4,
+            "hour" | "hours" => 36e5,
+            _ => continue,
+        };
+        let number = match words[..at] {
+            [.., "half", "a"] | [.., "half"] => 0.5,
+            [.., "a" | "one"] => 1.0,
+            [.., "two"] => 2.0,
+            [.., "three"] => 3.0,
+            [.., "five"] => 5.0,
+            [.., "six"] => 6.0,
+            [.., "ten"] => 10.0,
+            [.., word] => word.parse().unwrap_or(0.0),
+            [] => 0.0,
+        };
+        if number > 0.0 {
+            found.insert((number * unit) as u64);
+        }
+    }
+    found
+}
+
+/// The page that every user reads lets Clippy find calls that return no guard.
+#[test]
+fn the_clippy_toml_of_the_first_page_has_all_lock_types() {
+    let page = read(&repository().join("src/lib.rs"));
+    let mut types = vec!["Lock".to_owned()];
+    for file in files_in(&repository().join("src/lock"), "rs") {
+        if file.ends_with("methods.rs") || file.ends_with("tests.rs") {
+            continue;
+        }
+        let source = read(&file);
+        let uses = source.split("lock_by_handle!(").skip(1);
+        let names = uses.filter_map(|rest| rest.split([',', ')']).next());
+        types.extend(names.map(str::to_owned));
+    }
+    assert!(types.len() > 7, "{types:?}");
+    for name in types {
+        let path = format!("{{ path = \"leasehold::{name}::lock\", ");
+        assert!(page.contains(&path), "{name}");
+    }
+}
+
+/// The error of a call that works under a lock does not say whether the work has run.
+#[test]
+fn pages_advise_to_repeat_nothing_but_an_acquire() {
+    let root = repository();
+    let mut texts: Vec<_> = pages().iter().map(|page| read(page)).collect();
+    texts.push(read(&root.join("README.md")));
+    texts.push(documentation(&read(&root.join("src/lib.rs"))));
+    let mut advice = 0;
+    for text in texts {
+        let paragraphs = text.split("\n\n");
+        for paragraph in paragraphs.filter(|part| part.contains("is_transient")) {
+            assert!(paragraph.contains("acquire"), "{paragraph}");
+            advice += 1;
+        }
+    }
+    assert!(advice > 2, "{advice}");
 }

@@ -67,7 +67,9 @@ fn main() -> Result<()> {
     let details = format!("{}\n{conditions}\n{better}", table::markdown(&results));
     print!("{details}");
     if args.documents {
-        let readme = format!("{conditions}\n{}", verdicts::summary(&results));
+        let pictures = table::pictures(&results);
+        let summary = verdicts::summary(&results);
+        let readme = format!("{pictures}\n{conditions}\n{summary}");
         table::insert("README.md".as_ref(), &readme)?;
         table::insert("benches/peers/README.md".as_ref(), &details)?;
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::Result;
 use crate::figures;
-use crate::results::{Figures, Results};
+use crate::results::{CROWDS, Figures, Results};
 
 /// The text between these lines of a document is replaced.
 const BEGIN: &str = "<!-- figures of scripts/compare -->\n";
@@ -41,6 +41,30 @@ pub fn markdown(results: &Results) -> String {
         before = figure.workload;
     }
     table
+}
+
+const CROWD: &str = "![Clients that want one name: grants per second and the longest wait, by \
+                     the number of clients](docs/pictures/crowd.svg)";
+const UNDER_CROWD: &str = "Clients with one thread each want one name, with 1 ms of work under \
+                           the lock: the grants of all, and the longest wait.";
+const CONTENTION: &str = "![Acquisitions per second of competing threads, with leasehold and with \
+                          other locks on Redis](docs/pictures/contention.svg)";
+const UNDER_CONTENTION: &str = "Acquisitions per second on one Redis server. In the right panels, \
+                                which are logarithmic, leasehold mostly hands the lock over \
+                                between the threads of a process, without a request.";
+
+/// The plots in the README of the library. Figures without crowds have no plot of them.
+pub fn pictures(results: &Results) -> String {
+    let has_crowds = |peer: &Figures| CROWDS.iter().any(|of| peer.contended.contains_key(of.0));
+    let mut parts = vec![CONTENTION, UNDER_CONTENTION];
+    if results.peers.iter().any(has_crowds) {
+        parts.splice(..0, [CROWD, UNDER_CROWD]);
+    }
+    parts
+        .into_iter()
+        .map(wrapped)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// The run and its machine. The versions of the peers are in the table.

@@ -37,13 +37,14 @@ pub fn summary(results: &Results) -> String {
             all if all + 1 == results.peers.len() => "all others".to_owned(),
             _ => names.join(", "),
         };
-        parts.push(format!("{}, {}: {who}", figure.workload, figure.what));
+        parts.push(format!("{}, {} ({who})", figure.workload, figure.what));
     }
     if parts.is_empty() {
-        parts.push("no peer, in no figure".to_owned());
+        parts.push("none".to_owned());
     }
     wrapped(&format!(
-        "Better than {} in this run, with the workloads of `benches/peers/README.md`: {}.",
+        "Figures in which other locks were better than {} in this run: {}. \
+         `benches/peers/README.md` has all figures and the workloads.",
         ours.name,
         parts.join("; ")
     ))

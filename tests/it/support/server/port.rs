@@ -2,11 +2,12 @@
 //!
 //! A restarted server needs its old port. So the port must not be one that the system gives to
 //! outgoing connections, nor one that another test takes meanwhile: it is below the system's range,
-//! and a locked file tells other processes that it is taken.
+//! and a socket with a name tells other processes that it is taken.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::sync::LazyLock;
 
 use parking_lot::Mutex;
@@ -26,8 +27,8 @@ static USED: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 #[derive(Debug)]
 pub struct Port {
     number: u16,
-    /// The lock ends with the file, and with the process.
-    _reservation: File,
+    /// Its name is not a path. So it ends with the socket or the process, and no file is left.
+    _reservation: UnixListener,
 }
 
 impl Port {
@@ -58,9 +59,7 @@ impl Port {
         if !USED.lock().insert(number) {
             return None;
         }
-        let path = std::env::temp_dir().join(format!("leasehold-test-port-{number}"));
-        let reservation = File::create(path).ok()?;
-        reservation.try_lock().ok()?;
+        let reservation = reserve_name(number)?;
         // A server of another program may listen there.
         TcpListener::bind((HOST, number)).ok()?;
         Some(Self {
@@ -74,6 +73,12 @@ impl Port {
     }
 }
 
+fn reserve_name(number: u16) -> Option<UnixListener> {
+    let name = format!("leasehold-test-port-{number}");
+    let name = SocketAddr::from_abstract_name(name).expect("a short name");
+    UnixListener::bind_addr(&name).ok()
+}
+
 /// The first port of outgoing connections.
 fn first_of_the_system() -> u16 {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
@@ -85,4 +90,24 @@ fn first_of_the_system() -> u16 {
     first
         .filter(|first| *first > LOWEST + TO_THE_BUS + 1000)
         .unwrap_or(32_768)
+}
+
+#[test]
+fn a_reserved_port_leaves_no_file() {
+    let files = || -> HashSet<_> {
+        let entries = std::fs::read_dir(std::env::temp_dir()).expect("a folder");
+        entries.flatten().map(|entry| entry.file_name()).collect()
+    };
+    let before = files();
+    let ports: Vec<_> = (0..20).map(|_| Port::reserve()).collect();
+    let new: Vec<_> = files().difference(&before).cloned().collect();
+    for port in ports {
+        let number = format!("-port-{}", port.number());
+        let left = new
+            .iter()
+            .find(|name| name.to_string_lossy().ends_with(&number));
+        assert_eq!(left, None);
+        // Another process cannot reserve it.
+        assert!(reserve_name(port.number()).is_none());
+    }
 }
