@@ -17,6 +17,7 @@ fn all() -> Vec<Error> {
             node: node(),
             cause: cause(),
             retried: true,
+            is_change: false,
         },
         Error::NoThread {
             cause: "no thread for order:pay".into(),
@@ -28,6 +29,7 @@ fn all() -> Vec<Error> {
         Error::HeldByAnother {
             lock: lock(),
             waited: Duration::ZERO,
+            owner: None,
         },
         Error::Unavailable {
             lock: lock(),

@@ -14,6 +14,8 @@ pub(crate) type LevelId = u64;
 pub(super) struct Levels {
     held: List<Level>,
     next: LevelId,
+    /// Their thread has ended.
+    are_abandoned: bool,
 }
 
 #[derive(Debug)]
@@ -111,6 +113,14 @@ impl Levels {
         let is_used_up =
             |level: &Level| matches!(level.terms.renewals, Renewals::None | Renewals::Left(0));
         self.held.iter().all(is_used_up)
+    }
+
+    /// Makes all leases fixed, because their thread has ended. False if that was done before.
+    pub(super) fn abandon(&mut self) -> bool {
+        for level in &mut self.held {
+            level.terms.renewals = Renewals::None;
+        }
+        !std::mem::replace(&mut self.are_abandoned, true)
     }
 
     /// Counts a renewal against the limits of all levels.

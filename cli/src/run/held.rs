@@ -85,7 +85,12 @@ impl Held {
             // On many machines all but one get the lock. The status reports that.
             let message = match is_quiet() {
                 true => String::new(),
-                false => Error::HeldByAnother { lock, waited }.to_string(),
+                false => Error::HeldByAnother {
+                    lock,
+                    waited,
+                    owner: None,
+                }
+                .to_string(),
             };
             return Err(Failure::new(args.conflict_exit_code, message));
         };

@@ -35,7 +35,7 @@ fn a_lock_of_another_client_is_waited_for_or_reported() {
     let over = Over::new();
     let holder = holder(&server, &over);
     let none = job(&server, "--no-wait", "echo ran").output();
-    none.expect_refusal(75, &["\"k\"", "held by another client or thread"]);
+    none.expect_refusal(75, &["\"k\"", "is not free"]);
     let quiet = job(&server, "--quiet --wait 50ms", "echo ran").output();
     quiet.expect_all(75, "", "");
     let other = run(&server).arg("--no-wait").locked("another", "echo ran");
