@@ -303,7 +303,9 @@ impl Drop for Core {
         if self.is_same_process() {
             // Releases what lingers, as long as the queue knows it.
             self.watchdog.end();
-            self.queue.remove_client(self.number);
+            for hold in self.queue.remove_client(self.number) {
+                hold.count_end(&self.observer.counters);
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::base::parker::{self, Parker, Unparker};
 use crate::base::test_clock::{ClientClock, Entered};
 use crate::error::{Error, Result};
 use long_wait::LongWait;
+pub(crate) use long_wait::WaitObserver;
 
 /// How much longer than its wait a call may wait for the reply to a request that it has sent.
 /// Without this, a reply that is on its way would be lost, and the request would have to be undone.
@@ -246,6 +247,9 @@ impl<'c> CallBudget<'c> {
     /// `timeout`. True if it was unparked.
     pub(crate) fn wait(&self, timeout: Duration) -> bool {
         let timeout = timeout.min(self.wait_left());
+        if !timeout.is_zero() {
+            self.long_wait.begin();
+        }
         match self.long_wait_left() {
             Some(left) if left < timeout => self.wait_and_report(left, timeout),
             _ => self.park(timeout),

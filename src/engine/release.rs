@@ -296,12 +296,12 @@ impl Report {
         match self {
             Self::Nothing => {}
             Self::Ended(outcome) => {
-                counters.held(|| hold.held_for());
+                hold.count_end(counters);
                 hold.end_span(outcome);
             }
             Self::Lost(reason) => {
                 hold.report_loss(*reason);
-                counters.held(|| hold.held_for());
+                hold.count_end(counters);
             }
             Self::ReleasedLate => report_late_release(core, hold),
         }

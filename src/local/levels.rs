@@ -215,6 +215,15 @@ mod tests {
         assert!(levels.are_used_up());
     }
 
+    #[test]
+    fn a_hold_is_abandoned_once_and_then_renewed_by_no_level() {
+        let mut levels = Levels::new(terms(1000, Renewals::Unlimited));
+        levels.push(terms(3000, Renewals::Left(2)));
+        assert!(levels.abandon() && !levels.abandon());
+        assert!(levels.are_fixed());
+        assert_eq!(levels.lease_millis(), 3000);
+    }
+
     proptest! {
         /// Compares the levels with a plain list.
         #[test]

@@ -140,7 +140,7 @@ impl Number {
         let core = self.check_open()?;
         let mut budget = core.budget_to_wait(wait, interrupt);
         budget.end_at_shutdown(&core.shutdown);
-        Ok(budget)
+        Ok(budget.counted(&core.observer.counters))
     }
 
     fn key(&self) -> NumberKey<'_> {
