@@ -234,7 +234,10 @@ mod tests {
             config.command_timeout,
             config.give_up_after(),
         ];
-        assert_eq!(times, [90_000, 5, 2_000, 4_000, 5_000, 600, 70_000].map(millis));
+        assert_eq!(
+            times,
+            [90_000, 5, 2_000, 4_000, 5_000, 600, 70_000].map(millis)
+        );
         assert_eq!(config.min_replicas, Some((1, millis(70))));
         assert_eq!((config.pool_size, &*config.namespace), (3, "shop"));
         assert!(!config.name_connections);

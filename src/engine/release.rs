@@ -248,7 +248,10 @@ fn released(
 ) -> Result<Option<Released>, (Error, Report)> {
     let unconfirmed = |error: Error| {
         let retried = release_later(core, hold);
-        (error.of_release(retried, false), Report::Ended("unconfirmed"))
+        (
+            error.of_release(retried, false),
+            Report::Ended("unconfirmed"),
+        )
     };
     let reply = reply.map_err(unconfirmed)?;
     match reply.verdict {

@@ -129,7 +129,10 @@ fn a_refusal_names_the_owner_and_claims_no_holder() {
         refused.to_string()
     };
     let named = text(Some("6ba7b810:17"));
-    assert!(named.contains("6ba7b810:17") && named.contains("LockClient::holder"), "{named}");
+    assert!(
+        named.contains("6ba7b810:17") && named.contains("LockClient::holder"),
+        "{named}"
+    );
     assert!(!named.contains("held by another client"), "{named}");
     assert!(text(None).contains("not free after a wait of 2.0s"));
 }

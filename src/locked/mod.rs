@@ -105,7 +105,10 @@ impl Call {
             waited: Moment::now().since(start),
             // One request more. The process of the owner is not looked up: Redis would list all its
             // connections for each refused call.
-            owner: client.inspect(&self.name).ok().and_then(|status| status.owner),
+            owner: client
+                .inspect(&self.name)
+                .ok()
+                .and_then(|status| status.owner),
         })
     }
 }

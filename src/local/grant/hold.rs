@@ -56,9 +56,7 @@ impl Hold {
 
     /// Counts the end of the hold, once. May call the application's metrics recorder.
     pub(crate) fn count_end(&self, counters: &Counters) {
-        counters.end_hold(&self.count, || {
-            Moment::now().since(self.state.lock().since)
-        });
+        counters.end_hold(&self.count, || Moment::now().since(self.state.lock().since));
     }
 
     /// Fails unless the lock is held. A hold whose lease has run out by the local clock ends here

@@ -90,7 +90,10 @@ fn a_lock_whose_thread_has_ended_ends_with_its_lease_and_is_logged_once() {
     let mut lost = HashSet::new();
     eventually("the events", || {
         lost.extend(lost_events(&events));
-        lost == names.iter().map(|name| (name.clone(), LostReason::Expired)).collect()
+        lost == names
+            .iter()
+            .map(|name| (name.clone(), LostReason::Expired))
+            .collect()
     });
     assert_eq!(client.stats().held, 1, "the permit");
     permit.check().expect("it is renewed after its first lease");

@@ -75,7 +75,9 @@ fn a_call_that_waits_gives_up_when_its_client_says_so() {
         }
     });
     // A call that does not wait.
-    let now = within(timeout + SLIP.get(), "a call without a wait", || lock.try_acquire_now());
+    let now = within(timeout + SLIP.get(), "a call without a wait", || {
+        lock.try_acquire_now()
+    });
     assert!(is_unavailable(&now));
 }
 
