@@ -42,7 +42,7 @@ use crate::base::list::List;
 use crate::base::owner::{Liveness, OwnerId, ThreadId};
 use crate::error::LostReason;
 use crate::lease::{Renewals, Terms, drift};
-use crate::observe::{HoldCount, HoldSpan, Observer};
+use crate::observe::{Counters, HoldCount, HoldSpan, Observer};
 use crate::protocol::Kind;
 use crate::watchdog::{TargetId, next_target_id};
 
@@ -296,6 +296,11 @@ impl Grant {
 
     pub(crate) fn owner(&self) -> &OwnerId {
         &self.granted.owner
+    }
+
+    /// The counters of its client.
+    pub(super) fn counters(&self) -> &Counters {
+        &self.observer.counters
     }
 
     /// True if its lease is renewed, so that another hold may follow the first.
