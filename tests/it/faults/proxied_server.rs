@@ -74,14 +74,20 @@ pub fn is_unavailable<T>(result: &leasehold::Result<T>) -> bool {
     matches!(result, Err(Error::Unavailable { .. }))
 }
 
-/// The work was done, so the call must not be repeated together with it. There is no work of a call
-/// that changes a number: the call itself must not be repeated.
+/// The work was done, so the call must not be repeated together with it.
 pub fn is_not_released<T>(result: &leasehold::Result<T>) -> bool {
     let Err(error @ Error::NotReleased { is_change, .. }) = result else {
         return false;
     };
+    !is_change && !error.is_transient() && error.to_string().contains("the work was done")
+}
+
+/// The call changes a number and may have been executed. It has no work that could be repeated.
+pub fn is_change_without_reply<T>(result: &leasehold::Result<T>) -> bool {
+    let Err(error @ Error::NotReleased { is_change, .. }) = result else {
+        return false;
+    };
     let text = error.to_string();
-    let is_of_work = text.contains("work");
-    let names_call = text.contains("do not repeat this call: the watchdog does");
-    !error.is_transient() && is_of_work != *is_change && names_call == *is_change
+    let advice = "do not repeat this call: the watchdog does";
+    *is_change && !error.is_transient() && text.contains(advice) && !text.contains("the work")
 }
