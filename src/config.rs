@@ -5,7 +5,6 @@ mod options;
 mod settings;
 mod sources;
 
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -200,12 +199,24 @@ impl LockClientBuilder {
     /// without a reply is repeated on a new connection within the time limit of the call.
     ///
     /// The time limit of a call follows from this timeout. It is one command timeout for calls that
-    /// send one request, and three for [`unlock`](crate::Lock::unlock).
-    /// [`lock`](crate::Lock::lock) gives up after ten command timeouts without any reply.
+    /// send one request, and three for [`unlock`](crate::Lock::unlock). Calls that wait have
+    /// [`give_up_after`](Self::give_up_after).
     ///
     /// Default: 1 second. Bounds: 1 ms to 1 hour.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.options.command_timeout = timeout;
+        self
+    }
+
+    /// How long [`lock`](crate::Lock::lock), and any other call that waits, goes on without any
+    /// reply from Redis. Then it fails with [`Error::Unavailable`](crate::Error::Unavailable). To
+    /// survive a failover, set it to more than the failover takes. While Redis replies, a call
+    /// waits as long as it is told to.
+    ///
+    /// Default: ten times the [`command_timeout`](Self::command_timeout). Bounds: one command
+    /// timeout to 24 hours.
+    pub fn give_up_after(mut self, time: Duration) -> Self {
+        self.options.give_up_after = Some(time);
         self
     }
 
@@ -260,7 +271,7 @@ impl LockClientBuilder {
 
     /// Requires that `replicas` replicas of the server confirm each acquired lock (`WAIT`). If
     /// fewer confirm it within `timeout`, the client releases the lock and tries again, within the
-    /// time that the call may wait for replies (ten command timeouts for
+    /// time that the call may wait for replies ([`give_up_after`](Self::give_up_after) for
     /// [`lock`](crate::Lock::lock)). Then the call fails with
     /// [`Error::TooFewReplicas`](crate::Error::TooFewReplicas).
     /// [`Stats::unreplicated`](crate::Stats::unreplicated) counts the released locks.
@@ -375,25 +386,5 @@ impl LockClientBuilder {
             clock: self.clock,
             options: self.options,
         })
-    }
-}
-
-/// Shows no secret.
-impl fmt::Debug for LockClientBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let options = &self.options;
-        f.debug_struct("LockClientBuilder")
-            .field("watchdog_lease", &options.watchdog_lease)
-            .field("linger", &options.linger)
-            .field("confirm_every", &options.confirm_every)
-            .field("connections", &options.connections)
-            .field("pool_size", &options.pool_size)
-            .field("pool_timeout", &options.pool_timeout)
-            .field("connect_timeout", &options.connect_timeout)
-            .field("command_timeout", &options.command_timeout)
-            .field("namespace", &options.namespace)
-            .field("min_replicas", &options.min_replicas)
-            .field("name_connections", &options.name_connections)
-            .finish_non_exhaustive()
     }
 }

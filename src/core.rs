@@ -42,6 +42,8 @@ pub(crate) struct Core {
     pub(crate) shutdown: Interrupt,
     pub(crate) watchdog_lease: Duration,
     pub(crate) command_timeout: Duration,
+    /// For how long a call that waits goes on without any reply.
+    give_up_after: Duration,
     /// For how long a grant stays in Redis after its last hold.
     pub(crate) linger: Duration,
     pub(crate) namespace: Box<str>,
@@ -118,6 +120,7 @@ impl Core {
             shutdown: Interrupt::new(),
             watchdog_lease: config.watchdog_lease,
             command_timeout: config.command_timeout,
+            give_up_after: config.give_up_after(),
             linger: config.linger,
             namespace: config.namespace.as_str().into(),
             watchdog,
@@ -197,8 +200,8 @@ impl Core {
     ///
     /// | time | interrupt | how long Redis has to reply |
     /// |---|---|---|
-    /// | set | set or not | that time, at least one command timeout, at most ten |
-    /// | not set | not set | ten command timeouts |
+    /// | set | set or not | that time, at least one command timeout, at most `give_up_after` |
+    /// | not set | not set | `give_up_after` |
     /// | not set | set | until the interrupt is raised |
     pub(crate) fn budget_to_wait<'c>(
         &self,
@@ -207,8 +210,11 @@ impl Core {
     ) -> CallBudget<'c> {
         self.begin_call(|| match (wait, interrupt) {
             (None, Some(interrupt)) => CallBudget::until_interrupted(interrupt),
-            _ => CallBudget::with_wait(wait.unwrap_or(Duration::MAX), self.command_timeout)
-                .with_interrupt(interrupt),
+            _ => {
+                let wait = wait.unwrap_or(Duration::MAX);
+                CallBudget::with_wait(wait, self.command_timeout, self.give_up_after)
+                    .with_interrupt(interrupt)
+            }
         })
     }
 
@@ -297,7 +303,9 @@ impl Drop for Core {
         if self.is_same_process() {
             // Releases what lingers, as long as the queue knows it.
             self.watchdog.end();
-            self.queue.remove_client(self.number);
+            for hold in self.queue.remove_client(self.number) {
+                hold.count_end(&self.observer.counters);
+            }
         }
     }
 }

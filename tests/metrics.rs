@@ -104,10 +104,11 @@ fn build(server: &RedisServer) -> LockClient {
 struct Recorded {
     counters: BTreeMap<String, u64>,
     histograms: BTreeMap<String, Vec<f64>>,
+    gauges: BTreeMap<String, f64>,
 }
 
 impl Recorded {
-    /// Adds the values since the last call; a snapshot empties histograms.
+    /// Adds the values and changes since the last call: a snapshot resets them.
     fn update(&mut self, snapshotter: &Snapshotter) {
         for (key, _, _, value) in snapshotter.snapshot().into_vec() {
             let labels = key.key().labels();
@@ -121,7 +122,9 @@ impl Recorded {
                     let values = values.into_iter().map(f64::from);
                     self.histograms.entry(name).or_default().extend(values);
                 }
-                DebugValue::Gauge(_) => panic!("{name} is a gauge"),
+                DebugValue::Gauge(change) => {
+                    *self.gauges.entry(name).or_default() += f64::from(change);
+                }
             }
         }
     }
@@ -175,6 +178,7 @@ fn a_new_client_registers_all_metrics_at_zero() {
         let name = key.key().name();
         let wanted = match value {
             DebugValue::Counter(0) => Unit::Count,
+            DebugValue::Gauge(number) if number == 0.0 => Unit::Count,
             DebugValue::Histogram(values) if values.is_empty() => Unit::Seconds,
             other => panic!("{name}: {other:?}"),
         };
@@ -184,7 +188,8 @@ fn a_new_client_registers_all_metrics_at_zero() {
     let mut recorded = Recorded::default();
     recorded.update(&snapshotter);
     let names = recorded.counters.into_keys();
-    let names = names.chain(recorded.histograms.into_keys()).collect();
+    let names = names.chain(recorded.histograms.into_keys());
+    let names = names.chain(recorded.gauges.into_keys()).collect();
     assert_eq!(documented(), names);
     drop(client);
 }
@@ -286,6 +291,66 @@ fn the_recorder_gets_what_stats_show() {
         recorded.count("leasehold_renewals_total{outcome=failed}") > 0
     });
     assert_eq!(recorded.count("leasehold_lost_total{reason=expired}"), 0);
+}
+
+/// While a hold lasts, and not when it ends.
+#[test]
+fn gauges_show_what_is_held_and_what_waits_now() {
+    let recording = Recording::start();
+    let mut recorded = Recorded::default();
+    let server = RedisServer::new();
+    let (client, other) = (build(&server), build(&server));
+    let numbers = |client: &LockClient| (client.stats().held, client.stats().waiting);
+    let mut expect = |held: f64, waiting: f64| {
+        until("the gauges", || {
+            recorded.update(recording.snapshotter);
+            let gauge = |name| recorded.gauges.get(name).copied().unwrap_or_default();
+            [gauge("leasehold_held{}"), gauge("leasehold_waiting{}")] == [held, waiting]
+        });
+    };
+
+    let lock = client.reentrant_lock("order:pay");
+    let guard = lock.acquire().unwrap();
+    lock.acquire().unwrap().unlock().unwrap();
+    assert_eq!(numbers(&client), (1, 0));
+    expect(1.0, 0.0);
+    thread::scope(|scope| {
+        // Behind a thread of the same client, and behind another client.
+        for client in [&client, &other] {
+            scope.spawn(|| client.reentrant_lock("order:pay").acquire()?.unlock());
+        }
+        until("both waits", || {
+            (numbers(&client), numbers(&other)) == ((1, 1), (0, 1))
+        });
+        expect(1.0, 2.0);
+        guard.unlock().unwrap();
+    });
+    assert_eq!((numbers(&client), numbers(&other)), ((0, 0), (0, 0)));
+    expect(0.0, 0.0);
+
+    // A hold ends when it is lost, and not when it is unlocked.
+    let lost = lock.acquire().unwrap();
+    client.force_unlock("order:pay").unwrap();
+    expect(0.0, 0.0);
+    assert!(lost.unlock().is_err());
+    // Nor is it unlocked while its thread waits on a condition.
+    let guard = lock.acquire().unwrap();
+    let ready = lock.condition("ready");
+    ready.wait_for(Duration::from_millis(1)).unwrap();
+    assert_eq!(numbers(&client), (1, 0));
+    guard.unlock().unwrap();
+    expect(0.0, 0.0);
+
+    let semaphore = client.leased_semaphore("permits");
+    semaphore.try_set_permits(1).unwrap();
+    let permit = semaphore.acquire().unwrap();
+    expect(1.0, 0.0);
+    permit.release().unwrap();
+    // A lock that is never unlocked is held as long as its client exists.
+    client.reentrant_lock("kept").lock().unwrap();
+    expect(1.0, 0.0);
+    drop((client, lock, ready, semaphore));
+    expect(0.0, 0.0);
 }
 
 /// Scripts are refused while `act` runs.

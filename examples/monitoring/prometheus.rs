@@ -59,6 +59,7 @@ fn run(args: &Args) -> Result<()> {
     let half = Duration::from_secs(args.seconds) / 2;
     compete(&client, redis.url(), half)?;
     let guard = client.reentrant_lock("monitoring:lost").acquire()?;
+    expect(&scrape(args.listen)?, "leasehold_held 1")?;
     client.force_unlock("monitoring:lost")?;
     drop(guard);
     compete(&client, redis.url(), half)?;

@@ -12,6 +12,7 @@ use crate::base::parker::{self, Parker, Unparker};
 use crate::base::test_clock::{ClientClock, Entered};
 use crate::error::{Error, Result};
 use long_wait::LongWait;
+pub(crate) use long_wait::WaitObserver;
 
 /// How much longer than its wait a call may wait for the reply to a request that it has sent.
 /// Without this, a reply that is on its way would be lost, and the request would have to be undone.
@@ -49,9 +50,6 @@ pub(crate) struct CallBudget<'c> {
     long_wait: LongWait<'c>,
 }
 
-/// How many command timeouts a call that waits bears without any reply.
-const UNANSWERED: u32 = 10;
-
 /// Created by the first wait: a call that finds its lock free never needs it.
 #[derive(Debug)]
 struct Parked {
@@ -73,21 +71,25 @@ impl<'c> CallBudget<'c> {
     }
 
     /// Waits at most `wait` for the lock. Redis has that time to reply, and at least
-    /// `command_timeout`; but the call gives up when a request has had no reply for ten command
-    /// timeouts.
-    pub(crate) fn with_wait(wait: Duration, command_timeout: Duration) -> Self {
+    /// `command_timeout`; but the call gives up when a request has had no reply for
+    /// `unanswered_for`.
+    pub(crate) fn with_wait(
+        wait: Duration,
+        command_timeout: Duration,
+        unanswered_for: Duration,
+    ) -> Self {
         let started = Moment::now();
         let reply_by = started.after(wait.max(command_timeout));
         let grace = GRACE.min(command_timeout);
         Self {
-            unanswered_for: command_timeout * UNANSWERED,
+            unanswered_for,
             ..Self::new(started, started.after(wait), reply_by, grace)
         }
     }
 
     /// Does not wait for the lock. Redis has `timeout` to reply.
     pub(crate) fn for_reply(timeout: Duration) -> Self {
-        Self::with_wait(Duration::ZERO, timeout)
+        Self::with_wait(Duration::ZERO, timeout, Duration::MAX)
     }
 
     /// Waits for the lock and for replies without a limit, until `interrupt` is raised.
@@ -245,6 +247,9 @@ impl<'c> CallBudget<'c> {
     /// `timeout`. True if it was unparked.
     pub(crate) fn wait(&self, timeout: Duration) -> bool {
         let timeout = timeout.min(self.wait_left());
+        if !timeout.is_zero() {
+            self.long_wait.begin();
+        }
         match self.long_wait_left() {
             Some(left) if left < timeout => self.wait_and_report(left, timeout),
             _ => self.park(timeout),
@@ -301,10 +306,11 @@ mod tests {
 
     /// However long it waits: the longest wait is no special case.
     #[test]
-    fn a_call_with_a_long_wait_gives_up_after_ten_command_timeouts_without_a_reply() {
+    fn a_call_with_a_long_wait_gives_up_without_a_reply() {
         let timeout = Duration::from_secs(1);
+        let unanswered_for = timeout * 10;
         for wait in [timeout * 3600, timeout * 1_000_000_000, Duration::MAX] {
-            let budget = CallBudget::with_wait(wait, timeout);
+            let budget = CallBudget::with_wait(wait, timeout, unanswered_for);
             let ten = timeout * 9..=timeout * 10;
             assert!(ten.contains(&budget.reply_deadline().left()), "{budget:?}");
             budget.set_unanswered_since(Some(Moment::now().after(timeout * 60)));
@@ -312,7 +318,7 @@ mod tests {
             assert!(budget.call_deadline().left() > timeout * 3000);
             assert!(!budget.is_wait_over());
         }
-        let budget = CallBudget::with_wait(timeout * 5, timeout);
+        let budget = CallBudget::with_wait(timeout * 5, timeout, unanswered_for);
         assert!(budget.reply_deadline().left() <= timeout * 5, "{budget:?}");
     }
 

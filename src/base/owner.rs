@@ -42,12 +42,15 @@ impl ThreadId {
 }
 
 /// Knows whether a thread has ended.
+///
+/// The thread-local variables of a thread are dropped in an order that is not known here. So a
+/// thread that drops its thread-local variables may count as ended: a lock that it acquires or
+/// still holds then is not renewed. Its guard unlocks as usual.
 #[derive(Clone, Debug)]
 pub(crate) struct Liveness(Weak<()>);
 
 impl Liveness {
-    /// The liveness of the calling thread. A thread that already drops its thread-local variables
-    /// may count as ended.
+    /// The liveness of the calling thread.
     pub(crate) fn of_this_thread() -> Self {
         Self(LIVENESS.try_with(Arc::downgrade).unwrap_or_default())
     }

@@ -131,6 +131,7 @@ impl LockClient {
             node: self.core.redis.topology.deployment().as_ref().into(),
             cause: rest.into(),
             retried: true,
+            is_change: false,
         })
     }
 }

@@ -3,12 +3,17 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::LockClientBuilder;
 use crate::error::{Error, Result};
 use crate::lease::check_renewed;
 
 /// The bounds of all timeouts.
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_secs(3600);
+
+/// The default of `give_up_after`, in command timeouts.
+const UNANSWERED: u32 = 10;
+const LONGEST_UNANSWERED: Duration = Duration::from_secs(24 * 3600);
 
 /// Settings that are a value within bounds. They contain no secret, and are read in many modules.
 #[derive(Clone, Debug)]
@@ -22,6 +27,8 @@ pub(crate) struct Options {
     pub(crate) pool_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) command_timeout: Duration,
+    /// `None`: the default, which depends on the command timeout.
+    pub(super) give_up_after: Option<Duration>,
     pub(crate) namespace: String,
     /// How many replicas must confirm a lock, and how long each attempt waits for them.
     pub(crate) min_replicas: Option<(u32, Duration)>,
@@ -39,6 +46,7 @@ impl Default for Options {
             pool_timeout: Duration::from_secs(2),
             connect_timeout: Duration::from_secs(2),
             command_timeout: Duration::from_secs(1),
+            give_up_after: None,
             namespace: String::new(),
             min_replicas: None,
             name_connections: true,
@@ -47,12 +55,22 @@ impl Default for Options {
 }
 
 impl Options {
+    /// For how long a call that waits goes on without any reply.
+    pub(crate) fn give_up_after(&self) -> Duration {
+        self.give_up_after
+            .unwrap_or(self.command_timeout * UNANSWERED)
+    }
+
     /// Checks all bounds.
     pub(super) fn check(&self) -> Result<()> {
         let timeout = |field, value| within(field, value, SHORTEST, LONGEST);
         timeout("pool_timeout", self.pool_timeout)?;
         timeout("connect_timeout", self.connect_timeout)?;
         timeout("command_timeout", self.command_timeout)?;
+        if let Some(time) = self.give_up_after {
+            let shortest = self.command_timeout;
+            within("give_up_after", time, shortest, LONGEST_UNANSWERED)?;
+        }
         check_renewed("watchdog_lease", self.watchdog_lease)?;
         let longest = self.watchdog_lease / 3;
         within("linger", self.linger, Duration::ZERO, longest)?;
@@ -87,4 +105,25 @@ fn within<T: PartialOrd + fmt::Debug>(
     }
     let rule = format!("must be at least {lowest:?} and at most {highest:?}");
     Err(Error::config(field, format!("{value:?}"), rule))
+}
+
+/// Shows no secret.
+impl fmt::Debug for LockClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options = &self.options;
+        f.debug_struct("LockClientBuilder")
+            .field("watchdog_lease", &options.watchdog_lease)
+            .field("linger", &options.linger)
+            .field("confirm_every", &options.confirm_every)
+            .field("connections", &options.connections)
+            .field("pool_size", &options.pool_size)
+            .field("pool_timeout", &options.pool_timeout)
+            .field("connect_timeout", &options.connect_timeout)
+            .field("command_timeout", &options.command_timeout)
+            .field("give_up_after", &options.give_up_after())
+            .field("namespace", &options.namespace)
+            .field("min_replicas", &options.min_replicas)
+            .field("name_connections", &options.name_connections)
+            .finish_non_exhaustive()
+    }
 }

@@ -21,7 +21,7 @@ use crate::deployment::Urls;
 /// | `username`, `password` | as for [`credentials`](Self::credentials) |
 /// | `namespace` | a text |
 /// | `watchdog_lease`, `confirm_every`, `linger` | a duration |
-/// | `pool_timeout`, `connect_timeout`, `command_timeout` | a duration |
+/// | `pool_timeout`, `connect_timeout`, `command_timeout`, `give_up_after` | a duration |
 /// | `connections` | a number |
 /// | `pool_size` | a number |
 /// | `name_connections` | true or false |
@@ -88,6 +88,7 @@ struct Settings {
     pool_timeout: Option<Time>,
     connect_timeout: Option<Time>,
     command_timeout: Option<Time>,
+    give_up_after: Option<Time>,
     name_connections: Option<bool>,
     min_replicas: Option<u32>,
     min_replicas_timeout: Option<Time>,
@@ -129,6 +130,7 @@ impl Settings {
             builder = builder.ca_certificates(pem);
         }
         let options = &mut builder.options;
+        options.give_up_after = self.give_up_after.map(|Time(time)| time);
         let replicas = self.min_replicas.zip(self.min_replicas_timeout);
         options.min_replicas = replicas.map(|(replicas, Time(timeout))| (replicas, timeout));
         set(&mut options.namespace, self.namespace);
@@ -214,6 +216,7 @@ mod tests {
             "pool_timeout": "4s",
             "connect_timeout": "5s",
             "command_timeout": "600ms",
+            "give_up_after": "70s",
             "name_connections": false,
             "min_replicas": 1,
             "min_replicas_timeout": "70ms",
@@ -229,8 +232,12 @@ mod tests {
             config.pool_timeout,
             config.connect_timeout,
             config.command_timeout,
+            config.give_up_after(),
         ];
-        assert_eq!(times, [90_000, 5, 2_000, 4_000, 5_000, 600].map(millis));
+        assert_eq!(
+            times,
+            [90_000, 5, 2_000, 4_000, 5_000, 600, 70_000].map(millis)
+        );
         assert_eq!(config.min_replicas, Some((1, millis(70))));
         assert_eq!((config.pool_size, &*config.namespace), (3, "shop"));
         assert!(!config.name_connections);

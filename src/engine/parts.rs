@@ -233,9 +233,10 @@ impl Parts {
     }
 
     /// The budget of a call that acquires this lock: as [`until_shutdown`](Self::until_shutdown),
-    /// and a long wait is reported.
+    /// its wait is counted, and reported if it is long.
     pub(super) fn to_acquire<'c>(&'c self, budget: CallBudget<'c>) -> CallBudget<'c> {
         self.until_shutdown(budget)
+            .counted(&self.list[0].core.observer.counters)
             .reporting(self.name(), long_wait)
     }
 

@@ -248,7 +248,10 @@ fn released(
 ) -> Result<Option<Released>, (Error, Report)> {
     let unconfirmed = |error: Error| {
         let retried = release_later(core, hold);
-        (error.of_release(retried), Report::Ended("unconfirmed"))
+        (
+            error.of_release(retried, false),
+            Report::Ended("unconfirmed"),
+        )
     };
     let reply = reply.map_err(unconfirmed)?;
     match reply.verdict {
@@ -296,12 +299,12 @@ impl Report {
         match self {
             Self::Nothing => {}
             Self::Ended(outcome) => {
-                counters.held(|| hold.held_for());
+                hold.count_end(counters);
                 hold.end_span(outcome);
             }
             Self::Lost(reason) => {
                 hold.report_loss(*reason);
-                counters.held(|| hold.held_for());
+                hold.count_end(counters);
             }
             Self::ReleasedLate => report_late_release(core, hold),
         }

@@ -214,7 +214,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn budget() -> CallBudget<'static> {
-        CallBudget::with_wait(Duration::MAX, Duration::from_secs(1))
+        CallBudget::with_wait(Duration::MAX, Duration::from_secs(1), Duration::MAX)
     }
 
     #[test]

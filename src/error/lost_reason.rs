@@ -7,7 +7,7 @@ use std::fmt;
 #[non_exhaustive]
 pub enum LostReason {
     /// The lease may have expired on the server, by this process's clock: either it was a fixed
-    /// lease, or no renewal was confirmed in time.
+    /// lease, or no renewal was confirmed in time, or the thread has ended without unlocking.
     Expired,
     /// Redis replied that the key does not exist: it was deleted, evicted or flushed, or the lock
     /// was released by [`force_unlock`](crate::LockClient::force_unlock).

@@ -77,8 +77,8 @@ pub enum Error {
     /// The calling thread held the lock and lost it. Stop the work that the lock protects, then
     /// unlock it (or drop the guard). The thread cannot acquire the lock again before that.
     #[error(
-        "{lock:?} was lost ({reason}); stop the work that it protects, then release it before \
-         acquiring it again"
+        "{lock:?} was lost ({reason}); stop the work that it protects; the thread can acquire it \
+         again once it has released it"
     )]
     Lost {
         /// The name of the lock.
@@ -87,17 +87,22 @@ pub enum Error {
         reason: LostReason,
     },
 
-    /// Another client or thread held the lock until the end of the wait. Only a function with
-    /// `#[locked]` returns this error.
+    /// Another client or thread held the lock until the end of the wait, or had unlocked it by
+    /// [`unlock_after`](crate::LockGuard::unlock_after). Only a function with `#[locked]` returns
+    /// this error.
     #[error(
-        "lock {lock:?} is held by another client or thread, after a wait of {waited:.1?}; try \
-         again later, or wait longer"
+        "lock {lock:?} is not free after a wait of {waited:.1?}: {}; try again later, or wait \
+         longer",
+        text::owner(.owner.as_deref())
     )]
     HeldByAnother {
         /// The name of the lock.
         lock: String,
         /// How long the call waited for it.
         waited: Duration,
+        /// The owner id that the lock then had in Redis, if it is known:
+        /// [`LockClient::holder`](crate::LockClient::holder) finds its process.
+        owner: Option<String>,
     },
 
     /// Within the time limit of the call, Redis sent no reply that says whether the request was
@@ -129,15 +134,10 @@ pub enum Error {
     /// [`unlock_after`](crate::LockGuard::unlock_after)). If the server was replaced by a failover
     /// during the release, the lock may have been lost before.
     ///
-    /// Also the error of permits that are returned, of a latch that is counted down (the watchdog
-    /// repeats that: do not repeat the call), and of a
-    /// [`shutdown`](crate::LockClient::shutdown).
-    #[error(
-        "{}the work was done, but Redis at {node} sent no clear reply to the release in time \
-         ({cause}); do not repeat the work: {}",
-        text::about(.lock),
-        text::then(*.retried)
-    )]
+    /// Also the error of a [`shutdown`](crate::LockClient::shutdown), of permits that are returned,
+    /// and of a latch that is counted down. If it `is_change`, do not repeat the call: the watchdog
+    /// does, and Redis then executes it once.
+    #[error("{}{}", text::about(.lock), text::not_released(.node, .cause, *.is_change, *.retried))]
     NotReleased {
         /// The name of the lock. Empty in the error of a
         /// [`shutdown`](crate::LockClient::shutdown).
@@ -148,6 +148,10 @@ pub enum Error {
         cause: Cause,
         /// True if the watchdog still tries to release it.
         retried: bool,
+        /// True for a call that changes a number in Redis, such as
+        /// [`Semaphore::release`](crate::Semaphore::release) and
+        /// [`count_down`](crate::CountDownLatch::count_down).
+        is_change: bool,
     },
 
     /// The lock was granted, but fewer replicas confirmed it in time than
@@ -351,7 +355,7 @@ impl Error {
     }
 
     /// This error of a release: without a clear reply it is [`NotReleased`](Self::NotReleased).
-    pub(crate) fn of_release(self, retried: bool) -> Self {
+    pub(crate) fn of_release(self, retried: bool, is_change: bool) -> Self {
         match self {
             Self::Unavailable {
                 lock, node, cause, ..
@@ -360,6 +364,7 @@ impl Error {
                 node,
                 cause,
                 retried,
+                is_change,
             },
             error => error,
         }

@@ -17,6 +17,7 @@ fn all() -> Vec<Error> {
             node: node(),
             cause: cause(),
             retried: true,
+            is_change: false,
         },
         Error::NoThread {
             cause: "no thread for order:pay".into(),
@@ -28,6 +29,7 @@ fn all() -> Vec<Error> {
         Error::HeldByAnother {
             lock: lock(),
             waited: Duration::ZERO,
+            owner: None,
         },
         Error::Unavailable {
             lock: lock(),
@@ -99,6 +101,40 @@ fn only_an_error_of_locks_alone_calls_the_name_a_lock() {
         channel.contains("&redisson_*") && !channel.contains("lock"),
         "{channel}"
     );
+}
+
+/// The same error after an unlock, and before one.
+#[test]
+fn the_error_of_a_lost_lock_is_true_before_and_after_its_unlock() {
+    let lost = Error::Lost {
+        lock: "a".into(),
+        reason: LostReason::Deleted,
+    };
+    assert_eq!(
+        lost.to_string(),
+        "\"a\" was lost (its key was deleted); stop the work that it protects; the thread can \
+         acquire it again once it has released it"
+    );
+}
+
+/// A lock that a client keeps by `unlock_after` is held by no client.
+#[test]
+fn a_refusal_names_the_owner_and_claims_no_holder() {
+    let text = |owner: Option<&str>| {
+        let refused = Error::HeldByAnother {
+            lock: "a".into(),
+            waited: Duration::from_secs(2),
+            owner: owner.map(Into::into),
+        };
+        refused.to_string()
+    };
+    let named = text(Some("6ba7b810:17"));
+    assert!(
+        named.contains("6ba7b810:17") && named.contains("LockClient::holder"),
+        "{named}"
+    );
+    assert!(!named.contains("held by another client"), "{named}");
+    assert!(text(None).contains("not free after a wait of 2.0s"));
 }
 
 /// What a call that concerns no lock returns names none.

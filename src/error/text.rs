@@ -3,6 +3,8 @@
 //! An error that also calls of semaphores and latches return names the object by its quoted name
 //! alone, without its kind.
 
+use super::Cause;
+
 /// The beginning of the text of an error: the name, unless the call concerns none.
 pub(super) fn about(lock: &str) -> String {
     match lock {
@@ -23,10 +25,34 @@ pub(super) fn not_held(lock: &str, by_guard: bool) -> String {
     }
 }
 
-/// What becomes of something whose release got no clear reply.
-pub(super) fn then(retried: bool) -> &'static str {
-    match retried {
-        true => "the watchdog still tries to release it, and what has a lease ends within it",
-        false => "nothing repeats the release; what has a lease ends within it",
+/// The text of [`Error::NotReleased`](super::Error::NotReleased), after the name.
+pub(super) fn not_released(node: &str, cause: &Cause, is_change: bool, retried: bool) -> String {
+    let no_reply = format!("Redis at {node} sent no clear reply");
+    match (is_change, retried) {
+        (true, true) => format!(
+            "{no_reply} to the call in time ({cause}); do not repeat this call: the watchdog does, \
+             and Redis executes it once"
+        ),
+        (true, false) => format!(
+            "{no_reply} to the call in time ({cause}); do not repeat this call: Redis may have \
+             executed it; nothing repeats it"
+        ),
+        (false, true) => format!(
+            "the work was done, but {no_reply} to the release in time ({cause}); do not repeat the \
+             work: the watchdog still tries to release it, and what has a lease ends within it"
+        ),
+        (false, false) => format!(
+            "the work was done, but {no_reply} to the release in time ({cause}); do not repeat the \
+             work: nothing repeats the release; what has a lease ends within it"
+        ),
+    }
+}
+
+/// Who has a lock, by its owner id in Redis. The owner may be a client that has unlocked the lock
+/// and keeps it for a while.
+pub(super) fn owner(owner: Option<&str>) -> String {
+    match owner {
+        Some(owner) => format!("its owner is {owner}, whose process LockClient::holder finds"),
+        None => "another client or thread had it".into(),
     }
 }

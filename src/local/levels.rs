@@ -14,6 +14,8 @@ pub(crate) type LevelId = u64;
 pub(super) struct Levels {
     held: List<Level>,
     next: LevelId,
+    /// Their thread has ended.
+    are_abandoned: bool,
 }
 
 #[derive(Debug)]
@@ -113,6 +115,14 @@ impl Levels {
         self.held.iter().all(is_used_up)
     }
 
+    /// Makes all leases fixed, because their thread has ended. False if that was done before.
+    pub(super) fn abandon(&mut self) -> bool {
+        for level in &mut self.held {
+            level.terms.renewals = Renewals::None;
+        }
+        !std::mem::replace(&mut self.are_abandoned, true)
+    }
+
     /// Counts a renewal against the limits of all levels.
     pub(super) fn renewed(&mut self) {
         for level in &mut self.held {
@@ -203,6 +213,15 @@ mod tests {
         );
         levels.pop(Some(unlimited));
         assert!(levels.are_used_up());
+    }
+
+    #[test]
+    fn a_hold_is_abandoned_once_and_then_renewed_by_no_level() {
+        let mut levels = Levels::new(terms(1000, Renewals::Unlimited));
+        levels.push(terms(3000, Renewals::Left(2)));
+        assert!(levels.abandon() && !levels.abandon());
+        assert!(levels.are_fixed());
+        assert_eq!(levels.lease_millis(), 3000);
     }
 
     proptest! {

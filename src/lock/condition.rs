@@ -132,8 +132,9 @@ impl Condition {
     ///   If it is lost while its place is ended, a notification of this thread is lost with it.
     /// * [`Error::Unavailable`](crate::Error::Unavailable) after three
     ///   [command timeouts](crate::LockClientBuilder::command_timeout) if Redis did not reply to
-    ///   the request that begins the wait: the lock is still held. After ten command timeouts
-    ///   without any reply if the lock could not be acquired again: it is not held any more.
+    ///   the request that begins the wait: the lock is still held. After
+    ///   [`give_up_after`](crate::LockClientBuilder::give_up_after) without any reply if the lock
+    ///   could not be acquired again: it is not held any more.
     /// * [`Error::Redis`](crate::Error::Redis) if Redis refused the request.
     /// * [`Error::WrongType`](crate::Error::WrongType) if a key of the condition has another type.
     /// * [`Error::TooFewReplicas`](crate::Error::TooFewReplicas) if too few replicas confirm the

@@ -31,7 +31,7 @@ use crate::lease::whole_millis;
 /// without a guard.
 ///
 /// A guard that is forgotten ([`std::mem::forget`]) keeps the client's threads running. A renewed
-/// lease is then renewed until the process ends, unless
+/// lease is then renewed until the thread ends, unless
 /// [`force_unlock`](crate::LockClient::force_unlock) frees the lock. After such a loss, the thread
 /// that forgot the guard cannot acquire the lock again through this client: it gets
 /// [`Error::Lost`](crate::Error::Lost).
@@ -245,8 +245,11 @@ impl LockGuard {
 
     /// Unlocks in this process, and keeps the lock in Redis for `time` from now on, regardless of
     /// the remaining lease. Until then no client can acquire it, including this one, and
-    /// [`inspect`](crate::LockClient::inspect) shows another owner id. So a job that ends early can
-    /// keep its lock for the rest of its period.
+    /// [`inspect`](crate::LockClient::inspect) shows another owner id.
+    ///
+    /// So a job can run at most once in a period: the lease is [fixed](crate::Lease::fixed) and as
+    /// long as the period, and after the work the lock is kept for the rest of it. With a renewed
+    /// lease, the job would run again in the same period if its process died.
     ///
     /// If outer levels of the thread remain, `time` begins when the last of them is unlocked, and
     /// the longest `time` of these levels counts. The same is true of threads that hold the read
@@ -261,12 +264,14 @@ impl LockGuard {
     /// # let server = redis_test::server::RedisServer::new();
     /// # let url = &format!("redis://{}", server.addr);
     /// use std::time::Duration;
-    /// use leasehold::LockClient;
+    /// use std::time::Instant;
+    /// use leasehold::{Lease, LockClient};
     ///
     /// let lock = LockClient::connect(url)?.reentrant_lock("report:nightly");
-    /// if let Some(guard) = lock.try_acquire_now()? {
+    /// let (period, began) = (Duration::from_secs(3600), Instant::now());
+    /// if let Some(guard) = lock.try_acquire(Duration::ZERO, Lease::fixed(period))? {
     ///     println!("the report of this hour");
-    ///     guard.unlock_after(Duration::from_secs(3600))?;
+    ///     guard.unlock_after(period.saturating_sub(began.elapsed()))?;
     /// }
     /// assert!(!lock.is_held_by_current_thread());
     /// assert!(lock.try_acquire_now()?.is_none());

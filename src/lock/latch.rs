@@ -120,7 +120,8 @@ impl CountDownLatch {
     /// # Errors
     ///
     /// [Those of every method](Self#errors). [`Error::Unavailable`](crate::Error::Unavailable) if a
-    /// request has had no reply for ten command timeouts.
+    /// request has had no reply for
+    /// [`give_up_after`](crate::LockClientBuilder::give_up_after).
     pub fn wait(&self) -> Result<()> {
         self.0.wait(None, None).map(drop)
     }
@@ -132,7 +133,8 @@ impl CountDownLatch {
     ///
     /// [Those of every method](Self#errors). [`Error::Unavailable`](crate::Error::Unavailable) if
     /// there is no reply within `time`, or within one command timeout if that is longer, and 250 ms
-    /// more; but after ten command timeouts without any reply.
+    /// more; but after [`give_up_after`](crate::LockClientBuilder::give_up_after) without any
+    /// reply.
     #[must_use = "false means that the count is not zero"]
     pub fn wait_for(&self, time: Duration) -> Result<bool> {
         self.0.wait(Some(time), None)

@@ -106,7 +106,8 @@ impl LeasedSemaphore {
     /// # Errors
     ///
     /// [Those of every method](Self#errors-of-every-method-that-asks-redis).
-    /// [`Error::Unavailable`] is returned when a request has had no reply for ten command timeouts.
+    /// [`Error::Unavailable`] is returned when a request has had no reply for
+    /// [`give_up_after`](crate::LockClientBuilder::give_up_after).
     /// [`Error::TooFewReplicas`] is returned as by [`Lock::lock`](crate::Lock::lock).
     pub fn acquire(&self) -> Result<PermitGuard> {
         self.acquire_with(Lease::RENEWED)
@@ -128,8 +129,8 @@ impl LeasedSemaphore {
     /// # Errors
     ///
     /// Those of [`acquire_with`](Self::acquire_with). [`Error::Unavailable`] is returned after
-    /// `wait`, or after one command timeout if that is longer; but after ten command timeouts
-    /// without any reply.
+    /// `wait`, or after one command timeout if that is longer; but after
+    /// [`give_up_after`](crate::LockClientBuilder::give_up_after) without any reply.
     #[must_use = "None means that no permit was acquired"]
     pub fn try_acquire(&self, wait: Duration, lease: Lease) -> Result<Option<PermitGuard>> {
         let held = self.0.try_lock(wait, lease, None)?;

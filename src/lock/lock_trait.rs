@@ -73,15 +73,19 @@ pub trait Lock: fmt::Debug + Send + Sync {
     /// [`unlock`](Self::unlock) on each way out of the work.
     ///
     /// A thread that holds the lock already gets a further level, which it must unlock, too. That
-    /// sends nothing, unless the lease of the outer levels has to be extended. If a thread ends
-    /// without unlocking, the lock stays held and renewed as long as the client exists: prefer
-    /// [`acquire`](Self::acquire), whose guard unlocks.
+    /// sends nothing, unless the lease of the outer levels has to be extended.
+    ///
+    /// Prefer [`acquire`](Self::acquire), whose guard unlocks. If a thread ends without unlocking,
+    /// the lock is not unlocked, because what the thread began may go on elsewhere, such as in
+    /// another process. But it is not renewed any more: it ends with its lease, and the log has a
+    /// warning with its name.
     ///
     /// # Errors
     ///
     /// [Those of every method](Lock#errors-of-every-method-that-asks-redis).
-    /// [`Error::Unavailable`](crate::Error::Unavailable) is returned after ten
-    /// [command timeouts](crate::LockClientBuilder::command_timeout) without any reply.
+    /// [`Error::Unavailable`](crate::Error::Unavailable) is returned after
+    /// [`give_up_after`](crate::LockClientBuilder::give_up_after), 10 s by default, without any
+    /// reply.
     ///
     /// [`Error::Lost`](crate::Error::Lost) if this thread held the lock, has lost it, and has not
     /// unlocked it since. After an error of a nested call, the outer levels stay.
@@ -111,7 +115,8 @@ pub trait Lock: fmt::Debug + Send + Sync {
     ///
     /// Those of [`lock`](Self::lock). [`Error::Unavailable`](crate::Error::Unavailable) is returned
     /// at the end of `wait`, or of one command timeout if that is longer, and at most 250 ms later;
-    /// but after ten command timeouts without any reply, however long `wait` is.
+    /// but after [`give_up_after`](crate::LockClientBuilder::give_up_after) without any reply,
+    /// however long `wait` is.
     #[must_use = "false means that the lock is not held"]
     fn try_lock(&self, wait: Duration, lease: Lease) -> Result<bool>;
 

@@ -131,7 +131,8 @@ impl Semaphore {
     ///
     /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), without a
     /// request, if `permits` is too large. [`Error::Unavailable`](crate::Error::Unavailable) if a
-    /// request has had no reply for ten command timeouts.
+    /// request has had no reply for
+    /// [`give_up_after`](crate::LockClientBuilder::give_up_after).
     pub fn acquire(&self, permits: u32) -> Result<()> {
         self.0.acquire(permits, None, None).map(drop)
     }
@@ -147,7 +148,8 @@ impl Semaphore {
     /// [Those of every method](Self#errors). [`Error::Config`](crate::Error::Config), without a
     /// request, if `permits` is too large. [`Error::Unavailable`](crate::Error::Unavailable) if
     /// there is no reply within `wait`, or within one command timeout if that is longer, and 250 ms
-    /// more; but after ten command timeouts without any reply.
+    /// more; but after [`give_up_after`](crate::LockClientBuilder::give_up_after) without any
+    /// reply.
     #[must_use = "false means that no permit was taken"]
     pub fn try_acquire(&self, permits: u32, wait: Duration) -> Result<bool> {
         self.0.acquire(permits, Some(wait), None)

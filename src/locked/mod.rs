@@ -103,6 +103,12 @@ impl Call {
         guard.ok_or_else(|| Error::HeldByAnother {
             lock: self.name.clone(),
             waited: Moment::now().since(start),
+            // One request more. The process of the owner is not looked up: Redis would list all its
+            // connections for each refused call.
+            owner: client
+                .inspect(&self.name)
+                .ok()
+                .and_then(|status| status.owner),
         })
     }
 }

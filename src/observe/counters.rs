@@ -1,9 +1,11 @@
-//! The counters of a client, for [`Stats`] and for the `metrics` facade if that is built in.
+//! The counters and gauges of a client, for [`Stats`] and for the `metrics` facade if that is built
+//! in.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::series::Series;
+use crate::base::call_budget::WaitObserver;
 use crate::error::LostReason;
 
 /// The name of a label, and one of its values.
@@ -16,26 +18,38 @@ macro_rules! counters {
         $(#[doc = $doc:literal])+
         $name:ident = $series:literal $labels:expr => $help:expr
     ),+ $(,)?) => {
-        /// The counters of one client since it was created. They never decrease.
+        /// The counters of one client since it was created, which never decrease, and how many
+        /// locks it holds and waits for now.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Stats {
+            /// Locks and permits of leased semaphores that threads of this client hold now, each
+            /// name or server of a lock of several counted separately. Nested acquires do not
+            /// count.
+            pub held: u64,
+            /// Calls that wait now for a lock or for permits that others have.
+            pub waiting: u64,
             $($(#[doc = $doc])+ pub $name: u64,)+
         }
 
         #[derive(Debug)]
         pub(crate) struct Counters {
+            held: Gauge,
+            waiting: Gauge,
             $(pub(crate) $name: Counter,)+
         }
 
         impl Default for Counters {
             fn default() -> Self {
                 Self {
+                    held: Gauge::new(HELD),
+                    waiting: Gauge::new(WAITING),
                     $($name: Counter {
                         count: AtomicU64::new(0),
                         series: Series {
                             name: $series,
                             label: { const LABELS: &[Label] = &$labels; LABELS.first().copied() },
+                            is_gauge: false,
                         },
                     },)+
                 }
@@ -49,6 +63,8 @@ macro_rules! counters {
         impl Counters {
             pub(crate) fn stats(&self) -> Stats {
                 Stats {
+                    held: self.held.get(),
+                    waiting: self.waiting.get(),
                     $($name: self.$name.count.load(Ordering::Relaxed),)+
                 }
             }
@@ -142,6 +158,8 @@ pub(super) const fn label_of(reason: LostReason) -> &'static str {
     }
 }
 
+const HELD: &str = "leasehold_held";
+const WAITING: &str = "leasehold_waiting";
 const WAIT: &str = "leasehold_wait_seconds";
 const HOLD: &str = "leasehold_hold_seconds";
 
@@ -156,11 +174,60 @@ impl Counter {
     /// May call the application's metrics recorder. Never call this while a mutex is locked.
     pub(crate) fn add(&self, n: u64) {
         self.count(n);
-        tell(self.series, n);
+        change(self.series, n as i64);
     }
 
     fn count(&self, n: u64) {
         self.count.fetch_add(n, Ordering::Relaxed);
+    }
+}
+
+/// A number of [`Stats`] that also decreases.
+#[derive(Debug)]
+struct Gauge {
+    number: AtomicI64,
+    series: Series,
+}
+
+impl Gauge {
+    fn new(name: &'static str) -> Self {
+        let series = Series {
+            name,
+            label: None,
+            is_gauge: true,
+        };
+        Self {
+            number: AtomicI64::new(0),
+            series,
+        }
+    }
+
+    /// May call the application's metrics recorder. Never call this while a mutex is locked.
+    fn change(&self, by: i64) {
+        self.number.fetch_add(by, Ordering::Relaxed);
+        change(self.series, by);
+    }
+
+    fn get(&self) -> u64 {
+        u64::try_from(self.number.load(Ordering::Relaxed)).unwrap_or_default()
+    }
+}
+
+/// Whether a hold is counted. Its begin is not counted after its end: the watchdog may find its loss
+/// before its thread has it.
+#[derive(Debug, Default)]
+pub(crate) struct HoldCount(AtomicU8);
+
+const IS_COUNTED: u8 = 1;
+const HAS_ENDED: u8 = 2;
+
+impl HoldCount {
+    /// Continues to count a hold as this other one, which is not counted any more.
+    pub(crate) fn continue_as(&self, other: &Self) {
+        self.0.store(
+            other.0.swap(HAS_ENDED, Ordering::Relaxed),
+            Ordering::Relaxed,
+        );
     }
 }
 
@@ -178,17 +245,37 @@ impl Counters {
             label,
             ..self.lost.series
         };
-        tell(series, 1);
+        change(series, 1);
     }
 
-    /// Records the time from the call until the lock was acquired.
-    pub(crate) fn waited(&self, time: impl FnOnce() -> Duration) {
-        record(WAIT, time);
+    /// Counts a hold that begins, and records the time from the call until the lock was acquired.
+    pub(crate) fn begin_hold(&self, hold: &HoldCount, waited: impl FnOnce() -> Duration) {
+        let begun = hold
+            .0
+            .compare_exchange(0, IS_COUNTED, Ordering::Relaxed, Ordering::Relaxed);
+        if begun.is_ok() {
+            self.held.change(1);
+        }
+        record(WAIT, waited);
     }
 
-    /// Records the time from the acquire until the lock was released or lost.
-    pub(crate) fn held(&self, time: impl FnOnce() -> Duration) {
-        record(HOLD, time);
+    /// Counts a hold that ends, and records the time from the acquire until the lock was released
+    /// or lost.
+    pub(crate) fn end_hold(&self, hold: &HoldCount, held: impl FnOnce() -> Duration) {
+        if hold.0.swap(HAS_ENDED, Ordering::Relaxed) == IS_COUNTED {
+            self.held.change(-1);
+            record(HOLD, held);
+        }
+    }
+}
+
+impl WaitObserver for Counters {
+    fn begins(&self) {
+        self.waiting.change(1);
+    }
+
+    fn ends(&self) {
+        self.waiting.change(-1);
     }
 }
 
@@ -204,8 +291,22 @@ pub(crate) fn register() {
         let labels = labels.iter().copied().map(Some);
         let unlabelled = labels.len() == 0;
         for label in labels.chain(unlabelled.then_some(None)) {
-            tell(Series { name, label }, 0);
+            change(
+                Series {
+                    name,
+                    label,
+                    is_gauge: false,
+                },
+                0,
+            );
         }
+    }
+    for (name, help) in [
+        (HELD, "Locks and permits that are held."),
+        (WAITING, "Calls that wait for a lock or for permits."),
+    ] {
+        super::tell(move || metrics::describe_gauge!(name, Unit::Count, help));
+        change(Gauge::new(name).series, 0);
     }
     for (name, help) in [
         (WAIT, "Time from the call until the lock was acquired."),
@@ -226,7 +327,7 @@ pub(crate) fn register() {
 pub(crate) fn register() {}
 
 /// Adds `n` in the facade, if that is built in.
-fn tell(series: Series, n: u64) {
+fn change(series: Series, n: i64) {
     if cfg!(feature = "metrics") {
         super::reporter::count(series, n);
     }

@@ -2,8 +2,8 @@
 //!
 //! | file | duty |
 //! |---|---|
-//! | `counters` | the counters, and their names in the `metrics` facade |
-//! | `series` | one counter of the facade |
+//! | `counters` | the counters and gauges, and their names in the `metrics` facade |
+//! | `series` | one counter or gauge of the facade |
 //! | `span` | the spans of `tracing`: a thread waits for a lock, with its outcome, and holds it |
 //! | `reporter` | calls the log subscriber and the metrics recorder |
 
@@ -19,7 +19,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use parking_lot::Mutex;
 
 pub use counters::Stats;
-pub(crate) use counters::{Counters, register};
+pub(crate) use counters::{Counters, HoldCount, register};
 pub(crate) use reporter::{Reporter, tell};
 pub(crate) use span::{HoldSpan, Outcome, WaitSpan, are_spans_enabled};
 
@@ -126,9 +126,18 @@ impl Observer {
 
 /// Reports that this thread has waited for a lock or a permit for this long. The holder is the
 /// owner id of another client, by the last reply; `None` if a thread of this client has the lock,
-/// or no reply has arrived.
+/// or no reply has arrived. Its process is not looked up: Redis would list all its connections for
+/// each client that waits.
 pub(crate) fn long_wait(lock: &str, waited: Duration, holder: Option<&str>) {
-    reporter::run(|| tracing::info!(lock, ?waited, holder, "still waiting for a lock"));
+    reporter::run(|| {
+        tracing::info!(
+            lock,
+            ?waited,
+            holder,
+            "still waiting for a lock; `leasehold show` or LockClient::holder finds the process of \
+             the holder"
+        );
+    });
 }
 
 #[cfg(test)]

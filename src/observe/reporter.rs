@@ -42,8 +42,8 @@ pub(crate) fn tell(call: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Adds `n` to a counter of the metrics recorder.
-pub(super) fn count(series: Series, n: u64) {
+/// Adds `n` to a counter or a gauge of the metrics recorder.
+pub(super) fn count(series: Series, n: i64) {
     match queue() {
         Some(queue) => queue.count(series, n),
         None => run(|| series.record(n)),
@@ -77,8 +77,8 @@ pub(crate) struct Queue {
 #[derive(Default)]
 struct Queued {
     calls: Vec<Call>,
-    /// Increments of counters. They are added up, so that none is dropped.
-    counts: HashMap<Series, u64>,
+    /// Changes of counters and gauges. They are added up, so that none is dropped.
+    counts: HashMap<Series, i64>,
     /// The number of calls for which there was no room.
     dropped: u64,
     stop: bool,
@@ -108,7 +108,7 @@ impl Queue {
         }
     }
 
-    fn count(&self, series: Series, n: u64) {
+    fn count(&self, series: Series, n: i64) {
         *self.queued.lock().counts.entry(series).or_default() += n;
         self.changed.notify_one();
     }

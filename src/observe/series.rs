@@ -1,24 +1,30 @@
-//! One counter of the `metrics` facade.
+//! One counter or gauge of the `metrics` facade.
 
-/// The name and the label of a counter in the facade. No label contains the name of a lock, because
+/// The name and the label of a counter or a gauge in the facade. No label contains the name of a lock, because
 /// there may be millions of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Series {
     pub(super) name: &'static str,
     pub(super) label: Option<(&'static str, &'static str)>,
+    /// It also decreases.
+    pub(super) is_gauge: bool,
 }
 
 impl Series {
     /// Adds `n` in the metrics recorder.
     #[cfg(feature = "metrics")]
-    pub(super) fn record(self, n: u64) {
+    pub(super) fn record(self, n: i64) {
+        if self.is_gauge {
+            metrics::gauge!(self.name).increment(n as f64);
+            return;
+        }
         let counter = match self.label {
             Some((label, value)) => metrics::counter!(self.name, label => value),
             None => metrics::counter!(self.name),
         };
-        counter.increment(n);
+        counter.increment(n.unsigned_abs());
     }
 
     #[cfg(not(feature = "metrics"))]
-    pub(super) fn record(self, _: u64) {}
+    pub(super) fn record(self, _: i64) {}
 }

@@ -72,6 +72,13 @@ fn a_setting_out_of_bounds_is_refused_and_one_at_its_bounds_is_accepted() {
     check("pool_timeout", |b, n| b.pool_timeout(ms(n)), time);
     check("connect_timeout", |b, n| b.connect_timeout(ms(n)), time);
     check("command_timeout", |b, n| b.command_timeout(ms(n)), time);
+    // From the default command timeout on.
+    let longest = 24 * 3_600_000;
+    check(
+        "give_up_after",
+        |b, n| b.give_up_after(ms(n)),
+        [1000, longest],
+    );
     check(
         "min_replicas' timeout",
         |b, n| b.min_replicas(1, ms(n)),

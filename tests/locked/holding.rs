@@ -94,9 +94,15 @@ fn a_wait_ends_at_its_deadline() {
         let start = Instant::now();
         let refused = waits_briefly(&other_client);
         let took = start.elapsed();
-        let Err(Error::HeldByAnother { waited, .. }) = refused else {
+        let Err(error @ Error::HeldByAnother { .. }) = refused else {
             panic!("{refused:?}");
         };
+        let holder = shop.locks.inspect("order").unwrap().owner.unwrap();
+        assert!(error.to_string().contains(&holder), "{error}");
+        let Error::HeldByAnother { waited, owner, .. } = error else {
+            unreachable!("it was matched");
+        };
+        assert_eq!(owner, Some(holder));
         let wait = Duration::from_millis(200);
         assert!(wait <= waited && waited <= took, "{waited:?} of {took:?}");
         assert!(took < SOON.get(), "{took:?}");

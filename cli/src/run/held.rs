@@ -157,22 +157,26 @@ fn waits_for_itself(args: &LockArgs) -> bool {
 /// The failure if another client holds the lock until the end of the wait. Names its holder if
 /// Redis tells it in one attempt.
 fn refused(args: &LockArgs, clients: &[LockClient], waited: Duration) -> Failure {
-    let lock = args.key.clone();
     if waits_for_itself(args) {
         return Failure::usage(format!(
-            "LEASEHOLD_KEY says that this command runs under lock {lock:?}, so it would wait for \
-             itself; leave out one leasehold run, or give this one a --wait"
+            "LEASEHOLD_KEY says that this command runs under lock {:?}, so it would wait for \
+             itself; leave out one leasehold run, or give this one a --wait",
+            args.key
         ));
     }
     // On many machines all but one get the lock. The status reports that.
     if is_quiet() {
         return Failure::new(args.conflict_exit_code, "");
     }
-    let error = Error::HeldByAnother { lock, waited }.to_string();
-    let message = match Holders::new(&args.key, clients).find(|| false) {
-        HolderReply::Holder(holder) => error.replace("another client or thread", &holder),
-        HolderReply::Free | HolderReply::NoReply => error,
+    let holder = match Holders::new(&args.key, clients).find(|| false) {
+        HolderReply::Holder(holder) => format!("held by {holder}"),
+        HolderReply::Free | HolderReply::NoReply => "another client had it".into(),
     };
+    let message = format!(
+        "lock {:?} is not free after a wait of {waited:.1?}: {holder}; try again later, or wait \
+         longer",
+        args.key
+    );
     Failure::new(args.conflict_exit_code, message)
 }
 

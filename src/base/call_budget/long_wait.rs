@@ -1,4 +1,5 @@
-//! Reports a wait that has become long, once, although the waiting thread sleeps.
+//! Counts a call that waits. Reports a wait that has become long, once, although the waiting thread
+//! sleeps.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -12,17 +13,55 @@ const LONG: Duration = Duration::from_secs(10);
 /// thread, without a locked mutex.
 type Report = fn(&str, Duration, Option<&str>);
 
-/// The report of a call that has not waited for long.
+/// Counts the calls that wait. It is called on their threads, without a locked mutex.
+pub(crate) trait WaitObserver: std::fmt::Debug {
+    /// A call waits for the first time.
+    fn begins(&self);
+    /// A call that has waited returns.
+    fn ends(&self);
+}
+
+/// The wait of a call, and its report while it has not waited for long.
 #[derive(Debug, Default)]
 pub(super) struct LongWait<'c> {
     /// `None` if no wait of the call is reported.
     report: Option<(&'c str, Report)>,
     is_reported: Cell<bool>,
+    /// Set from the first wait on.
+    is_counted: Cell<bool>,
+    observer: Option<&'c dyn WaitObserver>,
     /// The owner id of another client that has what this call waits for, by the last reply.
     holder: RefCell<Option<String>>,
 }
 
+impl LongWait<'_> {
+    /// Counts the call, if this is its first wait.
+    pub(super) fn begin(&self) {
+        if let Some(observer) = self.observer
+            && !self.is_counted.replace(true)
+        {
+            observer.begins();
+        }
+    }
+}
+
+impl Drop for LongWait<'_> {
+    fn drop(&mut self) {
+        if let Some(observer) = self.observer
+            && self.is_counted.get()
+        {
+            observer.ends();
+        }
+    }
+}
+
 impl<'c> CallBudget<'c> {
+    /// This budget of a call that is counted while it waits.
+    pub(crate) fn counted(mut self, observer: &'c dyn WaitObserver) -> Self {
+        self.long_wait.observer = Some(observer);
+        self
+    }
+
     /// This budget of a call for `name`, whose wait is reported once it is long.
     pub(crate) fn reporting(mut self, name: &'c str, report: Report) -> Self {
         self.long_wait.report = Some((name, report));

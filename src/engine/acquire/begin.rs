@@ -145,7 +145,7 @@ pub(super) fn keep(call: LockCall<'_>, claim: Claim, units: &[Unit<'_>]) -> List
 
 /// The first level of a hold that this thread has got.
 fn first_level(core: &Arc<Core>, hold: Arc<Hold>, budget: &CallBudget) -> HeldPart {
-    core.observer.counters.waited(|| budget.elapsed());
+    hold.count_begin(&core.observer.counters, || budget.elapsed());
     HeldPart::first_level(core, hold)
 }
 

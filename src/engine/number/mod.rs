@@ -140,7 +140,7 @@ impl Number {
         let core = self.check_open()?;
         let mut budget = core.budget_to_wait(wait, interrupt);
         budget.end_at_shutdown(&core.shutdown);
-        Ok(budget)
+        Ok(budget.counted(&core.observer.counters))
     }
 
     fn key(&self) -> NumberKey<'_> {
@@ -223,7 +223,7 @@ impl Number {
             IfUnclear::Repeat if is_unclear || is_late || is_log_in_refused(&error) => {
                 let repeated = copy(true);
                 let is_repeated = self.later(request_id, repeated, limit);
-                return Err(self.unclear(error, budget).of_release(is_repeated));
+                return Err(self.unclear(error, budget).of_release(is_repeated, true));
             }
             IfUnclear::Cancel if is_unclear => {
                 self.undo_later(request_id, false, lost_copies);

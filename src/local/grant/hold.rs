@@ -13,7 +13,7 @@ use crate::error::{Error, LostReason, Result};
 use crate::lease::Terms;
 use crate::local::lease_state::LeaseTimes;
 use crate::local::levels::{LevelId, Levels};
-use crate::observe::HoldSpan;
+use crate::observe::{Counters, HoldSpan};
 
 impl Hold {
     pub(crate) const FIRST_LEVEL: LevelId = Levels::FIRST;
@@ -49,9 +49,14 @@ impl Hold {
         self.is_taken.load(Ordering::Relaxed)
     }
 
-    /// How long the thread has had the hold.
-    pub(crate) fn held_for(&self) -> Duration {
-        Moment::now().since(self.state.lock().since)
+    /// Counts the begin of the hold. May call the application's metrics recorder.
+    pub(crate) fn count_begin(&self, counters: &Counters, waited: impl FnOnce() -> Duration) {
+        counters.begin_hold(&self.count, waited);
+    }
+
+    /// Counts the end of the hold, once. May call the application's metrics recorder.
+    pub(crate) fn count_end(&self, counters: &Counters) {
+        counters.end_hold(&self.count, || Moment::now().since(self.state.lock().since));
     }
 
     /// Fails unless the lock is held. A hold whose lease has run out by the local clock ends here

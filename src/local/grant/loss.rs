@@ -81,7 +81,7 @@ impl Grant {
     pub(super) fn report(&self, lost: Losses) {
         for (hold, reason) in lost {
             hold.report_loss(reason);
-            self.observer.counters.held(|| hold.held_for());
+            hold.count_end(&self.observer.counters);
         }
     }
 }

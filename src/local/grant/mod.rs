@@ -42,7 +42,7 @@ use crate::base::list::List;
 use crate::base::owner::{Liveness, OwnerId, ThreadId};
 use crate::error::LostReason;
 use crate::lease::{Renewals, Terms, drift};
-use crate::observe::{HoldSpan, Observer};
+use crate::observe::{Counters, HoldCount, HoldSpan, Observer};
 use crate::protocol::Kind;
 use crate::watchdog::{TargetId, next_target_id};
 
@@ -158,6 +158,7 @@ pub(crate) struct Hold {
     /// The thread has taken the hold. False while a hold that was handed over is on its way to its
     /// thread. Set under the queue's mutex.
     is_taken: AtomicBool,
+    count: HoldCount,
     state: Mutex<HoldState>,
     loss_notifier: LossNotifier,
 }
@@ -295,6 +296,11 @@ impl Grant {
 
     pub(crate) fn owner(&self) -> &OwnerId {
         &self.granted.owner
+    }
+
+    /// The counters of its client.
+    pub(super) fn counters(&self) -> &Counters {
+        &self.observer.counters
     }
 
     /// True if its lease is renewed, so that another hold may follow the first.

@@ -10,7 +10,7 @@ use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::error::LostReason;
 use crate::local::lease_state::Action;
-use crate::observe::LockEvent;
+use crate::observe::{LockEvent, tell};
 use crate::script::Call;
 use crate::watchdog::{AtShutdown, Renew, Renewal, Schedule, Step};
 
@@ -94,6 +94,30 @@ impl GrantState {
 }
 
 impl Grant {
+    /// Makes the leases of the holds fixed whose threads have ended: no thread can unlock them any
+    /// more, so renewals would keep the lock as long as the client lives. They are not unlocked,
+    /// because what such a thread began may go on elsewhere. Logs each of them once.
+    fn abandon_if_thread_ended(&self) {
+        // A permit belongs to no thread.
+        if !self.kind.is_exclusive {
+            return;
+        }
+        let is_new = |hold: &Arc<Hold>| {
+            hold.liveness.has_ended() && hold.state.lock().lease.levels.abandon()
+        };
+        let abandoned: List<_> = self.state.lock().live().filter(is_new).collect();
+        for hold in abandoned {
+            let lock = hold.key.shared_name();
+            tell(move || {
+                tracing::warn!(
+                    lock = &*lock,
+                    "a thread ended without unlocking this lock, which is not renewed any more and \
+                     ends with its lease; use a guard (`acquire`), or call `unlock` on every path"
+                );
+            });
+        }
+    }
+
     /// The renewal for `millis` milliseconds that a thread asks for; with 0, Redis only confirms
     /// that it has the grant. With `hold`, it is for this hold alone. It leaves the count in Redis
     /// as it is: only the watchdog writes counts, one after the other, so no count overwrites a
@@ -140,12 +164,14 @@ impl Renew for Grant {
     }
 
     fn confirmation(&self, latest: Moment) -> Option<Renewal> {
+        self.abandon_if_thread_ended();
         let is_wanted = self.state.lock().unconfirmed_since() <= latest;
         // Without the count it only reads.
         is_wanted.then(|| self.renewal(0, None))
     }
 
     fn next_step(&self, now: Moment) -> Step {
+        self.abandon_if_thread_ended();
         let ended = self.state.lock().ended(now);
         for (hold, reason) in ended {
             hold.lose(reason);

@@ -52,6 +52,7 @@ impl Hold {
             }
         }
         drop(of_grant);
+        self.count.continue_as(&other.count);
         let span = other.remove_span();
         self.state.lock().span = span;
         if let Some(millis) = kept {

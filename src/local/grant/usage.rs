@@ -18,6 +18,7 @@ use crate::base::owner::{Liveness, ThreadId};
 use crate::lease::{Renewals, Terms};
 use crate::local::lease_state::{LeaseState, LeaseTimes};
 use crate::local::loss_notifier::LossNotifier;
+use crate::observe::HoldCount;
 
 impl GrantState {
     /// The holds that use the grant.
@@ -81,6 +82,7 @@ impl Grant {
             thread,
             liveness,
             is_taken: AtomicBool::new(false),
+            count: HoldCount::default(),
             state: Mutex::new(HoldState {
                 grant: Arc::clone(self),
                 number: state.holds,

@@ -164,6 +164,11 @@ impl Entry {
         }
     }
 
+    /// The holds that are not lost.
+    pub(super) fn holds(&self) -> impl Iterator<Item = &Arc<Hold>> {
+        self.hold().into_iter().chain(self.readers.holds())
+    }
+
     pub(super) fn has(&self, hold: &Arc<Hold>) -> bool {
         self.hold().is_some_and(|own| Arc::ptr_eq(own, hold))
     }

@@ -93,6 +93,8 @@ impl LocalQueue {
         });
         if let Some(reason) = loss {
             suspended.notify_loss(reason);
+            // What reports the loss may know `current` only.
+            suspended.count_end(suspended.grant().counters());
         }
     }
 }

@@ -181,8 +181,8 @@ impl LocalQueue {
         let locks = self.0.lock();
         let entries = locks.entries.get(lock).into_iter();
         let grants = entries.flat_map(|entry| {
-            let holds = entry.hold().into_iter().chain(entry.readers.holds());
-            holds.map(|hold| hold.grant()).chain(entry.idle.clone())
+            let holds = entry.holds().map(|hold| hold.grant());
+            holds.chain(entry.idle.clone())
         });
         let mut grants: List<Arc<Grant>> = grants.collect();
         grants.sort_unstable_by_key(|grant| grant.id());
@@ -190,13 +190,15 @@ impl LocalQueue {
         grants
     }
 
-    /// Forgets the locks of a client whose last handle was dropped.
-    pub(crate) fn remove_client(&self, client: u64) {
+    /// Forgets the locks of a client whose last handle was dropped. Returns the holds that end, of
+    /// threads that never unlocked them.
+    pub(crate) fn remove_client(&self, client: u64) -> List<Arc<Hold>> {
         let mut locks = self.0.lock();
         let entries = locks.entries.extract_if(|lock, _| lock.client == client);
         let entries: Vec<_> = entries.collect();
         drop(locks);
-        drop(entries);
+        let holds = entries.iter().flat_map(|(_, entry)| entry.holds());
+        holds.cloned().collect()
     }
 
     #[cfg(test)]

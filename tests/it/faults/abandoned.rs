@@ -41,6 +41,65 @@ fn a_lock_whose_last_handle_is_dropped_ends_with_its_lease_and_a_guard_is_a_hand
     });
 }
 
+/// A thread that ends without unlocking, also with a forgotten guard and as a reader. Its locks are
+/// not unlocked, because what it began may go on elsewhere, but they are not renewed, either. A
+/// permit belongs to no thread.
+#[test]
+fn a_lock_whose_thread_has_ended_ends_with_its_lease_and_is_logged_once() {
+    logs::keep();
+    let server = Server::start();
+    let client = abandoned_client(&server.url());
+    let events = client.events();
+    let names = ["unlocked", "forgotten", "read"].map(unique);
+    let semaphore = client.leased_semaphore(&unique("permits"));
+    semaphore.try_set_permits(1).expect("it is new");
+    let permit = thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let permit = semaphore.acquire().expect("it is free");
+            client.reentrant_lock(&names[0]).lock().expect("it is free");
+            let guard = client.reentrant_lock(&names[1]).acquire();
+            std::mem::forget(guard.expect("it is free"));
+            let reader = client.read_write_lock(&names[2]).read();
+            reader.lock().expect("it is free");
+            permit
+        });
+        thread.join().expect("no panic")
+    });
+    let warnings = |name| {
+        let mut lines = logs::warnings_about(name);
+        lines.retain(|line| line.contains("a thread ended"));
+        lines.len()
+    };
+    for name in &names {
+        assert!(!in_redis::is_free(&server, name), "{name} was unlocked");
+        eventually("the warning", || warnings(name) == 1);
+    }
+    for name in &names {
+        // It waits behind the dead thread of its client.
+        let lock = client.reentrant_lock(name);
+        let wait = LEASE.get() * 3 + SLIP.get();
+        if *name == names[2] {
+            eventually("its end", || in_redis::is_free(&server, name));
+        } else {
+            let guard = lock.try_acquire(wait, Lease::RENEWED);
+            let guard = guard.expect("Redis replies").expect("the lease has ended");
+            guard.unlock().expect("it is held");
+        }
+        assert_eq!(warnings(name), 1);
+    }
+    let mut lost = HashSet::new();
+    eventually("the events", || {
+        lost.extend(lost_events(&events));
+        lost == names
+            .iter()
+            .map(|name| (name.clone(), LostReason::Expired))
+            .collect()
+    });
+    assert_eq!(client.stats().held, 1, "the permit");
+    permit.check().expect("it is renewed after its first lease");
+    assert_eq!(warnings(semaphore.name()), 0);
+}
+
 /// The watchdog has taken the grant out of its targets, and its release has no reply yet. The lease
 /// is much longer than the test.
 #[test]

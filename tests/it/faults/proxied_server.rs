@@ -76,8 +76,18 @@ pub fn is_unavailable<T>(result: &leasehold::Result<T>) -> bool {
 
 /// The work was done, so the call must not be repeated together with it.
 pub fn is_not_released<T>(result: &leasehold::Result<T>) -> bool {
-    let Err(error @ Error::NotReleased { .. }) = result else {
+    let Err(error @ Error::NotReleased { is_change, .. }) = result else {
         return false;
     };
-    !error.is_transient() && error.to_string().contains("the work was done")
+    !is_change && !error.is_transient() && error.to_string().contains("the work was done")
+}
+
+/// The call changes a number and may have been executed. It has no work that could be repeated.
+pub fn is_change_without_reply<T>(result: &leasehold::Result<T>) -> bool {
+    let Err(error @ Error::NotReleased { is_change, .. }) = result else {
+        return false;
+    };
+    let text = error.to_string();
+    let advice = "do not repeat this call: the watchdog does";
+    *is_change && !error.is_transient() && text.contains(advice) && !text.contains("the work")
 }

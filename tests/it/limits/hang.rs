@@ -48,6 +48,39 @@ fn guards_and_interrupts_end_in_time() {
     pair(&held);
 }
 
+/// Longer than ten command timeouts, which is the default.
+#[test]
+fn a_call_that_waits_gives_up_when_its_client_says_so() {
+    let (timeout, limit) = (millis(50), millis(1000));
+    let unanswering = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let client = LockClient::builder(&format!("redis://{}", unanswering.local_addr().unwrap()))
+        .command_timeout(timeout)
+        .give_up_after(limit)
+        .build()
+        .unwrap();
+    let (lock, semaphore) = (client.reentrant_lock("lock"), client.semaphore("permits"));
+    let calls: [&(dyn Fn() -> leasehold::Result<()> + Sync); 3] = [
+        &|| lock.lock(),
+        &|| lock.try_lock(Duration::MAX, Lease::RENEWED).map(drop),
+        &|| semaphore.acquire(1),
+    ];
+    thread::scope(|scope| {
+        for call in calls {
+            scope.spawn(move || {
+                let began = Instant::now();
+                let result = within(limit + SLIP.get(), "a call that waits", call);
+                assert!(is_unavailable(&result));
+                assert!(began.elapsed() >= limit, "after {:?}", began.elapsed());
+            });
+        }
+    });
+    // A call that does not wait.
+    let now = within(timeout + SLIP.get(), "a call without a wait", || {
+        lock.try_acquire_now()
+    });
+    assert!(is_unavailable(&now));
+}
+
 /// The head of the queue retries until it is interrupted. The others do not wait one after another
 /// for a server that is down.
 #[test]
