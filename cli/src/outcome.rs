@@ -195,7 +195,7 @@ mod tests {
     use crate::tests::{refusal, refusing};
     use leasehold::{Hint, LockClient, Permission, admin};
 
-    const HINTS: [Hint; 12] = [
+    const HINTS: [Hint; 13] = [
         Hint::UseCluster,
         Hint::UseSentinel,
         Hint::NotACluster,
@@ -208,6 +208,7 @@ mod tests {
         Hint::Grant(Permission::Command(None)),
         Hint::CheckCertificates,
         Hint::RaiseMaxClients,
+        Hint::FewerNames,
     ];
 
     #[test]

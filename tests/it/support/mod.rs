@@ -7,6 +7,7 @@ mod child_process;
 pub mod deployment;
 #[allow(dead_code, reason = "the tests of the command use the rest")]
 pub mod faked_clock;
+pub mod fake_server;
 pub mod logs;
 pub mod outcome;
 pub mod prelude;
