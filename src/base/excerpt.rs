@@ -16,7 +16,10 @@ pub(crate) fn excerpt(text: fmt::Arguments<'_>) -> String {
 /// The beginning of this text, which is in one error with others, `texts` together.
 pub(crate) fn one_of(texts: usize, text: fmt::Arguments<'_>) -> String {
     let most = MOST / texts.max(1);
-    let mut excerpt = Excerpt { text: String::new(), room: most.saturating_sub(CUT.len()) };
+    let mut excerpt = Excerpt {
+        text: String::new(),
+        room: most.saturating_sub(CUT.len()),
+    };
     if excerpt.write_fmt(text).is_err() {
         excerpt.text.push_str(CUT);
     }
@@ -54,7 +57,10 @@ mod tests {
             let cut = excerpt(format_args!("{long}"));
             assert!(cut.len() <= MOST && cut.len() > MOST - 8, "{}", cut.len());
             assert!(one_of(4, format_args!("{long}")).len() <= MOST / 4);
-            assert!(cut.strip_suffix(CUT).is_some_and(|cut| long.starts_with(cut)));
+            assert!(
+                cut.strip_suffix(CUT)
+                    .is_some_and(|cut| long.starts_with(cut))
+            );
         }
     }
 }

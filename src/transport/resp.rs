@@ -13,8 +13,8 @@ use crate::base::excerpt::excerpt;
 /// The largest reply, in bytes. Redis sends larger ones only to commands of operations tools.
 const LARGEST: usize = 64 << 20;
 
-/// The length of the shortest element of an array.
-const SHORTEST: usize = 3;
+/// The most elements of all arrays of a reply. In memory, each is larger than in a reply.
+const MOST_ELEMENTS: usize = 1 << 22;
 
 /// The most arrays that are in each other.
 const DEEPEST: usize = 100;
@@ -32,6 +32,8 @@ pub(super) struct Decoder {
     searched: usize,
     /// The length of the elements of the reply that are decoded.
     decoded: usize,
+    /// The number of elements of its arrays.
+    elements: usize,
     /// The arrays that are not complete, each in the one before it.
     arrays: Vec<Array>,
     /// The first error reply in the reply.
@@ -63,7 +65,7 @@ impl Decoder {
     pub(super) fn next_reply(&mut self) -> RedisResult<Option<RedisResult<Value>>> {
         while let Some(element) = self.next_element()? {
             if let Some(reply) = self.add(element)? {
-                self.decoded = 0;
+                (self.decoded, self.elements) = (0, 0);
                 return Ok(Some(self.error.take().map_or(Ok(reply), Err)));
             }
         }
@@ -79,7 +81,7 @@ impl Decoder {
         let mut value = match element {
             Element::Value(value) => value,
             Element::Error(error) => {
-                self.error.get_or_insert(error);
+                self.error = Some(error);
                 Value::Nil
             }
             Element::Array(0) => Value::Array(Vec::new()),
@@ -118,6 +120,8 @@ impl Decoder {
             [b'+', text @ ..] => {
                 Element::Value(Value::SimpleString(String::from_utf8_lossy(text).into()))
             }
+            // The first one counts.
+            [b'-', ..] if self.error.is_some() => Element::Value(Value::Nil),
             [b'-', text @ ..] => Element::Error(error(text)?),
             [b':', digits @ ..] => Element::Value(Value::Int(number(digits)?)),
             [b'$', digits @ ..] => match usize::try_from(number(digits)?) {
@@ -136,9 +140,12 @@ impl Decoder {
             },
             [b'*', digits @ ..] => match usize::try_from(number(digits)?) {
                 Err(_) => Element::Value(Value::Nil),
-                Ok(missing) => {
-                    check_size(self.decoded, missing.saturating_mul(SHORTEST))?;
-                    Element::Array(missing)
+                Ok(elements) if elements > MOST_ELEMENTS - self.elements => {
+                    return Err(too_large());
+                }
+                Ok(elements) => {
+                    self.elements += elements;
+                    Element::Array(elements)
                 }
             },
             _ => return Err(malformed()),
@@ -170,14 +177,16 @@ fn error(text: &[u8]) -> RedisResult<RedisError> {
 /// Fails if a reply is too large of which this many bytes are decoded, and this many follow.
 fn check_size(decoded: usize, more: usize) -> RedisResult<()> {
     match decoded.saturating_add(more) > LARGEST {
-        true => Err((
-            ErrorKind::Parse,
-            "a reply of the server is larger than 64 MB, so the connection was closed; check that \
-             the address is that of Redis, or request less at once",
-        )
-            .into()),
+        true => Err(too_large()),
         false => Ok(()),
     }
+}
+
+fn too_large() -> RedisError {
+    let what = "a reply of the server is larger than 64 MB, or has more than 4 million elements, \
+         so the connection was closed; check that the address is that of Redis, or request less \
+         at once";
+    (ErrorKind::Parse, what).into()
 }
 
 fn malformed() -> RedisError {
@@ -258,7 +267,12 @@ mod tests {
             assert_eq!(decoded(reply, 2 << 10).unwrap().len(), 1);
             now() - began
         };
-        let numbers = |count| [format!("*{count}\r\n").into_bytes(), b":1\r\n".repeat(count)];
+        let numbers = |count| {
+            [
+                format!("*{count}\r\n").into_bytes(),
+                b":1\r\n".repeat(count),
+            ]
+        };
         let line = |length| [b"+".to_vec(), vec![b'x'; length], b"\r\n".to_vec()].concat();
         for (small, large) in [
             (numbers(1 << 15).concat(), numbers(1 << 19).concat()),
@@ -275,7 +289,9 @@ mod tests {
         let line = format!("-ERR {}\r\n", "x".repeat(1 << 20));
         let error = decoded(line.as_bytes(), 1 << 12).unwrap().remove(0);
         assert!(error.unwrap_err().to_string().len() < 1_000);
-        let nested = decoded(b"*2\r\n-READONLY now\r\n:1\r\n", 5).unwrap().remove(0);
+        let nested = decoded(b"*2\r\n-READONLY now\r\n:1\r\n", 5)
+            .unwrap()
+            .remove(0);
         assert_eq!(nested.unwrap_err().code(), Some("READONLY"));
     }
 

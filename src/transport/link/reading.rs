@@ -28,9 +28,12 @@ impl Link {
             if self.read_once(&mut input, deadline).is_err() {
                 return;
             }
-            // By an error reply that no request awaits, a server says why it closes the connection.
+            // By one error reply that no request awaits, a server says why it closes the connection.
             // The end of the connection is read next.
-            if input.pushes.drain(..).any(|push| push.is_ok()) {
+            let is_error = input.pushes.len() == 1 && input.pushes[0].is_err();
+            let is_unexpected = !input.pushes.is_empty() && !is_error;
+            input.pushes.clear();
+            if is_unexpected {
                 let what = "a reply without a request";
                 return self.end(&RedisError::from((ErrorKind::Parse, what)));
             }

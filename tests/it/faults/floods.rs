@@ -7,22 +7,18 @@ use crate::support::fake_server::{FakeServer, reply_as_usual};
 use crate::support::prelude::*;
 
 /// The reply to each script: its beginning, and what follows without end.
-const FLOODS: [(&str, &[u8], &[u8]); 8] = [
+const FLOODS: [(&str, &[u8], &[u8]); 5] = [
     ("a line", b"+", b"xxxxxxxxxxxxxxxx"),
     ("an error", b"-ERR ", b"xxxxxxxxxxxxxxxx"),
     ("errors", b"", b"-ERR x\r\n"),
-    ("many errors", b"-READONLY no\r\n", b"-ERR x\r\n-ERR y\r\n"),
-    ("a text of 4 GB", b"$4000000000\r\n", b"xxxxxxxxxxxxxxxx"),
-    ("a text of 60 MB", b"$60000000\r\n", b"xxxxxxxxxxxxxxxx"),
-    ("an array of 4 billion", b"*4000000000\r\n", b":1\r\n"),
-    // Sixty arrays in each other.
-    ("arrays", b"*1000\r\n*1000\r\n*1000\r\n*1000\r\n*1000\r\n", b":1\r\n:2\r\n:3\r\n"),
+    ("a text", b"$60000000\r\n", b"xxxxxxxxxxxxxxxx"),
+    ("arrays", b"*1000000\r\n*1000000\r\n", b":1\r\n:2\r\n:3\r\n"),
 ];
 
 /// A refusal: the lock is held, and the client is the first in the line.
 const HELD: &[u8] = b"*4\r\n:20000\r\n:1\r\n$5\r\nx:y:z\r\n:0\r\n";
 
-const LIMIT: Millis = Millis(500);
+const LIMIT: Millis = Millis(100);
 
 /// How much longer than its limit a call may take.
 const SLIP: Millis = Millis(50);
@@ -37,7 +33,9 @@ fn flood(beginning: &[u8], rest: &[u8], out: &mut impl Write) -> Result<()> {
 
 fn client_of(server: &FakeServer) -> LockClient {
     let builder = builder(&server.url()).connections(1);
-    let builder = builder.command_timeout(LIMIT.get()).connect_timeout(LIMIT.get());
+    let builder = builder
+        .command_timeout(LIMIT.get())
+        .connect_timeout(LIMIT.get());
     builder.build().unwrap()
 }
 
@@ -125,7 +123,10 @@ fn a_reply_that_is_too_large_has_a_clear_error() {
         let error = lock.try_acquire_now().unwrap_err();
         let text = error.to_string();
         assert_matches!(error, Error::Unavailable { .. });
-        assert!(text.contains("64 MB") && text.contains("request less"), "{text}");
+        assert!(
+            text.contains("64 MB") && text.contains("request less"),
+            "{text}"
+        );
     }
 }
 

@@ -4,7 +4,15 @@ use crate::support::fake_server::FakeServer;
 use crate::support::prelude::*;
 
 fn replies() -> Vec<String> {
-    let numbers = [i64::MAX, i64::MIN, 1 << 40, u32::MAX.into(), i32::MIN.into(), -1, 0];
+    let numbers = [
+        i64::MAX,
+        i64::MIN,
+        1 << 40,
+        u32::MAX.into(),
+        i32::MIN.into(),
+        -1,
+        0,
+    ];
     let mut replies: Vec<String> = Vec::new();
     for number in numbers {
         replies.push(format!(":{number}\r\n"));
@@ -16,9 +24,13 @@ fn replies() -> Vec<String> {
             // A refused acquire: the milliseconds, the lock, the owner and the rank.
             replies.push(format!("*4\r\n:{number}\r\n:1\r\n{owner}:{others}\r\n"));
             replies.push(format!("*4\r\n:1\r\n:{number}\r\n{owner}:{others}\r\n"));
-            replies.push(format!("*5\r\n:{number}\r\n:1\r\n{owner}:{others}\r\n:1\r\n"));
+            replies.push(format!(
+                "*5\r\n:{number}\r\n:1\r\n{owner}:{others}\r\n:1\r\n"
+            ));
             // The state of a lock: the milliseconds, the owner, the holds and the readers.
-            replies.push(format!("*4\r\n:{number}\r\n{owner}:{others}\r\n:{others}\r\n"));
+            replies.push(format!(
+                "*4\r\n:{number}\r\n{owner}:{others}\r\n:{others}\r\n"
+            ));
         }
     }
     replies
@@ -64,7 +76,9 @@ fn no_number_in_a_reply_makes_a_call_panic() {
     let timeout = Duration::from_millis(10);
     for reply in replies() {
         let server = FakeServer::with_scripts(&*reply);
-        let builder = builder(&server.url()).command_timeout(timeout).connect_timeout(LEASE.get());
+        let builder = builder(&server.url())
+            .command_timeout(timeout)
+            .connect_timeout(LEASE.get());
         let client = builder.build().unwrap();
         thread::scope(|scope| {
             let calls = scope.spawn(|| use_all_kinds(&client));

@@ -9,10 +9,12 @@ const LIMIT: usize = 3_999;
 /// A server that refuses requests with more arguments.
 fn limited() -> ProxiedServer {
     let proxied = ProxiedServer::new();
-    proxied.proxy.on_request(|request| match request.words.len() > LIMIT {
-        true => Fault::ReplaceReply(b"-ERR too many parameters\r\n".into()),
-        false => Fault::Pass,
-    });
+    proxied
+        .proxy
+        .on_request(|request| match request.words.len() > LIMIT {
+            true => Fault::ReplaceReply(b"-ERR too many parameters\r\n".into()),
+            false => Fault::Pass,
+        });
     proxied
 }
 
@@ -23,7 +25,11 @@ fn names(count: usize) -> Vec<String> {
 #[test]
 fn many_names_are_locked_extended_and_released_within_the_limit() {
     let proxied = limited();
-    let client = proxied.builder(LEASE.get()).watchdog_lease(SOON.get()).build().unwrap();
+    let client = proxied
+        .builder(LEASE.get())
+        .watchdog_lease(SOON.get())
+        .build()
+        .unwrap();
     let lock = client.multi_lock(names(3_980));
     let guard = lock.acquire().unwrap();
     assert_eq!(proxied.server.size(), 3_980);
@@ -37,8 +43,16 @@ fn many_names_are_locked_extended_and_released_within_the_limit() {
 #[test]
 fn too_many_names_for_one_request_are_refused_with_a_hint() {
     let proxied = limited();
-    let client = proxied.builder(LEASE.get()).watchdog_lease(SOON.get()).build().unwrap();
-    let error = client.multi_lock(names(4_000)).acquire().map(drop).unwrap_err();
+    let client = proxied
+        .builder(LEASE.get())
+        .watchdog_lease(SOON.get())
+        .build()
+        .unwrap();
+    let error = client
+        .multi_lock(names(4_000))
+        .acquire()
+        .map(drop)
+        .unwrap_err();
     assert!(error.to_string().contains("3,999 arguments"), "{error}");
     let Error::Redis { hint, .. } = error else {
         panic!("{error}");

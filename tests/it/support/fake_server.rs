@@ -1,6 +1,6 @@
 //! A server that replies what a test writes.
 
-use std::io::{BufRead, BufReader, Read, Result, Write};
+use std::io::{BufRead, BufReader, Result, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,6 +86,9 @@ fn word(requests: &mut impl BufRead) -> Result<String> {
 fn number(requests: &mut impl BufRead) -> Result<usize> {
     let mut line = String::new();
     requests.read_line(&mut line)?;
-    let number = line.trim_end().get(1..).and_then(|number| number.parse().ok());
+    let number = line
+        .trim_end()
+        .get(1..)
+        .and_then(|number| number.parse().ok());
     number.ok_or_else(|| std::io::ErrorKind::UnexpectedEof.into())
 }
