@@ -20,9 +20,6 @@ const HELD: &[u8] = b"*4\r\n:20000\r\n:1\r\n$5\r\nx:y:z\r\n:0\r\n";
 
 const LIMIT: Millis = Millis(100);
 
-/// How much longer than its limit a call may take.
-const SLIP: Millis = Millis(50);
-
 fn flood(beginning: &[u8], rest: &[u8], out: &mut impl Write) -> Result<()> {
     out.write_all(beginning)?;
     let rest = rest.repeat(1 << 12);

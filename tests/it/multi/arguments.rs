@@ -26,7 +26,7 @@ fn names(count: usize) -> Vec<String> {
 fn many_names_are_locked_extended_and_released_within_the_limit() {
     let proxied = limited();
     let client = proxied
-        .builder(LEASE.get())
+        .builder(SOON.get())
         .watchdog_lease(SOON.get())
         .build()
         .unwrap();
@@ -44,7 +44,7 @@ fn many_names_are_locked_extended_and_released_within_the_limit() {
 fn too_many_names_for_one_request_are_refused_with_a_hint() {
     let proxied = limited();
     let client = proxied
-        .builder(LEASE.get())
+        .builder(SOON.get())
         .watchdog_lease(SOON.get())
         .build()
         .unwrap();
