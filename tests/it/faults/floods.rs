@@ -87,19 +87,32 @@ fn calls_and_a_drop_end_in_time_while_a_server_sends_without_end() {
     }
 }
 
+/// The subscriber would fill the memory of the client.
 #[test]
-fn waits_end_in_time_while_a_server_sends_to_the_subscriber_without_end() {
-    for (what, beginning, rest) in FLOODS {
-        let server = FakeServer::start(move |words, out| match &*words[0] {
-            "EVAL" | "EVALSHA" => out.write_all(HELD),
-            "SUBSCRIBE" => {
-                reply_as_usual(words, out)?;
-                flood(beginning, rest, out)
-            }
-            _ => reply_as_usual(words, out),
-        });
-        calls_end(what, client_of(&server));
-    }
+fn a_message_that_is_too_large_ends_the_connection_of_the_subscriber() {
+    let is_ended = Arc::new(AtomicBool::new(false));
+    let ended = Arc::clone(&is_ended);
+    let server = FakeServer::start(move |words, out| match &*words[0] {
+        "EVAL" | "EVALSHA" => out.write_all(HELD),
+        "SUBSCRIBE" => {
+            reply_as_usual(words, out)?;
+            let flooded = flood(b"*3\r\n$7\r\nmessage\r\n$4000000000\r\n", b"x", out);
+            ended.store(true, Ordering::SeqCst);
+            flooded
+        }
+        _ => reply_as_usual(words, out),
+    });
+    let client = client_of(&server);
+    let (lock, interrupt) = (client.reentrant_lock("lock"), Interrupt::new());
+    thread::scope(|scope| {
+        let wait = scope.spawn(|| lock.lock_interruptibly(Lease::RENEWED, &interrupt));
+        eventually("the connection to end", || is_ended.load(Ordering::SeqCst));
+        interrupt.interrupt();
+        assert_error!(wait.join().unwrap(), Interrupted);
+    });
+    in_time(SLIP.get() + LIMIT.get() * 2, "the drop", || {
+        drop((lock, client));
+    });
 }
 
 /// Opening a connection has its own time limit.
