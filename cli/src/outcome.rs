@@ -199,7 +199,7 @@ mod tests {
     use crate::tests::{refusal, refusing};
     use leasehold::{Hint, LockClient, Permission, admin};
 
-    const HINTS: [Hint; 12] = [
+    const HINTS: [Hint; 13] = [
         Hint::UseCluster,
         Hint::UseSentinel,
         Hint::NotACluster,
@@ -212,6 +212,7 @@ mod tests {
         Hint::Grant(Permission::Command(None)),
         Hint::CheckCertificates,
         Hint::RaiseMaxClients,
+        Hint::FewerNames,
     ];
 
     #[test]

@@ -1,11 +1,12 @@
 //! Used by every other module: time, budgets of calls, pauses, identities, names in Redis, parking,
-//! lists.
+//! lists, texts of servers.
 
 pub(crate) mod backoff;
 pub(crate) mod call_budget;
 pub(crate) mod callback_thread;
 pub(crate) mod client_name;
 pub(crate) mod clock;
+pub(crate) mod excerpt;
 pub(crate) mod interrupt;
 pub(crate) mod key;
 pub(crate) mod lanes;

@@ -85,6 +85,9 @@ pub(super) fn request_each(
     let places = requests.iter().map(|request| (request.core, request.key));
     let is_like = |one: usize, other: usize| requests[one].call.is_like(&requests[other].call);
     let groups = group(places, is_like);
+    let most = |group: &List<usize>| requests[group[0]].call.most_joined();
+    let groups = groups.iter().flat_map(|group| group.chunks(most(group)));
+    let groups: List<List<usize>> = groups.map(List::from_slice).collect();
     let joined = |group: &List<usize>| {
         let (first, others) = (&requests[group[0]], &group[1..]);
         let calls = others.iter().map(|&at| &requests[at].call);

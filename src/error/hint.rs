@@ -35,6 +35,9 @@ pub enum Hint {
     CheckCertificates,
     /// The server has as many clients as its `maxclients` allows.
     RaiseMaxClients,
+    /// The request has more than 3,999 arguments, which some servers refuse. Acquire fewer names
+    /// together: at most 3,980.
+    FewerNames,
 }
 
 /// The permission that a user lacks in the access control list (ACL) of Redis.
@@ -119,6 +122,10 @@ impl fmt::Display for Hint {
             }
             Self::RaiseMaxClients => {
                 "raise maxclients of the server, or find the clients with too many connections"
+            }
+            Self::FewerNames => {
+                "some servers refuse a request with more than 3,999 arguments; acquire at most \
+                 3,980 names together"
             }
         };
         f.write_str(text)

@@ -109,7 +109,7 @@ impl Pause {
     /// one of N turns, so that the others do not get more holds than beside one client. `random`
     /// is between 0 and 1.
     pub(crate) fn enter_line(self, rank: u32, random: f32) -> Option<Self> {
-        let clients = rank.max(1) + 1;
+        let clients = rank.max(1).saturating_add(1);
         let is_kept = !self.is_in_line || random * (clients as f32) < 1.0;
         let is_in_line = false;
         is_kept.then_some(Self { is_in_line, ..self })

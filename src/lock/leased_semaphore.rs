@@ -244,7 +244,7 @@ impl LeasedSemaphore {
     /// [`Error::Unavailable`] is returned after one command timeout.
     pub fn permits(&self) -> Result<i64> {
         let (available, leased) = self.0.count_permits()?;
-        Ok(available + leased)
+        Ok(available.saturating_add(leased))
     }
 }
 

@@ -17,7 +17,8 @@ use super::methods::*;
 ///
 /// The names of one client that are on one server, in a cluster in one slot, are acquired by one
 /// script call, all or none, and released by another. While a call waits for one of them, it holds
-/// none of them.
+/// none of them. Some servers, such as ElastiCache Serverless, take at most 3,999 arguments in a
+/// request: there, acquire at most 3,980 names together.
 ///
 /// Names on several servers, in a cluster in several slots, are requested at once. If another
 /// client holds some of them, the call keeps those that were granted for a moment, in case the

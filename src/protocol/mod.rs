@@ -42,11 +42,13 @@ pub(crate) use plain::PLAIN;
 pub(crate) use read_write::{READ, WRITE};
 pub use reply::LockStatus;
 pub(crate) use reply::{
-    Found, LookReply, Verdict, found, inspected, look_replies, unexpected, verdict, verdicts,
+    Found, LookReply, Verdict, decoded, found, inspected, look_replies, unexpected, verdict,
+    verdicts,
 };
 #[cfg(test)]
 pub(crate) use tests::TOY;
 
+use crate::base::excerpt::excerpt;
 use crate::base::owner::OwnerId;
 use crate::script::granted;
 
@@ -102,7 +104,7 @@ impl AcquireReply {
             return Ok(Self::Held {
                 at: usize::try_from(at - 1).unwrap_or_default(),
                 millis: u64::try_from(*millis).ok(),
-                owner: String::from_utf8_lossy(owner).into(),
+                owner: excerpt(format_args!("{}", String::from_utf8_lossy(owner))),
                 rank: place.first().and_then(|rank| number(rank).ok()),
                 listens: place.get(1) == Some(&Value::Int(1)),
             });

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use redis::{ErrorKind, RedisError, RedisResult, Value};
+use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
 
+use crate::base::excerpt::excerpt;
 use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::error::LostReason;
@@ -127,7 +128,7 @@ impl LockStatus {
 
 /// The reply to [`inspect`](super::Kind::inspect).
 pub(crate) fn inspected(reply: &Value) -> RedisResult<LockStatus> {
-    let found: Option<(i64, String, u32, u32)> = redis::from_redis_value_ref(reply)?;
+    let found: Option<(i64, String, u32, u32)> = decoded(reply)?;
     let status = found.map(|(pttl, owner, hold_count, readers)| LockStatus {
         owner: Some(owner),
         hold_count,
@@ -171,11 +172,16 @@ pub(crate) fn found<'k>(
     Some((lock, Found::OtherType(format!("{what} in the {key}"))))
 }
 
+/// The reply as a value of this type. The error of the `redis` crate would contain all of it.
+pub(crate) fn decoded<T: FromRedisValue>(reply: &Value) -> RedisResult<T> {
+    redis::from_redis_value_ref(reply).map_err(|_| unexpected(reply))
+}
+
 pub(crate) fn unexpected(reply: &Value) -> RedisError {
     RedisError::from((
         ErrorKind::UnexpectedReturnType,
-        "unexpected reply from a script",
-        format!("{reply:?}"),
+        "unexpected reply of the server",
+        excerpt(format_args!("{reply:?}")),
     ))
 }
 

@@ -12,7 +12,7 @@ use crate::base::key::LockKey;
 use crate::base::test_clock::ClientClock;
 use crate::config::Config;
 use crate::error::{Cause, Error};
-use crate::protocol::{self, Found};
+use crate::protocol::{self, Found, decoded};
 use crate::topology::Topology;
 use crate::transport::health::Health;
 use crate::transport::link::Link;
@@ -87,7 +87,7 @@ impl RedisClient {
         let millis = time.as_millis().max(1).to_string();
         let end = Moment::now().after(time.saturating_add(for_reply));
         let reply = link.ask_one(redis::cmd("WAIT").arg(wanted).arg(millis), end)?;
-        let confirmed: u32 = redis::from_redis_value(reply)?;
+        let confirmed: u32 = decoded(&reply)?;
         Ok((confirmed < wanted).then_some(confirmed))
     }
 

@@ -38,7 +38,7 @@ pub(crate) struct NoReply {
 }
 
 /// Copies of a request that were sent and got no clear reply.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct LostCopies {
     /// Their number. Each may have been executed, or may be executed later.
     pub(super) copies: u32,
@@ -50,7 +50,7 @@ pub(crate) struct LostCopies {
 }
 
 /// A copy whose reply may arrive late.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Lost {
     copy: Copy,
     call: Call,

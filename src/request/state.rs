@@ -10,7 +10,7 @@ use super::reply::{LostCopies, NoReply, Reply};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
-use crate::error::{Cause, Error};
+use crate::error::{Cause, Error, Hint};
 use crate::script::Call;
 use crate::topology::{Redirect, RouteError};
 use crate::transport::link::Outgoing;
@@ -52,7 +52,13 @@ impl<'a> Request<'a> {
     /// The error of an error reply, or of a reply in an unexpected form.
     pub(crate) fn refusal(&self, error: RedisError) -> Error {
         let locks = std::iter::once(self.lock).chain(self.others.iter().copied());
-        self.client.refusal_of_several(locks, self.lock, error)
+        let mut refusal = self.client.refusal_of_several(locks, self.lock, error);
+        if let Error::Redis { hint, .. } = &mut refusal
+            && self.call.is_too_long()
+        {
+            hint.get_or_insert_with(|| Hint::FewerNames.into());
+        }
+        refusal
     }
 }
 
@@ -219,6 +225,8 @@ impl<'q> RequestState<'q> {
     fn is_worth_another(&self, error: &RedisError) -> bool {
         match RetryAction::on(error) {
             RetryAction::Redirect => self.redirect.is_some(),
+            // The server may have a limit, and an error of its own for it.
+            RetryAction::Unclear if self.call().is_too_long() => false,
             action => action.is_retryable(),
         }
     }

@@ -118,6 +118,12 @@ pub(crate) struct Call {
     args_at: usize,
 }
 
+/// The most arguments of a request that every server takes. ElastiCache Serverless has this limit.
+const MOST_ARGUMENTS: usize = 3_999;
+
+/// The arguments of the call of a script besides its keys and its own arguments.
+const OWN_ARGUMENTS: usize = 4;
+
 /// Appends an argument of a command.
 fn pack(packed: &mut Vec<u8>, argument: &[u8]) {
     pack_number(packed, b'$', argument.len());
@@ -239,6 +245,22 @@ impl Call {
             .map_or(0, |script| std::ptr::from_ref(script).addr())
     }
 
+    /// The number of arguments, with the command.
+    fn length(&self) -> usize {
+        OWN_ARGUMENTS + self.keys + self.args
+    }
+
+    /// True if some servers refuse the call, because it has too many arguments.
+    pub(crate) fn is_too_long(&self) -> bool {
+        self.length() > MOST_ARGUMENTS
+    }
+
+    /// How many calls like this one can be one call that every server takes.
+    pub(crate) fn most_joined(&self) -> usize {
+        let each = (self.keys + self.args).max(1);
+        ((MOST_ARGUMENTS - OWN_ARGUMENTS) / each).max(1)
+    }
+
     /// One call with the keys and arguments of all of these, which are alike; `None` without one.
     pub(crate) fn joined(calls: impl IntoIterator<Item = Self>) -> Option<Self> {
         calls.into_iter().reduce(|joined, call| joined.join(&call))
@@ -270,7 +292,7 @@ impl Call {
             &script.by_hash
         };
         packed.reserve(self.packed.len() + script.len() + 64);
-        pack_number(packed, b'*', 4 + self.keys + self.args);
+        pack_number(packed, b'*', self.length());
         packed.extend_from_slice(script);
         match u8::try_from(self.keys) {
             Ok(keys @ 0..10) => {

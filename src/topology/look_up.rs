@@ -11,7 +11,6 @@ use super::route_error::{LookUpFailed, RouteError};
 use super::slots::{self, Range};
 use super::{Kind, Topology};
 use crate::base::clock::Moment;
-use crate::base::key::SLOTS;
 use crate::error::Error;
 use crate::script::Publish;
 use crate::transport::hint::Role;
@@ -135,16 +134,10 @@ impl Topology {
         let mut replies = link.ask((commands.len(), &packed), deadline, Duration::MAX);
         let found = replies.remove(0)?;
         if let Kind::Sentinel(_) = self.kind {
-            let master: Option<(String, u16)> = redis::from_redis_value(found)?;
-            let range = |(host, port)| Range {
-                first: 0,
-                last: SLOTS - 1,
-                host: Some(host),
-                port,
-            };
-            return Ok(master.map(|master| (vec![range(master)], Publish::ToAll)));
+            let master = Range::of_master(&found)?;
+            return Ok(master.map(|master| (vec![master], Publish::ToAll)));
         }
-        let ranges = slots::ranges(found)?;
+        let ranges = slots::ranges(&found)?;
         let publish = match replies.pop() {
             Some(Ok(_)) => Publish::ToShard,
             Some(Err(error)) if !RetryAction::is_reply(&error) => return Err(error),

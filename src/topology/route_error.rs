@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::base::excerpt::one_of;
 use crate::error::Error;
 use crate::transport::server_error::ServerError;
 
@@ -42,6 +43,7 @@ impl fmt::Display for LookUpFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.reason)?;
         for ServerError { node, cause, hint } in &self.errors {
+            let cause = one_of(self.errors.len(), format_args!("{cause}"));
             write!(f, "; {node}: {cause}")?;
             hint.iter().try_for_each(|hint| write!(f, "; {hint}"))?;
         }

@@ -41,8 +41,8 @@ pub(crate) mod tests {
 
     /// The error of a refusal, from its line without the minus.
     pub(crate) fn refusal(line: &str) -> RedisError {
-        let decoded = super::resp::decode(format!("-{line}\r\n").as_bytes());
-        let (value, _) = decoded.unwrap().unwrap();
-        value.extract_error().unwrap_err()
+        let mut decoder = super::resp::Decoder::default();
+        decoder.push(format!("-{line}\r\n").as_bytes());
+        decoder.next_reply().unwrap().unwrap().unwrap_err()
     }
 }

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use redis::{ConnectionAddr, ErrorKind, RedisError, RedisResult, Value};
 
 use crate::base::clock::Moment;
+use crate::base::excerpt::excerpt;
 use crate::script::Publish;
 use crate::transport::credentials::{Credentials, Source};
 use crate::transport::link::Link;
@@ -323,7 +324,7 @@ fn check_role(reply: RedisResult<Value>) -> RedisResult<()> {
 }
 
 fn not_a_master(role: &[u8]) -> RedisError {
-    let role = String::from_utf8_lossy(role).into_owned();
+    let role = excerpt(format_args!("{}", String::from_utf8_lossy(role)));
     (ErrorKind::Io, "the server is not a master now, but a", role).into()
 }
 

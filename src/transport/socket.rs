@@ -34,17 +34,36 @@ pub(crate) struct Socket {
     tls: Option<Mutex<Session>>,
 }
 
+/// The most reads in one wait after its deadline. What had arrived before is read, and a server that
+/// sends without end does not prolong the wait.
+const MOST_LATE: u32 = 32;
+
 /// What the thread that reads needs.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    /// The timeout that the system has for reads; zero if it is not set. Setting it is a system
-    /// call, so it is set again only if it would end too late; if it ends too early, the read is
-    /// repeated. So a read that waits for a reply is one system call.
-    timeout: Duration,
+    limits: Limits,
     /// Nothing was read yet, so the server may turn out to require TLS.
     may_require_tls: bool,
     /// Bytes of TLS.
     encrypted: Vec<u8>,
+}
+
+/// What limits the reads.
+#[derive(Debug, Default)]
+struct Limits {
+    /// The timeout that the system has for reads; zero if it is not set. Setting it is a system
+    /// call, so it is set again only if it would end too late; if it ends too early, the read is
+    /// repeated. So a read that waits for a reply is one system call.
+    timeout: Duration,
+    /// The reads after the deadline in this wait.
+    late: u32,
+}
+
+impl Reading {
+    /// Begins a wait, which may have several reads.
+    pub(crate) fn begin(&mut self) {
+        self.limits.late = 0;
+    }
 }
 
 impl Socket {
@@ -85,7 +104,7 @@ impl Socket {
         deadline: Moment,
     ) -> io::Result<()> {
         let Reading {
-            timeout, encrypted, ..
+            limits, encrypted, ..
         } = reading;
         let mut received = Ok(());
         loop {
@@ -95,7 +114,7 @@ impl Socket {
             if !session.is_handshaking() {
                 return Ok(());
             }
-            received = match self.read_bytes(timeout, encrypted, deadline)? {
+            received = match self.read_bytes(limits, encrypted, deadline)? {
                 0 => Err(ErrorKind::UnexpectedEof.into()),
                 read => session.decrypt(&encrypted[..read]),
             };
@@ -141,7 +160,7 @@ impl Socket {
     }
 
     /// Reads what arrives until the deadline, at least a byte. After the deadline, only what has
-    /// arrived already. After a timeout, TLS keeps the part of a record that has arrived. Only one
+    /// arrived already, and not [often](MOST_LATE). After a timeout, TLS keeps the part of a record that has arrived. Only one
     /// thread calls this at a time.
     pub(crate) fn read(
         &self,
@@ -150,7 +169,7 @@ impl Socket {
         deadline: Moment,
     ) -> io::Result<usize> {
         let Some(session) = &self.tls else {
-            let read = self.read_bytes(&mut reading.timeout, plain, deadline);
+            let read = self.read_bytes(&mut reading.limits, plain, deadline);
             let is_over = matches!(&read, Err(error) if error.kind() == ErrorKind::TimedOut);
             if !is_over && std::mem::take(&mut reading.may_require_tls) {
                 check_for_tls(&read, plain)?;
@@ -164,16 +183,16 @@ impl Socket {
                 read => return read,
             }
             let Reading {
-                timeout, encrypted, ..
+                limits, encrypted, ..
             } = reading;
-            let read = self.read_bytes(timeout, encrypted, deadline)?;
+            let read = self.read_bytes(limits, encrypted, deadline)?;
             session.lock().decrypt(&encrypted[..read])?;
         }
     }
 
     fn read_bytes(
         &self,
-        timeout: &mut Duration,
+        Limits { timeout, late }: &mut Limits,
         buffer: &mut [u8],
         deadline: Moment,
     ) -> io::Result<usize> {
@@ -181,7 +200,9 @@ impl Socket {
         loop {
             let left = deadline.left();
             if left.is_zero() {
-                return match self.is_readable()? {
+                let is_allowed = *late < MOST_LATE;
+                *late += u32::from(is_allowed);
+                return match is_allowed && self.is_readable()? {
                     true => socket.read(buffer),
                     false => Err(ErrorKind::TimedOut.into()),
                 };

@@ -1,5 +1,6 @@
 //! Multi-locks: several locks are acquired as one, all of them or none.
 
+mod arguments;
 mod cluster;
 mod line;
 mod order;

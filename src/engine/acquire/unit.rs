@@ -175,9 +175,12 @@ impl<'a> Unit<'a> {
     /// Sends a release after each of these lost copies.
     pub(super) fn compensate(&self, owner: &OwnerId, lost_copies: LostCopies) {
         if lost_copies.is_ambiguous() {
-            let releases = self.releases(owner).into_iter();
-            if let Some(call) = Call::joined(releases.map(|release| release.call)) {
-                lost_copies.compensate(&call);
+            let releases = self.releases(owner);
+            for some in releases.chunks(releases[0].call.most_joined()) {
+                let calls = some.iter().map(|release| release.call.clone());
+                if let Some(call) = Call::joined(calls) {
+                    lost_copies.clone().compensate(&call);
+                }
             }
         }
     }

@@ -217,4 +217,5 @@ fn clients_in_a_line_let_others_pass_together_as_often_as_one() {
         let pauses = random.filter_map(|random| pause.enter_line(rank, random));
         assert_eq!(pauses.count(), 1000 / clients);
     }
+    assert!(pause.enter_line(u32::MAX, 0.5).is_none());
 }

@@ -31,6 +31,7 @@ use redis::{Cmd, RedisError, RedisResult, Value};
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::script::Publish;
+use crate::transport::resp::{Decoder, LARGEST_BUFFER};
 use crate::transport::retry_action::RetryAction;
 use crate::transport::socket::{Reading, Socket};
 
@@ -56,9 +57,6 @@ const ALIVE: Duration = Duration::from_millis(100);
 
 /// The most bytes that are read at once.
 const LARGEST_READ: usize = 8 << 10;
-
-/// The largest buffer that is kept for the next bytes.
-const LARGEST_BUFFER: usize = 16 << 10;
 
 pub(crate) struct Link {
     socket: Socket,
@@ -122,8 +120,8 @@ struct Input {
     reading: Reading,
     /// For the next read.
     room: Vec<u8>,
-    /// Bytes that have arrived and are not decoded yet.
-    received: Vec<u8>,
+    /// What has arrived and is no whole reply yet.
+    decoder: Decoder,
     /// Replies that have arrived, and what they are to. Empty between reads.
     replies: Vec<(RedisResult<Value>, Option<Awaited>)>,
     /// What no request awaits.
@@ -156,7 +154,7 @@ impl Link {
             input: Mutex::new(Input {
                 reading,
                 room: vec![0; LARGEST_READ],
-                received: Vec::new(),
+                decoder: Decoder::default(),
                 replies: Vec::new(),
                 pushes: VecDeque::new(),
                 refusal: None,

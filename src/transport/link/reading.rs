@@ -8,29 +8,32 @@ use rustix::event::PollFd;
 
 use super::outgoing::Awaited;
 use super::pending::{Outcome, Pending};
-use super::{Input, LARGEST_BUFFER, Link};
+use super::{Input, Link};
 use crate::base::clock::Moment;
-use crate::transport::resp;
 use crate::transport::retry_action::RetryAction;
 
 impl Link {
     /// Reads until the pending is over or the deadline has passed. What has arrived by then is
-    /// read, however late this thread gets to it. Called by the thread with the right to read,
-    /// which keeps it.
+    /// read, however late this thread gets to it, but not what a server sends without end. Called
+    /// by the thread with the right to read, which keeps it.
     pub(super) fn read_until(
         &self,
         pending: Option<&Pending>,
         deadline: impl Fn(Moment) -> Moment,
     ) {
         let mut input = self.input.lock();
+        input.reading.begin();
         while !pending.is_some_and(Pending::is_over) {
             let deadline = deadline(self.unanswered_since());
             if self.read_once(&mut input, deadline).is_err() {
                 return;
             }
-            // By an error reply that no request awaits, a server says why it closes the connection.
+            // By one error reply that no request awaits, a server says why it closes the connection.
             // The end of the connection is read next.
-            if input.pushes.drain(..).any(|push| push.is_ok()) {
+            let is_error = input.pushes.len() == 1 && input.pushes[0].is_err();
+            let is_unexpected = !input.pushes.is_empty() && !is_error;
+            input.pushes.clear();
+            if is_unexpected {
                 let what = "a reply without a request";
                 return self.end(&RedisError::from((ErrorKind::Parse, what)));
             }
@@ -42,6 +45,7 @@ impl Link {
     /// deadline has passed.
     pub(crate) fn next_push(&self, deadline: Moment) -> RedisResult<Value> {
         let mut input = self.input.lock();
+        input.reading.begin();
         loop {
             match input.pushes.pop_front() {
                 Some(push) => return push,
@@ -113,7 +117,7 @@ impl Link {
         {
             0 => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
             read => {
-                input.received.extend_from_slice(&input.room[..read]);
+                input.decoder.push(&input.room[..read]);
                 Ok(())
             }
         }
@@ -122,19 +126,15 @@ impl Link {
     /// Gives each reply that has arrived to its thread.
     fn deliver(&self, input: &mut Input) -> RedisResult<()> {
         let Input {
-            received,
+            decoder,
             replies,
             pushes,
             refusal,
             ..
         } = input;
-        let mut at = 0;
         let decoded = loop {
-            match resp::decode(&received[at..]) {
-                Ok(Some((reply, length))) => {
-                    replies.push((reply.extract_error(), None));
-                    at += length;
-                }
+            match decoder.next_reply() {
+                Ok(Some(reply)) => replies.push((reply, None)),
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             }
@@ -143,8 +143,6 @@ impl Link {
             return decoded;
         };
         let is_served = !first.as_ref().is_err_and(RetryAction::refuses_client);
-        received.drain(..at);
-        received.shrink_to(LARGEST_BUFFER);
         let now = Moment::now();
         {
             let mut state = self.state.lock();

@@ -14,8 +14,9 @@ use crate::script::Call;
 use crate::transport::socket::wait;
 
 /// How much longer a thread waits whose replies have arrived, but are not given to it yet: the
-/// thread that reads has no processor.
-const LATE: Duration = Duration::from_millis(100);
+/// thread that reads has no processor. A server that sends without end makes each wait this much
+/// longer.
+const LATE: Duration = Duration::from_millis(40);
 
 /// Requests on a link. Their replies are recorded until this and all copies are dropped.
 #[derive(Clone, Debug)]

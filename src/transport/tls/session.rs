@@ -9,6 +9,7 @@ use rustls::client::{ClientConfig, ClientConnection};
 use rustls::pki_types::ServerName;
 
 use super::CertificateRefused;
+use crate::base::excerpt::excerpt;
 
 /// A session. Dropping it sends no `close_notify`: a forked child that drops its copy would end the
 /// session of its parent, and the rest of a half-sent request would go out with it.
@@ -67,7 +68,8 @@ fn refused(error: rustls::Error) -> io::Error {
     let text = match error {
         rustls::Error::AlertReceived(alert) => format!("the server ended TLS with {alert:?}"),
         rustls::Error::InvalidMessage(_) => "the reply is not TLS; is this the TLS port?".into(),
-        other => format!("TLS failed: {other}"),
+        // It may repeat the names in a certificate.
+        other => excerpt(format_args!("TLS failed: {other}")),
     };
     if is_refusal {
         io::Error::new(ErrorKind::InvalidData, CertificateRefused(text))

@@ -5,6 +5,7 @@ pub mod child;
 mod child_process;
 #[allow(dead_code, reason = "other programs use the rest")]
 pub mod deployment;
+pub mod fake_server;
 #[allow(dead_code, reason = "the tests of the command use the rest")]
 pub mod faked_clock;
 pub mod logs;
