@@ -8,7 +8,7 @@
 
 use redis::{RedisResult, Value};
 
-use super::{Kind, PLAIN, number};
+use super::{Kind, PLAIN, number, unexpected};
 use crate::base::key::{Family, LockKey};
 use crate::base::owner::OwnerId;
 use crate::script::{self, Call};
@@ -88,7 +88,7 @@ pub(crate) fn count_permits(key: &LockKey) -> Call {
 
 /// The number of available permits, and of leased ones.
 pub(crate) fn permits_counted(reply: &Value) -> RedisResult<(i64, i64)> {
-    Ok(redis::from_redis_value_ref(reply)?)
+    redis::from_redis_value_ref(reply).map_err(|_| unexpected(reply))
 }
 
 #[cfg(test)]

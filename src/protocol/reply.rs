@@ -127,7 +127,8 @@ impl LockStatus {
 
 /// The reply to [`inspect`](super::Kind::inspect).
 pub(crate) fn inspected(reply: &Value) -> RedisResult<LockStatus> {
-    let found: Option<(i64, String, u32, u32)> = redis::from_redis_value_ref(reply)?;
+    let found: Option<(i64, String, u32, u32)> =
+        redis::from_redis_value_ref(reply).map_err(|_| unexpected(reply))?;
     let status = found.map(|(pttl, owner, hold_count, readers)| LockStatus {
         owner: Some(owner),
         hold_count,
@@ -171,12 +172,17 @@ pub(crate) fn found<'k>(
     Some((lock, Found::OtherType(format!("{what} in the {key}"))))
 }
 
+/// The error of a reply that no script gives. Does not show its text, which can be long, or the
+/// echo of another request.
 pub(crate) fn unexpected(reply: &Value) -> RedisError {
-    RedisError::from((
-        ErrorKind::UnexpectedReturnType,
-        "unexpected reply from a script",
-        format!("{reply:?}"),
-    ))
+    let kind = match reply {
+        Value::Nil => "nil",
+        Value::Int(_) => "a number",
+        Value::Array(_) => "an array",
+        _ => "a text",
+    };
+    let what = "unexpected reply from a script";
+    RedisError::from((ErrorKind::UnexpectedReturnType, what, kind.into()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use redis::{ConnectionAddr, RedisResult};
+use redis::{ConnectionAddr, ErrorKind, RedisError, RedisResult};
 
 use super::map::Map;
 use super::route_error::{LookUpFailed, RouteError};
@@ -104,12 +104,11 @@ impl Topology {
     /// All servers replied, and none knows a server that has locks.
     fn unknown(&self) -> RouteError {
         match &self.kind {
-            Kind::Sentinel(service) => RouteError::Invalid(Error::Config {
-                field: "master",
-                value: format!("{service:?}"),
-                rule: "it is a name that the sentinels monitor, as SENTINEL MASTERS lists them"
-                    .into(),
-            }),
+            Kind::Sentinel(service) => {
+                let rule =
+                    "it is a name that the sentinels monitor, as SENTINEL MASTERS lists them";
+                RouteError::Invalid(Error::config("master", format!("{service:?}"), rule))
+            }
             Kind::One | Kind::Cluster => {
                 let reason = "no slot of the cluster is assigned";
                 RouteError::Unavailable(LookUpFailed::new(reason))
@@ -117,6 +116,8 @@ impl Topology {
         }
     }
 
+    /// Asks one server. The error of an unexpected reply does not show it: it can be an echo of the
+    /// log-in.
     fn ask(&self, node: &Node, time: Duration) -> RedisResult<Option<Found>> {
         let deadline = Moment::now().after(time);
         let link = node.open(time)?;
@@ -134,8 +135,10 @@ impl Topology {
         let packed = commands.get_packed_pipeline();
         let mut replies = link.ask((commands.len(), &packed), deadline, Duration::MAX);
         let found = replies.remove(0)?;
+        let unexpected = || RedisError::from((ErrorKind::UnexpectedReturnType, "unexpected reply"));
         if let Kind::Sentinel(_) = self.kind {
-            let master: Option<(String, u16)> = redis::from_redis_value(found)?;
+            let master: Option<(String, u16)> =
+                redis::from_redis_value(found).map_err(|_| unexpected())?;
             let range = |(host, port)| Range {
                 first: 0,
                 last: SLOTS - 1,
@@ -144,7 +147,7 @@ impl Topology {
             };
             return Ok(master.map(|master| (vec![range(master)], Publish::ToAll)));
         }
-        let ranges = slots::ranges(found)?;
+        let ranges = slots::ranges(found).map_err(|_| unexpected())?;
         let publish = match replies.pop() {
             Some(Ok(_)) => Publish::ToShard,
             Some(Err(error)) if !RetryAction::is_reply(&error) => return Err(error),
