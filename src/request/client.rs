@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{RedisError, RedisResult};
+use redis::{ErrorKind, RedisError, RedisResult, Value};
 
 use crate::base::call_budget::{CallBudget, GRACE};
 use crate::base::clock::Moment;
@@ -87,7 +87,11 @@ impl RedisClient {
         let millis = time.as_millis().max(1).to_string();
         let end = Moment::now().after(time.saturating_add(for_reply));
         let reply = link.ask_one(redis::cmd("WAIT").arg(wanted).arg(millis), end)?;
-        let confirmed: u32 = redis::from_redis_value(reply)?;
+        let Value::Int(confirmed) = reply else {
+            let what = "unexpected reply to WAIT";
+            return Err((ErrorKind::UnexpectedReturnType, what).into());
+        };
+        let confirmed = u32::try_from(confirmed).unwrap_or_default();
         Ok((confirmed < wanted).then_some(confirmed))
     }
 
@@ -95,7 +99,7 @@ impl RedisClient {
     pub(crate) fn unavailable(&self, lock: &LockKey, budget: &CallBudget, cause: Cause) -> Error {
         Error::Unavailable {
             lock: lock.name().into(),
-            node: self.topology.name(lock).as_ref().into(),
+            node: self.topology.name_without_reply(lock),
             waited: budget.elapsed(),
             cause,
         }
@@ -129,11 +133,11 @@ impl RedisClient {
             _ => None,
         };
         match wrong {
-            Some((lock, Found::OtherKind(rule))) => Error::Config {
-                field: "name",
-                value: format!("{:?}", lock.name()),
-                rule: format!("{rule}; use one kind of lock for one name"),
-            },
+            Some((lock, Found::OtherKind(rule))) => {
+                let rule = format!("{rule}; use one kind of lock for one name");
+                let error = Error::config("name", format!("{:?}", lock.name()), rule);
+                error.concerning(lock.name())
+            }
             Some((lock, Found::OtherType(found))) => Error::WrongType {
                 lock: lock.name().into(),
                 node,

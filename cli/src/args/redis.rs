@@ -37,13 +37,23 @@ pub(crate) struct RedisArgs {
 
     /// The user at the servers that have the locks; the password is LEASEHOLD_PASSWORD in the
     /// environment. A URL with a password overrides both variables, unless it is a sentinel's
-    #[arg(long, env = "LEASEHOLD_USER", value_name = "NAME")]
+    #[arg(
+        long,
+        env = "LEASEHOLD_USER",
+        hide_env_values = true,
+        value_name = "NAME"
+    )]
     pub(crate) user: Option<String>,
 
     /// A file with the password, instead of LEASEHOLD_PASSWORD; a newline at its end does not count.
     /// It is read at the start, and again whenever a server refuses a login. A URL with a password
     /// overrides the variable
-    #[arg(long, env = "LEASEHOLD_PASSWORD_FILE", value_name = "FILE")]
+    #[arg(
+        long,
+        env = "LEASEHOLD_PASSWORD_FILE",
+        hide_env_values = true,
+        value_name = "FILE"
+    )]
     pub(crate) password_file: Option<PathBuf>,
 
     /// True if the command line names the user, and not the environment.
