@@ -153,7 +153,7 @@ fn tls_for(
     for server in servers {
         if let ConnectionAddr::Tcp(host, _) = &server.address {
             tls.check_host(host).map_err(|error| match error {
-                Error::Config { value, rule, .. } => Error::Config { field, value, rule },
+                Error::Config { value, rule, .. } => Error::config(field, value, rule),
                 other => other,
             })?;
         }

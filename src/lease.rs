@@ -100,13 +100,15 @@ impl Lease {
         }
     }
 
-    /// The terms for one level of a hold. Fails if the lease is outside its bounds.
-    pub(crate) fn terms(self, watchdog_lease: Duration) -> Result<Terms> {
+    /// The terms for one level of a hold of the lock of this name. Fails if the lease is outside
+    /// its bounds.
+    pub(crate) fn terms(self, name: &str, watchdog_lease: Duration) -> Result<Terms> {
         let length = self.length.unwrap_or(watchdog_lease);
         let millis = match self.renewals {
-            Renewals::None => whole_millis("lease", length)?,
-            _ => check_renewed("lease", length)?,
+            Renewals::None => whole_millis("lease", length),
+            _ => check_renewed("lease", length),
         };
+        let millis = millis.map_err(|error| error.concerning(name))?;
         let renewals = self.renewals;
         Ok(Terms { millis, renewals })
     }
@@ -181,7 +183,7 @@ mod tests {
             ),
             (Lease::fixed(WATCHDOG).lasting(own), 5_000, Renewals::None),
         ] {
-            let terms = lease.terms(WATCHDOG).unwrap();
+            let terms = lease.terms("lock", WATCHDOG).unwrap();
             assert_eq!(
                 (terms.millis, terms.renewals),
                 (millis, renewals),
@@ -189,14 +191,19 @@ mod tests {
             );
         }
         let short = SHORTEST_RENEWED - Duration::from_nanos(1);
-        assert!(Lease::RENEWED.lasting(short).terms(WATCHDOG).is_err());
-        assert!(Lease::fixed(short).terms(WATCHDOG).is_ok());
+        assert!(
+            Lease::RENEWED
+                .lasting(short)
+                .terms("lock", WATCHDOG)
+                .is_err()
+        );
+        assert!(Lease::fixed(short).terms("lock", WATCHDOG).is_ok());
     }
 
     #[test]
     fn a_lease_at_its_bounds_is_taken_as_it_is() {
         for good in [1, 2, MAX_MILLIS] {
-            let terms = Lease::fixed(Duration::from_millis(good)).terms(WATCHDOG);
+            let terms = Lease::fixed(Duration::from_millis(good)).terms("lock", WATCHDOG);
             assert_eq!(terms.unwrap().millis, good);
         }
     }
@@ -217,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_fraction_of_a_millisecond_is_rounded_up() {
-        let terms = Lease::fixed(Duration::from_micros(1001)).terms(WATCHDOG);
+        let terms = Lease::fixed(Duration::from_micros(1001)).terms("lock", WATCHDOG);
         assert_eq!(terms.unwrap().millis, 2);
     }
 }

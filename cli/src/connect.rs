@@ -203,16 +203,19 @@ fn build(
     Ok(builder.build()?)
 }
 
-/// The password in a file, without the newline at its end. The error contains nothing of it.
+/// The password in a file, without the newline at its end. The error contains nothing of it, and no
+/// name without a folder, which can be the password itself.
 fn read_password(file: &Path) -> Result<String, String> {
+    let shown = Some(file).filter(|file| file.components().count() > 1);
+    let shown = shown.unwrap_or(Path::new("--password-file")).display();
     let text = std::fs::read_to_string(file);
-    let mut text = text.map_err(|error| format!("{}: {error}", file.display()))?;
+    let mut text = text.map_err(|error| format!("{shown}: {error}"))?;
     if text.ends_with('\n') {
         text.pop();
         text.truncate(text.trim_end_matches('\r').len());
     }
     match text.is_empty() {
-        true => Err(format!("{}: the file has no password", file.display())),
+        true => Err(format!("{shown}: the file has no password")),
         false => Ok(text),
     }
 }

@@ -94,7 +94,7 @@ pub(super) fn settle(failures: Vec<Failure>, asked: usize, redlock: bool) -> Res
 }
 
 impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
+    fn from(mut error: Error) -> Self {
         let status = match error {
             Error::Config { .. } | Error::WrongType { .. } => USAGE,
             Error::HeldByAnother { .. } => HELD,
@@ -102,10 +102,10 @@ impl From<Error> for Failure {
             _ => UNAVAILABLE,
         };
         let message = match error {
-            Error::Config { field, value, rule } => {
-                let option = SETTINGS.iter().find(|(setting, _)| *setting == field);
-                let field = option.map_or(field, |(_, option)| option);
-                format!("{field} is {value}: {rule}")
+            Error::Config { ref mut field, .. } => {
+                let option = SETTINGS.iter().find(|(setting, _)| setting == field);
+                *field = option.map_or(field, |(_, option)| option);
+                error.to_string()
             }
             // The watchdog of the command ends with it.
             Error::NotReleased {
@@ -199,9 +199,11 @@ mod tests {
     use crate::tests::{refusal, refusing};
     use leasehold::{Hint, LockClient, Permission, admin};
 
-    const HINTS: [Hint; 13] = [
+    const HINTS: [Hint; 16] = [
         Hint::UseCluster,
         Hint::UseSentinel,
+        Hint::UnknownCommand,
+        Hint::AllowUndeclaredKeys,
         Hint::NotACluster,
         Hint::NotASentinel,
         Hint::LogIn,
@@ -211,6 +213,7 @@ mod tests {
         Hint::Grant(Permission::Key),
         Hint::Grant(Permission::Command(None)),
         Hint::CheckCertificates,
+        Hint::UseCertifiedHost,
         Hint::RaiseMaxClients,
         Hint::FewerNames,
     ];

@@ -8,6 +8,9 @@ use crate::error::{Error, Result};
 /// The longest name, in bytes.
 const MAX_NAME: usize = 512;
 
+/// How many characters of a name that is too long are shown.
+const SHOWN: usize = 32;
+
 /// The number of slots of a cluster.
 pub(crate) const SLOTS: u16 = 16_384;
 
@@ -98,7 +101,8 @@ impl LockKey {
         let rule = "in a cluster, braces in a name must enclose a text, as in \"{order}:pay\", and \
                     the name of a latch must have no braces, or else its key and its channel are \
                     in different slots";
-        Err(Error::config("name", format!("{:?}", self.0.name), rule))
+        let error = Error::config("name", format!("{:?}", self.0.name), rule);
+        Err(error.concerning(&self.0.name))
     }
 
     /// The name of the lock, without the namespace.
@@ -159,13 +163,15 @@ impl LockKey {
 
 /// Fails if the name is empty or too long.
 pub(crate) fn check_name(name: &str) -> Result<()> {
-    let rule = match name.len() {
-        0 => "must have at least one byte",
-        1..=MAX_NAME => return Ok(()),
-        _ => "must have at most 512 bytes",
-    };
-    let value = format!("{} bytes long", name.len());
-    Err(Error::config("name", value, rule))
+    match name.len() {
+        0 => Err(Error::config("name", "\"\"", "must have at least one byte")),
+        1..=MAX_NAME => Ok(()),
+        bytes => {
+            let begin: String = name.chars().take(SHOWN).collect();
+            let value = format!("{begin:?}.., {bytes} bytes long");
+            Err(Error::config("name", value, "must have at most 512 bytes"))
+        }
+    }
 }
 
 /// Redisson's `prefixName`: the key becomes the hash tag, unless it already contains a `{`.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny};
 
 use super::LockClientBuilder;
-use crate::deployment::Urls;
+use crate::deployment;
 
 /// Reads the settings of a client from a configuration file in a format that describes itself, such
 /// as TOML, YAML or JSON. Needs the feature `serde`, which is off by default.
@@ -74,9 +74,9 @@ impl<'de> Deserialize<'de> for LockClientBuilder {
 #[serde(deny_unknown_fields)]
 struct Settings {
     url: Option<String>,
-    sentinels: Option<Vec<String>>,
+    sentinels: Option<Urls>,
     master: Option<String>,
-    nodes: Option<Vec<String>>,
+    nodes: Option<Urls>,
     username: Option<String>,
     password: Option<Secret>,
     namespace: Option<String>,
@@ -101,9 +101,11 @@ impl Settings {
     /// Fails if keys are missing or exclude each other. The text contains no value.
     fn into_builder(self) -> Result<LockClientBuilder, &'static str> {
         let urls = match (self.url, self.sentinels, self.master, self.nodes) {
-            (Some(url), None, None, None) => Urls::One(url),
-            (None, Some(sentinels), Some(service), None) => Urls::Sentinel { sentinels, service },
-            (None, None, None, Some(nodes)) => Urls::Cluster(nodes),
+            (Some(url), None, None, None) => deployment::Urls::One(url),
+            (None, Some(Urls(sentinels)), Some(service), None) => {
+                deployment::Urls::Sentinel { sentinels, service }
+            }
+            (None, None, None, Some(Urls(nodes))) => deployment::Urls::Cluster(nodes),
             _ => {
                 return Err(
                     "exactly one of `url`, `sentinels` with `master`, and `nodes` is required",
@@ -163,11 +165,12 @@ struct Time(Duration);
 
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer).map_err(|_| {
+        let text = String::deserialize(deserializer).ok();
+        let time = text.and_then(|text| humantime::parse_duration(&text).ok());
+        // The text is not shown: it may stand at the wrong key.
+        time.map(Self).ok_or_else(|| {
             D::Error::custom("expected a duration with a unit, such as \"30s\" or \"500ms\"")
-        })?;
-        let invalid = |error| D::Error::custom(format_args!("{text:?} is no duration: {error}"));
-        humantime::parse_duration(&text).map(Self).map_err(invalid)
+        })
     }
 }
 
@@ -176,18 +179,40 @@ struct Secret(String);
 
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match TextOrOther::deserialize(deserializer) {
-            Ok(TextOrOther::Text(text)) => Ok(Self(text)),
-            _ => Err(D::Error::custom("a password or a key must be a text")),
-        }
+        let text = unshown(deserializer, "a password or a key must be a text");
+        text.map(Self)
+    }
+}
+
+/// URLs, which no error contains, because they may have passwords.
+struct Urls(Vec<String>);
+
+impl<'de> Deserialize<'de> for Urls {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let urls = unshown(
+            deserializer,
+            "`sentinels` and `nodes` must be lists of URLs",
+        );
+        urls.map(Self)
+    }
+}
+
+/// A value that the error for another type does not show.
+fn unshown<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+    rule: &str,
+) -> Result<T, D::Error> {
+    match WantedOrOther::deserialize(deserializer) {
+        Ok(WantedOrOther::Wanted(value)) => Ok(value),
+        _ => Err(D::Error::custom(rule)),
     }
 }
 
 /// YAML makes a text of a number if the type has to be a text.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
-enum TextOrOther {
-    Text(String),
+enum WantedOrOther<T> {
+    Wanted(T),
     Other(IgnoredAny),
 }
 
@@ -297,11 +322,20 @@ mod tests {
                 "unknown field `lease`",
             ),
             (json!({ "url": url, "linger": 5 }), "a duration with a unit"),
-            (json!({ "url": url, "linger": "5" }), "time unit needed"),
+            (
+                json!({ "url": url, "linger": "hunter2" }),
+                "a duration with a unit",
+            ),
             (json!({ "url": url, "password": 471147 }), "must be a text"),
             (
                 json!({ "url": url, "password": -4711.47 }),
                 "must be a text",
+            ),
+            (json!({ "nodes": url }), "must be lists of URLs"),
+            (json!({ "nodes": [url, [url]] }), "must be lists of URLs"),
+            (
+                json!({ "sentinels": url, "master": "m" }),
+                "must be lists of URLs",
             ),
         ] {
             let error = read(settings).unwrap_err();

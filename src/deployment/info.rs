@@ -5,6 +5,7 @@ use redis::io::tcp::TcpSettings;
 use redis::{ConnectionAddr, ConnectionInfo};
 
 use super::Server;
+use super::fault::{Fault, check_host};
 use crate::error::{Error, Result};
 use crate::transport::credentials::Account;
 
@@ -19,6 +20,12 @@ pub(super) fn reuse(info: &ConnectionInfo) -> Result<Server> {
         }
         address => (address.clone(), false),
     };
+    // An IPv6 address has colons, and maybe the name of a network interface.
+    if let ConnectionAddr::Tcp(host, _) = &address
+        && !host.contains(':')
+    {
+        check_host(host).map_err(|Fault { part, rule }| Error::config(FIELD, part, rule))?;
+    }
     // Of the settings of TCP, all but one can be read only in this form.
     let tcp = |settings: TcpSettings| format!("{:?}", settings.set_nodelay(true));
     let settings = info.redis_settings();

@@ -1,10 +1,10 @@
 //! The parameters after the `?` of a URL. They mean the same for a host and for a socket.
 
-use super::fault::{Result, decoded, fault, shown};
+use super::fault::{LOG_IN, Result, decoded, fault, shown};
 use crate::transport::credentials::Account;
 
-const KNOWN: &str = "the parameters are db, user, pass and protocol; in a user or a password, write \
-                     %26 for &";
+const KNOWN: &str =
+    "the parameters are user, pass and db; in a user or a password, write %26 for &";
 
 /// User, password and database, from `?user=..&pass=..&db=..` or from the text before the `?`.
 #[derive(Debug, Default)]
@@ -42,14 +42,14 @@ impl Parameters {
         let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         for (name, value) in url.query_pairs() {
             let (part, rule) = match (&*name, &*value) {
-                // This crate always uses RESP2.
+                // A URL for `redis` may have a protocol.
                 ("user" | "pass" | "db", _) | ("protocol", "2" | "3" | "resp2" | "resp3") => {
                     continue;
                 }
-                ("protocol", other) => {
-                    let part = shown("protocol", other, &self.secrets());
-                    (part, "a protocol must be 2 or 3")
-                }
+                ("protocol", _) => (
+                    "a protocol that is not known".into(),
+                    "leave out the protocol; this client always uses RESP2",
+                ),
                 (other, value)
                     if may_be_secret || value.is_empty() || !other.chars().all(is_of_name) =>
                 {
@@ -70,7 +70,8 @@ impl Parameters {
         let text = self.database.as_deref().unwrap_or("0");
         let database = text.parse().ok().filter(|&number: &i64| number >= 0);
         let Some(database) = database else {
-            let rule = "a database must be a whole number; it is 0 if it is left out";
+            let rule =
+                format!("a database must be a whole number, or be left out, which is 0; {LOG_IN}");
             return fault(shown("database", text, &self.secrets()), rule);
         };
         Ok(Account {

@@ -65,18 +65,14 @@ impl HeldPart {
     }
 }
 
-/// The error of a value that breaks this rule.
-pub(super) fn refused(field: &'static str, value: impl Display, rule: &str) -> Error {
-    Error::Config {
-        field,
-        value: value.to_string(),
-        rule: rule.into(),
-    }
+/// The error of a call for a lock, a semaphore or a latch with a value that breaks this rule.
+pub(super) fn refused(name: &str, field: &'static str, value: impl Display, rule: &str) -> Error {
+    Error::config(field, value.to_string(), rule).concerning(name)
 }
 
 /// The error of a thread that uses a name as this rule forbids.
 pub(super) fn misused(name: &str, rule: &str) -> Error {
-    refused("name", format_args!("{name:?}"), rule)
+    refused(name, "name", format_args!("{name:?}"), rule)
 }
 
 /// Each of these clients once, if equal ones follow each other.

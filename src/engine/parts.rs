@@ -193,7 +193,7 @@ impl Parts {
         }
         slowest(self.cores()).ok_or_else(|| {
             let rule = "at least one name is required";
-            refused("names", "an empty list", rule)
+            refused(self.name(), "names", "an empty list", rule)
         })
     }
 
@@ -202,7 +202,12 @@ impl Parts {
         let twice = self.list.windows(2).find(|two| two[0].id == two[1].id);
         twice.map_or(Ok(()), |two| {
             let value = format_args!("{:?}, more than once", two[0].key.name());
-            Err(refused("names", value, "each name may occur only once"))
+            Err(refused(
+                self.name(),
+                "names",
+                value,
+                "each name may occur only once",
+            ))
         })
     }
 
@@ -210,14 +215,24 @@ impl Parts {
         let servers = self.list.len();
         if servers < 3 || servers.is_multiple_of(2) {
             let rule = "a majority needs an odd number of servers, at least three";
-            return Err(refused("clients", format_args!("{servers} servers"), rule));
+            return Err(refused(
+                self.name(),
+                "clients",
+                format_args!("{servers} servers"),
+                rule,
+            ));
         }
         let mut names = self.list.iter().map(Part::node);
         let mut seen = HashSet::new();
         let twice = names.find(|name| !seen.insert(Arc::clone(name)));
         twice.map_or(Ok(()), |name| {
             let value = format_args!("{name}, more than once");
-            Err(refused("clients", value, "each server may occur only once"))
+            Err(refused(
+                self.name(),
+                "clients",
+                value,
+                "each server may occur only once",
+            ))
         })
     }
 

@@ -10,9 +10,15 @@ pub enum Hint {
     /// The server belongs to a cluster. Use
     /// [`LockClient::builder_cluster`](crate::LockClient::builder_cluster).
     UseCluster,
-    /// The server may be a sentinel. If it is one, use
-    /// [`LockClient::builder_sentinel`](crate::LockClient::builder_sentinel).
+    /// The server does not have a command that sentinels do not have, such as `EVAL`. If it is a
+    /// sentinel, use [`LockClient::builder_sentinel`](crate::LockClient::builder_sentinel).
+    /// Otherwise the command was renamed, or this is no server of Redis.
     UseSentinel,
+    /// The server does not have a command, or an administrator renamed it (`rename-command`).
+    UnknownCommand,
+    /// The server refuses scripts that use a key which is not among their declared keys, as
+    /// read-write locks and the lines of waiting clients do.
+    AllowUndeclaredKeys,
     /// The server does not belong to a cluster. Use
     /// [`LockClient::builder`](crate::LockClient::builder) or
     /// [`builder_sentinel`](crate::LockClient::builder_sentinel).
@@ -33,6 +39,9 @@ pub enum Hint {
     /// [`ca_certificates`](crate::LockClientBuilder::ca_certificates) and
     /// [`client_certificate`](crate::LockClientBuilder::client_certificate).
     CheckCertificates,
+    /// The server's certificate is for another host than the one to which the client connected:
+    /// that of the URL, or that which sentinels or a cluster announce.
+    UseCertifiedHost,
     /// The server has as many clients as its `maxclients` allows.
     RaiseMaxClients,
     /// The request has more than 3,999 arguments, which some servers refuse. Acquire fewer names
@@ -84,7 +93,15 @@ impl fmt::Display for Hint {
         let text = match self {
             Self::UseCluster => "the server belongs to a cluster; use LockClient::builder_cluster",
             Self::UseSentinel => {
-                "the server may be a sentinel; if so, use LockClient::builder_sentinel"
+                "if the server is a sentinel, use LockClient::builder_sentinel; otherwise the \
+                 command was renamed, or the server is not Redis"
+            }
+            Self::UnknownCommand => {
+                "the server does not have this command, or it was renamed (rename-command)"
+            }
+            Self::AllowUndeclaredKeys => {
+                "let the server accept scripts that use undeclared keys (in Dragonfly, set \
+                 default_lua_flags to allow-undeclared-keys)"
             }
             Self::NotACluster => {
                 "the server does not belong to a cluster; use LockClient::builder or \
@@ -119,6 +136,11 @@ impl fmt::Display for Hint {
             Self::CheckCertificates => {
                 "set the authority to trust by LockClientBuilder::ca_certificates, or the \
                  certificate of the client by client_certificate"
+            }
+            Self::UseCertifiedHost => {
+                "use a host of the certificate in the URL, and let sentinels (announce-hostnames) \
+                 or the cluster (cluster-preferred-endpoint-type hostname) announce it; or add \
+                 this host to the certificate"
             }
             Self::RaiseMaxClients => {
                 "raise maxclients of the server, or find the clients with too many connections"

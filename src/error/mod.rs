@@ -27,7 +27,8 @@ pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// Every error that concerns a lock, a semaphore or a latch contains its name in the field `lock`,
 /// which is empty if a call concerns no single one, such as [`ping`](crate::LockClient::ping).
 /// Every error that concerns a server contains its node (`host:port` or socket path). No error
-/// contains a password. An error contains a user name only if the server repeats it in its reply.
+/// contains a password: the error of a refused log-in ends before it. An error contains a user name
+/// only if the server repeats it in its reply.
 ///
 /// The text of an error contains the text of its cause. So
 /// [`source`](std::error::Error::source) does not return the cause again; programs read it from the
@@ -120,7 +121,8 @@ pub enum Error {
     Unavailable {
         /// The name of the lock. Empty in the error of [`ping`](crate::LockClient::ping).
         lock: String,
-        /// The node to which the request was sent.
+        /// The node to which the request was sent. If no connection to it was ever opened, and it is
+        /// in no URL, also the cluster or the sentinels that announce it.
         node: String,
         /// How long the call took.
         waited: Duration,
@@ -234,14 +236,17 @@ pub enum Error {
     /// [`FairLock`](crate::FairLock) of a name that is in use as a plain or fenced lock or the
     /// other way round, a master that the sentinels do not know, or a second default client. No
     /// lock was acquired or extended.
-    #[error("{field} is {value}: {rule}")]
+    #[error("{}{field} is {value}: {rule}", text::about_unless(.value, .lock))]
     Config {
+        /// The name of the lock, the semaphore or the latch. Empty if the error concerns none, and
+        /// if the name itself is too long.
+        lock: String,
         /// The name of the setting or argument.
         field: &'static str,
         /// Its value, without secrets.
-        value: String,
+        value: Box<str>,
         /// The rule that the value breaks.
-        rule: String,
+        rule: Box<str>,
     },
 
     /// The system started no thread for a client: the limit of threads or of memory is reached. No
@@ -347,11 +352,23 @@ impl Error {
     /// The error of a setting or an argument with this value, which breaks this rule.
     pub(crate) fn config(
         field: &'static str,
-        value: impl Into<String>,
-        rule: impl Into<String>,
+        value: impl Into<Box<str>>,
+        rule: impl Into<Box<str>>,
     ) -> Self {
-        let (value, rule) = (value.into(), rule.into());
-        Self::Config { field, value, rule }
+        Self::Config {
+            lock: String::new(),
+            field,
+            value: value.into(),
+            rule: rule.into(),
+        }
+    }
+
+    /// This error of a setting or an argument, which concerns the lock of this name.
+    pub(crate) fn concerning(mut self, name: &str) -> Self {
+        if let Self::Config { lock, .. } = &mut self {
+            *lock = name.into();
+        }
+        self
     }
 
     /// This error of a release: without a clear reply it is [`NotReleased`](Self::NotReleased).

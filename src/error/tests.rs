@@ -53,9 +53,10 @@ fn all() -> Vec<Error> {
             found: "a list".into(),
         },
         Error::Config {
+            lock: lock(),
             field: "lease",
             value: "0".into(),
-            rule: "must be order:pay".into(),
+            rule: "must be at least 1 ms".into(),
         },
         Error::Redis {
             lock: lock(),
@@ -150,6 +151,17 @@ fn an_error_without_a_lock_names_none() {
         ping.to_string(),
         "no clear reply from Redis at h:1 within 1.0s (no reply in time); check the server, \
          then try again"
+    );
+}
+
+/// The name stands in the text once.
+#[test]
+fn an_argument_that_is_the_name_is_named_once() {
+    let error =
+        Error::config("name", "\"order:pay\"", "use one kind of lock").concerning("order:pay");
+    assert_eq!(
+        error.to_string(),
+        "name is \"order:pay\": use one kind of lock"
     );
 }
 

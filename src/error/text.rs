@@ -13,6 +13,14 @@ pub(super) fn about(lock: &str) -> String {
     }
 }
 
+/// As [`about`], but empty if the value of an argument is the quoted name.
+pub(super) fn about_unless(value: &str, lock: &str) -> String {
+    match *value == format!("{lock:?}") {
+        true => String::new(),
+        false => about(lock),
+    }
+}
+
 /// The text of [`Error::NotHeld`](super::Error::NotHeld).
 pub(super) fn not_held(lock: &str, by_guard: bool) -> String {
     match (lock, by_guard) {

@@ -290,7 +290,8 @@ impl LockGuard {
         if time.is_zero() {
             return self.unlock();
         }
-        let millis = whole_millis("time", time)?;
+        let millis = whole_millis("time", time);
+        let millis = millis.map_err(|error| error.concerning(self.name()))?;
         for part in &self.core.parts {
             part.check_process()?;
             part.check_reads_not()?;

@@ -82,7 +82,8 @@ impl GuardCore {
     }
 
     pub(super) fn extend(&self, duration: Duration) -> Result<()> {
-        self.extend_to(whole_millis("lease", duration)?)
+        let millis = whole_millis("lease", duration);
+        self.extend_to(millis.map_err(|error| error.concerning(self.name()))?)
     }
 
     pub(super) fn confirm(&self) -> Result<()> {

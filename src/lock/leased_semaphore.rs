@@ -191,7 +191,8 @@ impl LeasedSemaphore {
     /// for a number outside its bounds. After [`Error::Unavailable`] the number may have been set:
     /// call this again.
     pub fn try_set_permits(&self, permits: u32) -> Result<bool> {
-        self.0.change_permits(PermitsChange::Init(total(permits)?))
+        self.0
+            .change_permits(PermitsChange::Init(self.total(permits)?))
     }
 
     /// Sets the number of all permits, those that are leased included. If more are leased, no
@@ -207,7 +208,7 @@ impl LeasedSemaphore {
     /// for a number outside its bounds. After [`Error::Unavailable`] the number may have been set,
     /// or may be set a little later.
     pub fn set_permits(&self, permits: u32) -> Result<()> {
-        let change = PermitsChange::Set(total(permits)?);
+        let change = PermitsChange::Set(self.total(permits)?);
         self.0.change_permits(change).map(drop)
     }
 
@@ -246,12 +247,13 @@ impl LeasedSemaphore {
         let (available, leased) = self.0.count_permits()?;
         Ok(available.saturating_add(leased))
     }
-}
 
-fn total(permits: u32) -> Result<i64> {
-    let rule = "a semaphore can have at most 2^31 - 1 permits";
-    let total = i32::try_from(permits).map(Into::into);
-    total.map_err(|_| Error::config("permits", permits.to_string(), rule))
+    fn total(&self, permits: u32) -> Result<i64> {
+        let rule = "a semaphore can have at most 2^31 - 1 permits";
+        let error = |_| Error::config("permits", permits.to_string(), rule);
+        let total = i32::try_from(permits).map(Into::into);
+        total.map_err(|large| error(large).concerning(self.name()))
+    }
 }
 
 impl fmt::Debug for LeasedSemaphore {

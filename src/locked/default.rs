@@ -46,6 +46,6 @@ pub fn set_default_client(client: LockClient) -> Result<()> {
 pub(super) fn default_client(lock: &str) -> Result<&'static LockClient> {
     let rule = "call leasehold::set_default_client at the start of the program, \
                 or write #[locked(client = ...)]";
-    let missing = || Error::config(FIELD, format!("not set, but lock {lock:?} needs it"), rule);
+    let missing = || Error::config(FIELD, "not set", rule).concerning(lock);
     DEFAULT.get().ok_or_else(missing)
 }

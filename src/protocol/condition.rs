@@ -91,7 +91,7 @@ pub(crate) enum Ended {
 impl ConditionKeys {
     /// Fails if the name is empty or too long.
     pub(crate) fn new(lock: &LockKey, name: &str) -> Result<Self> {
-        check_name(name)?;
+        check_name(name).map_err(|error| error.concerning(lock.name()))?;
         let named = |prefix: &str| lock.suffixed(&format!("{prefix}:{name}"));
         Ok(Self {
             lock: lock.clone(),

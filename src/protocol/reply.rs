@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
 
-use crate::base::excerpt::excerpt;
 use crate::base::key::LockKey;
 use crate::base::list::List;
 use crate::error::LostReason;
@@ -172,17 +171,22 @@ pub(crate) fn found<'k>(
     Some((lock, Found::OtherType(format!("{what} in the {key}"))))
 }
 
-/// The reply as a value of this type. The error of the `redis` crate would contain all of it.
+/// The reply as a value of this type.
 pub(crate) fn decoded<T: FromRedisValue>(reply: &Value) -> RedisResult<T> {
     redis::from_redis_value_ref(reply).map_err(|_| unexpected(reply))
 }
 
+/// The error of a reply in another form. Does not show its text, which can be long, or the echo of
+/// another request.
 pub(crate) fn unexpected(reply: &Value) -> RedisError {
-    RedisError::from((
-        ErrorKind::UnexpectedReturnType,
-        "unexpected reply of the server",
-        excerpt(format_args!("{reply:?}")),
-    ))
+    let kind = match reply {
+        Value::Nil => "nil",
+        Value::Int(_) => "a number",
+        Value::Array(_) => "an array",
+        _ => "a text",
+    };
+    let what = "unexpected reply of the server";
+    RedisError::from((ErrorKind::UnexpectedReturnType, what, kind.into()))
 }
 
 #[cfg(test)]

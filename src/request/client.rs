@@ -95,7 +95,7 @@ impl RedisClient {
     pub(crate) fn unavailable(&self, lock: &LockKey, budget: &CallBudget, cause: Cause) -> Error {
         Error::Unavailable {
             lock: lock.name().into(),
-            node: self.topology.name(lock).as_ref().into(),
+            node: self.topology.name_without_reply(lock),
             waited: budget.elapsed(),
             cause,
         }
@@ -129,11 +129,11 @@ impl RedisClient {
             _ => None,
         };
         match wrong {
-            Some((lock, Found::OtherKind(rule))) => Error::Config {
-                field: "name",
-                value: format!("{:?}", lock.name()),
-                rule: format!("{rule}; use one kind of lock for one name"),
-            },
+            Some((lock, Found::OtherKind(rule))) => {
+                let rule = format!("{rule}; use one kind of lock for one name");
+                let error = Error::config("name", format!("{:?}", lock.name()), rule);
+                error.concerning(lock.name())
+            }
             Some((lock, Found::OtherType(found))) => Error::WrongType {
                 lock: lock.name().into(),
                 node,

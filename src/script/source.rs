@@ -20,6 +20,13 @@ shared! {
     "tagged" "timeout_key" "waiters" "wrong_type"
 }
 
+/// Dragonfly reads this line at the beginning of a script. Without it, it refuses keys that are not
+/// in KEYS. To other servers it is a comment.
+const UNDECLARED_KEYS: &str = "--!df flags=allow-undeclared-keys\n";
+
+/// The shared files that make names of such keys.
+const MAKES_KEYS: [&str; 2] = ["line_of", "tagged"];
+
 /// A script in which each shared file stands at the first line that requires it. Lua makes the
 /// functions of a file in each call, so a script can have its shortest path before that line. The
 /// local variables of that path must not hide what the shared file uses, such as `pcall`.
@@ -33,5 +40,8 @@ pub(super) fn joined(script: &str) -> String {
         let text = if required.insert(name) { text } else { "" };
         joined = [before, text, after].concat();
     }
-    joined
+    match MAKES_KEYS.iter().any(|name| required.contains(name)) {
+        true => [UNDECLARED_KEYS, &joined].concat(),
+        false => joined,
+    }
 }

@@ -60,3 +60,17 @@ fn a_script_requires_the_shared_functions_that_it_calls() {
         }
     }
 }
+
+/// The line must be the first one.
+#[test]
+fn scripts_with_undeclared_keys_say_so_to_dragonfly() {
+    let mut marked = 0;
+    for (script, source) in named_sources() {
+        let makes_keys = ["line_of(", "timeout_key(", "tagged("];
+        let makes_keys = makes_keys.iter().any(|function| source.contains(function));
+        let is_marked = source.starts_with("--!df flags=allow-undeclared-keys\n--");
+        assert_eq!(is_marked, makes_keys, "{script}");
+        marked += usize::from(is_marked);
+    }
+    assert!(marked > 10, "{marked}");
+}

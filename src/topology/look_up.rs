@@ -103,12 +103,11 @@ impl Topology {
     /// All servers replied, and none knows a server that has locks.
     fn unknown(&self) -> RouteError {
         match &self.kind {
-            Kind::Sentinel(service) => RouteError::Invalid(Error::Config {
-                field: "master",
-                value: format!("{service:?}"),
-                rule: "it is a name that the sentinels monitor, as SENTINEL MASTERS lists them"
-                    .into(),
-            }),
+            Kind::Sentinel(service) => {
+                let rule =
+                    "it is a name that the sentinels monitor, as SENTINEL MASTERS lists them";
+                RouteError::Invalid(Error::config("master", format!("{service:?}"), rule))
+            }
             Kind::One | Kind::Cluster => {
                 let reason = "no slot of the cluster is assigned";
                 RouteError::Unavailable(LookUpFailed::new(reason))
@@ -116,6 +115,8 @@ impl Topology {
         }
     }
 
+    /// Asks one server. The error of an unexpected reply does not show it: it can be an echo of the
+    /// log-in.
     fn ask(&self, node: &Node, time: Duration) -> RedisResult<Option<Found>> {
         let deadline = Moment::now().after(time);
         let link = node.open(time)?;

@@ -254,6 +254,18 @@ impl Topology {
             .map_or_else(|| self.deployment(), |server| Arc::clone(server.name()))
     }
 
+    /// As [`name`](Self::name), for the error of a call without a reply. Says where the address is
+    /// from if the user did not give it, and no connection to it was ever opened.
+    pub(crate) fn name_without_reply(&self, key: &LockKey) -> String {
+        let name = self.name(key);
+        let is_given = self.seeds.iter().any(|seed| *seed.name() == name);
+        let server = self.last_known(key);
+        match server.is_some_and(|server| !is_given && !server.node.was_reached()) {
+            true => format!("{name} (announced for {})", self.deployment()),
+            false => name.as_ref().into(),
+        }
+    }
+
     /// The addresses that the user gave, without credentials: for messages.
     pub(crate) fn deployment(&self) -> Arc<str> {
         let names: Vec<&str> = self.seeds.iter().map(|node| &**node.name()).collect();

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use redis::{Cmd, ConnectionInfo};
+use redis::{Cmd, ConnectionInfo, RedisError};
 
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::wait::wait_until;
 use crate::error::Cause;
+use crate::transport::log_in_error;
 
 /// The user and the password with which a client logs in to the servers that have the locks. A
 /// [`credentials_provider`] returns them.
@@ -60,6 +61,11 @@ impl Credentials {
         let mut auth = redis::cmd("AUTH");
         auth.arg(self.user.as_ref()).arg(&self.password);
         auth
+    }
+
+    /// This error of a log-in, without the password in any of its texts.
+    pub(super) fn hide_in(&self, error: RedisError) -> RedisError {
+        log_in_error::without_password(error, &self.password)
     }
 
     /// The user and the password are the same.

@@ -4,7 +4,7 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use super::permission::missing_permission;
 use super::retry_action::RetryAction;
-use super::tls::{CertificateRefused, is_caused_by};
+use super::tls::{CertificateRefused, io_cause};
 use crate::error::Hint;
 
 /// The role in which the client uses a server.
@@ -29,27 +29,48 @@ impl Role {
             ErrorKind::Server(ServerErrorKind::Moved | ServerErrorKind::Ask)
         );
         let text = error.detail().unwrap_or_default().to_lowercase();
-        let unknown = text.contains("unknown command");
+        let unknown = unknown_command(&text);
+        let refused = io_cause::<CertificateRefused>(error);
         let log_in = RetryAction::refuses_log_in(error);
         let hint = match self {
             _ if RetryAction::on(error) == RetryAction::TooManyClients => Hint::RaiseMaxClients,
-            _ if is_caused_by::<CertificateRefused>(error) => Hint::CheckCertificates,
+            _ if refused.is_some_and(|refused| refused.is_of_another_host) => {
+                Hint::UseCertifiedHost
+            }
+            _ if refused.is_some() => Hint::CheckCertificates,
+            _ if UNDECLARED.iter().any(|words| text.contains(words)) => Hint::AllowUndeclaredKeys,
             // The URLs of sentinels often have the password of the master.
             Self::Sentinel if has_no_password(error) => Hint::LogInToSentinel,
             _ if has_no_password(error) => Hint::NoPassword,
             Self::Alone | Self::Master if moved => Hint::UseCluster,
-            Self::Alone if unknown => Hint::UseSentinel,
             Self::Alone | Self::OfCluster if log_in => Hint::LogIn,
-            Self::Sentinel if unknown => Hint::NotASentinel,
             Self::Sentinel if log_in => Hint::LogInToSentinel,
             Self::Master if log_in => Hint::LogInToMaster,
-            Self::OfCluster if unknown || text.contains("cluster support disabled") => {
-                Hint::NotACluster
-            }
-            _ => return None,
+            Self::OfCluster if text.contains("cluster support disabled") => Hint::NotACluster,
+            _ => match (self, unknown?) {
+                (Self::Alone, "eval" | "evalsha" | "scan") => Hint::UseSentinel,
+                (Self::Sentinel, "sentinel") => Hint::NotASentinel,
+                (Self::OfCluster, "cluster") => Hint::NotACluster,
+                _ => Hint::UnknownCommand,
+            },
         };
         Some(Box::new(hint))
     }
+}
+
+/// What servers write, in lower case, that refuse keys which a script does not declare: Dragonfly,
+/// and services that route scripts by their keys.
+const UNDECLARED: [&str; 2] = ["undeclared key", "keys array"];
+
+/// The command that the server does not know, by its text in lower case. It is empty if the text
+/// does not name it.
+fn unknown_command(text: &str) -> Option<&str> {
+    if text.contains("unknown redis command") {
+        return Some("");
+    }
+    let (_, named) = text.split_once("unknown command")?;
+    let named = named.trim_start_matches([' ', '\'', '`', '"']);
+    named.split(|c: char| !c.is_ascii_alphanumeric()).next()
 }
 
 /// True if a server without a password got one.
@@ -70,6 +91,15 @@ mod tests {
         use Role::{Alone, Master, OfCluster, Sentinel};
         let moved = "MOVED 7 127.0.0.1:7001";
         let unknown = "ERR unknown command 'EVALSHA', with args beginning with: 'x'";
+        let no_sentinel = "ERR unknown command `SENTINEL`, with args beginning with: `x`";
+        let no_slots = "ERR Unknown command CLUSTER";
+        let renamed = "ERR unknown command 'SUBSCRIBE', with args beginning with: 'x'";
+        let in_script =
+            "ERR Unknown Redis command called from script script: 1, on @user_script:1.";
+        let undeclared = "ERR Error running script (call to 1): @user_script:2: script tried \
+                          accessing undeclared key";
+        let no_array = "ERR bad lua script for redis cluster, all the keys that the script uses \
+                        should be passed using the KEYS array";
         let no_cluster = "ERR This instance has cluster support disabled";
         let no_auth = "NOAUTH Authentication required.";
         let wrong_pass = "WRONGPASS invalid username-password pair or user is disabled.";
@@ -81,8 +111,17 @@ mod tests {
         for (roles, line, hint) in [
             (&[Alone, Master][..], moved, Some(Hint::UseCluster)),
             (&[Alone], unknown, Some(Hint::UseSentinel)),
-            (&[Sentinel], unknown, Some(Hint::NotASentinel)),
-            (&[OfCluster], unknown, Some(Hint::NotACluster)),
+            (&[Sentinel], no_sentinel, Some(Hint::NotASentinel)),
+            (&[OfCluster], no_slots, Some(Hint::NotACluster)),
+            (&[Master, OfCluster], unknown, Some(Hint::UnknownCommand)),
+            (&[Alone, Master], renamed, Some(Hint::UnknownCommand)),
+            (&[Alone], in_script, Some(Hint::UnknownCommand)),
+            (
+                &[Alone, OfCluster],
+                undeclared,
+                Some(Hint::AllowUndeclaredKeys),
+            ),
+            (&[Master], no_array, Some(Hint::AllowUndeclaredKeys)),
             (&[OfCluster], no_cluster, Some(Hint::NotACluster)),
             (&[Alone, OfCluster], no_auth, Some(Hint::LogIn)),
             (&[Alone], wrong_pass, Some(Hint::LogIn)),

@@ -24,6 +24,7 @@ pub(crate) mod health;
 pub(crate) mod hint;
 pub(crate) mod link;
 pub(crate) mod links;
+mod log_in_error;
 pub(crate) mod node;
 pub(crate) mod permission;
 pub(crate) mod provider;

@@ -94,9 +94,25 @@ impl Login {
         *unnamed_until = unnamed_until.max(until);
     }
 
-    /// Logs in on a new connection with these credentials, by this moment. At least one reply
-    /// arrives: a server with too many clients accepts a connection, too, and closes it.
+    /// Logs in on a new connection with these credentials, by this moment. The error contains no
+    /// password.
     fn log_in(
+        &self,
+        link: &Arc<Link>,
+        credentials: Option<&Credentials>,
+        name: Option<&str>,
+        until: Moment,
+    ) -> RedisResult<()> {
+        let done = self.send_log_in(link, credentials, name, until);
+        done.map_err(|error| match credentials {
+            Some(credentials) => credentials.hide_in(error),
+            None => error,
+        })
+    }
+
+    /// Sends the log-in. At least one reply arrives: a server with too many clients accepts a
+    /// connection, too, and closes it.
+    fn send_log_in(
         &self,
         link: &Arc<Link>,
         credentials: Option<&Credentials>,
@@ -128,7 +144,7 @@ impl Login {
             None
         };
         for reply in replies {
-            reply.map_err(without_arguments)?;
+            reply?;
         }
         role.map_or(Ok(()), check_role)?;
         match optional {
@@ -187,6 +203,11 @@ impl Node {
     /// How releases are published on this server.
     pub(crate) fn publish(&self) -> Publish {
         *self.login.publish.lock()
+    }
+
+    /// A connection to it was opened before.
+    pub(crate) fn was_reached(&self) -> bool {
+        !self.resolved.lock().is_empty()
     }
 
     /// The host, or an empty text for a Unix socket.
@@ -286,21 +307,6 @@ impl Node {
         let tls = self.login.tls.as_ref();
         let socket = Socket::connect(&self.address, addresses, tls, until.left())?;
         Ok(Arc::new(Link::new(socket, self.publish())))
-    }
-}
-
-/// Removes the arguments of an unknown command, which the reply repeats. One of them is the
-/// password.
-fn without_arguments(error: RedisError) -> RedisError {
-    let command = error
-        .detail()
-        .and_then(|text| text.split_once(", with args beginning with"));
-    match command {
-        Some((command, _)) => {
-            let command = command.to_owned();
-            (error.kind(), "the server refused the log-in", command).into()
-        }
-        None => error,
     }
 }
 

@@ -309,7 +309,10 @@ mod tests {
 
     #[test]
     fn a_refused_certificate_is_refused_again() {
-        let refused = CertificateRefused("expired".into());
+        let refused = CertificateRefused {
+            text: "expired".into(),
+            is_of_another_host: false,
+        };
         let error = RedisError::from(io::Error::new(io::ErrorKind::InvalidData, refused));
         assert_eq!(RetryAction::on(&error), RetryAction::FailAndDrop);
         assert!(error.to_string().contains("expired"), "{error}");

@@ -1,5 +1,6 @@
 //! Invalid input is reported in time, before anything is sent, and without secrets.
 
+mod log_in;
 mod wrong_deployment;
 
 use std::error::Error as StdError;
@@ -15,11 +16,14 @@ const SECRET: &str = "hunter2";
 #[track_caller]
 fn setting<T: std::fmt::Debug>(result: Result<T, Error>) -> &'static str {
     let error = result.expect_err("the setting is out of bounds");
-    let Error::Config { field, value, rule } = &error else {
+    let Error::Config {
+        field, value, rule, ..
+    } = &error
+    else {
         panic!("{error:?}")
     };
     let text = error.to_string();
-    assert!(text.contains(field) && text.contains(value.as_str()) && text.contains(rule.as_str()));
+    assert!(text.contains(field) && text.contains(&**value) && text.contains(&**rule));
     assert!(!value.is_empty() && !rule.is_empty(), "{text}");
     field
 }
@@ -92,6 +96,37 @@ fn a_setting_out_of_bounds_is_refused_and_one_at_its_bounds_is_accepted() {
     check("min_replicas", replicas, [1, 100]);
     let name = |b: LockClientBuilder, n| b.namespace("x".repeat(n as usize));
     check("namespace", name, [0, 512]);
+}
+
+/// Each names what it concerns, so that a log shows which call of a program is wrong.
+#[test]
+fn an_argument_out_of_bounds_is_reported_with_its_lock() {
+    let client = client("redis://127.0.0.1:1");
+    let none = Duration::ZERO;
+    let too_many = 1 << 31;
+    let lock = client.reentrant_lock("a");
+    for (error, name) in [
+        (lock.lock_with(Lease::fixed(none)), "a"),
+        (
+            client.multi_lock(["a", "b"]).lock_with(Lease::fixed(none)),
+            "a, b",
+        ),
+        (client.multi_lock(["a", "a"]).lock(), "a, a"),
+        (RedLock::new(std::slice::from_ref(&client), "a").lock(), "a"),
+        (client.semaphore("a").acquire(too_many), "a"),
+        (client.semaphore("a").release(too_many), "a"),
+        (client.leased_semaphore("a").set_permits(too_many), "a"),
+        (client.count_down_latch("a").try_set_count(0).map(drop), "a"),
+    ] {
+        let error = error.expect_err("it is out of bounds");
+        assert_matches!(&error, Error::Config { lock, .. } if lock == name);
+        let text = error.to_string();
+        assert!(text.starts_with(&format!("{name:?}: ")), "{text}");
+    }
+    // A name that is too long is shown in part.
+    let error = client.reentrant_lock(&"x".repeat(1000)).lock().unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("\"xxxxx") && text.len() < 150, "{text}");
 }
 
 /// Checks the text of the error, its sources and its `Debug` output.

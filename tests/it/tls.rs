@@ -6,6 +6,8 @@ pub mod system;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
+use leasehold::Hint;
+
 use crate::support::certificates::{Authority, TRUSTED};
 use crate::support::prelude::*;
 
@@ -54,11 +56,20 @@ fn connection_error(builder: LockClientBuilder) -> String {
 /// command timeouts and uses less than two, because a retry would fail, too.
 #[track_caller]
 fn certificate_error(builder: LockClientBuilder) -> String {
+    certificate_hint(builder).0
+}
+
+/// As [`certificate_error`], and what to change.
+#[track_caller]
+fn certificate_hint(builder: LockClientBuilder) -> (String, Hint) {
     let client = builder.build().unwrap();
     let lock = client.reentrant_lock(&unique("tls"));
     let bound = millis(TIMEOUT) * 2;
     let error = within(bound, "the refusal", || lock.lock().unwrap_err());
-    let Error::Redis { cause, node, .. } = &error else {
+    let Error::Redis {
+        cause, node, hint, ..
+    } = &error
+    else {
         panic!("{error:?}")
     };
     let text = error.to_string();
@@ -66,7 +77,8 @@ fn certificate_error(builder: LockClientBuilder) -> String {
         text.contains(&cause.to_string()) && text.contains(node),
         "{text}"
     );
-    cause.to_string()
+    let hint = hint.as_deref().expect("a hint");
+    (cause.to_string(), hint.clone())
 }
 
 #[test]
@@ -111,11 +123,16 @@ fn an_invalid_certificate_is_refused() {
     ] {
         let server = Server::options().tls(&identity).start();
         let client = trusting(&address_by_host(host, &server));
-        let text = certificate_error(client.ca_certificates(trusted.as_str()));
+        let (text, hint) = certificate_hint(client.ca_certificates(trusted.as_str()));
         assert!(
             text.contains("certificate") && text.contains(words),
             "{text}"
         );
+        let expected = match words {
+            "not valid for name" => Hint::UseCertifiedHost,
+            _ => Hint::CheckCertificates,
+        };
+        assert_eq!(hint, expected, "{text}");
     }
 }
 

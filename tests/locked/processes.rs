@@ -42,10 +42,10 @@ fn run() {
 }
 
 fn default_client(url: &str) {
-    let Err(Error::Config { value, rule, .. }) = report(1) else {
+    let Err(Error::Config { lock, rule, .. }) = report(1) else {
         panic!("there is no client");
     };
-    assert!(value.contains("report:1"), "{value}");
+    assert_eq!(lock, "report:1");
     assert!(rule.contains("leasehold::set_default_client"), "{rule}");
 
     set_default_client(client(url)).unwrap();

@@ -170,6 +170,10 @@ fn a_file_without_a_password_is_a_mistake_and_a_wrong_password_is_refused_withou
     list("/nowhere")
         .output()
         .expect_refusal(64, &["/nowhere", "No such file"]);
+    // The password in place of the file.
+    list("sesame")
+        .output()
+        .expect_refusal(64, &["--password-file: No such file"]);
     for (text, words) in [("", "no password"), ("\n", "no password")] {
         let (_folder, file) = password_file(text);
         list(&file).output().expect_refusal(64, &[&file, words]);

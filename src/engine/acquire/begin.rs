@@ -175,7 +175,7 @@ mod tests {
     fn the_watchdog_has_a_note_of_a_grant_that_was_handed_over() {
         let config = LockClientBuilder::new(Urls::One("redis://127.0.0.1:1".into()));
         let core = Arc::new(Core::open(config.validate().unwrap()).unwrap());
-        let terms = Lease::RENEWED.terms(core.watchdog_lease).unwrap();
+        let terms = Lease::RENEWED.terms("lock", core.watchdog_lease).unwrap();
         let part = Part::new(Arc::clone(&core), "lock", &PLAIN);
         let parts = Parts::one(part);
         let part = &parts.list[0];
@@ -221,7 +221,7 @@ mod tests {
     fn a_shared_grant_that_a_shutdown_refuses_is_lost_for_all_threads() {
         let config = LockClientBuilder::new(Urls::One("redis://127.0.0.1:1".into()));
         let core = Arc::new(Core::open(config.validate().unwrap()).unwrap());
-        let terms = Lease::RENEWED.terms(core.watchdog_lease).unwrap();
+        let terms = Lease::RENEWED.terms("lock", core.watchdog_lease).unwrap();
         let part = Part::new(Arc::clone(&core), "lock", &READ);
         let lock = part.id.clone();
         let parts = Parts::one(part);

@@ -124,7 +124,7 @@ fn acquire(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPart>>> {
     let mut own: List<Own> = List::new();
     let mut missing: List<Missing<'_>> = List::new();
     for (part, hold) in parts.list.iter().zip(entered.own) {
-        let terms = lease.terms(part.core.watchdog_lease)?;
+        let terms = lease.terms(parts.name(), part.core.watchdog_lease)?;
         match hold {
             Some(hold) => own.push((HeldPart::first_level(&part.core, hold), terms)),
             None => missing.push((part, terms)),
@@ -203,7 +203,7 @@ fn claim_for(
 /// that waits is not passed by a thread that comes later and waits, too.
 fn acquire_permit(call: LockCall<'_>, lease: Lease) -> Result<Option<List<HeldPart>>> {
     let (parts, core, budget) = (call.parts, call.core, call.budget);
-    let terms = lease.terms(core.watchdog_lease)?;
+    let terms = lease.terms(parts.name(), core.watchdog_lease)?;
     let missing: List<Missing<'_>> = parts.list.iter().map(|part| (part, terms)).collect();
     let may_pass = budget.is_wait_over();
     let queue = &core.queue;

@@ -22,7 +22,7 @@ const LARGEST_COUNT: u64 = (1 << 53) - 1;
 /// Of semaphores.
 impl Number {
     pub(crate) fn try_set_permits(&self, permits: u32) -> Result<bool> {
-        check(permits)?;
+        self.check(permits)?;
         self.set(Change::SetPermits(permits))
     }
 
@@ -35,7 +35,7 @@ impl Number {
         interrupt: Option<&Interrupt>,
     ) -> Result<bool> {
         let budget = &self.budget_to_wait(wait, interrupt)?;
-        check(permits)?;
+        self.check(permits)?;
         if permits == 0 {
             budget.check_interrupt(self.name())?;
             return Ok(true);
@@ -105,7 +105,7 @@ impl Number {
 
     /// Adds permits, or hands them over to a thread of this client that waits for as many.
     pub(crate) fn release(&self, permits: u32) -> Result<()> {
-        match check(permits)? {
+        match self.check(permits)? {
             0 => self.check_process().map(drop),
             added => {
                 self.check_process()?;
@@ -132,7 +132,7 @@ impl Number {
         }
         i32::try_from(sum.permits).map(drop).map_err(|_| {
             let rule = "the free permits must stay between -2147483648 and 2147483647";
-            refused("permits", permits, rule)
+            refused(self.name(), "permits", permits, rule)
         })
     }
 
@@ -146,6 +146,12 @@ impl Number {
         let budget = self.check_open()?.budget_for_a_reply();
         self.read(&budget)
     }
+
+    /// The bound of Java's `int`.
+    fn check(&self, permits: u32) -> Result<i32> {
+        let rule = "a number of permits must be at most 2147483647";
+        i32::try_from(permits).map_err(|_| refused(self.name(), "permits", permits, rule))
+    }
 }
 
 /// Of latches.
@@ -153,7 +159,7 @@ impl Number {
     pub(crate) fn try_set_count(&self, count: u64) -> Result<bool> {
         if count == 0 || count > LARGEST_COUNT {
             let rule = "the count of a latch must be between 1 and 9007199254740991";
-            return Err(refused("count", count, rule));
+            return Err(refused(self.name(), "count", count, rule));
         }
         self.set(Change::SetCount(count))
     }
@@ -202,10 +208,4 @@ fn refusal(taken: AcquireReply, reply: &Reply, asked: Moment) -> Option<Refusal>
         asked,
         listens,
     })
-}
-
-/// The bound of Java's `int`.
-fn check(permits: u32) -> Result<i32> {
-    let rule = "a number of permits must be at most 2147483647";
-    i32::try_from(permits).map_err(|_| refused("permits", permits, rule))
 }

@@ -12,11 +12,8 @@ pub(crate) enum Session {}
 
 impl Tls {
     pub(super) fn new(_: Option<&[u8]>, _: Option<(&[u8], &[u8])>) -> Result<Self> {
-        Err(Error::Config {
-            field: "url",
-            value: "a URL with TLS".into(),
-            rule: "this build has no TLS; enable the feature `tls` of leasehold".into(),
-        })
+        let rule = "this build has no TLS; enable the feature `tls` of leasehold";
+        Err(Error::config("url", "a URL with TLS", rule))
     }
 
     pub(crate) fn check_host(&self, _: &str) -> Result<()> {

@@ -27,8 +27,12 @@ use crate::error::{Error, Result};
 
 /// One side refused the other's certificate. A retry fails in the same way.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct CertificateRefused(pub(crate) String);
+#[error("{text}")]
+pub(crate) struct CertificateRefused {
+    pub(crate) text: String,
+    /// The server's certificate is for another host.
+    pub(crate) is_of_another_host: bool,
+}
 
 /// The server did not reply to the TLS handshake in time.
 #[derive(Debug, thiserror::Error)]
@@ -47,13 +51,18 @@ pub(crate) fn in_handshake(error: io::Error) -> io::Error {
 
 /// True if `error` is an I/O error that contains an `E`.
 pub(crate) fn is_caused_by<E: StdError + 'static>(error: &RedisError) -> bool {
+    io_cause::<E>(error).is_some()
+}
+
+/// The `E` that `error` contains, if it is an I/O error with one.
+pub(crate) fn io_cause<E: StdError + 'static>(error: &RedisError) -> Option<&E> {
     // The source of a `RedisError` is the `Arc` that holds the I/O error.
     let shared = error
         .source()
         .and_then(|source| source.downcast_ref::<Arc<dyn StdError + Send + Sync>>());
-    let io = shared.and_then(|shared| shared.downcast_ref());
+    let io: Option<&io::Error> = shared.and_then(|shared| shared.downcast_ref());
     io.and_then(io::Error::get_ref)
-        .is_some_and(<dyn StdError + Send + Sync>::is::<E>)
+        .and_then(<dyn StdError + Send + Sync>::downcast_ref)
 }
 
 /// The TLS settings of the builder. Has no `Debug`, because it contains a private key.
@@ -84,10 +93,7 @@ impl Settings {
         } else {
             return Ok(());
         };
-        Err(Error::Config {
-            field,
-            value: "set".into(),
-            rule: "needs a URL with TLS, which begins with rediss://".into(),
-        })
+        let rule = "needs a URL with TLS, which begins with rediss://";
+        Err(Error::config(field, "set", rule))
     }
 }

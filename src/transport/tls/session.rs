@@ -4,9 +4,9 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 
-use rustls::AlertDescription;
 use rustls::client::{ClientConfig, ClientConnection};
 use rustls::pki_types::ServerName;
+use rustls::{AlertDescription, CertificateError};
 
 use super::CertificateRefused;
 use crate::base::excerpt::excerpt;
@@ -65,6 +65,12 @@ fn refused(error: rustls::Error) -> io::Error {
         rustls::Error::AlertReceived(alert) => is_about_a_certificate(*alert),
         _ => false,
     };
+    let is_of_another_host = matches!(
+        error,
+        rustls::Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
+        )
+    );
     let text = match error {
         rustls::Error::AlertReceived(alert) => format!("the server ended TLS with {alert:?}"),
         rustls::Error::InvalidMessage(_) => "the reply is not TLS; is this the TLS port?".into(),
@@ -72,7 +78,11 @@ fn refused(error: rustls::Error) -> io::Error {
         other => excerpt(format_args!("TLS failed: {other}")),
     };
     if is_refusal {
-        io::Error::new(ErrorKind::InvalidData, CertificateRefused(text))
+        let refused = CertificateRefused {
+            text,
+            is_of_another_host,
+        };
+        io::Error::new(ErrorKind::InvalidData, refused)
     } else {
         io::Error::new(ErrorKind::InvalidData, text)
     }

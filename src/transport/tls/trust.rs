@@ -41,7 +41,9 @@ impl Tls {
                     certificates("client_certificate", chain)?,
                     private_key(key)?,
                 )
-                .map_err(|error| invalid("client_certificate", "not usable", error.to_string()))?,
+                .map_err(|error| {
+                    Error::config("client_certificate", "not usable", error.to_string())
+                })?,
             None => trusting.with_no_client_auth(),
         };
         Ok(Self(Arc::new(config)))
@@ -50,7 +52,7 @@ impl Tls {
     /// Fails if no certificate can be issued for the host.
     pub(crate) fn check_host(&self, host: &str) -> Result<()> {
         let invalid = |error: io::Error| {
-            invalid("url", format!("invalid (host {host:?})"), error.to_string())
+            Error::config("url", format!("invalid (host {host:?})"), error.to_string())
         };
         server_name(host).map(drop).map_err(invalid)
     }
@@ -80,7 +82,7 @@ fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>> {
         .with_safe_default_protocol_versions()
         .map_err(|error| {
             let rule = format!("the crypto provider of this process does not support it: {error}");
-            invalid("url", "a URL with TLS", rule)
+            Error::config("url", "a URL with TLS", rule)
         })
 }
 
@@ -90,7 +92,7 @@ fn roots(pem: &[u8]) -> Result<RootCertStore> {
         roots.add(certificate).map_err(|error| {
             let value = format!("{} bytes of PEM", pem.len());
             let rule = format!("each certificate must be that of an authority: {error}");
-            invalid("ca_certificates", value, rule)
+            Error::config("ca_certificates", value, rule)
         })?;
     }
     Ok(roots)
@@ -108,7 +110,7 @@ fn roots_of_the_system() -> Result<RootCertStore> {
             "none of the system's authorities can be read ({why}); install them, check \
              SSL_CERT_FILE and SSL_CERT_DIR, or set other authorities"
         );
-        return Err(invalid("ca_certificates", "not set", rule));
+        return Err(Error::config("ca_certificates", "not set", rule));
     }
     Ok(roots)
 }
@@ -119,7 +121,7 @@ fn certificates(field: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'s
         .unwrap_or_default();
     if found.is_empty() {
         let rule = "must have at least one certificate in PEM, all of them readable";
-        return Err(invalid(field, format!("{} bytes", pem.len()), rule));
+        return Err(Error::config(field, format!("{} bytes", pem.len()), rule));
     }
     Ok(found)
 }
@@ -129,14 +131,6 @@ fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|_| {
         let value = format!("with a key of {} bytes", pem.len());
         let rule = "its key must be one private key in PEM, not encrypted";
-        invalid("client_certificate", value, rule)
+        Error::config("client_certificate", value, rule)
     })
-}
-
-fn invalid(field: &'static str, value: impl Into<String>, rule: impl Into<String>) -> Error {
-    Error::Config {
-        field,
-        value: value.into(),
-        rule: rule.into(),
-    }
 }

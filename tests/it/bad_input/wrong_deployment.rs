@@ -109,6 +109,37 @@ fn a_server_of_another_kind_is_reported_at_once() {
     assert!(error.to_string().contains("is not a sentinel"), "{error}");
 }
 
+/// The user does not know the address: it is in no URL.
+#[test]
+fn an_announced_address_that_cannot_be_reached_is_reported_with_its_source() {
+    let closed = Port::reserve();
+    let announced = format!("127.0.0.1:{} (announced for", closed.number());
+    let port = closed.number().to_string();
+    let (own, _bus) = Port::reserve_with_bus();
+    let cluster = ["--cluster-enabled", "yes", "--cluster-announce-port", &port];
+    let node = Server::options().port(own).arguments(&cluster).start();
+    let slots: Vec<String> = (0..16_384).map(|slot| slot.to_string()).collect();
+    node.run(&format!("CLUSTER ADDSLOTS {}", slots.join(" ")));
+    eventually("the cluster", || {
+        node.query::<String>("CLUSTER INFO")
+            .contains("cluster_state:ok")
+    });
+    let sentinel =
+        Server::options().sentinel(format!("sentinel monitor {MASTER} 127.0.0.1 {port} 1\n"));
+    let sentinel = sentinel.start();
+    for (builder, source) in [
+        (LockClient::builder_cluster([node.url()]), node.address()),
+        (by_sentinels(&[sentinel.url()]), sentinel.address()),
+    ] {
+        let client = builder.command_timeout(millis(200)).build().unwrap();
+        let lock = client.reentrant_lock("lock");
+        let error = lock.try_acquire_now().unwrap_err().to_string();
+        for words in [&announced, &source] {
+            assert!(error.contains(words), "no {words:?}: {error}");
+        }
+    }
+}
+
 #[test]
 fn a_wrong_login_is_reported_at_once_with_the_setting_to_change() {
     let master = Server::options().password("right").start();

@@ -38,12 +38,18 @@ pub fn a_lease_outside_its_bounds_is_refused(stage: &Stage) {
         Duration::MAX,
     ] {
         for (call, result) in every_acquire(&*lock, Lease::fixed(bad)) {
-            let is_expected = matches!(&result, Err(Error::Config { field: "lease", .. }));
+            let is_expected = matches!(
+                &result,
+                Err(Error::Config { field: "lease", lock: named, .. }) if named == lock.name()
+            );
             assert!(is_expected, "{call} for {bad:?}: {result:?}");
         }
         let guard = lock.acquire().unwrap();
         let extended = guard.extend(bad);
-        assert_matches!(extended, Err(Error::Config { field: "lease", .. }));
+        assert_matches!(
+            extended,
+            Err(Error::Config { field: "lease", lock: named, .. }) if named == lock.name()
+        );
         guard.unlock().unwrap();
     }
     assert_eq!(stage.count(), 0);
