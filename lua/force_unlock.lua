@@ -10,6 +10,8 @@
 --
 -- The other keys of the lock have names that the script derives. If it declared them, Redis would
 -- refuse the script while the slot of the lock moves to another server.
+--
+-- All messages: src/protocol/message.rs.
 
 -- require "holder_of"
 -- require "fair_head"

@@ -14,9 +14,10 @@ use crate::base::owner::OwnerId;
 use crate::script::{Call, Script};
 
 /// One kind of lock: its properties, its scripts, and the parts of their keys, arguments and
-/// replies that differ between kinds. Each grant has an owner id of its own.
+/// replies that differ between kinds. Each grant has an owner id of its own. Grants of one kind do
+/// not suit another.
 pub(crate) struct Kind {
-    /// The name of the kind, also in spans. Grants of one kind do not suit another.
+    /// The name of the kind, also in spans.
     pub(crate) name: &'static str,
     pub(super) family: Family,
     /// Several threads of a client hold the lock at the same time, and may share a grant. Locks of
@@ -141,6 +142,13 @@ impl Kind {
     pub(crate) fn inspect(&self, key: &LockKey) -> Call {
         let (script, argument) = self.to_inspect;
         Call::new(script).key(key.key()).arg(argument)
+    }
+}
+
+/// A kind is the same as itself only, also if another one has the same name.
+impl PartialEq for Kind {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
     }
 }
 

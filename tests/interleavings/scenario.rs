@@ -262,7 +262,7 @@ impl World {
             locks: wanted.iter().cloned().collect(),
             terms: wanted.iter().map(|_| TERMS).collect(),
             needed: wanted.len(),
-            kind: self.scenario.kind(is_shared).name,
+            kind: self.scenario.kind(is_shared),
             is_shared,
         };
         let waiter = Waiter::new(wanted, thread, &unparker);
