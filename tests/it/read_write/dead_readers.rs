@@ -65,7 +65,8 @@ fn a_java_reader_among_dead_ones_keeps_writers_out() {
     let field: bool = server.ask(redis::cmd("HEXISTS").arg("lock").arg(JAVA));
     assert!(field, "the field of a reader that lives");
     // It dies, and a reader that comes and goes finds that.
-    server.ask::<()>(redis::cmd("DEL").arg("{lock}:java:7:rwlock_timeout:3"));
+    let hold = format!("{{lock}}:{JAVA}:rwlock_timeout:3");
+    server.ask::<()>(redis::cmd("DEL").arg(hold));
     pair(&ours.read());
     eventually("the writer", || can_write(&theirs));
     assert_eq!(keys(&server), [""; 0]);
