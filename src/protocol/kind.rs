@@ -157,3 +157,16 @@ impl fmt::Debug for Kind {
         f.write_str(self.name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::PLAIN;
+
+    #[test]
+    fn a_kind_with_the_same_name_is_another_kind() {
+        static TWIN: Kind = Kind { ..PLAIN };
+        let same: &Kind = &PLAIN;
+        assert!(*same == PLAIN && TWIN != PLAIN);
+    }
+}
