@@ -21,6 +21,8 @@
 -- |            |                                                    | answered; later the sum     |
 -- | drain      | takes all free permits; negative: becomes zero     | how many were free          |
 -- | count_down | decreases the count; at zero, deletes the key      | the count then              |
+--
+-- All messages: src/protocol/message.rs.
 
 -- require "once"
 -- require "line_of"

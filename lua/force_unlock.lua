@@ -10,6 +10,8 @@
 --
 -- The other keys of the lock have names that the script derives. If it declared them, Redis would
 -- refuse the script while the slot of the lock moves to another server.
+--
+-- All messages: src/protocol/message.rs.
 
 -- require "holder_of"
 -- require "fair_head"
@@ -39,12 +41,22 @@ if redis.call('exists', lock) == 0 then
     return 0
 end
 local owner, _, failure = holder_of(lock)
-if failure and not mode_of(lock) then
-    return failure
-end
 local owners = { owner, '1' }
 if not owner then
+    local mode = mode_of(lock)
+    if not mode then
+        return failure
+    end
+    local one, no_one = owner_of(lock, mode == 'write')
+    if not one then
+        return no_one
+    end
     owners = redis.call('hlen', lock) > MANY and {} or redis.call('hgetall', lock)
+    for i = 1, #owners, 2 do
+        if owners[i] ~= 'mode' and not is_owner(owners[i]) then
+            return no_owner()
+        end
+    end
 end
 redis.call('del', lock)
 -- pcall: the lock is released even if the user may not publish, or the queue cannot be read.

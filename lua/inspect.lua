@@ -18,14 +18,18 @@ if wanted == 'lock' or wanted == 'any' then
     end
 end
 local mode, other_failure = mode_of(lock)
-failure = failure or other_failure
-if mode == 'write' and wanted ~= 'read' then
-    owner, count = writer_of(lock)
-elseif mode and wanted ~= 'write' then
-    owner, count = reader_of(lock)
+if not mode then
+    return failure or other_failure
 end
+owner, count = owner_of(lock, mode == 'write')
 if not owner then
-    return failure
+    return count
+elseif wanted == 'read' and mode == 'write' then
+    -- The writer may also read.
+    owner, count = owner_of(lock, false)
+end
+if not owner or wanted == 'write' and mode == 'read' then
+    return nil
 end
 local readers = redis.call('hlen', lock) - (mode == 'write' and 2 or 1)
 return { redis.call('pttl', lock), owner, count, readers }

@@ -9,6 +9,8 @@
 --               moves a slot refuses requests of which some keys are missing
 -- ARGV[4n+1]    the command that publishes: publish or spublish
 -- reply[i]      1: given up; 0: no owner holds the lock; -1: another owner holds it
+--
+-- All messages: src/protocol/message.rs.
 
 -- require "copies"
 -- require "line"

@@ -20,7 +20,8 @@
 -- require "permit_line"
 
 -- The number of clients that look often, and after how many milliseconds they do.
-local NEAR, SOON = 10, 2000
+local NEAR = 10
+local SOON = 2000
 
 -- The longest time, in milliseconds.
 local LATEST = 28000

@@ -57,29 +57,76 @@ if existing == 0 and within == '' then
     return add_owner(true)
 end
 
--- require "line"
 -- require "copies"
 -- require "read_write"
 
 local place, waits, publish = ARGV[3], ARGV[4] == '1', ARGV[7]
+if type(existing) == 'table' then
+    existing = redis.call('exists', lock)
+    place, waits = '', false
+end
+local mode, failure = mode_of(lock)
+local older = mode and held_name(lock, ARGV[1])
+if failure then
+    return failure
+elseif older then
+    if wanted == 'read' then
+        redis.call('set', timeout_key(lock, owner), '1', 'px', lease)
+        if older ~= owner then
+            redis.pcall('del', timeout_key(lock, older))
+        end
+    end
+    return take_over(lock, older, owner, lease)
+end
+local is_within = mode and within ~= '' and redis.call('hexists', lock, within) == 1
+local is_joining = mode == 'read' and wanted == 'read'
+local left = (mode == 'write' or is_joining) and redis.call('pttl', lock)
+
+-- An owner that has the lock. A writer that waits for readers looks for them below. A lock has a
+-- lease, so a reader that joins others looks only if there is none.
+local holder, no_holder
+if mode == 'write' and not is_within then
+    holder, no_holder = owner_in(redis.call('hgetall', lock), true)
+elseif is_joining and left < 0 then
+    holder, no_holder = owner_of(lock, false)
+end
+if no_holder and not holder then
+    return no_holder
+end
+
+-- Acquires a lock that is free, or beside the owners that it has.
+local function join()
+    local refusal = add_owner(not mode)
+    if not refusal and mode and left < tonumber(lease) then
+        redis.call('pexpire', lock, lease)
+    end
+    return refusal
+end
+
+-- Readers hold the lock, and it has no line.
+if existing == 1 and is_joining and within == '' then
+    return join()
+end
+
+-- require "line"
 
 -- The reply to a caller that does not acquire the lock: it enters the line if it waits, and leaves
 -- it if it does not. A writer of this library calls the next client when it releases the lock.
-local function refuse(left, holder)
+local function refuse(millis, owned_by)
     local rank
     if waits then
         rank = enter_line(lock, place, wanted == 'read' and READER or 0)
     elseif place ~= '' and leave_line(lock, place) then
-        if not (is_of_this_library(holder) and string.find(holder, ':write$')) then
+        if not (is_of_this_library(owned_by) and string.find(owned_by, ':write$')) then
             call_next(lock, publish)
         end
     end
-    return { left, 1, holder, rank }
+    return { millis, 1, owned_by, rank }
 end
 
 -- The lock is free, or readers hold it. Returns the reply to a reader that has to let others go
 -- first; nil if it may read.
-local function let_others_go_first(mode)
+local function let_others_go_first()
     if not mode then
         local reserved = place ~= '' and reserved_for(lock, place, publish) or 0
         return reserved > 0 and refuse(reserved, '') or nil
@@ -101,40 +148,23 @@ local function let_others_go_first(mode)
     elseif is_reader then
         return nil
     end
-    return refuse(redis.call('pttl', lock), reader_of(lock) or '')
-end
-
-if type(existing) == 'table' then
-    existing = redis.call('exists', lock)
-    place, waits = '', false
-end
-local mode, failure = mode_of(lock)
-local older = mode and held_name(lock, ARGV[1])
-if failure then
-    return failure
-elseif older then
-    if wanted == 'read' then
-        redis.call('set', timeout_key(lock, owner), '1', 'px', lease)
-        if older ~= owner then
-            redis.pcall('del', timeout_key(lock, older))
-        end
-    end
-    return take_over(lock, older, owner, lease)
+    return refuse(left, owner_of(lock, false) or '')
 end
 
 local reply
 if within ~= '' then
-    local holds = mode and redis.call('hexists', lock, within) == 1
-    reply = not holds and { redis.call('pttl', lock), 1, (writer_of(lock)) }
+    reply = not is_within and { left or -2, 1, holder or '' }
 elseif mode == 'write' then
-    reply = refuse(redis.call('pttl', lock), writer_of(lock))
+    reply = refuse(left, holder)
 elseif wanted == 'write' then
     if mode then
-        local left, goes_on, reader, foreign = readers_left(lock)
-        if left ~= 0 then
-            left = goes_on and 1 or left or redis.call('pttl', lock)
+        local longest, goes_on, reader, foreign = readers_left(lock)
+        if not reader then
+            return no_owner()
+        elseif longest ~= 0 then
             -- The client has to listen for the release of a reader of Redisson.
-            return refuse(left, foreign or reader)
+            longest = goes_on and 1 or longest or redis.call('pttl', lock)
+            return refuse(longest, foreign or reader)
         end
         redis.call('del', lock)
         mode = nil
@@ -142,14 +172,11 @@ elseif wanted == 'write' then
     local reserved = place ~= '' and reserved_for(lock, place, publish) or 0
     reply = reserved > 0 and refuse(reserved, '')
 elseif existing > (mode and 1 or 0) then
-    reply = let_others_go_first(mode)
+    reply = let_others_go_first()
 end
-reply = reply or add_owner(not mode)
+reply = reply or join()
 if reply then
     return reply
-end
-if mode and redis.call('pttl', lock) < tonumber(lease) then
-    redis.call('pexpire', lock, lease)
 end
 if existing > (mode and 1 or 0) then
     if place ~= '' then

@@ -14,6 +14,8 @@
 -- called if it is a reader. After the release of a reader, clients are called and notified if no
 -- reader is left, or if they have to go on looking for a reader that lives. If a reader of Redisson
 -- is left, the first client is called: it may have to listen for the release of that reader.
+--
+-- All messages: src/protocol/message.rs.
 
 -- require "line_of"
 -- require "timeout_key"

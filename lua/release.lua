@@ -11,6 +11,8 @@
 --               Not released: 0: no owner holds the lock; -1: another owner holds it, or it is not
 --               a lock
 -- reply         the list of these; for one lock, its reply alone
+--
+-- All messages: src/protocol/message.rs.
 
 -- require "line_of"
 

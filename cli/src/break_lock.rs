@@ -146,7 +146,7 @@ fn line(verb: &str, lock: &FoundLock<'_>, permit: Option<&str>) -> String {
         let (id, details) = (&share.who, share.details());
         return format!("{verb} permit {id} of {name} {details} at {server}\n");
     }
-    let readers = || format!("{} readers", row.kind.holds().count());
+    let readers = || format!("{} readers", row.kind.shares());
     let owner = row
         .kind
         .hold()

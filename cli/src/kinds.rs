@@ -17,6 +17,10 @@ use uuid::Uuid;
 /// The end of the key of leased permits: Redisson derives it from the name of the semaphore.
 pub(super) const LEASES: &[u8] = b":timeout";
 
+/// The largest number of readers, places or permits of one name that is read: as many as a script
+/// looks at.
+pub(super) const MOST: u64 = 1_000;
+
 /// The length of a UUID with its dashes.
 const UUID: usize = 36;
 
@@ -47,8 +51,10 @@ pub(super) enum Kind {
     },
     ReadWrite {
         writer: Option<Hold>,
-        /// Beside a writer, only its own read lock.
+        /// Beside a writer, only its own read lock. At most [`MOST`].
         readers: Vec<Hold>,
+        /// The number of readers that are not among these.
+        left_out: u64,
     },
     Permits {
         leased: u64,
@@ -61,13 +67,13 @@ pub(super) enum Kind {
 impl Kind {
     /// From the fields of a hash, the last fencing token, and the length of the queue of a fair
     /// lock. `None` if it is neither a lock by the rule of `lua/shared/holder_of.lua`, nor a
-    /// read-write lock.
+    /// read-write lock. A hash of more fields is one of many readers.
     pub(super) fn of_hash(
-        fields: Value,
+        mut fields: Vec<(String, String)>,
+        length: u64,
         token: Option<Value>,
         waiting: Option<Value>,
     ) -> Option<Self> {
-        let mut fields: Vec<(String, String)> = decoded(fields)?;
         if let [(owner, count)] = &fields[..] {
             return Some(Self::Lock {
                 hold: Hold::of(owner, count)?,
@@ -90,12 +96,19 @@ impl Kind {
             }
         }
         readers.sort_by(|a, b| a.owner.cmp(&b.owner));
+        readers.truncate(MOST as usize);
+        let shown = 1 + writers.len() as u64 + readers.len() as u64;
+        let left_out = length.saturating_sub(shown);
         let is_valid = match writers.len() {
             0 => mode == "read" && !readers.is_empty(),
-            count => mode == "write" && count == 1,
+            count => mode == "write" && count == 1 && left_out == 0,
         };
         let writer = writers.pop();
-        is_valid.then_some(Self::ReadWrite { writer, readers })
+        is_valid.then_some(Self::ReadWrite {
+            writer,
+            readers,
+            left_out,
+        })
     }
 
     /// The name of the kind; `None` if the user may not read what shows it.
@@ -119,11 +132,25 @@ impl Kind {
         matches!(self, Self::Lock { .. } | Self::ReadWrite { .. })
     }
 
-    /// All holds of a lock, that of a writer first.
+    /// The number of all readers, places or permits.
+    pub(super) fn shares(&self) -> u64 {
+        match self {
+            Self::Lock { waiting, .. } => *waiting,
+            Self::ReadWrite {
+                readers, left_out, ..
+            } => readers.len() as u64 + left_out,
+            Self::Permits { leased, .. } => *leased,
+            Self::Number(_) => 0,
+        }
+    }
+
+    /// The holds of a lock, that of a writer first. Of many readers, not all.
     pub(super) fn holds(&self) -> impl Iterator<Item = &Hold> {
         let (first, readers) = match self {
             Self::Lock { hold, .. } => (Some(hold), &[][..]),
-            Self::ReadWrite { writer, readers } => (writer.as_ref(), &readers[..]),
+            Self::ReadWrite {
+                writer, readers, ..
+            } => (writer.as_ref(), &readers[..]),
             Self::Permits { .. } | Self::Number(_) => (None, &[][..]),
         };
         first.into_iter().chain(readers)
@@ -137,31 +164,24 @@ impl Kind {
         first.filter(|_| !is_read || holds.next().is_none())
     }
 
-    /// The hold count: of several readers, the sum; of a semaphore, the leased permits.
+    /// The hold count: of several readers, the sum; of a semaphore, the leased permits. `None` if
+    /// not all readers were read.
     pub(super) fn count(&self) -> Option<u64> {
         match self {
             Self::Permits { leased, .. } => Some(*leased),
-            Self::Number(_) => None,
+            Self::Number(_) | Self::ReadWrite { left_out: 1.., .. } => None,
             Self::Lock { .. } | Self::ReadWrite { .. } => {
                 let sum = || self.holds().map(|hold| hold.count).sum();
                 Some(self.hold().map_or_else(sum, |hold| hold.count))
             }
         }
     }
-
-    /// True if all owners are `<client uuid>:<number>`, as this crate and Redisson write them. Any
-    /// other hash may be data of another program.
-    pub(super) fn is_certain(&self) -> bool {
-        self.holds().all(|hold| is_usual_owner(&hold.owner))
-    }
 }
 
 impl Hold {
     /// From a field and its value.
     fn of(owner: &str, count: &str) -> Option<Self> {
-        let is_printable = |byte| matches!(byte, b' '..=b'~');
-        let is_owner = !owner.is_empty() && owner != "mode" && owner.bytes().all(is_printable);
-        let count = canonical::<u32>(count).filter(|count| is_owner && *count > 0)?;
+        let count = canonical::<u32>(count).filter(|count| is_owner(owner) && *count > 0)?;
         Some(Self {
             owner: owner.into(),
             count: count.into(),
@@ -189,11 +209,16 @@ pub(super) fn is_permit(member: &[u8]) -> bool {
     member.len() == 16
 }
 
-/// True for `<client uuid>:<number>`.
-fn is_usual_owner(owner: &str) -> bool {
+/// True for `<client uuid>:<number>`, as this crate and Redisson write it, by the rule of
+/// `lua/shared/kinds.lua`. Any other hash is data of another program.
+fn is_owner(owner: &str) -> bool {
     owner.split_once(':').is_some_and(|(client, thread)| {
-        let number = !thread.is_empty() && thread.bytes().all(|byte| byte.is_ascii_digit());
-        client.len() == UUID && Uuid::try_parse(client).is_ok() && number
+        let thread = thread.strip_prefix('-').unwrap_or(thread);
+        let is_part = |byte: u8| byte == b':' || byte.is_ascii_alphanumeric();
+        client.len() == UUID
+            && Uuid::try_parse(client).is_ok()
+            && thread.starts_with(|first: char| first.is_ascii_digit())
+            && thread.bytes().all(is_part)
     })
 }
 

@@ -177,8 +177,8 @@ fn not_a_lock(client: &LockClient, server: &Server, name: &Name) -> Result<()> {
             if status.readers == 0 && !owner.ends_with(":write") {
                 return Ok(());
             }
-            // This program does not show those with very many readers.
-            "a read-write lock"
+            // The library looks at some of the fields only.
+            "a hash whose field is not an owner"
         }
         // There are no details, for example because the user may not run scripts.
         Some(Err(_)) | None => "a value that is not a lock",

@@ -91,7 +91,7 @@ impl Row {
         let (key, number) = match &self.kind {
             Kind::Lock { waiting: 0, .. } => ("waiting", Value::Null),
             Kind::Lock { waiting, .. } => ("waiting", json!(waiting)),
-            Kind::ReadWrite { readers, .. } => ("readers", json!(readers.len())),
+            kind @ Kind::ReadWrite { .. } => ("readers", json!(kind.shares())),
             Kind::Permits { available, .. } => ("available", json!(available)),
             Kind::Number(number) => ("number", json!(number)),
         };

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::args::{RedisArgs, ShowArgs};
-use super::kinds::{Fencing, Kind};
+use super::kinds::{Fencing, Kind, MOST};
 use super::lookup::{FoundLock, find_held};
 use super::name::shown;
 use super::outcome::Result;
@@ -56,6 +56,7 @@ fn lines(lock: &FoundLock<'_>, object: &Value) -> String {
         ("waiting", part("waiting")),
         ("readers", part("readers")),
         (shares, lock.shares.iter().map(share).collect()),
+        ("left out", part("left_out")),
         ("listeners", part("listeners")),
         ("server", part("server")),
     ];
@@ -82,5 +83,9 @@ fn object(lock: &FoundLock<'_>, with_server: bool) -> Value {
         Kind::Permits { .. } => ("permits", "id"),
     };
     object[list] = lock.shares.iter().map(|share| share.json(who)).collect();
+    // A name can have very many of them, and not all were read.
+    let all = lock.row.kind.shares();
+    let left_out = all.saturating_sub(lock.shares.len() as u64);
+    set(&mut object, "left_out", (all > MOST).then_some(left_out));
     object
 }

@@ -4,6 +4,8 @@
 -- this server when it sent its last request. If such a client does not listen any more, it is dead,
 -- or it has lost its connection and asks again. It adds BEHIND_REDISSON if a place of Redisson may
 -- be before it.
+--
+-- All messages: src/protocol/message.rs.
 
 -- require "now_millis"
 

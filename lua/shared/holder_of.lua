@@ -1,6 +1,7 @@
 -- Returns the owner and the hold count of a lock; nothing if it is free; or nothing and an error
 -- that describes the key. Included in the scripts that read the owner of a lock.
 
+-- require "kinds"
 -- require "wrong_type"
 
 local function holder_of(key)
@@ -12,7 +13,7 @@ local function holder_of(key)
         return nil
     elseif fields == 1 then
         owner, count = unpack(redis.call('hgetall', key))
-        if owner == '' or owner == 'mode' or string.find(owner, '[^ -~]') then
+        if not is_owner(owner) then
             what = 'a hash whose field is not an owner'
         elseif not string.find(count, '^[1-9]%d*$') or tonumber(count) > 4294967295 then
             what = 'a hash whose value is not a hold count'

@@ -1,5 +1,15 @@
 -- Kinds of locks that have the same form: a hash of owner to hold count.
 
+-- `<client uuid>:<number>`, and what may follow, as in `:write`.
+local OWNER_ID =
+    '^%x%x%x%x%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%-%x%x%x%x%x%x%x%x%x%x%x%x:%-?%d+[:%w]*$'
+
+-- True for an owner id as this library and Redisson write it. Any other field is data of another
+-- program.
+local function is_owner(field)
+    return string.find(field, OWNER_ID)
+end
+
 -- True for an owner of this library: the UUID of its client has version 8, and those of Redisson
 -- have version 4.
 local function is_of_this_library(owner)

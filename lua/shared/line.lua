@@ -12,6 +12,8 @@
 --
 -- pcall: the line decides about the order of clients only. If Redis refuses its key, the clients
 -- wait without a line, and all listen to the channel for releases.
+--
+-- All messages: src/protocol/message.rs.
 
 -- require "line_of"
 -- require "reserved"

@@ -26,6 +26,8 @@
 --
 -- A place that begins with '~' is that of a client that may not subscribe. A call sends it no
 -- message, and reserves permits for it. The client asks often enough.
+--
+-- All messages: src/protocol/message.rs.
 
 -- require "line_of"
 -- require "reserved"

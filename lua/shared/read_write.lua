@@ -36,25 +36,40 @@ local function is_count(value)
     return string.find(value, '^[1-9]%d*$') and tonumber(value) <= 4294967295
 end
 
--- The field of the writer, and its hold count; an empty string without a writer.
-local function writer_of(lock)
-    -- Beside the writer, only its own reader is there.
-    local fields = redis.call('hgetall', lock)
-    for i = 1, #fields, 2 do
-        if string.find(fields[i], ':write$') and is_count(fields[i + 1]) then
-            return fields[i], fields[i + 1]
-        end
-    end
-    return '', '0'
+-- The error about a hash that has the field `mode`, and other data in place of owners.
+local function no_owner()
+    return redis.error_reply('WRONGTYPE lock: a hash whose field is not an owner')
 end
 
--- The field of a reader, and its hold count; nil without a reader.
-local function reader_of(lock)
-    local fields = redis.call('hgetall', lock)
+-- The writer among these fields, or a reader, and its hold count; nil and an error if there is none,
+-- or data of another program before it: then the third value is true.
+local function owner_in(fields, is_writer)
     for i = 1, #fields, 2 do
-        local is_reader = fields[i] ~= 'mode' and not string.find(fields[i], ':write$')
-        if is_reader and is_count(fields[i + 1]) then
-            return fields[i], fields[i + 1]
+        local field, count = fields[i], fields[i + 1]
+        if field ~= 'mode' then
+            if not (is_owner(field) and is_count(count)) then
+                return nil, no_owner(), true
+            elseif is_writer == (string.find(field, ':write$') ~= nil) then
+                return field, count
+            end
+        end
+    end
+    return nil, no_owner(), false
+end
+
+-- The same, of a lock that may have very many fields: looks at some of them.
+local function owner_of(lock, is_writer)
+    local cursor = '0'
+    while true do
+        local found = redis.pcall('hscan', lock, cursor, 'count', MANY)
+        if found.err then
+            -- The user may not run it.
+            found = { '0', redis.call('hgetall', lock) }
+        end
+        local owner, count, is_data = owner_in(found[2], is_writer)
+        cursor = found[1]
+        if owner or is_data or cursor == '0' then
+            return owner, count
         end
     end
 end
@@ -78,7 +93,8 @@ end
 --
 -- If there are too many, and none of those that it has looked at lives, removes these and returns
 -- true as second value: the next call looks at others. The third value is one of the readers, if
--- possible one that lives. The fourth is one that lives and is of Redisson, if there is one.
+-- possible one that lives; nil if the hash has data of another program in their place. The fourth is
+-- one that lives and is of Redisson, if there is one.
 local function readers_left(lock)
     local found = redis.pcall('hscan', lock, 0, 'count', MANY)
     if found.err then
@@ -89,14 +105,17 @@ local function readers_left(lock)
     local longest, looked_at, seen, one = 0, 0, {}, nil
     for i = 1, #fields, 2 do
         local reader, count = fields[i], tonumber(fields[i + 1])
-        if count and not string.find(reader, ':write$') then
-            looked_at = looked_at + count
+        if reader ~= 'mode' and not string.find(reader, ':write$') then
+            looked_at = looked_at + (count or 0)
             if looked_at > MANY then
                 is_whole = false
                 break
             end
-            local left = lease_left(lock, reader, count)
-            if not left or (left > 0 and not is_whole) then
+            local left = count and lease_left(lock, reader, count)
+            -- A reader that lives has a key of its own.
+            if not count or left == 0 and not is_owner(reader) then
+                return nil, false, nil
+            elseif not left or (left > 0 and not is_whole) then
                 return nil, false, reader
             elseif left > 0 then
                 one = reader
@@ -106,14 +125,18 @@ local function readers_left(lock)
             seen[#seen + 1] = reader
         end
     end
-    one = one or seen[1] or ''
+    one = one or seen[1]
     if is_whole then
-        return longest, false, one, foreign
-    elseif longest == 0 and #seen > 0 then
+        return one and longest, false, one, foreign
+    elseif longest == 0 and one then
         redis.call('hdel', lock, unpack(seen))
+        -- Without a reader, the lock is free.
+        if redis.call('hlen', lock) == 1 then
+            return 0, false, one
+        end
         return nil, true, one
     end
-    return nil, false, one
+    return nil, false, one or ''
 end
 
 -- Deletes a lock of readers if none of them lives: then true. Otherwise the lock lasts as long as

@@ -2,6 +2,8 @@
 --
 -- A waiter is `<client uuid>:<number>`. `queue` has those that are not notified, in their order.
 -- `places` has all of them, with the time in milliseconds at which their place ends.
+--
+-- All messages: src/protocol/message.rs.
 
 -- require "now_millis"
 

@@ -10,7 +10,7 @@ use crate::lock::{
     CountDownLatch, FairLock, FencedLock, LeasedSemaphore, Lock, MultiLock, ReadLock,
     ReadWriteLock, RedLock, ReentrantLock, Semaphore, WriteLock,
 };
-use crate::protocol::{FAIR, FENCED, Kind, PERMITS, PLAIN, READ, WRITE};
+use crate::protocol::{FAIR, FENCED, Kind, LOCKS, PERMITS, PLAIN, READ, WRITE};
 
 /// Makes a handle of the lock with this name and of this kind: `reentrant`, `fenced`, `fair`,
 /// `read` or `write`.
@@ -26,7 +26,8 @@ pub fn lock_of_kind(client: &LockClient, kind: &str, name: &str) -> Result<Box<d
         "read" => Box::new(client.read_write_lock(name).read),
         "write" => Box::new(client.read_write_lock(name).write),
         _ => {
-            let rule = "must be reentrant, fenced, fair, read or write";
+            let names = LOCKS.map(|kind| kind.name).join(", ");
+            let rule = format!("must be one of {names}");
             return Err(Error::config("kind", format!("{kind:?}"), rule));
         }
     })

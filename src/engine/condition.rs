@@ -131,7 +131,7 @@ impl Parts {
         let part = self.list.first().ok_or_else(|| self.not_held())?;
         let hold = part.hold().ok_or_else(|| self.not_held())?;
         hold.check()?;
-        let is_other_kind = hold.grant().kind.name != part.kind.name;
+        let is_other_kind = hold.grant().kind != part.kind;
         if is_other_kind || hold.is_of_majority() {
             let rule = "this thread holds it as another kind of lock; use one kind of lock per \
                         name";

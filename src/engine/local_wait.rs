@@ -37,7 +37,7 @@ pub(super) fn wait_for_claim(
         locks: locks.clone(),
         terms: missing.iter().map(|&(_, terms)| terms).collect(),
         needed: parts.needed.of(missing.len()),
-        kind: parts.kind().name,
+        kind: parts.kind(),
         is_shared: parts.kind().is_shared,
     };
     let waiter = Waiter::new(wanted, ThreadId::current(), budget.unparker());

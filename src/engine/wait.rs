@@ -13,8 +13,9 @@ use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::core::Core;
 use crate::error::Result;
+use crate::protocol::message::NOT_CALLED;
 use crate::request::Prepared;
-use crate::subscriber::{Listener, NOT_CALLED};
+use crate::subscriber::Listener;
 
 /// Pauses between requests while no subscription can announce a change.
 pub(super) const FIRST_POLL: Duration = Duration::from_millis(20);

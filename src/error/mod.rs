@@ -217,7 +217,8 @@ pub enum Error {
     },
 
     /// A key of this lock holds another value: a lock of another kind that cannot share the name,
-    /// or data of another type. Nothing was changed.
+    /// or data of another type. A hash is a lock only if its fields are owner ids,
+    /// `<client uuid>:<number>`, as this crate and Redisson write them. Nothing was changed.
     #[error(
         "the name {lock:?} is used for a value of another type at {node}, {found}; choose another \
          name, or use the kind of lock, semaphore or latch that was found"

@@ -56,9 +56,13 @@ fn channels(key: &LockKey) -> String {
 }
 
 fn keys(call: Call, key: &LockKey) -> Call {
-    call.key(key.key())
-        .key(&key.prefixed("redisson_lock_queue"))
-        .key(&key.prefixed("redisson_lock_timeout"))
+    let [queue, ends] = queue_keys(key);
+    call.key(key.key()).key(&queue).key(&ends)
+}
+
+/// The keys of the queue, and of the ends of its places.
+pub(super) fn queue_keys(key: &LockKey) -> [String; 2] {
+    ["redisson_lock_queue", "redisson_lock_timeout"].map(|prefix| key.prefixed(prefix))
 }
 
 #[cfg(test)]

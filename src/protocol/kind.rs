@@ -14,9 +14,10 @@ use crate::base::owner::OwnerId;
 use crate::script::{Call, Script};
 
 /// One kind of lock: its properties, its scripts, and the parts of their keys, arguments and
-/// replies that differ between kinds. Each grant has an owner id of its own.
+/// replies that differ between kinds. Each grant has an owner id of its own. Grants of one kind do
+/// not suit another.
 pub(crate) struct Kind {
-    /// The name of the kind, also in spans. Grants of one kind do not suit another.
+    /// The name of the kind, also in spans.
     pub(crate) name: &'static str,
     pub(super) family: Family,
     /// Several threads of a client hold the lock at the same time, and may share a grant. Locks of
@@ -144,8 +145,28 @@ impl Kind {
     }
 }
 
+/// A kind is the same as itself only, also if another one has the same name.
+impl PartialEq for Kind {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
 impl fmt::Debug for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::PLAIN;
+
+    #[test]
+    fn a_kind_with_the_same_name_is_another_kind() {
+        static TWIN: Kind = Kind { ..PLAIN };
+        let same: &Kind = &PLAIN;
+        assert!(*same == PLAIN && TWIN != PLAIN);
     }
 }

@@ -11,12 +11,14 @@
 //! | `condition` | the condition of a lock |
 //! | `permits` | the permits of a leased semaphore |
 //! | `number` | kinds without a holder: semaphores and latches |
+//! | `message` | the messages that scripts publish, and the places at which they arrive |
 //! | `reply` | replies that all kinds share: verdicts, the state of a lock, error replies |
 
 mod condition;
 mod fair;
 mod fenced;
 mod kind;
+pub(crate) mod message;
 mod number;
 mod permits;
 mod plain;
@@ -51,6 +53,9 @@ pub(crate) use tests::TOY;
 use crate::base::excerpt::excerpt;
 use crate::base::owner::OwnerId;
 use crate::script::granted;
+
+/// All kinds of locks. The permits of a leased semaphore are a kind, too, but no lock.
+pub(crate) static LOCKS: [&Kind; 5] = [&PLAIN, &FENCED, &FAIR, &READ, &WRITE];
 
 /// What an acquire is for.
 #[derive(Clone, Debug)]

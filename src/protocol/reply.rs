@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use redis::{ErrorKind, FromRedisValue, RedisError, RedisResult, Value};
 
-use crate::base::key::LockKey;
+use super::fair::queue_keys;
+use crate::base::key::{Family, LockKey};
 use crate::base::list::List;
 use crate::error::LostReason;
 
@@ -155,7 +156,11 @@ pub(crate) fn found<'k>(
 ) -> Option<(&'k LockKey, Found)> {
     let first = locks.clone().next()?;
     let detail = error.detail().and_then(|detail| detail.split_once(": "));
-    let (subject, what) = detail.unwrap_or(("lock", "a value that is not a hash"));
+    let is_known =
+        |subject: &str| SUBJECTS.contains(&subject.split(' ').next().unwrap_or_default());
+    let Some((subject, what)) = detail.filter(|(subject, _)| is_known(subject)) else {
+        return Some((first, Found::OtherType(of_command(first))));
+    };
     let (word, number) = subject.split_once(' ').unwrap_or((subject, ""));
     let at = number
         .parse()
@@ -163,12 +168,25 @@ pub(crate) fn found<'k>(
     let lock = locks.nth(at).unwrap_or(first);
     let key = match word {
         "kind" => return Some((lock, Found::OtherKind(what.into()))),
-        "condition" => return Some((lock, Found::OtherType(what.into()))),
+        "condition" | "records" => return Some((lock, Found::OtherType(what.into()))),
         "token" => format!("token key {:?}", lock.last_token()),
         "leases" => format!("key {:?}", lock.leases()),
         _ => format!("key {:?}", lock.key()),
     };
     Some((lock, Found::OtherType(format!("{what} in the {key}"))))
+}
+
+/// What the errors of scripts are about. The text about a condition or about records has the key.
+const SUBJECTS: [&str; 6] = ["lock", "kind", "token", "leases", "condition", "records"];
+
+/// What a key of the lock has that made a command of a script fail. Redis does not say which key.
+fn of_command(lock: &LockKey) -> String {
+    let key = lock.key();
+    if lock.family() == Family::FairLock {
+        let [queue, ends] = queue_keys(lock);
+        return format!("a value of another type in one of the keys {key:?}, {queue:?}, {ends:?}");
+    }
+    format!("a value that is not a hash in the key {key:?}")
 }
 
 /// The reply as a value of this type.
@@ -245,6 +263,15 @@ mod tests {
             (
                 "WRONGTYPE Operation against a key holding the wrong kind of value",
                 "a value that is not a hash in the key \"shop:pay\"",
+            ),
+            (
+                "WRONGTYPE Operation against a key holding the wrong kind of value script: \
+                 8a2f41, on @user_script:12.",
+                "a value that is not a hash in the key \"shop:pay\"",
+            ),
+            (
+                "WRONGTYPE records: a list in the key \"{pay}:leasehold:uuid\"",
+                "a list in the key \"{pay}:leasehold:uuid\"",
             ),
             ("WRONGTYPE kind 2: it is a fair lock", "it is a fair lock"),
         ] {

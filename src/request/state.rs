@@ -11,6 +11,7 @@ use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::error::{Cause, Error, Hint};
+use crate::protocol::message::RELEASED;
 use crate::script::Call;
 use crate::topology::{Redirect, RouteError};
 use crate::transport::link::Outgoing;
@@ -242,7 +243,7 @@ impl<'q> RequestState<'q> {
             let now = Moment::now();
             if let Some(link) = from.links(Purpose::Caller).choose(1, now, true) {
                 let mut message = redis::cmd(from.node.publish().command());
-                message.arg(&**self.request.lock.channel()).arg("0");
+                message.arg(&**self.request.lock.channel()).arg(RELEASED);
                 let packed = message.get_packed_command();
                 link.send(1, now, |out| out.commands(1, &packed));
             }

@@ -358,3 +358,5 @@ pub(crate) fn force_unlock(key: &LockKey) -> Call {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::constant;

@@ -1,5 +1,15 @@
 use super::*;
 
+/// The number that a constant of the scripts has.
+pub(crate) fn constant(name: &str) -> u64 {
+    let begins = format!("local {name} = ");
+    let number = |(_, source): (_, String)| {
+        let mut lines = source.lines();
+        lines.find_map(|line| line.strip_prefix(&begins)?.parse().ok())
+    };
+    named_sources().into_iter().find_map(number).unwrap()
+}
+
 /// The same bytes as the crate `redis` makes.
 #[test]
 fn a_call_is_packed_as_a_command() {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
+use crate::protocol::message::{Message, NOT_CALLED};
 use crate::request::Prepared;
 
 /// How long a channel stays subscribed after its last listener is removed, so that a lock with
@@ -14,14 +15,6 @@ pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
 /// How long after a refused subscription the server is asked again.
 pub(super) const REFUSED_PAUSE: Duration = Duration::from_secs(30);
-
-/// The first part of a message that calls a client: the lock is free, and reserved for it. The key
-/// of the lock follows. On the control channel, the message is the name under which threads listen.
-pub(super) const CALLED: &str = "called ";
-
-/// The word of a thread that waits in a line, and also listens to the channel for releases. A
-/// message with a sign does not wake it: its script has called the clients in the line.
-pub(crate) const NOT_CALLED: &str = "+";
 
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
@@ -253,12 +246,20 @@ impl Channels {
     /// another lock: only the thread with the ticket of a lock listens, but locks such as `a` and
     /// `{a}` share a channel.
     pub(crate) fn message(&mut self, channel: &str, text: &str, now: Moment) -> Vec<Listening> {
+        let message = Message::parse(text);
         // A script has asked whether this client listens.
-        if text.is_empty() {
+        if message == Message::Empty {
             return Vec::new();
         }
+        let is_of_line = matches!(
+            message,
+            Message::Numbers {
+                has_called: true,
+                ..
+            }
+        );
         let is_for = |listener: &&Listening| match listener.word.as_deref() {
-            Some(NOT_CALLED) => !text.starts_with(NOT_CALLED),
+            Some(NOT_CALLED) => !is_of_line,
             Some(expected) => text.split(' ').any(|word| word == expected),
             None => true,
         };
@@ -314,7 +315,7 @@ impl Channels {
 
 /// True for the name of a call. It needs no subscription of its own.
 fn is_call(name: &str) -> bool {
-    name.starts_with(CALLED)
+    Message::called(name).is_some()
 }
 
 impl Channel {

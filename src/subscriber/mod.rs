@@ -18,11 +18,10 @@ use crate::base::key::LockKey;
 use crate::base::parker::Unparker;
 use crate::base::process::Process;
 use crate::observe::Observer;
+use crate::protocol::message;
 use crate::request::{Prepared, RedisClient};
 use crate::topology::Topology;
 use crate::transport::server::Server;
-use channels::CALLED;
-pub(crate) use channels::NOT_CALLED;
 pub(crate) use connection::Handlers;
 use connection::{Context, SubscriberConnection};
 
@@ -96,7 +95,7 @@ impl Subscriber {
     /// (`lua/shared/line.lua`).
     pub(crate) fn in_line(&self, key: &LockKey, place: &Arc<str>) -> Arc<str> {
         match self.is_deaf(key, place) {
-            true => format!("~{place}").into(),
+            true => message::deaf(place),
             false => Arc::clone(place),
         }
     }
@@ -114,7 +113,7 @@ impl Subscriber {
     /// The name under which a thread listens to the calls of its client, which has this place.
     pub(crate) fn call_name(&self, key: &LockKey, place: &Arc<str>) -> Arc<str> {
         match *place == self.context.control {
-            true => format!("{CALLED}{}", key.key()).into(),
+            true => message::call_of(key.key()),
             false => Arc::clone(place),
         }
     }

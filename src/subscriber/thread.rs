@@ -10,13 +10,14 @@ use std::time::Duration;
 use parking_lot::MutexGuard;
 use redis::{ErrorKind, RedisError, RedisResult, Value};
 
-use super::channels::{CALLED, Channels, Listening, REFUSED_PAUSE};
+use super::channels::{Channels, Listening, REFUSED_PAUSE};
 use super::connection::{Requested, State, SubscriberConnection};
 use crate::base::backoff::Backoff;
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;
 use crate::base::wait::wait_until;
 use crate::observe::tell;
+use crate::protocol::message::Message;
 use crate::transport::link::Link;
 use crate::transport::retry_action::RetryAction;
 
@@ -211,7 +212,7 @@ impl SubscriberThread {
         let unanswered = self.shared.channels().take_unanswered(since);
         for (name, call) in unanswered {
             let place = if name == call { self.control() } else { &name };
-            let key = call.strip_prefix(CALLED).unwrap_or_default();
+            let key = Message::called(&call).unwrap_or_default();
             (self.shared.context.on.unanswered)(key, place);
         }
     }
@@ -253,7 +254,7 @@ impl SubscriberThread {
     fn handle_message(&self, channel: &str, text: &str) {
         let mut name = channel;
         if *channel == **self.control() {
-            if let Some(key) = text.strip_prefix("freed ") {
+            if let Message::Freed(key) = Message::parse(text) {
                 (self.shared.context.on.freed)(key);
             }
             name = text;

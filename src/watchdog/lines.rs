@@ -352,3 +352,20 @@ impl WatchdogThread {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The scripts of lines and the watchdog count with the same numbers.
+    #[test]
+    fn the_scripts_have_the_same_times() {
+        let millis = |name| Duration::from_millis(script::constant(name));
+        assert_eq!(RESERVED, millis("RESERVED") / 1000);
+        assert_eq!(SOON, millis("SOON"));
+        assert_eq!(LATEST, millis("LATEST"));
+        assert_eq!(u64::from(NEAR), script::constant("NEAR"));
+        // Two looks may fail before the line is lost.
+        assert!(millis("KEPT") >= (LATEST + AGAIN + PERIOD) * 3);
+    }
+}

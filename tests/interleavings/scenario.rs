@@ -210,7 +210,7 @@ impl World {
 
     fn acquire(&self, wanted: &[LockId], who: Who) -> Option<Vec<Arc<Hold>>> {
         let terms = vec![TERMS; wanted.len()];
-        let kind = self.scenario.kind(who.1).name;
+        let kind = self.scenario.kind(who.1);
         let mut entered = self.queue.enter(wanted.iter(), who, Moment::now());
         let within = entered.other.take();
         let mut had_tickets = false;
@@ -262,7 +262,7 @@ impl World {
             locks: wanted.iter().cloned().collect(),
             terms: wanted.iter().map(|_| TERMS).collect(),
             needed: wanted.len(),
-            kind: self.scenario.kind(is_shared).name,
+            kind: self.scenario.kind(is_shared),
             is_shared,
         };
         let waiter = Waiter::new(wanted, thread, &unparker);

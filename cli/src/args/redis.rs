@@ -48,12 +48,22 @@ pub(crate) struct RedisArgs {
 
     /// The user; the password is in LEASEHOLD_PASSWORD. A URL with a password overrides both
     /// variables, unless it is a sentinel's
-    #[arg(long, env = "LEASEHOLD_USER", hide_env_values = true, value_name = "NAME")]
+    #[arg(
+        long,
+        env = "LEASEHOLD_USER",
+        hide_env_values = true,
+        value_name = "NAME"
+    )]
     pub(crate) user: Option<String>,
 
     /// A file with the password, instead of LEASEHOLD_PASSWORD; read again when a server refuses a
     /// login
-    #[arg(long, env = "LEASEHOLD_PASSWORD_FILE", hide_env_values = true, value_name = "FILE")]
+    #[arg(
+        long,
+        env = "LEASEHOLD_PASSWORD_FILE",
+        hide_env_values = true,
+        value_name = "FILE"
+    )]
     pub(crate) password_file: Option<PathBuf>,
 
     /// True if the command line names the user, and not the environment.

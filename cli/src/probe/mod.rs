@@ -83,7 +83,7 @@ impl<'a> Probe<'a> {
             let mut moved = Vec::new();
             for (key, found) in keys.iter().zip(read(self, &keys)?) {
                 match found {
-                    Ok(Found::Held(row)) if row.kind.is_certain() => rows.push(row),
+                    Ok(Found::Held(row)) => rows.push(row),
                     Ok(_) => {}
                     Err(error) if is_moved(&error) => moved.push(*key),
                     Err(error) if is_wrong_type(&error) => {}

@@ -4,12 +4,9 @@ use std::time::Duration;
 
 use super::keys::lease_left;
 use super::{Probe, command, keys, time_to_live};
-use crate::kinds::{Hold, Kind, decoded, is_permit};
+use crate::kinds::{Hold, Kind, MOST, decoded, is_permit};
 use crate::row::{Row, Share, hex};
 use leasehold::admin::{LockKeys, ServerError};
-
-/// The largest number of places or permits that is read, and of keys for one read lock.
-const MOST: u64 = 1_000;
 
 type Shares = Result<Vec<Share>, ServerError>;
 

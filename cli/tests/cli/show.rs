@@ -52,11 +52,35 @@ fn people_get_a_line_for_each() {
          ttl        never\nlisteners  0\n"
     );
     assert_eq!(text(&server, "show order:pay"), expected);
-    // An owner that is no UUID holds it all the same.
-    send(&server, "HSET k other 1");
-    for (words, told) in [("show k", "owner      other\n"), ("break -y k", "other")] {
-        assert!(text(&server, words).contains(told));
+}
+
+/// As many as a script looks at.
+#[test]
+fn of_many_readers_some_are_shown() {
+    let server = Server::start();
+    let mut fields = redis::cmd("HSET");
+    fields.arg("k").arg("mode").arg("read");
+    for number in 0..3_000 {
+        fields
+            .arg(format!("{number:08x}-bfd3-4e6f-bba3-6f3d66cd176c:1"))
+            .arg(1);
     }
+    let () = server.ask(&fields);
+    let shown = text(&server, "show k");
+    let readers = shown.lines().filter(|line| line.starts_with("reader "));
+    let left_out = 3_000 - readers.count();
+    assert!((1_000..3_000).contains(&left_out), "{left_out}");
+    for line in [
+        "readers    3000\n".into(),
+        format!("left out   {left_out}\n"),
+    ] {
+        assert!(shown.contains(&line), "no {line:?} in {shown}");
+    }
+    let object = object(&server, "show k");
+    assert_eq!(object["left_out"], left_out);
+    assert!(object["count"].is_null());
+    assert!(text(&server, "list").contains("read"));
+    assert!(text(&server, "break --yes k").contains("3000 readers"));
     assert!(!exists(&server, "k"));
 }
 
@@ -69,10 +93,16 @@ fn what_is_no_lock_is_a_wrong_type_and_stays() {
     }
     for (key, command, what) in [
         ("text", "SET text one", "a string"),
-        ("user", "HSET user name Ann", "not a hold count"),
+        ("user", "HSET user name Ann", "not an owner"),
+        ("session", "HSET session user 1", "not an owner"),
+        ("pages", "HSET pages mode read pages 7", "not an owner"),
         ("two", "HSET two a 1 b 1", "a hash of 2 fields"),
-        ("mode", "HSET mode mode read name Ann", "a read-write lock"),
-        ("big", "HSET big other:1 4294967296", "not a hold count"),
+        ("mode", "HSET mode mode read name Ann", "not an owner"),
+        (
+            "big",
+            &format!("HSET big {OTHER_OWNER} 4294967296"),
+            "not a hold count",
+        ),
     ] {
         send(&server, command);
         let told = client(&server).inspect(key).unwrap_err().to_string();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquisition::Acquisition;
-use super::line::{RARELY, deaf_sleep, is_deaf, longest_sleep};
+use super::line::{RARELY, deaf_sleep, longest_sleep};
 use super::round::{HeldByOther, Replies};
 use super::unit::First;
 use crate::base::backoff::jitter;
@@ -18,6 +18,7 @@ use crate::base::owner::OwnerId;
 use crate::engine::parts::{LockCall, Part};
 use crate::engine::wait::{Channel, wait_until};
 use crate::error::{Error, LostReason, Result};
+use crate::protocol::message::is_deaf;
 use crate::request::Prepared;
 
 /// The longest wait for a part while other parts are granted. The time is random: half of this to

@@ -31,7 +31,7 @@ pub(super) fn take_without_request(
     let LockCall { parts, budget, .. } = call;
     let terms: List<Terms> = missing.iter().map(|&(_, terms)| terms).collect();
     let needed = parts.needed.of(missing.len());
-    let (holds, is_handed_over) = match claim.take(&terms, needed, parts.kind().name) {
+    let (holds, is_handed_over) = match claim.take(&terms, needed, parts.kind()) {
         CameWith::Nothing => return Ok(None),
         CameWith::HandedOver(holds) => (holds, true),
         CameWith::Idle(holds) => (holds, false),
@@ -200,7 +200,7 @@ mod tests {
             locks: [part.id.clone()].into_iter().collect(),
             terms: [terms].into_iter().collect(),
             needed: 1,
-            kind: parts.kind().name,
+            kind: parts.kind(),
             is_shared: false,
         };
         let other = Waiter::new(wanted, ThreadId::numbered(u64::MAX), budget.unparker());
@@ -232,7 +232,7 @@ mod tests {
             locks: [lock].into_iter().collect(),
             terms: [terms].into_iter().collect(),
             needed: 1,
-            kind: parts.kind().name,
+            kind: parts.kind(),
             is_shared: true,
         };
         let other = Waiter::new(wanted, ThreadId::numbered(u64::MAX), budget.unparker());
@@ -258,7 +258,7 @@ mod tests {
         let is_lost = |hold: &Hold| matches!(hold.check(), Err(Error::Lost { .. }));
         assert!(is_lost(&held[0].hold));
         if let Some(mut claim) = core.queue.claim_of(&other)
-            && let CameWith::HandedOver(holds) = claim.take(&[terms], 1, parts.kind().name)
+            && let CameWith::HandedOver(holds) = claim.take(&[terms], 1, parts.kind())
         {
             assert!(is_lost(&holds[0]), "another thread believes that it reads");
         }

@@ -36,11 +36,6 @@ pub(in crate::engine) fn longest_sleep(rank: u32, left: Duration) -> Duration {
     }
 }
 
-/// True for a place of a client that may not subscribe.
-pub(in crate::engine) fn is_deaf(place: &str) -> bool {
-    place.starts_with('~')
-}
-
 /// The longest sleep of a thread whose client may not subscribe.
 const LONGEST_DEAF: Duration = Duration::from_millis(250);
 

@@ -325,3 +325,18 @@ impl Number {
         is_repeated
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script;
+
+    #[test]
+    fn a_record_is_kept_for_longer_than_its_request_is_repeated() {
+        assert_eq!(
+            RECORDED,
+            Duration::from_millis(script::constant("RECORDED"))
+        );
+        assert_eq!(RECORDED, REPEATED * 2);
+    }
+}

@@ -18,12 +18,13 @@ use std::time::Duration;
 use super::{Number, Ready};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
-use crate::engine::acquire::line::{LONGEST, deaf_sleep, is_deaf, rare_sleep};
+use crate::engine::acquire::line::{LONGEST, deaf_sleep, rare_sleep};
 use crate::engine::local_wait::no_reply_error;
 use crate::engine::wait::{Channel, Wait, polls, wait_until};
 use crate::error::{Error, Result};
 use crate::local::{Leaving, Position, Queued};
 use crate::protocol::Ask;
+use crate::protocol::message::is_deaf;
 use crate::script;
 use crate::watchdog::LineWait;
 

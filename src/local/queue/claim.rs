@@ -8,6 +8,7 @@ use crate::base::list::List;
 use crate::base::owner::{Liveness, ThreadId};
 use crate::lease::Terms;
 use crate::local::grant::{Grant, Hold, Unlocks};
+use crate::protocol::Kind;
 
 /// The right of one thread to request some locks from Redis. When it is dropped, the next waiting
 /// threads get the tickets that were not kept.
@@ -108,7 +109,7 @@ impl Claim {
 
     /// Takes what came with the tickets. `terms` are those of the locks, of which `needed` are
     /// needed, and `kind` is the kind of lock.
-    pub(crate) fn take(&mut self, terms: &[Terms], needed: usize, kind: &str) -> CameWith {
+    pub(crate) fn take(&mut self, terms: &[Terms], needed: usize, kind: &Kind) -> CameWith {
         if !self.has_grants() {
             return CameWith::Nothing;
         }
@@ -305,7 +306,7 @@ impl Locks {
         claim: &Claim,
         terms: &[Terms],
         needed: usize,
-        kind: &str,
+        kind: &Kind,
     ) -> CameWith {
         let locks = &claim.locks;
         if claim.is_shared
@@ -331,7 +332,7 @@ impl Locks {
         let now = Moment::now();
         let suits = |(grant, &terms): (&Option<Arc<Grant>>, &Terms)| {
             let grant = grant.as_ref();
-            grant.is_some_and(|one| one.kind.name == kind && one.is_transferable(terms, now))
+            grant.is_some_and(|one| one.kind == kind && one.is_transferable(terms, now))
         };
         let is_whole = idle.iter().zip(terms).all(suits);
         let mut grants = idle.into_iter().flatten().peekable();

@@ -205,7 +205,7 @@ impl Locks {
                 }
                 let suits = if let Some(hold) = entry.hold() {
                     let grant = hold.grant();
-                    let is_of_kind = grant.kind.name == wanted.kind;
+                    let is_of_kind = grant.kind == wanted.kind;
                     let has_turn = grant.has_turn(entry.slice(grant.holds()), now);
                     has_turn && is_of_kind && grant.is_transferable(wanted.terms[at], now)
                 } else {

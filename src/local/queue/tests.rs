@@ -16,6 +16,7 @@ use crate::lease::Renewals;
 use crate::lease::Terms;
 use crate::local::grant::{Unlocked, Unlocks};
 use crate::local::tests::{LEASE, grant, hold, lock, millis_ago, renewed, terms};
+use crate::protocol::{FENCED, PLAIN, READ, WRITE};
 use crate::watchdog::{Renew, Step};
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ struct Waiting {
 }
 
 fn wait_with(queue: &Arc<LocalQueue>, names: &[&str], number: u64, wanted: Terms) -> Waiting {
-    wait_for(queue, names, number, wanted, "reentrant")
+    wait_for(queue, names, number, wanted, &PLAIN)
 }
 
 fn wait_for(
@@ -57,21 +58,21 @@ fn wait_for(
     names: &[&str],
     number: u64,
     wanted: Terms,
-    kind: &'static str,
+    kind: &'static Kind,
 ) -> Waiting {
     wait_as(queue, names, number, (wanted, kind, false))
 }
 
 /// As [`wait`], for a thread that had the tickets before.
 fn wait_again(queue: &Arc<LocalQueue>, names: &[&str], number: u64) -> Waiting {
-    wait_as(queue, names, number, (renewed(), "reentrant", true))
+    wait_as(queue, names, number, (renewed(), &PLAIN, true))
 }
 
 fn wait_as(
     queue: &Arc<LocalQueue>,
     names: &[&str],
     number: u64,
-    (wanted, kind, had_tickets): (Terms, &'static str, bool),
+    (wanted, kind, had_tickets): (Terms, &'static Kind, bool),
 ) -> Waiting {
     let (unparker, parker) = pair();
     let wanted = Wanted {

@@ -10,6 +10,7 @@ use crate::base::list::List;
 use crate::base::owner::{Liveness, ThreadId};
 use crate::base::parker::Unparker;
 use crate::lease::Terms;
+use crate::protocol::Kind;
 
 /// A thread that waits for the tickets of some locks.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ pub(crate) struct Wanted {
     /// How many of the locks are needed.
     pub(crate) needed: usize,
     /// The kind of lock.
-    pub(crate) kind: &'static str,
+    pub(crate) kind: &'static Kind,
     /// The holds do not exclude other shared ones.
     pub(crate) is_shared: bool,
 }

@@ -3,12 +3,15 @@
 use super::{can_write, keys, two_clients, waiting};
 use crate::support::prelude::*;
 
+const JAVA: &str = "5cbc2e8c-0b0c-4c5e-9c0e-7d6d0a3a8d11:7";
+
 /// Adds the fields of dead readers, each with this count.
 fn die(server: &Server, readers: usize, count: u32) {
     let mut fields = redis::cmd("HSET");
     fields.arg("lock");
     for number in 0..readers {
-        fields.arg(format!("dead-{count}-{number}:1")).arg(count);
+        let client = format!("{number:08x}-{count:04x}-4e6f-bba3-6f3d66cd176c");
+        fields.arg(format!("{client}:1")).arg(count);
     }
     server.ask::<()>(&fields);
 }
@@ -16,9 +19,9 @@ fn die(server: &Server, readers: usize, count: u32) {
 /// A Java reader with a hold for each of these leases in milliseconds, of which some have ended.
 fn java_reads(redis: &mut Connection, leases: &[u64]) {
     let mut pipe = redis::pipe();
-    pipe.cmd("HSET").arg("lock").arg("java:7").arg(leases.len());
+    pipe.cmd("HSET").arg("lock").arg(JAVA).arg(leases.len());
     for (lease, hold) in leases.iter().zip(1..).filter(|(lease, _)| **lease > 0) {
-        let key = format!("{{lock}}:java:7:rwlock_timeout:{hold}");
+        let key = format!("{{lock}}:{JAVA}:rwlock_timeout:{hold}");
         pipe.cmd("SET").arg(key).arg(1).arg("PX").arg(lease);
     }
     pipe.query::<()>(redis).unwrap();
@@ -59,10 +62,11 @@ fn a_java_reader_among_dead_ones_keeps_writers_out() {
     for _ in 0..10 {
         assert!(!can_write(&theirs));
     }
-    let field: bool = server.ask(redis::cmd("HEXISTS").arg("lock").arg("java:7"));
+    let field: bool = server.ask(redis::cmd("HEXISTS").arg("lock").arg(JAVA));
     assert!(field, "the field of a reader that lives");
     // It dies, and a reader that comes and goes finds that.
-    server.ask::<()>(redis::cmd("DEL").arg("{lock}:java:7:rwlock_timeout:3"));
+    let hold = format!("{{lock}}:{JAVA}:rwlock_timeout:3");
+    server.ask::<()>(redis::cmd("DEL").arg(hold));
     pair(&ours.read());
     eventually("the writer", || can_write(&theirs));
     assert_eq!(keys(&server), [""; 0]);

@@ -31,7 +31,13 @@ const KINDS: &[Kind] = &[
     ("HSET", &["mode", "1"], "not an owner"),
     ("HSET", &["", "1"], "not an owner"),
     ("HSET", &["two\nlines", "1"], "not an owner"),
-    ("HSET", &["name", "Ann"], "not a hold count"),
+    ("HSET", &["name", "Ann"], "not an owner"),
+    ("HSET", &["user", "1"], "not an owner"),
+    (
+        "HSET",
+        &["6f0829ed-bfd3-4e6f-bba3-6f3d66cd176c", "1"],
+        "not an owner",
+    ),
     ("HSET", &[OWNER, "0"], "not a hold count"),
     ("HSET", &[OWNER, "-1"], "not a hold count"),
     ("HSET", &[OWNER, "1.5"], "not a hold count"),
@@ -87,6 +93,104 @@ fn a_key_that_is_no_lock_is_reported_and_not_changed() {
     is_refused(&server, &client, "not an owner");
 }
 
+/// They have the field `mode`, and other data in place of owners. A write lock that finds no reader
+/// alive deletes the hash of a read lock.
+#[test]
+fn data_that_looks_like_a_read_write_lock_is_reported_and_not_changed() {
+    let server = Server::start();
+    let client = client(&server.url());
+    for fields in [
+        &["mode", "read"][..],
+        &["mode", "read", "pages", "7"],
+        &["mode", "read", "name", "Ann"],
+        &["mode", "write", "pages", "7"],
+        &["mode", "write", OWNER, "1"],
+    ] {
+        server.delete(KEY);
+        server.ask::<()>(redis::cmd("HSET").arg(KEY).arg(fields));
+        let dump = || -> Vec<u8> { server.ask(redis::cmd("DUMP").arg(KEY)) };
+        let before = dump();
+        let lock = client.read_write_lock(KEY);
+        let mut results = every_call(&lock.write());
+        results.extend(every_call(&lock.read()));
+        results.push(("inspect", client.inspect(KEY).map(drop)));
+        results.push(("force_unlock", client.force_unlock(KEY).map(drop)));
+        for (call, result) in results {
+            assert_error!(result, WrongType, "{call} of {fields:?}");
+            let text = result.unwrap_err().to_string();
+            assert!(text.contains("the key \"key\""), "{call}: {text}");
+        }
+        assert_eq!(dump(), before, "{fields:?}");
+        assert_eq!(server.keys(), [KEY]);
+    }
+}
+
+/// A reader that joins adds a field. Its release, and a force-unlock, leave the other fields.
+#[test]
+fn data_among_readers_is_not_deleted() {
+    let server = Server::start();
+    let (ours, theirs) = (client(&server.url()), client(&server.url()));
+    let reading = ours.read_write_lock(KEY).read().acquire().unwrap();
+    server.run("HSET key pages 7");
+    assert_error!(theirs.force_unlock(KEY), WrongType);
+    let write = theirs.read_write_lock(KEY).write();
+    assert!(
+        !write
+            .try_lock(Duration::ZERO, Lease::RENEWED)
+            .unwrap_or(false)
+    );
+    reading.unlock().unwrap();
+    assert_error!(write.try_acquire_now(), WrongType);
+    let fields: Vec<String> = server.query("HGETALL key");
+    assert_eq!(fields, ["mode", "read", "pages", "7"]);
+}
+
+/// Redis does not say which key has the wrong type, and adds the hash of the script.
+#[test]
+fn a_key_beside_a_lock_is_named() {
+    let server = Server::start();
+    let client = client(&server.url());
+    server.run("SET redisson_lock_queue:{key} mine");
+    let fair = client.fair_lock(KEY).acquire().map(drop);
+    server.run("FLUSHALL");
+    let semaphore = client.semaphore(KEY);
+    assert!(semaphore.try_set_permits(1).unwrap());
+    let records: Vec<String> = server.query("KEYS *:leasehold:*");
+    server.delete(&records[0]);
+    server.ask::<()>(redis::cmd("SET").arg(&records[0]).arg("mine"));
+    let permits = semaphore.acquire(1);
+    for (result, key) in [(fair, "redisson_lock_queue:{key}"), (permits, &*records[0])] {
+        assert_error!(result, WrongType);
+        let text = result.unwrap_err().to_string();
+        let is_named = text.contains(key) && text.contains("key") && !text.contains("script");
+        assert!(is_named, "{text}");
+    }
+}
+
+/// Redis serves no other client while a script runs.
+#[test]
+fn a_lock_of_very_many_readers_is_inspected_by_some_of_them() {
+    const READERS: u32 = 50_000;
+    let server = Server::start();
+    let client = client(&server.url());
+    let mut fields = redis::cmd("HSET");
+    fields.arg(KEY).arg("mode").arg("read");
+    for number in 0..READERS {
+        fields
+            .arg(format!("{number:08x}-bfd3-4e6f-bba3-6f3d66cd176c:1"))
+            .arg(1);
+    }
+    server.ask::<()>(&fields);
+    server.run("CONFIG RESETSTAT");
+    let status = client.inspect(KEY).unwrap();
+    assert_eq!((status.readers, status.hold_count), (READERS, 1));
+    let calls = traffic::calls(&server);
+    assert_eq!(calls.get("hgetall"), None, "{calls:?}");
+    assert!(calls["hscan"] <= 2, "{calls:?}");
+    assert!(client.read_write_lock(KEY).read().is_locked().unwrap());
+    assert!(client.force_unlock(KEY).unwrap());
+}
+
 /// The user may not run TYPE, which other calls do not need.
 #[test]
 fn without_permission_for_type_another_type_is_still_reported() {
@@ -97,11 +201,14 @@ fn without_permission_for_type_another_type_is_still_reported() {
 }
 
 #[test]
-fn a_lock_of_any_other_program_is_a_lock() {
+fn a_lock_of_redisson_is_a_lock() {
     let server = Server::start();
     let client = client(&server.url());
     let lock = client.reentrant_lock(KEY);
-    for owner in [OWNER, "u:1", "someone"] {
+    // Redisson takes the number of a thread from the caller. Owners in its transactions are longer.
+    let of_caller = OWNER.replace(":54", ":-54");
+    let in_transaction = format!("{OWNER}:0fa3");
+    for owner in [OWNER, &of_caller, &in_transaction] {
         for count in [1, 2_147_483_648, u32::MAX] {
             server.ask::<()>(redis::cmd("HSET").arg(KEY).arg(owner).arg(count));
             assert!(!lock.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());

@@ -43,7 +43,7 @@ fn a_grant_that_is_lost_on_its_way_is_not_the_loss_of_its_receiver() {
     first.grant().lose(LostReason::Taken);
     let mut claim = second.claim().unwrap();
     assert!(matches!(
-        claim.take(&second.waiter.wanted.terms, 1, "reentrant"),
+        claim.take(&second.waiter.wanted.terms, 1, &PLAIN),
         CameWith::Loss
     ));
     drop(claim);
@@ -60,7 +60,7 @@ fn a_lost_grant_is_not_handed_over() {
     first.grant().lose(LostReason::Deleted);
     let mut claim = second.claim().unwrap();
     assert!(matches!(
-        claim.take(&second.waiter.wanted.terms, 1, "reentrant"),
+        claim.take(&second.waiter.wanted.terms, 1, &PLAIN),
         CameWith::Nothing
     ));
     let reason = LostReason::Deleted;
@@ -100,7 +100,7 @@ fn a_grant_is_handed_over_within_its_slice_and_for_its_lease() {
 fn each_hold_has_its_own_token_and_none_is_given_twice() {
     let queue = queue();
     let first = held(&queue, "k", 1, 0, 2);
-    let wait = |number| wait_for(&queue, &["k"], number, renewed(), "fenced");
+    let wait = |number| wait_for(&queue, &["k"], number, renewed(), &FENCED);
     let (second, third) = (wait(2), wait(3));
     assert_eq!(unlock(&queue, &[&first], NO_LINGER), [Unlocked::HandedOver]);
     let next = second.holds();

@@ -9,7 +9,7 @@ fn an_idle_grant_is_taken_again_or_released_at_its_deadline() {
     let first = held(&queue, "k", 1, 0, 0);
     assert_eq!(unlock(&queue, &[&first], linger), [Unlocked::Idle]);
     let mut second = claim(&queue, &["k"], 2);
-    let CameWith::Idle(holds) = second.take(&[renewed()], 1, "reentrant") else {
+    let CameWith::Idle(holds) = second.take(&[renewed()], 1, &PLAIN) else {
         panic!("it suits");
     };
     assert!(Arc::ptr_eq(&holds[0].grant(), &first.grant()));
@@ -29,7 +29,7 @@ fn an_idle_grant_that_does_not_suit_is_released_by_the_thread_that_wants_the_loc
     unlock(&queue, &[&first], Duration::from_secs(60));
     let mut second = claim(&queue, &["k"], 2);
     let fixed = terms(LEASE, Renewals::None);
-    let CameWith::Unsuited(grants) = second.take(&[fixed], 1, "reentrant") else {
+    let CameWith::Unsuited(grants) = second.take(&[fixed], 1, &PLAIN) else {
         panic!("a fixed lease is acquired in Redis");
     };
     assert!(Arc::ptr_eq(&grants[0], &first.grant()));
@@ -65,7 +65,7 @@ fn a_count_that_was_not_written_does_not_make_an_idle_grant_due() {
 fn a_grant_of_one_kind_of_lock_does_not_suit_another_kind() {
     let queue = queue();
     let plain = held(&queue, "k", 1, 0, 0);
-    let waiting = wait_for(&queue, &["k"], 2, renewed(), "fenced");
+    let waiting = wait_for(&queue, &["k"], 2, renewed(), &FENCED);
     assert_eq!(unlock(&queue, &[&plain], NO_LINGER), [Unlocked::Last]);
     queue.close(&[(&plain, None)]);
     drop(queue.leave(&waiting.waiter));
@@ -73,6 +73,6 @@ fn a_grant_of_one_kind_of_lock_does_not_suit_another_kind() {
     let plain = held(&queue, "k", 1, 0, 0);
     let linger = Duration::from_secs(60);
     assert_eq!(unlock(&queue, &[&plain], linger), [Unlocked::Idle]);
-    let taken = claim(&queue, &["k"], 2).take(&[renewed()], 1, "fenced");
+    let taken = claim(&queue, &["k"], 2).take(&[renewed()], 1, &FENCED);
     assert!(matches!(taken, CameWith::Unsuited(_)), "{taken:?}");
 }

@@ -17,7 +17,7 @@ pub(super) fn wait_as(queue: &Arc<LocalQueue>, number: u64, is_shared: bool) -> 
         locks: [lock("k")].into_iter().collect(),
         terms: [renewed()].into_iter().collect(),
         needed: 1,
-        kind: if is_shared { "read" } else { "write" },
+        kind: if is_shared { &READ } else { &WRITE },
         is_shared,
     };
     let waiter = Waiter::new(wanted, thread(number), &unparker);
@@ -52,7 +52,7 @@ pub(super) fn join(queue: &Arc<LocalQueue>, number: u64) -> Arc<Hold> {
     let mut claim = enter_as(queue, number, true)
         .claim
         .expect("no writer is there");
-    match claim.take(&[renewed()], 1, "read") {
+    match claim.take(&[renewed()], 1, &READ) {
         CameWith::HandedOver(holds) => Arc::clone(&holds[0]),
         other => panic!("{other:?}"),
     }
@@ -116,7 +116,7 @@ fn a_writer_that_waits_is_not_overtaken_by_readers() {
     assert!(readers[0].is_woken() && !readers[1].is_woken());
     let read = granted(&queue, readers[0].claim().unwrap(), 4, renewed());
     assert!(readers[1].is_woken());
-    let CameWith::HandedOver(joined) = readers[1].claim().unwrap().take(&[renewed()], 1, "read")
+    let CameWith::HandedOver(joined) = readers[1].claim().unwrap().take(&[renewed()], 1, &READ)
     else {
         panic!("it joins the grant");
     };
@@ -138,7 +138,7 @@ fn a_writer_can_read_too_and_keeps_other_threads_out_meanwhile() {
     assert!(Arc::ptr_eq(&entered.other.unwrap(), &written));
     let mut claim = entered.claim.expect("it has the ticket");
     assert!(matches!(
-        claim.take(&[renewed()], 1, "read"),
+        claim.take(&[renewed()], 1, &READ),
         CameWith::Nothing
     ));
     let read = granted(&queue, claim, 1, renewed());
@@ -185,7 +185,7 @@ fn a_grant_is_joined_only_for_a_while_and_only_with_a_lease_that_it_keeps() {
     claim.keep([&old].into_iter());
     let mut claim = enter_as(&queue, 2, true).claim.unwrap();
     assert!(
-        matches!(claim.take(&[renewed()], 1, "read"), CameWith::Nothing),
+        matches!(claim.take(&[renewed()], 1, &READ), CameWith::Nothing),
         "too old"
     );
     let new = granted(&queue, claim, 2, renewed());
@@ -197,14 +197,14 @@ fn a_grant_is_joined_only_for_a_while_and_only_with_a_lease_that_it_keeps() {
     ] {
         let mut claim = enter_as(&queue, 3, true).claim.unwrap();
         assert!(
-            matches!(claim.take(&[other], 1, "read"), CameWith::Nothing),
+            matches!(claim.take(&[other], 1, &READ), CameWith::Nothing),
             "{other:?}"
         );
     }
     let mut claim = enter_as(&queue, 3, true).claim.unwrap();
     let shorter = terms(LEASE / 2, Renewals::Unlimited);
     assert!(matches!(
-        claim.take(&[shorter], 1, "read"),
+        claim.take(&[shorter], 1, &READ),
         CameWith::HandedOver(_)
     ));
 }
