@@ -119,6 +119,15 @@ impl Subscriber {
         }
     }
 
+    /// A late copy of a request may enter the line of this lock, so the client may be called there,
+    /// although no thread listens. `place` is its place.
+    pub(crate) fn expect_call(&self, key: &LockKey, place: &Arc<str>) {
+        if let Some(connection) = self.connection(key) {
+            let name = self.call_name(key, place);
+            connection.channels().expect_call(name);
+        }
+    }
+
     /// Registers `unparker` for this channel. Each message unparks it, or with a word, each message
     /// with this word. So does the confirmation of the subscription: an earlier message was missed,
     /// so the caller must try to acquire the lock then. A thread that has tried after the moment

@@ -177,6 +177,12 @@ impl<'a> Acquisition<'a> {
         let unit = &mut self.units[at];
         unit.is_unanswered = result.as_ref().is_err_and(may_arrive_later);
         let Part { core, key, .. } = unit.parts[0];
+        if let Some(place) = &self.place
+            && (unit.is_unanswered || result.as_ref().is_ok_and(|r| r.lost_copies.is_ambiguous()))
+        {
+            let late = unit.parts.iter();
+            late.for_each(|part| part.core.subscriber.expect_call(&part.key, place));
+        }
         let reply = match result {
             Ok(reply) => reply,
             Err(NoReply { error, lost_copies }) => {
