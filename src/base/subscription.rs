@@ -162,7 +162,8 @@ impl<T: Clone> Source<T> {
             std::mem::take(&mut state.channels)
         };
         for (channel, last) in channels.iter().zip(std::iter::repeat(last)) {
-            last.into_iter().for_each(|last| _ = channel.sender.send(last));
+            last.into_iter()
+                .for_each(|last| _ = channel.sender.send(last));
         }
     }
 }
@@ -198,7 +199,10 @@ mod tests {
             assert_eq!(subscription.try_recv(), Ok(1));
             assert_eq!(subscription.try_recv(), Err(TryRecvError::Disconnected));
         }
-        assert!(shared.is_empty(), "a clone of the receiver has the same channel");
+        assert!(
+            shared.is_empty(),
+            "a clone of the receiver has the same channel"
+        );
     }
 
     #[test]

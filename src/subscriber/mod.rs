@@ -119,8 +119,8 @@ impl Subscriber {
         }
     }
 
-    /// A late copy of a request may enter the line of this lock, so the client may be called there,
-    /// although no thread listens. `place` is its place.
+    /// The client may be called in the line of this lock, in which it has this place, although no
+    /// thread listens for that: it wants several locks, or a late copy of a request enters the line.
     pub(crate) fn expect_call(&self, key: &LockKey, place: &Arc<str>) {
         if let Some(connection) = self.connection(key) {
             let name = self.call_name(key, place);

@@ -213,7 +213,7 @@ pub fn drop_a_pool(arguments: &[&str]) {
     };
     assert_eq!(pooled(), 3);
     drop((lock, client));
-    within(LEASE.get() * 5, "the end of the threads", || {
+    within(SOON.get() / 2, "the end of the threads", || {
         eventually("the threads to end", || pooled() == 0);
     });
     child::send_line("done");

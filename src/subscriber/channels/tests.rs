@@ -256,5 +256,8 @@ fn only_few_calls_are_kept_and_only_those_that_the_client_may_get() {
     assert_eq!(channels.take_unanswered(Moment::ZERO).len(), 1, "a new one");
     let text: Arc<str> = format!("{CALLED}0").into();
     channels.message(&text, &text, Moment::ZERO);
-    assert!(channels.take_unanswered(Moment::ZERO).is_empty(), "an old one");
+    assert!(
+        channels.take_unanswered(Moment::ZERO).is_empty(),
+        "an old one"
+    );
 }
