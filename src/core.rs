@@ -97,7 +97,7 @@ impl Core {
             Arc::clone(&observer),
             Arc::clone(control.channel()),
             Handlers {
-                freed: watchdog.confirmer(),
+                freed: Box::new(watchdog.confirmer()),
                 unanswered: Box::new({
                     let leave_line = watchdog.line_leaver();
                     let (queue, waiting) = (Arc::clone(&queue), Arc::clone(&waiting));

@@ -89,9 +89,9 @@ impl WatchdogThread {
 
 impl Watchdog {
     /// Makes the thread confirm the locks with these keys at once.
-    pub(crate) fn confirmer(&self) -> Box<dyn Fn(&HashSet<&str>) + Send + Sync> {
+    pub(crate) fn confirmer(&self) -> impl Fn(&HashSet<&str>) + Send + Sync + use<> {
         let shared = Arc::clone(&self.shared);
-        Box::new(move |locks| shared.confirm_now(|key| locks.contains(&**key.key())))
+        move |locks| shared.confirm_now(|key| locks.contains(&**key.key()))
     }
 }
 
