@@ -8,10 +8,10 @@ pub(crate) mod testing;
 use std::fmt;
 use std::sync::Arc;
 
-use crossbeam_channel::Receiver;
 pub use handles::lock_of_kind;
 
 use crate::base::key::LockKey;
+use crate::base::subscription::Subscription;
 use crate::config::LockClientBuilder;
 use crate::core::Core;
 use crate::deployment::Urls;
@@ -261,9 +261,8 @@ impl LockClient {
     /// Each call makes a channel of its own.
     ///
     /// A channel holds at most 1,024 events. While it is full, further events are dropped
-    /// ([`Stats::events_dropped`] counts them), and no thread of the client waits. The client
-    /// removes a dropped receiver at the next event; until then it takes half a kilobyte. In a
-    /// process that was forked from the client's, the channel never receives anything.
+    /// ([`Stats::events_dropped`] counts them), and no thread of the client waits. In a process that
+    /// was forked from the client's, the channel never receives anything.
     ///
     /// ```
     /// # fn main() -> leasehold::Result<()> {
@@ -285,10 +284,7 @@ impl LockClient {
     /// # }
     /// ```
     #[must_use]
-    pub fn events(&self) -> Receiver<LockEvent> {
-        if !self.core.is_same_process() {
-            return crossbeam_channel::never();
-        }
+    pub fn events(&self) -> Subscription<LockEvent> {
         self.core.observer.events()
     }
 }

@@ -99,7 +99,7 @@ impl Core {
             Arc::clone(&observer),
             Arc::clone(control.channel()),
             Handlers {
-                freed: watchdog.confirmer(),
+                freed: Box::new(watchdog.confirmer()),
                 unanswered: Box::new({
                     let leave_line = watchdog.line_leaver();
                     let (queue, waiting) = (Arc::clone(&queue), Arc::clone(&waiting));
@@ -242,7 +242,8 @@ impl Core {
     /// Leaves the line of a lock in the background, if the client was called and has not answered,
     /// or listens to the channel of a semaphore: after a wait, a late copy of an earlier request
     /// may have entered the line again.
-    pub(crate) fn leave_if_called(&self, key: &LockKey, place: &str) {
+    pub(crate) fn leave_if_called(&self, key: &LockKey, place: &Arc<str>) {
+        self.subscriber.expect_call(key, place);
         let call = script::leave_line(key, place, true);
         let until = Moment::now().after(self.command_timeout);
         self.watchdog.release_orphan(key.clone(), call, until);

@@ -235,10 +235,11 @@ pub use admin::holder::Holder;
 #[doc(hidden)]
 pub use base::clock::Moment as __Moment;
 pub use base::interrupt::Interrupt;
+pub use base::subscription::Subscription;
 pub use client::LockClient;
 pub use config::LockClientBuilder;
-/// The crate of the channels that [`LockGuard::lost`] and [`LockClient::events`] return, for its
-/// `select!` and the errors of its `Receiver`.
+/// The crate of the channels in a [`Subscription`], for its `select!` and the errors of its
+/// `Receiver`.
 pub use crossbeam_channel;
 pub use error::{Cause, Error, Hint, LostReason, Permission, Result};
 pub use lease::Lease;

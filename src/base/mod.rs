@@ -1,5 +1,5 @@
 //! Used by every other module: time, budgets of calls, pauses, identities, names in Redis, parking,
-//! lists, texts of servers.
+//! lists, texts of servers, subscriptions.
 
 pub(crate) mod backoff;
 pub(crate) mod call_budget;
@@ -14,5 +14,6 @@ pub(crate) mod list;
 pub(crate) mod owner;
 pub(crate) mod parker;
 pub(crate) mod process;
+pub(crate) mod subscription;
 pub(crate) mod test_clock;
 pub(crate) mod wait;

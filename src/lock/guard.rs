@@ -4,11 +4,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use crossbeam_channel::Receiver;
-
 use super::forward::forward;
 use super::guard_core::GuardCore;
 use crate::base::list::List;
+use crate::base::subscription::Subscription;
 use crate::engine::{HeldPart, Part, Parts};
 use crate::error::{LostReason, Result};
 use crate::lease::whole_millis;
@@ -124,12 +123,12 @@ impl LockGuard {
         pub fn is_lost(&self) -> bool;
 
         /// Returns a channel that gets one message when the lock is lost, for `recv_timeout` or
-        /// `select!`.
+        /// `select!`. If the lock is lost already, the message is in it.
         ///
-        /// Other threads may receive from clones of the channel. Only one of the receivers gets the
-        /// message, the others see that the channel is disconnected. The channel is also
-        /// disconnected when the lock was unlocked and its last guard is dropped. It belongs to the
-        /// hold of this thread: a thread to which the lock is handed over has a channel of its own.
+        /// Each call returns a channel of its own. Other threads may receive from clones, each of
+        /// which [gets the message, too](crate::Subscription). The channel is disconnected after the
+        /// message, and when the lock was unlocked and its last guard is dropped. It belongs to the
+        /// hold of this thread: a thread to which the lock is handed over has other channels.
         ///
         /// The watchdog sends the message at once when it notices the loss. While Redis hangs, the
         /// message is at most a quarter of a command timeout late; it is at most one command
@@ -154,7 +153,7 @@ impl LockGuard {
         /// # }
         /// ```
         #[must_use]
-        pub fn lost(&self) -> &Receiver<LostReason>;
+        pub fn lost(&self) -> Subscription<LostReason>;
 
         /// Returns what is left of the lease by the local clock; zero once the lock is lost. No
         /// I/O.

@@ -5,11 +5,10 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crossbeam_channel::Receiver;
-
 use super::debug::{Short, state_of};
 use crate::base::call_budget::CallBudget;
 use crate::base::list::List;
+use crate::base::subscription::Subscription;
 use crate::core::Core;
 use crate::engine::{
     HeldPart, Needed, Parts, are_of_this_process, combine, extend_all, release_all, slowest,
@@ -54,16 +53,16 @@ impl GuardCore {
         matches!(self.check(), Err(Error::Lost { .. }))
     }
 
-    pub(super) fn lost(&self) -> &Receiver<LostReason> {
+    pub(super) fn lost(&self) -> Subscription<LostReason> {
         let is_same_process = self.is_same_process();
         if let [first, others @ ..] = &self.parts[..]
             && (others.is_empty() || !is_same_process)
         {
-            return first.hold.loss_receiver(is_same_process);
+            return first.hold.subscribe_to_loss(is_same_process);
         }
         let holds = || self.parts.iter().map(|part| &part.hold);
         let observe = || Quorum::observe(holds(), self.needed());
-        self.quorum.get_or_init(observe).loss_receiver()
+        self.quorum.get_or_init(observe).subscribe_to_loss()
     }
 
     pub(super) fn remaining(&self) -> Duration {

@@ -3,12 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use crossbeam_channel::Receiver;
-
 use super::forward::forward;
 use super::guard_core::GuardCore;
 use crate::base::list::List;
 use crate::base::owner::OwnerId;
+use crate::base::subscription::Subscription;
 use crate::engine::{HeldPart, Parts};
 use crate::error::{LostReason, Result};
 
@@ -98,11 +97,10 @@ impl PermitGuard {
         /// Returns a channel that gets one message when the permit is lost, for `recv_timeout` or
         /// `select!`. It is disconnected when the guard is dropped.
         ///
-        /// Only one of several receivers gets the message; the others see that the channel is
-        /// disconnected. [`LockGuard::lost`](crate::LockGuard::lost) has the details and an
-        /// example.
+        /// Each call returns a channel of its own, and each clone gets the message, too.
+        /// [`LockGuard::lost`](crate::LockGuard::lost) has the details and an example.
         #[must_use]
-        pub fn lost(&self) -> &Receiver<LostReason>;
+        pub fn lost(&self) -> Subscription<LostReason>;
 
         /// Returns what is left of the lease by the local clock; zero once the permit is lost. No
         /// I/O.

@@ -5,8 +5,9 @@ use std::fmt;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, bounded};
+use crossbeam_channel::bounded;
 
+use crate::base::subscription::Subscription;
 use crate::error::{Error, LostReason, Result};
 use crate::lock::{LockGuard, Short};
 
@@ -132,13 +133,12 @@ impl CurrentLock {
     /// [`LockGuard::lost`](crate::LockGuard::lost).
     ///
     /// It is disconnected when the hold ends: when the outermost function or guard of this thread
-    /// that has this lock releases it. All functions and guards of the hold share the channel, and
-    /// so its one message. Clones of the receiver can be used on other threads. If the lock is not
-    /// held, the channel is disconnected at once.
+    /// that has this lock releases it. Clones of the channel, each of which gets the message, can be
+    /// used on other threads. If the lock is not held, the channel is disconnected at once.
     #[must_use]
-    pub fn lost(&self) -> Receiver<LostReason> {
+    pub fn lost(&self) -> Subscription<LostReason> {
         let held = self.held.upgrade();
-        held.map_or_else(|| bounded(0).1, |guard| guard.lost().clone())
+        held.map_or_else(|| bounded(0).1.into(), |guard| guard.lost())
     }
 }
 

@@ -15,14 +15,12 @@ mod span;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
-use parking_lot::Mutex;
-
 pub use counters::Stats;
 pub(crate) use counters::{Counters, HoldCount, register};
 pub(crate) use reporter::{Reporter, tell};
 pub(crate) use span::{HoldSpan, Outcome, WaitSpan, are_spans_enabled};
 
+use crate::base::subscription::{Source, Subscription};
 use crate::error::LostReason;
 
 /// How many undelivered events a receiver of [`LockClient::events`](crate::LockClient::events)
@@ -71,19 +69,14 @@ pub enum LockEvent {
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     pub(crate) counters: Counters,
-    /// Its mutex protects: no receiver has more than `EVENT_BUFFER` undelivered events.
-    receivers: Mutex<Vec<Sender<LockEvent>>>,
+    events: Arc<Source<LockEvent>>,
     /// What the threads of the client report to the log subscriber and the metrics recorder.
     pub(crate) queue: Arc<reporter::Queue>,
 }
 
 impl Observer {
-    pub(crate) fn events(&self) -> Receiver<LockEvent> {
-        // A bounded channel would allocate its whole buffer now. The client notices that a receiver
-        // was dropped only when it sends the next event, so it would keep that buffer until then.
-        let (sender, receiver) = unbounded();
-        self.receivers.lock().push(sender);
-        receiver
+    pub(crate) fn events(&self) -> Subscription<LockEvent> {
+        self.events.subscribe()
     }
 
     /// Reports that one of the client's own threads connected again.
@@ -110,14 +103,7 @@ impl Observer {
 
     /// Sends an event to all receivers. Never blocks: a full receiver misses the event.
     pub(crate) fn emit(&self, event: &LockEvent) {
-        let mut dropped = 0;
-        self.receivers.lock().retain(|receiver| {
-            if receiver.len() >= EVENT_BUFFER {
-                dropped += 1;
-                return true;
-            }
-            receiver.send(event.clone()).is_ok()
-        });
+        let dropped = self.events.send(event, EVENT_BUFFER);
         if dropped > 0 {
             self.counters.events_dropped.add(dropped);
         }
@@ -170,14 +156,5 @@ mod tests {
         }
         assert_eq!(slow.len(), EVENT_BUFFER);
         assert_eq!(observer.counters.stats().events_dropped, 7);
-    }
-
-    #[test]
-    fn a_receiver_that_is_gone_is_forgotten() {
-        let observer = Observer::default();
-        drop(observer.events());
-        observer.emit(&reconnected());
-        assert!(observer.receivers.lock().is_empty());
-        assert_eq!(observer.counters.stats().events_dropped, 0);
     }
 }

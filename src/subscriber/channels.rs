@@ -1,6 +1,6 @@
 //! Which threads wait for messages of which channels. Pure: no clock, no I/O, no mutex.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,9 @@ pub(crate) const LINGER: Duration = Duration::from_secs(5);
 /// How long after a refused subscription the server is asked again.
 pub(super) const REFUSED_PAUSE: Duration = Duration::from_secs(30);
 
+/// The most messages that are kept for a while. Every client that may publish can send more.
+const MOST_KEPT: usize = 1_000;
+
 #[derive(Debug, Default)]
 pub(crate) struct Channels {
     /// By channel, or for calls on the control channel, by message.
@@ -24,13 +27,35 @@ pub(crate) struct Channels {
     wanted: Vec<Arc<str>>,
     /// When the control channel was subscribed on the current connection.
     connected: Option<Moment>,
-    /// Calls for which no thread listened: when they came, and the messages. A thread that was
-    /// refused shortly before may be about to listen.
+    /// Calls for which no thread listened, and the locks that were freed: when they came, and the
+    /// messages. A thread that was refused shortly before may be about to listen.
     unanswered: HashMap<Arc<str>, (Moment, Arc<str>)>,
     /// When the first of these came, or earlier.
     unanswered_since: Option<Moment>,
     /// When the last call came that was forgotten although no thread had listened for it.
     forgotten: Option<Moment>,
+    expected: Expected,
+}
+
+/// The names for which the client may be called although no thread listens: the newest thousand of
+/// those for which a thread has listened, or a request had no reply.
+#[derive(Debug, Default)]
+struct Expected {
+    newer: HashSet<Arc<str>>,
+    older: HashSet<Arc<str>>,
+}
+
+impl Expected {
+    fn insert(&mut self, name: Arc<str>) {
+        if self.newer.len() == MOST_KEPT && !self.newer.contains(&name) {
+            self.older = std::mem::take(&mut self.newer);
+        }
+        self.newer.insert(name);
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.newer.contains(name) || self.older.contains(name)
+    }
 }
 
 /// A waiting thread.
@@ -103,7 +128,7 @@ impl Channels {
     /// without listeners stays for [`LINGER`], or is forgotten at once if it is still wanted.
     pub(crate) fn remove(
         &mut self,
-        channel: &str,
+        channel: &Arc<str>,
         listener: &Unparker,
         now: Moment,
     ) -> Option<Listening> {
@@ -115,8 +140,14 @@ impl Channels {
             if entry.state == Subscription::Wanted {
                 self.channels.remove(channel);
             }
+            self.expected.insert(Arc::clone(channel));
         }
         Some(removed)
+    }
+
+    /// The client may be called by this name, although no thread has listened for that.
+    pub(crate) fn expect_call(&mut self, name: Arc<str>) {
+        self.expected.insert(name);
     }
 
     /// Sets the request of a listener for the next message. Returns the one before, so that the
@@ -185,13 +216,13 @@ impl Channels {
         calls.flat_map(|(_, entry)| entry.unparkers()).collect()
     }
 
-    /// When the first call came that no thread has answered, or earlier.
+    /// When the first message came that [is taken](Self::take_unanswered), or earlier.
     pub(crate) fn unanswered_since(&self) -> Option<Moment> {
         self.unanswered_since
     }
 
-    /// Returns the names and messages of calls that no thread has answered since this moment, and
-    /// forgets them.
+    /// Returns the names and messages of calls that no thread has answered since this moment, and of
+    /// locks that were freed, and forgets them.
     pub(crate) fn take_unanswered(&mut self, since: Moment) -> Vec<(Arc<str>, Arc<str>)> {
         let is_old = |_: &Arc<str>, (called, _): &mut (Moment, Arc<str>)| *called <= since;
         let mut taken = Vec::new();
@@ -266,11 +297,21 @@ impl Channels {
         let entry = self.channels.get(channel);
         let listeners = entry.into_iter().flat_map(|entry| &entry.listeners);
         let woken: Vec<_> = listeners.filter(is_for).cloned().collect();
-        if woken.is_empty() && is_call(text) {
-            self.unanswered.insert(channel.into(), (now, text.into()));
-            self.unanswered_since.get_or_insert(now);
+        if woken.is_empty() && (is_call(text) || is_freed(channel)) {
+            self.keep(channel, text, now);
         }
         woken
+    }
+
+    /// Keeps a message that no thread awaits, if the client may get such a one.
+    fn keep(&mut self, name: &str, text: &str, now: Moment) {
+        let is_expected = is_freed(name) || self.expected.contains(name);
+        if is_expected && self.unanswered.len() < MOST_KEPT {
+            self.unanswered.insert(name.into(), (now, text.into()));
+            self.unanswered_since.get_or_insert(now);
+        } else {
+            self.forgotten = Some(now);
+        }
     }
 
     /// Records that the connection, and so every subscription, is gone. Returns all listeners,
@@ -316,6 +357,11 @@ impl Channels {
 /// True for the name of a call. It needs no subscription of its own.
 fn is_call(name: &str) -> bool {
     Message::called(name).is_some()
+}
+
+/// True for the message that a lock of this client was freed, which is the name of no channel.
+fn is_freed(name: &str) -> bool {
+    matches!(Message::parse(name), Message::Freed(_))
 }
 
 impl Channel {

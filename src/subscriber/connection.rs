@@ -1,6 +1,6 @@
 //! The subscriber connection to one server. Its thread starts with the first wait there.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -36,12 +36,14 @@ pub(super) struct Context {
     pub(super) on: Handlers,
 }
 
+type OnFreed = Box<dyn Fn(&HashSet<&str>) + Send + Sync>;
+
 type OnUnanswered = Box<dyn Fn(&str, &str) + Send + Sync>;
 
 /// What the subscriber thread calls for messages that no waiting thread handles.
 pub(crate) struct Handlers {
-    /// With the key of a lock of this client that another client has freed by `force_unlock`.
-    pub(crate) freed: Box<dyn Fn(&str) + Send + Sync>,
+    /// With the keys of locks of this client that other clients have freed by `force_unlock`.
+    pub(crate) freed: OnFreed,
     /// With the key of a lock for which the client was called, and its place in the line. No thread
     /// has answered.
     pub(crate) unanswered: OnUnanswered,

@@ -118,6 +118,15 @@ impl Subscriber {
         }
     }
 
+    /// The client may be called in the line of this lock, in which it has this place, although no
+    /// thread listens for that: it wants several locks, or a late copy of a request enters the line.
+    pub(crate) fn expect_call(&self, key: &LockKey, place: &Arc<str>) {
+        if let Some(connection) = self.connection(key) {
+            let name = self.call_name(key, place);
+            connection.channels().expect_call(name);
+        }
+    }
+
     /// Registers `unparker` for this channel. Each message unparks it, or with a word, each message
     /// with this word. So does the confirmation of the subscription: an earlier message was missed,
     /// so the caller must try to acquire the lock then. A thread that has tried after the moment

@@ -1,6 +1,7 @@
 //! The subscriber thread: connects, subscribes to the wanted channels, reads messages, sends the
 //! prepared requests of the waiting threads, and unparks them. After any failure it connects again.
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,7 +26,8 @@ use crate::transport::retry_action::RetryAction;
 const TICK: Duration = Duration::from_secs(1);
 
 /// How long a thread that was refused may take until it listens. After this time, the client leaves
-/// the line of a lock for which it was called.
+/// the line of a lock for which it was called. Locks that were freed meanwhile are confirmed
+/// together.
 const UNANSWERED: Duration = Duration::from_millis(10);
 
 /// Sends a PING after this time without any data from the server.
@@ -179,7 +181,7 @@ impl SubscriberThread {
             };
             let answer_by = unanswered_since.map_or(Moment::NEVER, |since| since.after(UNANSWERED));
             if answer_by.is_past() {
-                self.leave_lines();
+                self.handle_unanswered();
                 continue;
             }
             let received = link.next_push(next_search.min(reply_by).min(answer_by));
@@ -206,14 +208,27 @@ impl SubscriberThread {
         }
     }
 
-    /// Leaves the lines for which the client was called, and no thread has answered.
-    fn leave_lines(&self) {
+    /// Leaves the lines for which the client was called, and no thread has answered. Confirms the
+    /// locks that were freed.
+    fn handle_unanswered(&self) {
         let since = Moment::now().before(UNANSWERED);
         let unanswered = self.shared.channels().take_unanswered(since);
-        for (name, call) in unanswered {
-            let place = if name == call { self.control() } else { &name };
-            let key = Message::called(&call).unwrap_or_default();
-            (self.shared.context.on.unanswered)(key, place);
+        let on = &self.shared.context.on;
+        let mut freed = HashSet::new();
+        for (name, text) in &unanswered {
+            match Message::parse(text) {
+                Message::Called(key) => {
+                    let place = if name == text { self.control() } else { name };
+                    (on.unanswered)(key, place);
+                }
+                Message::Freed(key) => {
+                    freed.insert(key);
+                }
+                Message::Empty | Message::Numbers { .. } => {}
+            }
+        }
+        if !freed.is_empty() {
+            (on.freed)(&freed);
         }
     }
 
@@ -252,13 +267,8 @@ impl SubscriberThread {
     }
 
     fn handle_message(&self, channel: &str, text: &str) {
-        let mut name = channel;
-        if *channel == **self.control() {
-            if let Message::Freed(key) = Message::parse(text) {
-                (self.shared.context.on.freed)(key);
-            }
-            name = text;
-        }
+        let is_control = *channel == **self.control();
+        let name = if is_control { text } else { channel };
         let woken = self.shared.channels().message(name, text, Moment::now());
         woken.iter().for_each(Listening::wake);
     }

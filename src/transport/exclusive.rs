@@ -2,7 +2,7 @@
 //! connection, as WAIT does.
 //!
 //! `r2d2` opens them in the background, checks each before it is used, and bounds their number. Its
-//! threads start with the first use.
+//! threads start with the first use, and end with the pool.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -11,11 +11,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use r2d2::{ManageConnection, NopErrorHandler, PooledConnection};
 use redis::{ErrorKind, RedisError, RedisResult};
+use scheduled_thread_pool::{OnPoolDropBehavior, ScheduledThreadPool};
 
 use crate::base::clock::Moment;
 use crate::base::process::Process;
 use crate::transport::link::Link;
 use crate::transport::node::Node;
+
+/// The threads that open the connections of one pool.
+const THREADS: usize = 3;
 
 /// The pool of one server.
 #[derive(Debug)]
@@ -85,7 +89,14 @@ impl Exclusive {
 
     fn build(&self) -> r2d2::Pool<Opener> {
         let limits = self.opener.node.login.limits;
+        // By default, the threads would stay until their next search for old connections.
+        let threads = ScheduledThreadPool::builder()
+            .num_threads(THREADS)
+            .thread_name_pattern("r2d2-worker-{}")
+            .on_drop_behavior(OnPoolDropBehavior::DiscardPendingScheduled)
+            .build();
         r2d2::Pool::builder()
+            .thread_pool(Arc::new(threads))
             .max_size(limits.pool_size)
             .min_idle(Some(0))
             .connection_timeout(limits.connect_timeout)

@@ -5,7 +5,7 @@
 use redis::Value;
 
 use super::Orphan;
-use super::thread::WatchdogThread;
+use super::thread::{ORPHANS_AT_END, WatchdogThread};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::protocol::{Verdict, verdict};
@@ -47,7 +47,7 @@ impl WatchdogThread {
     }
 
     /// Releases what a client that ends has in Redis without a hold: the idle grants and the
-    /// orphans, all together and once, within one command timeout.
+    /// orphans, once, within one command timeout.
     pub(super) fn release_at_end(&mut self) {
         let (targets, mut orphans) = {
             let mut state = self.shared.state.lock();
@@ -63,7 +63,11 @@ impl WatchdogThread {
             ))
         }));
         let until = Moment::now().after(self.command_timeout);
-        self.release_orphans(orphans, false, until);
+        while !orphans.is_empty() && !until.is_past() {
+            let later = orphans.split_off(orphans.len().min(ORPHANS_AT_END));
+            let first = std::mem::replace(&mut orphans, later);
+            self.release_orphans(first, false, until);
+        }
     }
 
     pub(super) fn postpone(&self, mut orphan: Orphan) {

@@ -7,6 +7,7 @@
 //! locks that have been unconfirmed for the longest time. So the more locks there are, the more
 //! rarely each is confirmed, and at the latest by its renewal, or after two thirds of its lease.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
@@ -87,10 +88,10 @@ impl WatchdogThread {
 }
 
 impl Watchdog {
-    /// Makes the thread confirm the lock with this key at once.
-    pub(crate) fn confirmer(&self) -> Box<dyn Fn(&str) + Send + Sync> {
+    /// Makes the thread confirm the locks with these keys at once.
+    pub(crate) fn confirmer(&self) -> impl Fn(&HashSet<&str>) + Send + Sync + use<> {
         let shared = Arc::clone(&self.shared);
-        Box::new(move |lock| shared.confirm_now(|key| &**key.key() == lock))
+        move |locks| shared.confirm_now(|key| locks.contains(&**key.key()))
     }
 }
 

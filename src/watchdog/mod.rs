@@ -49,6 +49,10 @@ const AFTER_PANIC: Duration = Duration::from_millis(100);
 /// For how long a request that leaves a line is repeated if it has no reply.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
+/// With so many orphans, the thread leaves no line for which the client was called: every client
+/// that may publish can call it. The place ends without that, only later.
+const MOST_ORPHANS_TO_LEAVE: usize = 1_000;
+
 /// The handle of the renewal thread. Dropping it stops the thread.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
@@ -199,10 +203,12 @@ impl Watchdog {
     pub(crate) fn line_leaver(&self) -> impl Fn(&str, &str) + Send + Sync + use<> {
         let shared = Arc::clone(&self.shared);
         move |key, place| {
-            let key = LockKey::new("", key);
-            let call = script::leave_line(&key, place, true);
-            let until = Moment::now().after(LEAVE_WITHIN);
-            shared.release_orphan(Orphan::new(key, call, until));
+            if shared.state.lock().orphans.len() < MOST_ORPHANS_TO_LEAVE {
+                let key = LockKey::new("", key);
+                let call = script::leave_line(&key, place, true);
+                let until = Moment::now().after(LEAVE_WITHIN);
+                shared.release_orphan(Orphan::new(key, call, until));
+            }
         }
     }
 }

@@ -327,6 +327,22 @@ fn lines_are_no_work_after_a_shutdown() {
     assert!(thread.take_work(&mut state, due).is_none());
 }
 
+/// However many are due before it.
+#[test]
+fn an_orphan_whose_lease_is_over_is_dropped() {
+    let shared = Arc::<Shared>::default();
+    let thread = thread(&shared);
+    let key = LockKey::new("", "lock");
+    let call = script::leave_line(&key, "place", true);
+    let now = Moment::now();
+    let mut orphan = Orphan::new(key, call, now);
+    orphan.due = Moment::NEVER;
+    let mut state = shared.state.lock();
+    state.orphans.push(orphan);
+    assert!(thread.take_work(&mut state, now).is_some());
+    assert!(state.orphans.is_empty());
+}
+
 #[test]
 fn a_panic_of_one_target_does_not_affect_the_others() {
     let shared = Arc::new(Shared {

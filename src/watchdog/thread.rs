@@ -27,6 +27,9 @@ pub(super) const BATCH: usize = 250;
 /// The most orphans that are released in one pass while there may be renewals.
 const ORPHANS: usize = 50;
 
+/// The most orphans that are released together.
+pub(super) const ORPHANS_AT_END: usize = 1_000;
+
 /// The longest sleep while a target is registered. Leases run while the machine is suspended, but a
 /// sleep does not. This bounds how late an expired lease is noticed after the machine resumes.
 const LONGEST_SLEEP: Duration = Duration::from_millis(750);
@@ -53,6 +56,8 @@ pub(super) type Batch<'a> = Vec<&'a RenewalRequest>;
 pub(super) struct Work {
     due: Vec<(TargetId, Arc<dyn Renew>)>,
     orphans: Vec<Orphan>,
+    /// Orphans whose leases are over. They are dropped without the mutex.
+    _over: Vec<Orphan>,
     /// Lines may be due.
     looks: bool,
     /// The deadline for its I/O.
@@ -123,13 +128,15 @@ impl WatchdogThread {
         let due = state.registry.due(now);
         let most_orphans = match state.phase {
             Phase::Open => ORPHANS,
-            _ => usize::MAX,
+            _ => ORPHANS_AT_END,
         };
+        let over = state.orphans.extract_if(.., |orphan| orphan.until <= now);
+        let over: Vec<Orphan> = over.collect();
         let orphans = state.orphans.extract_if(.., |orphan| orphan.due <= now);
         let orphans: Vec<Orphan> = orphans.take(most_orphans).collect();
         let confirms = self.shared.next_confirmation(state) <= now;
         let looks = self.next_look(state).is_some_and(|next| next <= now);
-        if due.is_empty() && orphans.is_empty() && !confirms && !looks {
+        if due.is_empty() && orphans.is_empty() && over.is_empty() && !confirms && !looks {
             return None;
         }
         state.orphans_in_pass = orphans.len();
@@ -145,6 +152,7 @@ impl WatchdogThread {
         Some(Work {
             due,
             orphans,
+            _over: over,
             looks,
             until,
         })

@@ -46,6 +46,7 @@ const PUBLIC: &[&str] = &[
     "Result",
     "Semaphore",
     "Stats",
+    "Subscription",
     "WriteLock",
     "crossbeam_channel",
     "current_lock",

@@ -42,11 +42,12 @@ fn the_loss_of_any_part_is_reported() {
     let lock = client.multi_lock(["a", "b", "c"]);
     for lost in ["a", "b", "c"] {
         let guard = lock.acquire().unwrap();
-        assert!(guard.lost().is_empty());
+        let receiver = guard.lost();
+        assert!(receiver.is_empty());
         server.delete(lost);
-        let loss = guard.lost().recv_timeout(SOON.get());
+        let loss = receiver.recv_timeout(SOON.get());
         assert_eq!(loss, Ok(LostReason::Deleted));
-        assert!(guard.lost().recv().is_err(), "once");
+        assert!(receiver.recv().is_err(), "once");
         assert!(guard.is_lost() && guard.remaining() == Duration::ZERO);
         assert_eq!(lock.hold_count(), 0);
         let is_named =

@@ -191,3 +191,30 @@ fn several_names_are_on_the_replica_after_one_wait() {
     guard.unlock().unwrap();
     assert_eq!(client.stats().unreplicated, 0);
 }
+
+/// The threads that open connections for the confirmations end with the client.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_threads_of_its_connections_end_with_the_client() {
+    let server = Server::start();
+    Process::start("drop_a_pool", &[&server.url()]).finish();
+}
+
+/// The role: in its own process, because threads are counted.
+#[cfg(target_os = "linux")]
+pub fn drop_a_pool(arguments: &[&str]) {
+    let client = requiring(1, arguments[0]).build().unwrap();
+    let lock = client.reentrant_lock("lock");
+    lock.try_lock(Duration::ZERO, Lease::RENEWED)
+        .expect_err("there is no replica");
+    let pooled = || {
+        let names = crate::lifetime::shutdown::threads().into_iter();
+        names.filter(|name| name.starts_with("r2d2")).count()
+    };
+    assert_eq!(pooled(), 3);
+    drop((lock, client));
+    within(SOON.get() / 2, "the end of the threads", || {
+        eventually("the threads to end", || pooled() == 0);
+    });
+    child::send_line("done");
+}

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
-use leasehold::{CurrentLock, LockClient, LostReason, current_lock, locked};
+use crossbeam_channel::{RecvTimeoutError, TryRecvError};
+use leasehold::{CurrentLock, LockClient, LostReason, Subscription, current_lock, locked};
 
 use crate::servers::timing::SOON;
 use crate::shop::{Shop, assert_not_held};
@@ -43,7 +43,7 @@ fn the_current_lock_is_that_of_the_innermost_function() {
 }
 
 #[locked(client = locks, key = "nested")]
-fn nested(locks: &LockClient, depth: u32) -> leasehold::Result<Receiver<LostReason>> {
+fn nested(locks: &LockClient, depth: u32) -> leasehold::Result<Subscription<LostReason>> {
     if depth == 0 {
         return Ok(current_lock().lost());
     }

@@ -13,10 +13,9 @@ use crate::outcome::{Failure, Result};
 use crate::reporter::{is_quiet, say, step};
 use leasehold::__Moment as Moment;
 use leasehold::admin::lock_of_kind;
-use leasehold::crossbeam_channel::Receiver;
 use leasehold::{
     Error, Interrupt, Lease, LeasedSemaphore, Lock, LockClient, LockGuard, LostReason, PermitGuard,
-    RedLock,
+    RedLock, Subscription,
 };
 
 /// The guard. Dropping it releases the lock or the permit.
@@ -44,7 +43,7 @@ of_both_guards! {
     name -> &str,
     check -> leasehold::Result<()>,
     confirm -> leasehold::Result<()>,
-    lost -> &Receiver<LostReason>,
+    lost -> Subscription<LostReason>,
     remaining -> Duration,
 }
 

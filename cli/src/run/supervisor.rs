@@ -82,7 +82,7 @@ impl<'a> Supervisor<'a> {
     /// lock with this lease.
     pub(super) fn run(mut self, signals: &Signals, lease: Duration) -> End {
         self.terminal.offer(self.job.group);
-        let (mut received, mut lost) = (signals.received.clone(), self.held.lost().clone());
+        let (mut received, mut lost) = (signals.received.clone(), self.held.lost());
         let mut beat = confirm_every(lease);
         loop {
             if self.job.has_changed() {
@@ -118,7 +118,7 @@ impl<'a> Supervisor<'a> {
                     Err(_) => received = never(),
                 },
                 recv(lost) -> reason => {
-                    lost = never();
+                    lost = never().into();
                     reason.into_iter().for_each(|reason| self.lost(reason));
                 }
                 recv(after(pause)) -> _ => {}

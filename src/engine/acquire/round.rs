@@ -174,8 +174,16 @@ impl<'a> Acquisition<'a> {
         result: Result<Reply, NoReply>,
         replies: &mut Replies<'a>,
     ) {
+        let is_unanswered = result.as_ref().is_err_and(may_arrive_later);
+        if is_unanswered
+            || result
+                .as_ref()
+                .is_ok_and(|it| it.lost_copies.is_ambiguous())
+        {
+            self.expect_calls(at);
+        }
         let unit = &mut self.units[at];
-        unit.is_unanswered = result.as_ref().is_err_and(may_arrive_later);
+        unit.is_unanswered = is_unanswered;
         let Part { core, key, .. } = unit.parts[0];
         let reply = match result {
             Ok(reply) => reply,
@@ -221,6 +229,10 @@ impl<'a> Acquisition<'a> {
             return None;
         };
         let parts = &self.units[unit].parts;
+        if parts.len() > 1 {
+            // The thread listens for calls of one of them.
+            self.expect_calls(unit);
+        }
         let part = parts[at.min(parts.len() - 1)];
         let is_reserved = part.kind.is_exclusive && holder.is_empty() && rank > Some(0);
         let has_no_owner = millis.is_none() && !part.kind.is_exclusive;
@@ -249,6 +261,14 @@ impl<'a> Acquisition<'a> {
             asked,
             is_own,
         })
+    }
+
+    /// The client may be called in the lines of these parts, although no thread listens for that.
+    fn expect_calls(&self, unit: usize) {
+        if let Some(place) = &self.place {
+            let parts = self.units[unit].parts.iter();
+            parts.for_each(|part| part.core.subscriber.expect_call(&part.key, place));
+        }
     }
 
     /// Notes the owner that has a lock. Returns whether it is a client of Redisson, and whether it

@@ -2,12 +2,10 @@
 
 use std::sync::{Arc, Weak};
 
-use crossbeam_channel::Receiver;
-
 use super::{Grant, GrantState, Hold, HoldEnd, Usage};
 use crate::base::list::List;
+use crate::base::subscription::Subscription;
 use crate::error::LostReason;
-use crate::local::loss_notifier::OF_CHILD;
 use crate::observe::{HoldSpan, LockEvent, Observer};
 
 /// The holds that were lost, and why.
@@ -152,9 +150,10 @@ impl Hold {
 
     /// A channel that gets one message when the hold is lost. In a forked process
     /// (`is_same_process` is false) it never gets one.
-    pub(crate) fn loss_receiver(&self, is_same_process: bool) -> &Receiver<LostReason> {
+    pub(crate) fn subscribe_to_loss(&self, is_same_process: bool) -> Subscription<LostReason> {
         if !is_same_process {
-            return &OF_CHILD;
+            // The mutex of the state may stay locked.
+            return crossbeam_channel::never().into();
         }
         self.loss_notifier.subscribe(|| self.loss_reason())
     }

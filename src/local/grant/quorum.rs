@@ -3,9 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use crossbeam_channel::Receiver;
-
 use super::{Hold, HoldEnd, HoldState};
+use crate::base::subscription::Subscription;
 use crate::error::LostReason;
 use crate::local::loss_notifier::LossNotifier;
 
@@ -34,8 +33,8 @@ impl Quorum {
         needed: usize,
     ) -> Arc<Self> {
         let quorum = Self::new(holds.len(), needed, Vec::new());
-        // Subscribes before any loss: a notification without a subscriber is dropped.
-        quorum.loss_receiver();
+        // Before any loss: one that comes before the first subscription is not kept.
+        drop(quorum.subscribe_to_loss());
         for hold in holds {
             quorum.add(hold, |state| {
                 state.observers.retain(|old| old.strong_count() > 0);
@@ -73,7 +72,7 @@ impl Quorum {
     }
 
     /// A channel that gets one message when too few holds are left.
-    pub(crate) fn loss_receiver(&self) -> &Receiver<LostReason> {
+    pub(crate) fn subscribe_to_loss(&self) -> Subscription<LostReason> {
         self.loss_notifier.subscribe(|| None)
     }
 
@@ -112,17 +111,15 @@ mod tests {
     fn it_notifies_once_when_too_few_holds_are_left() {
         let holds = holds();
         let quorum = Quorum::observe(holds.iter(), 2);
+        let lost = quorum.subscribe_to_loss();
         holds[0].lose(LostReason::Deleted);
-        assert!(quorum.loss_receiver().is_empty(), "two are left");
+        assert!(lost.is_empty(), "two are left");
         holds[0].lose(LostReason::Deleted);
-        assert!(quorum.loss_receiver().is_empty(), "a hold is lost once");
+        assert!(lost.is_empty(), "a hold is lost once");
         holds[1].lose(LostReason::Taken);
-        assert_eq!(quorum.loss_receiver().try_recv(), Ok(LostReason::Taken));
+        assert_eq!(lost.try_recv(), Ok(LostReason::Taken));
         holds[2].lose(LostReason::Taken);
-        assert!(
-            quorum.loss_receiver().recv().is_err(),
-            "disconnected after one message"
-        );
+        assert!(lost.recv().is_err(), "disconnected after one message");
     }
 
     #[test]
@@ -140,11 +137,11 @@ mod tests {
         let holds = holds();
         holds[2].lose(LostReason::Deleted);
         let all = Quorum::observe(holds.iter(), 3);
-        assert_eq!(all.loss_receiver().try_recv(), Ok(LostReason::Deleted));
+        assert_eq!(all.subscribe_to_loss().try_recv(), Ok(LostReason::Deleted));
         let most = Quorum::observe(holds.iter(), 2);
-        assert!(most.loss_receiver().is_empty());
+        assert!(most.subscribe_to_loss().is_empty());
         holds[0].lose(LostReason::Expired);
-        assert_eq!(most.loss_receiver().try_recv(), Ok(LostReason::Expired));
+        assert_eq!(most.subscribe_to_loss().try_recv(), Ok(LostReason::Expired));
     }
 
     #[test]
@@ -157,7 +154,7 @@ mod tests {
         drop(Quorum::observe(holds.iter(), 3));
         holds[1].lose(LostReason::Taken);
         for quorum in quorums {
-            assert_eq!(quorum.loss_receiver().try_recv(), Ok(LostReason::Taken));
+            assert_eq!(quorum.subscribe_to_loss().try_recv(), Ok(LostReason::Taken));
         }
     }
 }

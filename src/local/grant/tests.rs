@@ -143,7 +143,7 @@ fn a_suspended_hold_continues_on_another_grant_with_its_levels() {
     let hold = taken(LEASE, Renewals::Left(3));
     let guarded = hold.push(terms(LEASE * 2, Renewals::None)).unwrap();
     hold.guard(guarded);
-    let lost = hold.loss_receiver(true).clone();
+    let lost = hold.subscribe_to_loss(true);
     let first = hold.grant();
     assert_eq!(hold.terms_to_resume(), None, "it is not suspended");
     assert_eq!(hold.pop(Unlocks::Suspends), Unlocked::Last);

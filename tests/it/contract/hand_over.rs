@@ -9,7 +9,7 @@ fn hand_over<T: Send>(
     stage: &Stage,
     client: &Clients,
     then: impl Fn(LockGuard) -> T + Sync,
-) -> (T, Receiver<LostReason>) {
+) -> (T, Subscription<LostReason>) {
     let (lock, other) = (stage.lock_of(client), stage.lock());
     let handed_over = || client.counted(|stats| stats.hand_overs);
     // A grant is handed over only soon after Redis has given it, which a busy machine may miss.
@@ -20,7 +20,7 @@ fn hand_over<T: Send>(
         let give = || {
             queues();
             let guard = lock.acquire().unwrap();
-            let lost = guard.lost().clone();
+            let lost = guard.lost();
             guard.unlock().unwrap();
             assert_matches!(lock.unlock(), Err(Error::NotHeld { .. }));
             assert_eq!(lock.hold_count(), 0);

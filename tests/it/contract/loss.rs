@@ -10,10 +10,12 @@ fn is_notified(stage: &Stage, loss: impl FnOnce(), expected: LostReason) {
     let lock = stage.lock();
     let guard = lock.acquire().unwrap();
     guard.check().unwrap();
-    assert!(guard.lost().is_empty());
+    let lost = guard.lost();
+    let others = [lost.clone(), guard.lost()];
+    assert!(lost.is_empty());
     let start = Instant::now();
     loss();
-    let received = guard.lost().recv_timeout(SOON.get());
+    let received = lost.recv_timeout(SOON.get());
     let took = start.elapsed();
     assert_eq!(received, Ok(expected));
     assert!(
@@ -24,11 +26,15 @@ fn is_notified(stage: &Stage, loss: impl FnOnce(), expected: LostReason) {
     assert!(guard.is_lost());
     assert_eq!((lock.hold_count(), guard.remaining()), (0, Duration::ZERO));
     assert!(!lock.is_held_by_current_thread());
-    assert!(
-        guard.lost().recv().is_err(),
-        "one message, then disconnected"
-    );
+    assert!(lost.recv().is_err(), "one message, then disconnected");
+    for other in others.into_iter().chain([lost.clone(), guard.lost()]) {
+        assert_eq!(other.recv_timeout(SOON.get()), Ok(expected));
+        assert!(other.recv().is_err(), "one message, then disconnected");
+    }
     assert_lost(&guard.unlock(), expected);
+    let later = lost.clone();
+    assert!(lost.recv().is_err(), "a clone has its own message");
+    assert_eq!(later.recv(), Ok(expected));
 }
 
 pub fn the_loss_of_a_deleted_lock_is_reported(stage: &Stage) {

@@ -116,7 +116,7 @@ fn pause_and_check_loss(client: &LockClient, name: &str, work: Work, goes_on: bo
     let lock = client.reentrant_lock(name);
     lock.lock().expect("it is free");
     let guard = lock.acquire().expect("it is held by this thread");
-    let lost = guard.lost().clone();
+    let lost = guard.lost();
     child::send_line("busy");
     let outcome = call_after_pause(goes_on, || work(&lock, &guard));
     assert_eq!(

@@ -11,7 +11,7 @@ const LONG: Millis = Millis(3_000);
 /// Locks that one client holds, with their kinds, and its events.
 struct Holder {
     client: LockClient,
-    events: Receiver<LockEvent>,
+    events: Subscription<LockEvent>,
     held: Vec<(&'static Kind, LockGuard)>,
 }
 

@@ -53,16 +53,17 @@ fn the_lock_is_released_after_the_time() {
 }
 
 #[test]
-fn a_dropped_client_releases_its_locks_at_once() {
+fn a_dropped_client_releases_its_locks_at_once_however_many() {
     let server = Server::start();
-    let long = builder(&server.url())
-        .watchdog_lease(SOON.get() * 6)
-        .linger(SOON.get());
-    let client = long.build().unwrap();
-    for name in ["lock", "another"] {
-        pair(&client.reentrant_lock(name));
+    for locks in [2, 2_500] {
+        let long = builder(&server.url()).command_timeout(SOON.get());
+        let long = long.watchdog_lease(SOON.get() * 18).linger(SOON.get() * 6);
+        let client = long.build().unwrap();
+        for number in 0..locks {
+            pair(&client.reentrant_lock(&format!("lock:{number}")));
+        }
+        assert_eq!(server.size(), locks);
+        drop(client);
+        assert_eq!(server.size(), 0);
     }
-    assert_eq!(server.size(), 2);
-    drop(client);
-    assert_eq!(server.size(), 0);
 }

@@ -52,7 +52,7 @@ fn what_the_client_has_is_released_and_its_holders_are_notified() {
         .unwrap()
         .unlock_after(SOON.get() * 6)
         .unwrap();
-    let lost = guards[0].lost().clone();
+    let lost = guards[0].lost();
 
     client.shutdown(SOON.get()).unwrap();
 
@@ -292,7 +292,7 @@ pub fn shut_down(arguments: &[&str]) {
 }
 
 /// The names of the threads of this process.
-fn threads() -> Vec<String> {
+pub fn threads() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").expect("a Linux /proc");
     let names =
         tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());

@@ -6,7 +6,7 @@ pub use super::child_process::{Process, read_line, send_line};
 use super::child_process::{myself, role};
 use crate::{
     condition, deployments, fair, faults, leased_semaphore, lifetime, limits, mutual_exclusion,
-    redlock, tls, wire,
+    redlock, replicas, tls, wire,
 };
 
 const ENTRY: &str = "support::child::run";
@@ -24,6 +24,8 @@ const ROLES: &[(&str, Role)] = &[
         faults::failed_connects::watchdog::without_descriptors,
     ),
     ("shut_down", lifetime::shutdown::shut_down),
+    #[cfg(target_os = "linux")]
+    ("drop_a_pool", replicas::drop_a_pool),
     ("many_pairs", limits::growth::many_pairs),
     ("wait_together", fair::wait_together),
     (
