@@ -18,8 +18,11 @@
 
 -- For how long other owners may have the read-write lock, whose mode this is, in milliseconds.
 local function least_left(lock, mode, is_reader)
-    local is_beside_writer = is_reader and mode == 'write'
-    return not is_beside_writer and readers_left(lock) or redis.call('pttl', lock)
+    if is_reader and mode == 'write' then
+        return redis.call('pttl', lock)
+    end
+    local longest, _, reader = readers_left(lock)
+    return longest or reader and redis.call('pttl', lock) or 0
 end
 
 local function leave(lock, name, millis, new)

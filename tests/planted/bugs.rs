@@ -137,8 +137,8 @@ pub fn read_lock_beside_a_writer() -> Vec<Edit> {
 pub fn write_lock_beside_readers() -> Vec<Edit> {
     vec![Edit::new(
         "lua/read_write_acquire.lua",
-        "if left ~= 0 then",
-        "if lock == '' then",
+        "elseif longest ~= 0 then",
+        "elseif lock == '' then",
     )]
 }
 

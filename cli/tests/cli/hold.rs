@@ -143,7 +143,7 @@ fn the_wait_ends_as_that_of_run() {
         (&["--wait", "10ms", "-E", "3", "k"], 3),
     ] {
         let output = holding(&server).args(args).output();
-        output.expect_failure(status, &["\"k\" is held by"]);
+        output.expect_failure(status, &["\"k\" is not free"]);
     }
     let waiting = holding(&server).arg("k").start();
     await_waiters(&server, "k", 1);

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
+use crate::locks::plant;
 use crate::program::PATH;
 use crate::proxy::repository;
 use crate::support::process::signal;
@@ -143,7 +144,7 @@ fn the_command_of_a_pod_runs_the_job_once_and_the_other_pods_succeed() {
     };
     for (is_held, prints) in [(false, true), (true, false)] {
         if is_held {
-            server.ask::<()>(redis::cmd("HSET").arg("report").arg("other").arg(1));
+            plant(&server, "report");
         }
         let ended = pod();
         assert_eq!(ended.status.code(), Some(0), "{ended:?}");

@@ -74,7 +74,7 @@ fn the_status_of_a_conflict_can_be_selected() {
     for (option, status) in [("-E", 0), ("-E", 255), ("--conflict-exit-code", 1)] {
         let options = format!("--no-wait {option} {status}");
         let refused = job(&server, &options, "echo ran").output();
-        refused.expect_refusal(status, &["\"k\" is held by"]);
+        refused.expect_refusal(status, &["\"k\" is not free"]);
         let quiet = job(&server, &format!("{options} --quiet"), "echo ran");
         quiet.output().expect_all(status, "", "");
     }
