@@ -10,9 +10,64 @@
 
 use std::sync::Arc;
 
-use super::{Entry, LockId, Locks, Waiter};
+use super::{Claim, ClaimState, Entry, LockId, Locks, Unanswered, Waiter};
 use crate::base::clock::Moment;
+use crate::base::list::List;
 use crate::base::owner::ThreadId;
+
+impl Claim {
+    /// While this thread waits for one of several locks, which another client holds, gives the
+    /// tickets of the others back.
+    pub(crate) fn give_way(&self, awaited: &LockId) {
+        let others = self.locks.iter().filter(|lock| *lock != awaited).cloned();
+        let others: List<LockId> = others.collect();
+        self.queue
+            .change(|locks| locks.give_back(&others, self.thread));
+    }
+
+    /// Takes the tickets back that the thread gave back while it waited, before its next request.
+    /// False if another thread has one of them or a grant is idle: then the thread has to
+    /// [give up](Self::give_up) and to wait for all tickets again. It must not wait for a ticket
+    /// while it has another one.
+    pub(crate) fn regain(&self, now: Moment) -> bool {
+        let mut locks = self.queue.0.lock();
+        let is_missing = |lock: &&LockId| !locks.has_ticket(lock, self.thread);
+        let missing: List<&LockId> = self.locks.iter().filter(is_missing).collect();
+        let is_free = |lock: &&LockId| {
+            locks.entries.get(*lock).is_none_or(|entry| {
+                entry.has_ticket_for(self.is_shared)
+                    && entry.idle.is_none()
+                    && locks.may_pass(self.thread, &entry.waiting, now)
+            })
+        };
+        let are_free = missing.iter().all(is_free);
+        if are_free {
+            for lock in missing {
+                locks.take(lock, self.thread, Unanswered::since(now));
+            }
+        }
+        are_free
+    }
+
+    /// Those of the locks that another thread of the client wants: it has the ticket, or waits for
+    /// it. This thread has the tickets of the others from now on. So no other thread enters their
+    /// lines before this one has left them.
+    pub(crate) fn wanted_by_others(&mut self) -> List<LockId> {
+        let mut locks = self.queue.0.lock();
+        let mut wanted = List::new();
+        for lock in &self.locks {
+            let entry = locks.entries.entry(lock.clone()).or_default();
+            let has_ticket = entry.ticket.is_of(self.thread);
+            if !entry.waiting.is_empty() || !entry.ticket.is_free() && !has_ticket {
+                wanted.push(lock.clone());
+            } else if !has_ticket {
+                locks.take(lock, self.thread, Unanswered::since(Moment::now()));
+                self.state = ClaimState::Tickets;
+            }
+        }
+        wanted
+    }
+}
 
 impl Locks {
     /// The first thread that waits for this lock and can have all tickets that it waits for.
