@@ -5,6 +5,7 @@ use redis::Commands;
 use crate::support::prelude::*;
 
 mod silent;
+mod threads;
 
 /// For how long a free lock is reserved for the client that was called.
 pub const RESERVED: u64 = 500;

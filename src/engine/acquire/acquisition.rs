@@ -269,12 +269,12 @@ impl<'a> Acquisition<'a> {
     /// True if this thread may have the place of the client in a line, and another thread of the
     /// client wants the lock. The place stays for that thread.
     pub(super) fn leaves_place(&mut self) -> bool {
-        self.is_known_to_wait && !self.claim.wanted_by_others().is_empty()
+        self.is_known_to_wait && self.claim.is_wanted_by_others()
     }
 
-    /// Tells Redis that this client does not wait any more for the locks that no other thread of it
-    /// wants. Before the tickets are passed on, so that it cannot affect the wait of the next
-    /// thread. If that wants the lock already, it asks at once, with the same place.
+    /// Tells Redis that this client does not wait any more, before the tickets are passed on, so
+    /// that it cannot affect the wait of the next thread. But if another thread of the client wants
+    /// the lock already, that thread gets the ticket at once, and the place stays for it.
     ///
     /// Each server gets one request, and all of them take at most
     /// [`GRACE`](crate::base::call_budget::GRACE). None is repeated: all waits of the client have
@@ -286,7 +286,7 @@ impl<'a> Acquisition<'a> {
         if !leaves && !self.call.budget.take_message() {
             return;
         }
-        let wanted = self.claim.wanted_by_others();
+        let wanted = self.claim.leave_to_others();
         let (mut requests, mut parts) = (List::new(), Vec::new());
         let place = self.place_in_line();
         for unit in &self.units {

@@ -49,27 +49,55 @@ impl Claim {
         are_free
     }
 
-    /// Those of the locks that another thread of the client wants: it has the ticket, or waits for
-    /// it. This thread has the tickets of the others from now on. So no other thread enters their
-    /// lines before this one has left them.
-    pub(crate) fn wanted_by_others(&mut self) -> List<LockId> {
-        let mut locks = self.queue.0.lock();
-        let mut wanted = List::new();
-        for lock in &self.locks {
-            let entry = locks.entries.entry(lock.clone()).or_default();
-            let has_ticket = entry.ticket.is_of(self.thread);
-            if !entry.waiting.is_empty() || !entry.ticket.is_free() && !has_ticket {
-                wanted.push(lock.clone());
-            } else if !has_ticket {
-                locks.take(lock, self.thread, Unanswered::since(Moment::now()));
-                self.state = ClaimState::Tickets;
+    /// True if another thread of the client wants one of the locks: it waits for the ticket, or has
+    /// it.
+    pub(crate) fn is_wanted_by_others(&self) -> bool {
+        let locks = self.queue.0.lock();
+        self.locks
+            .iter()
+            .any(|lock| locks.is_wanted_beside(lock, self.thread))
+    }
+
+    /// Passes on the tickets of the locks that other threads of the client want. Returns the locks
+    /// whose tickets other threads have now. This thread has the other tickets. So the thread with
+    /// the ticket decides what becomes of the place of the client in the line.
+    pub(crate) fn leave_to_others(&mut self) -> List<LockId> {
+        let (locks, thread) = (&self.locks, self.thread);
+        let (passed, has_taken) = self.queue.change(|queue| {
+            let is_wanted = |lock: &&LockId| queue.is_wanted_beside(lock, thread);
+            let mut passed: List<LockId> = locks.iter().filter(is_wanted).cloned().collect();
+            queue.give_back(&passed, thread);
+            // A thread that waits for several locks may not have got the ticket.
+            passed.retain(|lock| !queue.has_free_ticket(lock));
+            let free = locks.iter().filter(|lock| queue.has_free_ticket(lock));
+            let free: List<&LockId> = free.collect();
+            for lock in &free {
+                queue.take(lock, thread, Unanswered::since(Moment::now()));
             }
+            (passed, !free.is_empty())
+        });
+        if has_taken {
+            self.state = ClaimState::Tickets;
         }
-        wanted
+        passed
     }
 }
 
 impl Locks {
+    fn has_free_ticket(&self, lock: &LockId) -> bool {
+        self.entries
+            .get(lock)
+            .is_none_or(|entry| entry.ticket.is_free())
+    }
+
+    fn is_wanted_beside(&self, lock: &LockId, thread: ThreadId) -> bool {
+        let entry = self.entries.get(lock);
+        entry.is_some_and(|entry| {
+            let is_requested = !entry.ticket.is_free() && !entry.ticket.is_of(thread);
+            is_requested || !entry.waiting.is_empty()
+        })
+    }
+
     /// The first thread that waits for this lock and can have all tickets that it waits for.
     pub(super) fn next_for(&self, lock: &LockId) -> Option<Arc<Waiter>> {
         let entry = self.entries.get(lock)?;

@@ -122,12 +122,6 @@ impl State {
         client.woken = !bounds.has(Planted::HeirSilent);
     }
 
-    /// The other thread has given up meanwhile, so no thread has the place.
-    pub fn end_silently(&mut self, c: usize) {
-        let client = &mut self.clients[c];
-        (client.phase, client.is_unsure) = (Phase::Idle, true);
-    }
-
     /// The thread does not use what a request without a reply has acquired.
     fn orphan(&mut self, c: usize) {
         let (mine, orphan) = (Owner::Ours(c as u8), Owner::Orphan(c as u8));

@@ -264,7 +264,6 @@ impl State {
                         next.inherit(c, role, bounds);
                     });
                 }
-                step(&("ends without a request", c), &|next| next.end_silently(c));
                 if !client.woken {
                     step(&("timer ends", c), &|next| next.wake(c));
                 }
