@@ -156,9 +156,10 @@ fn a_thread_that_gives_up_leaves_no_line_in_which_another_one_of_its_client_wait
                 interrupt.interrupt();
             }
             let result = waiting_for_both.join().unwrap();
-            assert_eq!(result.is_err(), is_interrupted, "{result:?}");
-            assert_eq!((waiting(&server, "a"), waiting(&server, "b")), (0, 14));
+            let places = (waiting(&server, "a"), waiting(&server, "b"));
             b.unlock().unwrap();
+            assert_eq!(result.is_err(), is_interrupted, "{result:?}");
+            assert_eq!(places, (0, 14));
             within(MS * 500 + SLIP.get(), "the calls", || {
                 let order: Vec<_> = order.iter().take(14).collect();
                 assert_eq!(order[12..], ["ours", "behind"]);
