@@ -52,12 +52,8 @@ pub(super) fn wait_for_claim(
         reply_deadline: None,
     };
     let result = wait_until(budget, parts.name(), || wait.round());
-    if result.is_err()
-        && let Some(claim) = queue.leave(&waiter)
-    {
-        give_up(claim, missing);
-    }
-    result
+    // Tickets that were passed on to the thread meanwhile count.
+    result.or_else(|error| queue.leave(&waiter).map(Some).ok_or(error))
 }
 
 /// The wait of one thread for its tickets.

@@ -278,6 +278,12 @@ impl Queued<'_> {
         });
     }
 
+    /// True if other threads wait, too.
+    pub(crate) fn others_wait(&self) -> bool {
+        self.update(|queue, _| queue.waiting.len() > 1)
+            .unwrap_or_default()
+    }
+
     /// Whether the client may have its place in the line.
     pub(crate) fn has_place(&self) -> bool {
         self.update(|queue, _| queue.has_place).unwrap_or_default()

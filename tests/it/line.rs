@@ -6,6 +6,7 @@ use crate::support::prelude::*;
 
 mod silent;
 mod strangers;
+mod threads;
 
 /// For how long a free lock is reserved for the client that was called.
 pub const RESERVED: u64 = 500;

@@ -11,7 +11,7 @@ use crate::base::list::List;
 use crate::base::owner::OwnerId;
 use crate::engine::group::{GrantRequest, release_unused};
 use crate::engine::held::{HeldPart, Needed};
-use crate::engine::local_wait::wait_for_claim;
+use crate::engine::local_wait::{give_up, wait_for_claim};
 use crate::engine::parts::{LockCall, Missing, Part};
 use crate::engine::wait::{Wait, polls};
 use crate::error::{Error, Result};
@@ -90,6 +90,7 @@ impl<'a> Acquisition<'a> {
             without_request: None,
             wait: Wait::new(call.budget, polls()),
             units,
+            is_known_to_wait: claim.is_inherited,
             claim,
             pause: None,
             kept_until: None,
@@ -100,7 +101,6 @@ impl<'a> Acquisition<'a> {
             leaves_reserved: false,
             line_wait: None,
             within,
-            is_known_to_wait: false,
             is_logged: false,
             late: None,
         }
@@ -128,6 +128,9 @@ impl<'a> Acquisition<'a> {
             Needed::Majority(_) => self.acquire_majority(),
         };
         if let Some(held) = self.without_request.take() {
+            // What its client has got, the thread does not wait for any more.
+            let parts = self.units.iter().flat_map(|unit| &unit.parts);
+            parts.for_each(|part| self.leave_if_called(part));
             return Ok(Some(held));
         }
         if let Ok(true) = is_granted {
@@ -147,18 +150,7 @@ impl<'a> Acquisition<'a> {
             return Ok(true);
         }
         self.tickets_until = Some(Moment::now().after(KEPT_TICKETS));
-        if self.claim.regain(Moment::now()) {
-            return Ok(true);
-        }
-        // Another thread of the client may wait in the line from now on, with the same place.
-        self.is_known_to_wait = false;
-        let is_regained = self.wait_for_tickets();
-        if !matches!(is_regained, Ok(true)) {
-            self.units
-                .iter()
-                .for_each(|unit| self.leave_if_called(unit));
-        }
-        is_regained
+        Ok(self.claim.regain(Moment::now()) || self.wait_for_tickets()?)
     }
 
     fn wait_for_tickets(&mut self) -> Result<bool> {
@@ -169,6 +161,7 @@ impl<'a> Acquisition<'a> {
             };
             self.claim = claim;
             self.tickets_until = Some(Moment::now().after(KEPT_TICKETS));
+            self.call.budget.check_interrupt(self.call.parts.name())?;
             match take_without_request(self.call, self.missing, &mut self.claim) {
                 Ok(None) => return Ok(true),
                 Ok(held) => {
@@ -273,36 +266,44 @@ impl<'a> Acquisition<'a> {
         release_unused(unused, ends, needed, budget);
     }
 
-    /// Tells Redis that this client does not wait any more. Before the tickets are passed on, so
-    /// that it cannot affect the wait of the next thread, which makes itself known again.
+    /// True if this thread may have the place of the client in a line, and another thread of the
+    /// client wants the lock. The place stays for that thread.
+    pub(super) fn leaves_place(&mut self) -> bool {
+        self.is_known_to_wait && self.claim.is_wanted_by_others()
+    }
+
+    /// Tells Redis that this client does not wait any more, before the tickets are passed on, so
+    /// that it cannot affect the wait of the next thread. But if another thread of the client wants
+    /// the lock already, that thread gets the ticket at once, and the place stays for it.
     ///
     /// Each server gets one request, and all of them take at most
     /// [`GRACE`](crate::base::call_budget::GRACE). None is repeated: all waits of the client have
     /// the same place, and a late copy could end a later wait. A server that did not reply to the
     /// last request gets one in the background.
-    fn give_up(&self) {
-        if !self.is_known_to_wait {
-            // Its last request has left the line.
-            if self.call.budget.take_message() {
-                self.leave_if_called(&self.units[0]);
-            }
+    fn give_up(&mut self) {
+        // Otherwise its last request has left the line.
+        let leaves = self.is_known_to_wait;
+        if !leaves && !self.call.budget.take_message() {
             return;
         }
+        let wanted = self.claim.leave_to_others();
         let (mut requests, mut parts) = (List::new(), Vec::new());
         let place = self.place_in_line();
         for unit in &self.units {
-            if unit.is_unanswered {
-                self.leave_if_called(unit);
-                continue;
-            }
             for &part in &unit.parts {
                 let Part {
                     core, key, kind, ..
                 } = part;
-                if let Some(call) = (kind.give_up)(key, &core.owner_prefix, place.as_deref()) {
-                    requests.push(Request::new(&core.redis, key, call));
-                    parts.push(part);
+                let call = (kind.give_up)(key, &core.owner_prefix, place.as_deref());
+                let Some(call) = call.filter(|_| !wanted.contains(&part.id)) else {
+                    continue;
+                };
+                if !leaves || unit.is_unanswered {
+                    self.leave_if_called(part);
+                    continue;
                 }
+                requests.push(Request::new(&core.redis, key, call));
+                parts.push(part);
             }
         }
         if !requests.is_empty() {
@@ -319,12 +320,16 @@ impl<'a> Acquisition<'a> {
     }
 
     /// Leaves the line in the background, if this client was called and has not answered.
-    fn leave_if_called(&self, unit: &Unit<'_>) {
+    fn leave_if_called(&self, part: &Part) {
         if let Some(place) = self.place_in_line() {
-            for part in &unit.parts {
-                part.core.leave_if_called(&part.key, &place);
-            }
+            part.core.leave_if_called(&part.key, &place);
         }
+    }
+
+    /// Gives up before the first request.
+    pub(super) fn abandon(mut self) {
+        self.give_up();
+        give_up(self.claim, self.missing);
     }
 
     /// The error of a call whose grants all arrived after the end of their lease.

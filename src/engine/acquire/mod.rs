@@ -24,7 +24,7 @@ mod unit;
 use std::time::Duration;
 
 use super::held::{HeldPart, Needed};
-use super::local_wait::{give_up, wait_for_claim};
+use super::local_wait::wait_for_claim;
 use super::parts::{LockCall, Missing, Parts};
 use crate::base::interrupt::Interrupt;
 use crate::base::list::List;
@@ -148,9 +148,18 @@ pub(super) fn acquire_missing(
 ) -> Result<Option<List<HeldPart>>> {
     let LockCall { parts, budget, .. } = call;
     loop {
-        let Some(mut claim) = claim_for(call, missing, claim.take())? else {
+        let claim = match claim.take() {
+            Some(claim) => Some(claim),
+            None => wait_for_claim(call, missing, false)?,
+        };
+        let Some(mut claim) = claim else {
             return Ok(None);
         };
+        if let Err(error) = budget.check_interrupt(parts.name()) {
+            let units = Unit::of_parts(call, missing);
+            Acquisition::new(call, missing, (units, claim), None).abandon();
+            return Err(error);
+        }
         // The watchdog has the grants that are taken, so a shutdown ends them. But this thread may
         // end idle grants, which it has to release in Redis, so a shutdown waits for that.
         let _ending = claim.has_grants().then(|| parts.begin_calls());
@@ -174,25 +183,6 @@ pub(super) fn acquire_missing(
         }
         return Acquisition::new(call, missing, (units, claim), within).run(first);
     }
-}
-
-/// This claim, or the tickets for which the thread waits; `None` if the budget ends first. If this
-/// fails, they are given back.
-fn claim_for(
-    call: LockCall<'_>,
-    missing: &[Missing<'_>],
-    mut claim: Option<Claim>,
-) -> Result<Option<Claim>> {
-    if claim.is_none() {
-        claim = wait_for_claim(call, missing, false)?;
-    }
-    if let Err(error) = call.budget.check_interrupt(call.parts.name())
-        && let Some(claim) = claim.take()
-    {
-        give_up(claim, missing);
-        return Err(error);
-    }
-    Ok(claim)
 }
 
 /// Acquires a permit; `None` if the budget ends first.

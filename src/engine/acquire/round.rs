@@ -82,14 +82,15 @@ impl<'a> Acquisition<'a> {
     /// Requests the units that are not granted yet.
     pub(super) fn request(&mut self) -> Replies<'a> {
         let (budget, needed) = (self.call.budget, self.call.parts.needed);
-        let wish = self.wish(!budget.is_wait_over());
+        let waits = !budget.is_wait_over() || self.leaves_place();
+        let wish = self.wish(waits);
         self.is_known_to_wait |= wish.waits;
         if self.place.is_some() {
             // This request answers the calls so far.
             budget.take_message();
         }
         if budget.is_wait_over() {
-            // The last request leaves the line. The one that was prepared would enter it.
+            // The one that was prepared would enter the line.
             self.prepared.take_if(|(_, request)| request.cancel());
         }
         let (owner, prepared) = self.prepared.take().unzip();

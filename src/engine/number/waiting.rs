@@ -219,10 +219,10 @@ impl<'a> NumberWait<'a> {
     }
 
     /// A request of the first thread. It keeps the place of the client in the line, unless it is
-    /// the last one.
+    /// the last one and no other thread waits, which would make the place its own.
     fn ask_as_first(&mut self, place: &str) -> Result<Option<Refusal>> {
         let (number, budget, queued) = (self.number, self.budget, &self.queued);
-        let waits = !budget.is_wait_over();
+        let waits = !budget.is_wait_over() || queued.others_wait();
         let is_kept = |ready: &Ready<'_>| waits || !ready.request.cancel();
         let ready = self.ready.take().filter(is_kept);
         let waits = waits || ready.is_some();

@@ -22,6 +22,9 @@ pub(crate) struct Claim {
     /// No other thread waited for these locks when the tickets were taken, and no other client was
     /// known to want them.
     pub(crate) is_alone: bool,
+    /// Another thread of the client had the tickets before. It may have left the place of the
+    /// client in the line to this thread.
+    pub(crate) is_inherited: bool,
 }
 
 /// What a claim has. Noted when the claim is made; later it only becomes `Kept`.
@@ -71,6 +74,7 @@ impl Claim {
                 false => ClaimState::Tickets,
             },
             is_alone: false,
+            is_inherited: false,
         }
     }
 
@@ -83,6 +87,7 @@ impl Claim {
         let Waiter { thread, wanted, .. } = waiter;
         waiter.is_assigned().then(|| {
             let mut claim = Self::new(queue, wanted.locks.clone(), *thread, wanted.is_shared);
+            claim.is_inherited = true;
             for lock in &wanted.locks {
                 match locks.entries.get(lock) {
                     Some(entry) => claim.note(entry),
@@ -132,39 +137,6 @@ impl Claim {
             self.state = ClaimState::Kept;
         }
         came
-    }
-
-    /// While this thread waits for one of several locks, which another client holds, gives the
-    /// tickets of the others back.
-    pub(crate) fn give_way(&self, awaited: &LockId) {
-        let others = self.locks.iter().filter(|lock| *lock != awaited).cloned();
-        let others: List<LockId> = others.collect();
-        self.queue
-            .change(|locks| locks.give_back(&others, self.thread));
-    }
-
-    /// Takes the tickets back that the thread gave back while it waited, before its next request.
-    /// False if another thread has one of them or a grant is idle: then the thread has to
-    /// [give up](Self::give_up) and to wait for all tickets again. It must not wait for a ticket
-    /// while it has another one.
-    pub(crate) fn regain(&self, now: Moment) -> bool {
-        let mut locks = self.queue.0.lock();
-        let is_missing = |lock: &&LockId| !locks.has_ticket(lock, self.thread);
-        let missing: List<&LockId> = self.locks.iter().filter(is_missing).collect();
-        let is_free = |lock: &&LockId| {
-            locks.entries.get(*lock).is_none_or(|entry| {
-                entry.has_ticket_for(self.is_shared)
-                    && entry.idle.is_none()
-                    && locks.may_pass(self.thread, &entry.waiting, now)
-            })
-        };
-        let are_free = missing.iter().all(is_free);
-        if are_free {
-            for lock in missing {
-                locks.take(lock, self.thread, Unanswered::since(now));
-            }
-        }
-        are_free
     }
 
     pub(crate) fn locks(&self) -> &[LockId] {
@@ -376,7 +348,7 @@ impl Locks {
 
     /// Passes on the tickets of this thread that have no hold. The next threads inherit the time
     /// since which there has been no reply.
-    fn give_back(&mut self, locks: &[LockId], thread: ThreadId) {
+    pub(super) fn give_back(&mut self, locks: &[LockId], thread: ThreadId) {
         let mut inherited = None;
         for lock in locks {
             if let Some(entry) = self.entries.get_mut(lock)

@@ -122,6 +122,53 @@ fn what_is_reserved_for_a_client_that_gives_up_is_free_at_once() {
     }
 }
 
+/// A thread waits for both names, and has left one of them to another thread of its client. It gives
+/// up, by its time or by an interrupt.
+#[test]
+fn a_thread_that_gives_up_leaves_no_line_in_which_another_one_of_its_client_waits() {
+    for is_interrupted in [false, true] {
+        let server = Server::start();
+        let [a, b] = ["a", "b"].map(|name| hold(&client(&server.url()), name));
+        let ours = client(&server.url());
+        let (got, order) = unbounded();
+        let interrupt = Interrupt::new();
+        thread::scope(|scope| {
+            for number in 1..=12 {
+                let one = client(&server.url()).reentrant_lock("b");
+                wait_for(scope, one, &got, "before");
+                eventually("it to wait", || waiting(&server, "b") == number);
+            }
+            let both = ours.multi_lock(["a", "b"]);
+            let interrupt = &interrupt;
+            let waiting_for_both = scope.spawn(move || match is_interrupted {
+                true => both.lock_interruptibly(Lease::RENEWED, interrupt),
+                false => both.try_lock(MS * 2500, Lease::RENEWED).map(drop),
+            });
+            eventually("it to wait", || waiting(&server, "b") == 13);
+            // It keeps the other name for a second.
+            thread::sleep(MS * 1200);
+            wait_for(scope, ours.reentrant_lock("b"), &got, "ours");
+            thread::sleep(MS * 300);
+            let one = client(&server.url()).reentrant_lock("b");
+            wait_for(scope, one, &got, "behind");
+            eventually("it to wait", || waiting(&server, "b") == 14);
+            if is_interrupted {
+                interrupt.interrupt();
+            }
+            let result = waiting_for_both.join().unwrap();
+            let places = (waiting(&server, "a"), waiting(&server, "b"));
+            b.unlock().unwrap();
+            assert_eq!(result.is_err(), is_interrupted, "{result:?}");
+            assert_eq!(places, (0, 14));
+            within(MS * 500 + SLIP.get(), "the calls", || {
+                let order: Vec<_> = order.iter().take(14).collect();
+                assert_eq!(order[12..], ["ours", "behind"]);
+            });
+        });
+        a.unlock().unwrap();
+    }
+}
+
 #[test]
 fn a_name_is_not_kept_from_others_while_another_one_is_held_for_long() {
     let server = Server::start();

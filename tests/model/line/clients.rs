@@ -1,7 +1,7 @@
 //! What clients do, and the faults.
 
 use super::machine::{Bounds, Planted};
-use super::promises::FOLLOWED;
+use super::promises::{FOLLOWED, KEPT};
 use super::state::{Client, Late, Owner, Phase, Reply, Role, State, Subscription};
 
 /// The largest number of rounds and of looks that is counted.
@@ -108,6 +108,18 @@ impl State {
         } else {
             self.line_leave(c, bounds);
         }
+    }
+
+    /// The thread gives up, and another thread of the client waits. It has the place from now on, and
+    /// may want another role.
+    pub fn inherit(&mut self, c: usize, role: Role, bounds: &Bounds) {
+        if bounds.has(Planted::HeirForgotten) && self.place_of(c).is_some() {
+            self.line_leave(c, bounds);
+            self.broken = Some(KEPT);
+        }
+        let client = &mut self.clients[c];
+        client.role = role;
+        client.woken = !bounds.has(Planted::HeirSilent);
     }
 
     /// The thread does not use what a request without a reply has acquired.

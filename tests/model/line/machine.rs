@@ -85,6 +85,10 @@ pub enum Planted {
     RankStale,
     /// A message that arrives during a request is forgotten when the reply arrives.
     MessageForgotten,
+    /// A thread that gives up leaves its place to another one, which does not ask at once.
+    HeirSilent,
+    /// A thread that gives up leaves the line although another thread of the client goes on.
+    HeirForgotten,
     /// A waiting client takes a lock that is reserved for another one.
     Barges,
 }
@@ -255,6 +259,11 @@ impl State {
                 step(&("is interrupted", c), &|next| {
                     next.interrupt(c, false, bounds);
                 });
+                for &role in client.roles {
+                    step(&("another thread goes on", c, role), &|next| {
+                        next.inherit(c, role, bounds);
+                    });
+                }
                 if !client.woken {
                     step(&("timer ends", c), &|next| next.wake(c));
                 }

@@ -191,6 +191,8 @@ fn each_rule_is_needed() {
         (Planted::NotAskedAfterConfirmation, plain(2, 0), CALLED),
         (Planted::RankStale, plain_beside_java(2, 0), CALLED),
         (Planted::MessageForgotten, plain(2, 0), CALLED),
+        (Planted::HeirSilent, plain(2, 0), CALLED),
+        (Planted::HeirForgotten, plain(2, 0), KEPT),
     ] {
         breaks(with(bounds, |it| it.planted = Some(planted)), promise);
     }

@@ -176,3 +176,28 @@ fn a_thread_that_does_not_get_its_tickets_back_is_the_next() {
     drop(behind.claim());
     assert!(queue.is_empty());
 }
+
+#[test]
+fn a_thread_that_gives_up_keeps_the_tickets_that_no_other_thread_gets() {
+    let queue = queue();
+    let held = claim(&queue, &["c"], 4);
+    let mut both = claim(&queue, &["a", "b"], 1);
+    let next = wait(&queue, &["b"], 2);
+    assert!(both.is_wanted_by_others());
+    assert_eq!(both.leave_to_others()[..], [lock("b")]);
+    let next = queue.claim_of(&next.waiter).expect("the ticket");
+    assert!(next.is_inherited);
+    let several = wait(&queue, &["a", "c"], 3);
+    assert_eq!(
+        both.leave_to_others()[..],
+        [lock("b")],
+        "it cannot have both"
+    );
+    drop(next);
+    assert!(both.leave_to_others().is_empty());
+    assert!(enter(&queue, &["b"], 5).claim.is_none(), "it is kept");
+    drop(held);
+    assert!(queue.claim_of(&several.waiter).is_none());
+    drop(both);
+    assert!(queue.claim_of(&several.waiter).is_some());
+}

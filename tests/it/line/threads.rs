@@ -1,0 +1,245 @@
+//! The threads of one client share its place in a line.
+
+use super::*;
+
+/// What a thread waits for: one of a kind of lock, or a permit of a kind of semaphore.
+#[derive(Clone, Copy)]
+enum Wanted {
+    Lock(Make),
+    Leased,
+    Permit,
+}
+
+const WANTED: [Wanted; 5] = [
+    Wanted::Lock(PLAIN),
+    Wanted::Lock(WRITE),
+    Wanted::Lock(FAIR),
+    Wanted::Leased,
+    Wanted::Permit,
+];
+
+const NAME: &str = "wanted";
+
+impl Wanted {
+    /// Acquires it, uses it by `then`, and releases it. False if that takes longer than `wait`, or
+    /// the interrupt is raised.
+    fn acquire(
+        self,
+        client: &LockClient,
+        (wait, interrupt): (Duration, &Interrupt),
+        then: impl FnOnce(),
+    ) -> bool {
+        let is_acquired = match self {
+            Self::Lock(make) => {
+                let lock = make(client, NAME);
+                let locked = lock.try_lock_interruptibly(wait, Lease::RENEWED, interrupt);
+                if let Ok(true) = locked {
+                    then();
+                    lock.unlock().unwrap();
+                }
+                locked
+            }
+            Self::Leased => {
+                let semaphore = client.leased_semaphore(NAME);
+                let permit = semaphore.try_acquire_interruptibly(wait, Lease::RENEWED, interrupt);
+                permit.map(|permit| match permit {
+                    Some(permit) => {
+                        then();
+                        permit.release().unwrap();
+                        true
+                    }
+                    None => false,
+                })
+            }
+            Self::Permit => {
+                let semaphore = client.semaphore(NAME);
+                let taken = semaphore.try_acquire_interruptibly(1, wait, interrupt);
+                if let Ok(true) = taken {
+                    then();
+                    semaphore.release(1).unwrap();
+                }
+                taken
+            }
+        };
+        let is_interrupted = matches!(is_acquired, Err(Error::Interrupted { .. }));
+        !is_interrupted && is_acquired.unwrap()
+    }
+
+    /// Makes one permit, if it is a semaphore.
+    fn prepare(self, client: &LockClient) {
+        match self {
+            Self::Lock(_) => {}
+            Self::Leased => _ = client.leased_semaphore(NAME).try_set_permits(1).unwrap(),
+            Self::Permit => _ = client.semaphore(NAME).try_set_permits(1).unwrap(),
+        }
+    }
+
+    /// The number of clients that wait.
+    fn waiting(self, server: &Server) -> usize {
+        match self {
+            Self::Lock(make) if std::ptr::fn_addr_eq(make, FAIR) => {
+                server.ask(redis::cmd("LLEN").arg(format!("redisson_lock_queue:{{{NAME}}}")))
+            }
+            _ => server.ask(redis::cmd("ZCOUNT").arg(line(NAME)).arg(1e15).arg("inf")),
+        }
+    }
+}
+
+/// Two threads of a client wait before another client, and the first one gives up.
+fn next_thread_keeps_the_turn(wanted: Wanted, is_interrupted: bool) {
+    let server = Server::start();
+    let [holder, ours, other] = [(); 3].map(|()| client(&server.url()));
+    wanted.prepare(&holder);
+    let (got, order) = unbounded();
+    let (held, is_held) = bounded(0);
+    let (release, released) = bounded::<()>(0);
+    let (interrupt, never) = (Interrupt::new(), Interrupt::new());
+    thread::scope(|scope| {
+        let (server, interrupt, never) = (&server, &interrupt, &never);
+        scope.spawn(|| {
+            let hold = || {
+                held.send(()).unwrap();
+                // With a limit, so that no failed test hangs.
+                released.recv_timeout(SOON.get()).unwrap_or_default();
+            };
+            assert!(wanted.acquire(&holder, (SOON.get(), never), hold));
+        });
+        is_held.recv().unwrap();
+        let next = |client, who: &'static str| {
+            let got = &got;
+            move || wanted.acquire(client, (SOON.get(), never), || got.send(who).unwrap())
+        };
+        let wait = if is_interrupted {
+            SOON.get()
+        } else {
+            millis(700)
+        };
+        let ours = &ours;
+        let first = scope.spawn(move || wanted.acquire(ours, (wait, interrupt), || ()));
+        eventually("the first to wait", || wanted.waiting(server) == 1);
+        let second = scope.spawn(next(ours, "the next thread"));
+        stay_waiting([&second]);
+        let third = scope.spawn(next(&other, "the other client"));
+        eventually("the other client to wait", || wanted.waiting(server) == 2);
+        if is_interrupted {
+            interrupt.interrupt();
+        }
+        assert!(!first.join().unwrap(), "it gives up");
+        let places = wanted.waiting(server);
+        release.send(()).unwrap();
+        assert_eq!(places, 2, "the place stays");
+        assert!(second.join().unwrap() && third.join().unwrap());
+    });
+    drop(got);
+    let order: Vec<_> = order.iter().collect();
+    assert_eq!(order, ["the next thread", "the other client"]);
+    assert_eq!(wanted.waiting(&server), 0);
+}
+
+#[test]
+fn the_turn_of_a_thread_that_gives_up_is_that_of_the_next_thread() {
+    thread::scope(|scope| {
+        for wanted in WANTED {
+            for is_interrupted in [false, true] {
+                scope.spawn(move || next_thread_keeps_the_turn(wanted, is_interrupted));
+            }
+        }
+    });
+}
+
+/// A writer gives up, and the next thread reads.
+#[test]
+fn a_reader_inherits_the_place_of_a_writer() {
+    let server = Server::start();
+    let name = unique("inherited");
+    let held = hold_by(WRITE, &client(&server.url()), &name);
+    let ours = client(&server.url());
+    let interrupt = Interrupt::new();
+    thread::scope(|scope| {
+        let writer = WRITE(&ours, &name);
+        let interrupt = &interrupt;
+        let writing = scope.spawn(move || writer.lock_interruptibly(long(), interrupt));
+        eventually("it to wait", || is_waiting(&server, &name, 1));
+        let lock = READ(&ours, &name);
+        let reading = scope.spawn(move || lock.lock());
+        stay_waiting([&reading]);
+        interrupt.interrupt();
+        assert_error!(writing.join().unwrap(), Interrupted);
+        let is_of_reader = || {
+            let places: Vec<(String, f64)> = server.ask(
+                redis::cmd("ZRANGE")
+                    .arg(line(&name))
+                    .arg(0)
+                    .arg(-1)
+                    .arg("WITHSCORES"),
+            );
+            places.len() == 1 && places[0].1.fract() > 0.0
+        };
+        let start = Instant::now();
+        while !is_of_reader() && start.elapsed() < SLIP.get() {
+            thread::yield_now();
+        }
+        let is_of_reader = is_of_reader();
+        held.unlock().unwrap();
+        assert!(is_of_reader, "its place is that of a reader");
+        within(SLIP.get(), "the call", || reading.join().unwrap().unwrap());
+    });
+}
+
+/// How often these clients, each with as many threads, get the lock beside others that always want
+/// it, if each call waits for a short time only.
+fn holds_of(wanted: Wanted, clients: usize, threads: usize) -> usize {
+    const OTHERS: usize = 20;
+    /// Shorter than the time for which the threads of a client hand what they have to each other.
+    const HOLD: Duration = Duration::from_millis(2);
+    const HOLD_OF_OTHERS: Duration = Duration::from_millis(10);
+    const TIME: Duration = Duration::from_secs(6);
+    /// A little more than the others need for a hold each.
+    const WAIT: Duration = Duration::from_millis(400);
+    let server = Server::start();
+    wanted.prepare(&client(&server.url()));
+    let (holds, end) = (AtomicUsize::new(0), Instant::now() + TIME);
+    let never = Interrupt::new();
+    let work = |client: &LockClient, wait, hold| {
+        let mut holds = 0;
+        while Instant::now() < end {
+            let is_held = wanted.acquire(client, (wait, &never), || thread::sleep(hold));
+            holds += usize::from(is_held);
+        }
+        holds
+    };
+    let work = &work;
+    thread::scope(|scope| {
+        for _ in 0..OTHERS {
+            let client = client(&server.url());
+            scope.spawn(move || work(&client, SOON.get(), HOLD_OF_OTHERS));
+        }
+        for _ in 0..clients {
+            let client = client(&server.url());
+            for _ in 0..threads {
+                let (client, holds) = (client.clone(), &holds);
+                scope.spawn(move || {
+                    holds.fetch_add(work(&client, WAIT, HOLD), Ordering::Relaxed);
+                });
+            }
+        }
+    });
+    holds.into_inner()
+}
+
+#[test]
+#[ignore = "soak: a minute"]
+fn threads_with_a_short_wait_have_at_least_half_of_what_as_many_clients_have() {
+    for wanted in WANTED {
+        let (mut clients, threads) = (holds_of(wanted, 6, 1), holds_of(wanted, 1, 6));
+        if let Wanted::Leased = wanted {
+            // It is not handed over, so one thread uses each turn of the client.
+            clients /= 6;
+        }
+        println!("{threads} holds of threads, {clients} of clients");
+        assert!(
+            threads * 2 >= clients,
+            "{threads} holds, and {clients} of clients"
+        );
+    }
+}
