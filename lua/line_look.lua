@@ -8,7 +8,8 @@
 -- ARGV[3i]      1: a semaphore; else 0
 -- ARGV[3n+1]    the command that publishes: publish or spublish
 -- reply[i]      after how many milliseconds the client looks again; 0: nothing is left to look
---               after; -1: the client has no place, so its thread has to ask
+--               after; -1: the client has no place, or the line cannot be used, so its thread has to
+--               ask
 --
 -- The watchdog of a client that waits looks every two seconds if at most ten clients are before it:
 -- a holder that died, a client of Redisson, or a process that has ended looks after no call. The
@@ -92,8 +93,10 @@ end
 
 local replies = {}
 for i, lock in ipairs(KEYS) do
-    -- The user may not use the line, or a cluster is moving the slot.
-    local is_done, after = pcall(look, lock, ARGV[3 * i - 2], ARGV[3 * i - 1] == '1', ARGV[3 * i] == '1')
-    replies[i] = is_done and after or 0
+    local place = ARGV[3 * i - 2]
+    local is_done, after = pcall(look, lock, place, ARGV[3 * i - 1] == '1', ARGV[3 * i] == '1')
+    -- The user may not use the line, its key has another type, or a cluster is moving the slot. No
+    -- release calls a client then.
+    replies[i] = is_done and after or place ~= '' and -1 or 0
 end
 return #KEYS == 1 and replies[1] or replies

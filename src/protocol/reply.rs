@@ -87,7 +87,7 @@ pub(crate) fn look_replies(reply: &Value, count: usize) -> RedisResult<List<Look
 /// The reply to a look at the line of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LookReply {
-    /// The client has no place in the line.
+    /// The client has no place in the line, or the line cannot be used.
     NoPlace,
     /// No call is without an answer.
     Nothing,

@@ -32,15 +32,9 @@ impl BatchClient {
         Self { redis, observer }
     }
 
-    /// Sends all requests, each about one lock, and waits for the replies until `until`. Those that
-    /// are rare are sent `by_source` of their scripts, so that none is sent a second time.
-    pub(crate) fn request(
-        &self,
-        requests: Vec<(&LockKey, Call)>,
-        by_source: bool,
-        until: Moment,
-    ) -> Vec<Replied> {
-        self.send(Purpose::Watchdog, requests, by_source, until)
+    /// Sends all requests, each about one lock, and waits for the replies until `until`.
+    pub(crate) fn request(&self, requests: Vec<(&LockKey, Call)>, until: Moment) -> Vec<Replied> {
+        self.send(Purpose::Watchdog, requests, until)
     }
 
     /// As [`request`](Self::request), on the links of the callers: for what no lease depends on, so
@@ -50,14 +44,13 @@ impl BatchClient {
         requests: Vec<(&LockKey, Call)>,
         until: Moment,
     ) -> Vec<Replied> {
-        self.send(Purpose::Caller, requests, false, until)
+        self.send(Purpose::Caller, requests, until)
     }
 
     fn send(
         &self,
         purpose: Purpose,
         requests: Vec<(&LockKey, Call)>,
-        by_source: bool,
         until: Moment,
     ) -> Vec<Replied> {
         let redis = Arc::clone(&self.redis);
@@ -66,9 +59,6 @@ impl BatchClient {
             .map(|(lock, call)| Request::new(&redis, lock, call))
             .collect();
         let mut states: Vec<RequestState<'_>> = requests.iter().map(RequestState::new).collect();
-        for state in &mut states {
-            state.by_source = by_source;
-        }
         Attempt::new(&mut states, None, purpose, until, &mut |_| None).run(List::new());
         let replied = states.into_iter().map(|state| self.finish(state));
         replied.collect()

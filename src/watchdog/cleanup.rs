@@ -4,13 +4,23 @@
 
 use redis::Value;
 
-use super::Orphan;
 use super::thread::{ORPHANS_AT_END, WatchdogThread};
+use super::{Orphan, Watchdog};
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::protocol::{Verdict, verdict};
 use crate::script::Call;
 use crate::transport::retry_action::RetryAction;
+
+impl Watchdog {
+    /// True if the thread releases an orphan of this lock, or will.
+    pub(crate) fn is_releasing(&self, key: &LockKey) -> bool {
+        let state = self.shared.state.lock();
+        let orphans = state.orphans.iter().map(|orphan| &orphan.key);
+        let mut keys = orphans.chain(&state.orphans_in_pass);
+        keys.any(|orphan| orphan.key() == key.key())
+    }
+}
 
 impl WatchdogThread {
     /// Releases orphans. All requests are sent together. After renewals, orphans on a server that
@@ -29,7 +39,7 @@ impl WatchdogThread {
             .iter()
             .map(|orphan| (&orphan.key, orphan.call.clone()))
             .collect();
-        let replies = self.batch_client.request(requests, true, until);
+        let replies = self.batch_client.request(requests, until);
         for (orphan, (reply, _)) in now.into_iter().zip(replies) {
             match reply {
                 Ok(reply) => self.note_called(&orphan, &reply),

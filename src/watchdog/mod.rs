@@ -88,8 +88,8 @@ struct Shared {
 struct WatchdogState {
     registry: Registry<Arc<dyn Renew>>,
     orphans: Vec<Orphan>,
-    /// How many more orphans the thread releases in its present pass.
-    orphans_in_pass: usize,
+    /// The locks of further orphans, which the thread releases in its present pass.
+    orphans_in_pass: Vec<LockKey>,
     /// New targets, and those whose holds or hold counts have changed. The thread reads their
     /// schedules when it wakes up.
     noted: Vec<TargetId>,
@@ -362,7 +362,7 @@ impl Watchdog {
     /// The number of orphans that are not released.
     pub(crate) fn unreleased(&self) -> usize {
         let state = self.shared.state.lock();
-        state.orphans.len() + state.orphans_in_pass
+        state.orphans.len() + state.orphans_in_pass.len()
     }
 
     /// Ends the thread. After the pass that it may be in, it makes one attempt to release the idle

@@ -104,7 +104,7 @@ impl WatchdogThread {
     /// all is released after a shutdown.
     pub(super) fn next_work(&self) -> Option<Work> {
         let mut state = self.shared.state.lock();
-        state.orphans_in_pass = 0;
+        state.orphans_in_pass.clear();
         while !self.is_over(&mut state) {
             Shared::read_noted(&mut state);
             let now = Moment::now();
@@ -139,7 +139,7 @@ impl WatchdogThread {
         if due.is_empty() && orphans.is_empty() && over.is_empty() && !confirms && !looks {
             return None;
         }
-        state.orphans_in_pass = orphans.len();
+        state.orphans_in_pass = orphans.iter().map(|orphan| orphan.key.clone()).collect();
         // Not asleep: an insertion during the pass needs no wake-up.
         state.asleep_until = Moment::ZERO;
         // A target that is registered during the pass waits until the I/O is over.
@@ -268,7 +268,7 @@ impl WatchdogThread {
             let joined = calls.fold(batch[0].renewal.call.clone(), Call::join);
             (batch[0].target.key(), joined)
         });
-        let replies = self.batch_client.request(requests.collect(), false, until);
+        let replies = self.batch_client.request(requests.collect(), until);
         let (mut done, mut failed) = (0, Vec::new());
         for (batch, (reply, asked)) in batches.iter().zip(replies) {
             match reply.and_then(|reply| protocol::verdicts(&reply, batch.len())) {

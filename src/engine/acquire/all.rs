@@ -26,6 +26,10 @@ use crate::request::Prepared;
 /// together.
 const KEPT: Duration = Duration::from_millis(50);
 
+/// Bounds of the pauses while this client releases the lock.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
 impl<'a> Acquisition<'a> {
     /// Requests all parts until they are granted, or the budget ends: then false. `first` is the
     /// first request, if it is sent already.
@@ -114,10 +118,17 @@ impl<'a> Acquisition<'a> {
             return Err(within.loss_error(LostReason::Taken));
         }
         if self.call.budget.is_wait_over() {
-            return match held.is_own {
-                true => Err(self.too_late_error()),
-                false => Ok(Some(false)),
-            };
+            if held.is_own {
+                return Err(self.too_late_error());
+            }
+            if !self.awaits_own_release(&held) {
+                return Ok(Some(false));
+            }
+            self.undo();
+            let pause = self.call.budget.elapsed() / 4;
+            let pause = pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+            self.wait.sleep_deaf(Moment::now().after(pause));
+            return Ok(None);
         }
         self.await_release(held);
         Ok(None)
@@ -127,6 +138,10 @@ impl<'a> Acquisition<'a> {
     /// for a short time only.
     fn await_release(&mut self, held: HeldByOther<'a>) {
         let Part { core, key, .. } = held.part;
+        if held.rank.is_none() {
+            // Without a line, the thread listens to releases, and a look finds nothing.
+            self.line_wait = None;
+        }
         let left = match (held.rank, self.place_in_line()) {
             (Some(rank), Some(place)) => {
                 let unparker = self.call.budget.unparker();

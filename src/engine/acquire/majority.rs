@@ -126,8 +126,10 @@ impl<'a> Acquisition<'a> {
             held = rounds.holders(self.needed(), granted, held);
         }
         let has_minority = !rounds.minority_grants.is_empty();
-        let is_undecided = is_split || has_minority && rounds.backoffs < MAX_BACKOFFS;
         let is_over = self.call.budget.is_wait_over();
+        let is_undecided = is_split
+            || has_minority && rounds.backoffs < MAX_BACKOFFS
+            || is_over && held.iter().any(|held| self.awaits_own_release(held));
         if is_over && (!is_undecided || rounds.decided_by.is_past()) {
             return Some(false);
         }

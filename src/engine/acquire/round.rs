@@ -63,6 +63,8 @@ pub(super) struct HeldByOther<'a> {
     pub(super) asked: Moment,
     /// Redis still has what it granted to this call too late.
     pub(super) is_own: bool,
+    /// The owner is this client: no thread has the lock, and it may be about to be released.
+    pub(super) is_of_client: bool,
 }
 
 impl<'a> Acquisition<'a> {
@@ -247,6 +249,7 @@ impl<'a> Acquisition<'a> {
         // The client that was called may not answer.
         let reserved_for = millis.filter(|_| is_reserved);
         self.note_line(part, rank, has_no_owner);
+        let is_of_client = holder.starts_with(&*part.core.owner_prefix);
         let (is_foreign, is_own) = self.note_holder(part, holder);
         // A client of Redisson does not call the line. So the first two clients listen to its
         // release.
@@ -261,6 +264,7 @@ impl<'a> Acquisition<'a> {
             pending: reserved_for.map(Duration::from_millis),
             asked,
             is_own,
+            is_of_client,
         })
     }
 

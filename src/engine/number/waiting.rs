@@ -264,15 +264,14 @@ impl<'a> NumberWait<'a> {
                 (&channels[..1 + usize::from(refusal.listens)], longest)
             }
         };
-        if let Some(rank) = refusal.rank {
-            let unparker = self.budget.unparker();
-            let wait = core
-                .watchdog
-                .wait_in_line(key, place, unparker, rank, None, refusal.asked);
-            self.line_wait = Some(wait);
-            if !is_deaf {
-                self.ready = self.number.prepare(self.wanted, place);
-            }
+        let unparker = self.budget.unparker();
+        self.line_wait = refusal.rank.map(|rank| {
+            let asked = refusal.asked;
+            let watchdog = &core.watchdog;
+            watchdog.wait_in_line(key, place, unparker, rank, None, asked)
+        });
+        if refusal.rank.is_some() && !is_deaf {
+            self.ready = self.number.prepare(self.wanted, place);
         }
         let request = self.ready.as_ref().map(|ready| &ready.request);
         let again = refusal.again.unwrap_or(Duration::MAX).min(longest);

@@ -67,3 +67,54 @@ fn a_dropped_client_releases_its_locks_at_once_however_many() {
         assert_eq!(server.size(), 0);
     }
 }
+
+/// The release of the watchdog is slow, or the request of the thread overtakes it.
+#[test]
+fn a_call_that_does_not_wait_gets_a_lock_that_its_own_client_releases() {
+    type Make = fn(&[LockClient], &str) -> Box<dyn Lock>;
+    let kinds: [(&str, usize, Make); 4] = [
+        ("release", 1, |clients, name| {
+            Box::new(clients[0].reentrant_lock(name))
+        }),
+        ("read_write_release", 1, |clients, name| {
+            Box::new(clients[0].read_write_lock(name).write())
+        }),
+        ("fair_release", 1, |clients, name| {
+            Box::new(clients[0].fair_lock(name))
+        }),
+        ("release", 3, |clients, name| {
+            Box::new(RedLock::new(clients, name))
+        }),
+    ];
+    let on = |(script, servers, make): (&'static str, usize, Make)| {
+        let servers: Vec<_> = (0..servers).map(|_| ProxiedServer::new()).collect();
+        let lingering = |server: &ProxiedServer| {
+            let builder = server.builder(SOON.get()).linger(LINGER.get());
+            builder.build().unwrap()
+        };
+        let clients: Vec<_> = servers.iter().map(lingering).collect();
+        let lock = make(&clients, "lock");
+        pair(&*lock);
+        let hold_back = |server: &ProxiedServer| server.hold_back_once(script);
+        let gates: Vec<Gate> = servers.iter().map(hold_back).collect();
+        eventually("the releases", || gates.iter().all(|gate| gate.held() == 1));
+        let requests = || servers[0].proxy.requests();
+        let before = requests();
+        thread::scope(|scope| {
+            let calling = scope.spawn(|| is_free(&*lock));
+            eventually("two requests", || {
+                calling.is_finished() || requests() >= before + 2
+            });
+            gates.iter().for_each(Gate::open);
+            assert!(
+                calling.join().unwrap(),
+                "no other client is there: {script}"
+            );
+        });
+    };
+    thread::scope(|scope| {
+        for kind in kinds {
+            scope.spawn(move || on(kind));
+        }
+    });
+}

@@ -180,6 +180,46 @@ fn the_first_clients_of_a_lost_line_ask_within_a_few_seconds() {
     }
 }
 
+/// The user loses rights, or another program writes to the key of the line. Then the releases call
+/// no client, also not those that are far from the head of the line.
+#[test]
+fn all_clients_of_a_line_that_cannot_be_used_ask_within_a_few_seconds() {
+    const CROWD: usize = 12;
+    let spoilt: [fn(&Server, &str); 3] = [
+        |server, name| server.run(&format!("ACL SETUSER worker resetkeys ~{name}")),
+        |server, _| server.run("ACL SETUSER worker -zadd -zrange -zrank -zrem -zscore"),
+        |server, name| server.run(&format!("SET {} 1", line(name))),
+    ];
+    let wait = |(holder, waiter): (Make, Make), spoil: fn(&Server, &str)| {
+        let server = Server::start();
+        let url = server.with_user(&["~*", "&*", "+@all"]);
+        let name = unique("spoilt");
+        let held = hold_by(holder, &client(&url), &name);
+        let locks: Vec<_> = (0..CROWD).map(|_| waiter(&client(&url), &name)).collect();
+        thread::scope(|scope| {
+            let waiting: Vec<_> = locks
+                .iter()
+                .map(|lock| scope.spawn(|| pair(&**lock)))
+                .collect();
+            eventually("all to wait", || is_waiting(&server, &name, CROWD));
+            spoil(&server, &name);
+            held.unlock().unwrap();
+            within(millis(3_000) + SLIP.get(), "all locks", || {
+                for waiting in waiting {
+                    waiting.join().unwrap();
+                }
+            });
+        });
+    };
+    thread::scope(|scope| {
+        for spoil in spoilt {
+            for kinds in &KINDS[..2] {
+                scope.spawn(move || wait(*kinds, spoil));
+            }
+        }
+    });
+}
+
 /// A server that stands still takes the last requests of calls that have ended since.
 #[test]
 fn places_that_calls_left_behind_cost_a_moment_each() {
