@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::begin::{TicketsLost, keep, take_without_request};
-use super::round::HeldByOther;
 use super::unit::{First, Unit};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
@@ -63,7 +62,7 @@ pub(super) struct Acquisition<'a> {
     /// Redis may know that this client waits: it has a place in a line or a queue.
     pub(super) is_known_to_wait: bool,
     /// A refusal named this client as the owner, no release was known, and the thread asked again.
-    has_asked_again: bool,
+    pub(super) has_asked_again: bool,
     /// The log says that no release can end this wait.
     pub(super) is_logged: bool,
     /// The parts that another thread handed over, or that were idle, after this thread had given
@@ -239,18 +238,6 @@ impl<'a> Acquisition<'a> {
             pause.pass();
             until = Moment::now().after(pause.length);
         }
-    }
-
-    /// True if the wait is over, but this client has the lock in Redis only until a release that
-    /// the watchdog sends: of an idle grant, or one that had no reply. Then the thread asks again.
-    pub(super) fn awaits_own_release(&mut self, held: &HeldByOther<'a>) -> bool {
-        let Part { core, key, .. } = held.part;
-        if !held.is_of_client || self.call.budget.call_deadline().is_past() {
-            return false;
-        }
-        let is_releasing = core.watchdog.is_releasing(key);
-        // The release may have ended since the refusal, or is about to be queued.
-        is_releasing || !std::mem::replace(&mut self.has_asked_again, true)
     }
 
     /// Releases what is granted. What gets no reply is released in the background.

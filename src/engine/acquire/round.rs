@@ -81,6 +81,18 @@ impl<'a> Acquisition<'a> {
         }
     }
 
+    /// True if the wait is over, but this client has the lock in Redis only until a release that
+    /// the watchdog sends: of an idle grant, or one that had no reply. Then the thread asks again.
+    pub(super) fn awaits_own_release(&mut self, held: &HeldByOther<'a>) -> bool {
+        let Part { core, key, .. } = held.part;
+        if !held.is_of_client || self.call.budget.call_deadline().is_past() {
+            return false;
+        }
+        let is_releasing = core.watchdog.is_releasing(key);
+        // The release may have ended since the refusal, or is about to be queued.
+        is_releasing || !std::mem::replace(&mut self.has_asked_again, true)
+    }
+
     /// Requests the units that are not granted yet.
     pub(super) fn request(&mut self) -> Replies<'a> {
         let (budget, needed) = (self.call.budget, self.call.parts.needed);
