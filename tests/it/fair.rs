@@ -41,11 +41,15 @@ fn place_of(client: &LockClient) -> String {
     format!("{}:0", owner.split_once(':').unwrap().0)
 }
 
-/// So threads have equal shares, whichever clients they belong to.
+/// So threads have equal shares, whichever clients they belong to. A thread that begins to wait
+/// before the reply is none of those.
 #[test]
 fn a_place_is_for_the_threads_that_waited_when_it_was_taken() {
-    let server = Server::start();
-    let [ours, other, third] = [(); 3].map(|()| client(&server.url()));
+    let proxied = ProxiedServer::new();
+    let server = &proxied.server;
+    let ours = proxied.builder(SOON.get()).build().unwrap();
+    let [other, third] = [(); 2].map(|()| client(&server.url()));
+    let place = place_of(&ours);
     let (sender, order) = unbounded();
     let (go, goes) = unbounded();
     let (says, tasks) = unbounded();
@@ -64,17 +68,22 @@ fn a_place_is_for_the_threads_that_waited_when_it_was_taken() {
     let sleeps = |task: Task| eventually("it to wait", || task.is_asleep());
     thread::scope(|scope| {
         scope.spawn(|| wait(&other, "other", Some(&goes)));
-        await_places(&server, 1);
+        await_places(server, 1);
         tasks.recv().unwrap();
         for _ in 0..3 {
             scope.spawn(|| wait(&ours, "ours", None));
             sleeps(tasks.recv().unwrap());
         }
+        // It arrives when the others wait.
+        let slow = Fault::SplitReply {
+            every: 16,
+            pause: A_WHILE.get(),
+        };
+        proxied.fault_once("fair_acquire", &slow);
         guard.unlock().unwrap();
-        let place = place_of(&ours);
-        eventually("the place", || places(&server) == [place.as_str()]);
+        eventually("the place", || places(server) == [place.as_str()]);
         scope.spawn(|| wait(&third, "third", None));
-        await_places(&server, 2);
+        await_places(server, 2);
         tasks.recv().unwrap();
         scope.spawn(|| wait(&ours, "late", None));
         sleeps(tasks.recv().unwrap());

@@ -43,6 +43,7 @@ impl Line {
         format!("leasehold_line:{{{}}}", self.name)
     }
 
+    /// How many clients wait for a call.
     fn places(&self) -> usize {
         self.server
             .ask(redis::cmd("ZCOUNT").arg(self.key()).arg(WAITING).arg("inf"))
@@ -371,20 +372,26 @@ fn a_client_that_needs_more_permits_than_there_are_lets_others_pass_and_keeps_it
     theirs.add_permits(3).unwrap();
     let ours = client(&line.server.url()).semaphore(&line.name);
     thread::scope(|scope| {
+        let began = Instant::now();
         let large = scope.spawn(|| ours.try_acquire(4, SOON.get()));
         eventually("it is in the line", || line.places() == 1);
-        let entered = Instant::now();
         let mut members = redis::cmd("ZRANGE");
-        let last: [String; 1] = line.server.ask(members.arg(line.key()).arg(-1).arg(-1));
+        let [place]: [String; 1] = line.server.ask(members.arg(line.key()).arg(-1).arg(-1));
         let mut calls = line.server.connection();
         let mut calls = calls.as_pubsub();
-        calls.subscribe(&last[0]).unwrap();
-        eventually("a permit", || theirs.try_acquire(1, millis(1)).unwrap());
-        assert!(entered.elapsed() < millis(2_000) + SLIP.get());
-        assert_eq!(line.places(), 1);
+        calls.subscribe(&place).unwrap();
+        line.wait(scope, Kind::Semaphore, 1);
+        let entered = Instant::now();
         // It is probed once a second, and not by each request of the others.
+        for _ in 0..20 {
+            assert!(!theirs.try_acquire(4, millis(1)).unwrap());
+        }
+        assert_eq!(line.next(), 1);
+        assert!(began.elapsed() >= Duration::from_secs(2));
+        assert!(entered.elapsed() < Duration::from_secs(2) + SLIP.get());
+        assert!(line.has_place(&place));
         let mut end = redis::cmd("PUBLISH");
-        let _: u32 = line.server.ask(end.arg(&last[0]).arg("end"));
+        let _: u32 = line.server.ask(end.arg(&place).arg("end"));
         let mut message = || -> String { calls.get_message().unwrap().get_payload().unwrap() };
         let probes = std::iter::from_fn(|| Some(message()).filter(|text| text != "end"));
         let probes = probes.filter(|text| text.starts_with("called ")).count();

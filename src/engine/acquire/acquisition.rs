@@ -49,7 +49,8 @@ pub(super) struct Acquisition<'a> {
     pub(super) leaves_reserved: bool,
     /// While the client has a place in the line.
     pub(super) line_wait: Option<LineWait<'a>>,
-    /// The number of threads that waited here when the lock was refused for the first time.
+    /// The number of threads that waited here before the first request that was refused, with this
+    /// one. That request may have taken a place, and later threads came after it.
     pub(super) waiting: Option<usize>,
     /// The next request, which the subscriber thread may have sent already, and its owner id.
     pub(super) prepared: Option<(OwnerId, Arc<Prepared>)>,

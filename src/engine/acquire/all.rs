@@ -110,8 +110,8 @@ impl<'a> Acquisition<'a> {
     }
 
     fn after_refusal(&mut self, held: HeldByOther<'a>) -> Result<Option<bool>> {
-        let waiting = self.claim.replied();
-        self.waiting.get_or_insert(waiting);
+        self.claim.replied();
+        self.waiting.get_or_insert(self.expected_holds);
         if let Some(within) = self.within {
             // Nothing but the loss of that hold excludes this thread.
             within.lose(LostReason::Taken);

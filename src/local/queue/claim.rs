@@ -173,13 +173,10 @@ impl Claim {
         });
     }
 
-    /// Records a reply. Returns how many threads wait here for the locks, with this one.
-    pub(crate) fn replied(&self) -> usize {
-        self.queue.change(|locks| {
-            locks.on_reply(&self.locks, |unanswered| *unanswered = None);
-            let entries = self.locks.iter().filter_map(|lock| locks.entries.get(lock));
-            entries.map(Entry::contenders).max().unwrap_or(1)
-        })
+    /// Records a reply.
+    pub(crate) fn replied(&self) {
+        self.queue
+            .change(|locks| locks.on_reply(&self.locks, |unanswered| *unanswered = None));
     }
 
     /// Records the grants. The thread keeps their tickets until the holds end, and gives the others
