@@ -93,8 +93,8 @@ fn a_key_that_is_no_lock_is_reported_and_not_changed() {
     is_refused(&server, &client, "not an owner");
 }
 
-/// The hashes have the field `mode`, and other data in place of owners. A write lock must not delete
-/// them as read locks without living readers.
+/// The hashes have the field `mode`, and other data in place of owners. A write lock must not
+/// delete them as read locks without living readers.
 #[test]
 fn data_that_looks_like_a_read_write_lock_is_reported_and_not_changed() {
     let server = Server::start();
