@@ -328,12 +328,12 @@ fn gauges_show_what_is_held_and_what_waits_now() {
     assert_eq!((numbers(&client), numbers(&other)), ((0, 0), (0, 0)));
     expect(0.0, 0.0);
 
-    // A hold ends when it is lost, and not when it is unlocked.
+    // A lost hold ends at its loss, before its thread unlocks it.
     let lost = lock.acquire().unwrap();
     client.force_unlock("order:pay").unwrap();
     expect(0.0, 0.0);
     assert!(lost.unlock().is_err());
-    // Nor is it unlocked while its thread waits on a condition.
+    // After a wait on a condition, its thread holds the lock again.
     let guard = lock.acquire().unwrap();
     let ready = lock.condition("ready");
     ready.wait_for(Duration::from_millis(1)).unwrap();
@@ -346,7 +346,7 @@ fn gauges_show_what_is_held_and_what_waits_now() {
     let permit = semaphore.acquire().unwrap();
     expect(1.0, 0.0);
     permit.release().unwrap();
-    // A lock that is never unlocked is held as long as its client exists.
+    // The thread does not unlock this lock, so the drop of the client ends its hold.
     client.reentrant_lock("kept").lock().unwrap();
     expect(1.0, 0.0);
     drop((client, lock, ready, semaphore));

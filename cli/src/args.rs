@@ -64,9 +64,9 @@ pub(super) enum Command {
     /// its default action there. The exit status is that of the command, or 128 + n if signal n
     /// ended it. If the command ends after HUP, INT, QUIT or TERM, and before other processes of
     /// its group, leasehold keeps the lock until they have ended, too, but no longer than
-    /// --kill-after. It does not wait for other processes that the command leaves behind. Processes that
-    /// leave the process group get no signal, and leasehold does not wait for them: those that a
-    /// script starts by timeout (write timeout --foreground) or setsid, and the jobs of an
+    /// --kill-after. It does not wait for other processes that the command leaves behind. Processes
+    /// that leave the process group get no signal, and leasehold does not wait for them: those that
+    /// a script starts by timeout (write timeout --foreground) or setsid, and the jobs of an
     /// interactive shell.
     ///
     /// If Redis does not confirm renewals of the lock, leasehold sends TERM and then KILL, both
@@ -110,8 +110,8 @@ pub(super) enum Command {
     ///
     /// If the lock is lost, leasehold ends at once with status 76. If it was deleted, or another
     /// client acquired it, leasehold notices this within a second, or a tenth of the lease if that
-    /// is shorter, but at least 100 ms. Only its end reports the loss: the program that relies on the lock must check
-    /// for it. run is safer, because it ends the command.
+    /// is shorter, but at least 100 ms. Only its end reports the loss: the program that relies on
+    /// the lock must check for it. run is safer, because it ends the command.
     ///
     /// While leasehold is stopped, by Ctrl-Z or STOP, nothing renews the lease.
     Hold(HoldArgs),
@@ -152,7 +152,8 @@ pub(super) enum Command {
     /// permits from now on, those that are leased included. If more are leased, none is taken from
     /// its holder: the number of available permits is negative until enough of them are released.
     ///
-    /// This also repairs a semaphore whose leases were lost in Redis, so that it lacks their permits.
+    /// This also repairs a semaphore whose leases were lost in Redis, so that it lacks their
+    /// permits.
     ///
     /// In Redis, a semaphore without leases is a number like any other. Of a latch, and of a
     /// semaphore whose permits have no leases, N sets the number itself: of such a semaphore, the
@@ -183,10 +184,11 @@ pub(super) struct ListArgs {
     #[arg(long)]
     pub(super) all: bool,
 
-    /// One JSON object for each lock: name, name_hex (its bytes, if it is not UTF-8), kind, owner (null if it is not exactly one), holder
-    /// (host and process_id of the owner, if they are known), count (of several readers, their sum;
-    /// of a semaphore, the leased permits), ttl_ms (null if it never expires), waiting (fair),
-    /// readers (read, write), available (permits), number (number), and server if there are several
+    /// One JSON object for each lock: name, name_hex (its bytes, if it is not UTF-8), kind, owner
+    /// (null if it is not exactly one), holder (host and process_id of the owner, if they are
+    /// known), count (of several readers, their sum; of a semaphore, the leased permits), ttl_ms
+    /// (null if it never expires), waiting (fair), readers (read, write), available (permits),
+    /// number (number), and server if there are several
     #[arg(long)]
     pub(super) json: bool,
 }

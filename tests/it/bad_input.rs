@@ -76,7 +76,7 @@ fn a_setting_out_of_bounds_is_refused_and_one_at_its_bounds_is_accepted() {
     check("pool_timeout", |b, n| b.pool_timeout(ms(n)), time);
     check("connect_timeout", |b, n| b.connect_timeout(ms(n)), time);
     check("command_timeout", |b, n| b.command_timeout(ms(n)), time);
-    // From the default command timeout on.
+    // The shortest is the default command timeout.
     let longest = 24 * 3_600_000;
     check(
         "give_up_after",
@@ -98,7 +98,7 @@ fn a_setting_out_of_bounds_is_refused_and_one_at_its_bounds_is_accepted() {
     check("namespace", name, [0, 512]);
 }
 
-/// Each names what it concerns, so that a log shows which call of a program is wrong.
+/// Each error names its lock, so that a log shows which call of a program is wrong.
 #[test]
 fn an_argument_out_of_bounds_is_reported_with_its_lock() {
     let client = client("redis://127.0.0.1:1");

@@ -187,7 +187,7 @@ const NO_PROMISES: [(&str, &str); 3] = [
     ("five minutes", "docs/redisson.md"),
 ];
 
-/// So that no type says another time than `docs/promises.md`.
+/// The documentation of a lock type says no time that `docs/promises.md` does not have.
 #[test]
 fn the_times_in_the_documentation_of_lock_types_are_those_of_the_promises() {
     let page = |page: &str| times(&read(&repository().join(page)));

@@ -200,7 +200,7 @@ fn the_threads_of_its_connections_end_with_the_client() {
     Process::start("drop_a_pool", &[&server.url()]).finish();
 }
 
-/// The role: in its own process, because threads are counted.
+/// Runs in a process of its own, because it counts threads.
 #[cfg(target_os = "linux")]
 pub fn drop_a_pool(arguments: &[&str]) {
     let client = requiring(1, arguments[0]).build().unwrap();

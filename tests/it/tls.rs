@@ -59,7 +59,7 @@ fn certificate_error(builder: LockClientBuilder) -> String {
     certificate_hint(builder).0
 }
 
-/// As [`certificate_error`], and what to change.
+/// The text of the certificate error, and the hint that says what to change.
 #[track_caller]
 fn certificate_hint(builder: LockClientBuilder) -> (String, Hint) {
     let client = builder.build().unwrap();

@@ -321,8 +321,8 @@ impl Output {
         output
     }
 
-    /// It ended its command for this reason, a line with these words, and tells how the command
-    /// ended.
+    /// Expects that `leasehold run` ended its command: a line has these words, which are the
+    /// reason, and the status of the command.
     #[track_caller]
     pub fn expect_ended(self, code: i32, words: &[&str], of_command: i32) -> Self {
         let output = self.expect(code);

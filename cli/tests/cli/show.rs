@@ -54,7 +54,7 @@ fn people_get_a_line_for_each() {
     assert_eq!(text(&server, "show order:pay"), expected);
 }
 
-/// As many as a script looks at.
+/// `show` prints at most 1,000 readers, and how many it left out.
 #[test]
 fn of_many_readers_some_are_shown() {
     let server = Server::start();

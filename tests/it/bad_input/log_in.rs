@@ -9,16 +9,16 @@ use leasehold::Credentials;
 use super::{SECRET, assert_no_secret};
 use crate::support::prelude::*;
 
-/// What such a server sends.
+/// What a server that does not follow the protocol sends.
 #[derive(Clone, Copy)]
 struct Manners {
-    /// Before it reads anything.
+    /// Sent before the server reads anything.
     greeting: &'static str,
-    /// In reply to an AUTH, and to each other command. `None`: an echo of all bytes.
+    /// The reply to an AUTH, and that to each other command. `None`: an echo of all bytes.
     replies: Option<(&'static str, &'static str)>,
 }
 
-/// Its address.
+/// Starts a server, and returns its address.
 fn start(manners: Manners) -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -30,7 +30,7 @@ fn start(manners: Manners) -> String {
     address
 }
 
-/// Ends with the connection.
+/// Serves one connection until it is closed.
 fn serve(mut stream: TcpStream, manners: Manners) {
     let mut bytes = [0; 4096];
     let mut reply = manners.greeting.as_bytes().to_vec();

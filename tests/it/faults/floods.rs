@@ -87,7 +87,7 @@ fn calls_and_a_drop_end_in_time_while_a_server_sends_without_end() {
     }
 }
 
-/// The subscriber does not read the message, which would fill the memory of the client.
+/// The subscriber does not read the whole message, so it does not fill the memory of the client.
 #[test]
 fn a_message_that_is_too_large_ends_the_connection_of_the_subscriber() {
     const MOST: usize = 64 << 20;

@@ -48,7 +48,7 @@ fn guards_and_interrupts_end_in_time() {
     pair(&held);
 }
 
-/// Longer than ten command timeouts, which is the default.
+/// `give_up_after` is longer here than the default, ten command timeouts.
 #[test]
 fn a_call_that_waits_gives_up_when_its_client_says_so() {
     let (timeout, limit) = (millis(50), millis(1000));

@@ -1,5 +1,5 @@
-//! Messages on the channel on which a client is called, of other programs: each that may publish
-//! can send them.
+//! Messages of other programs on the channel on which a client is called. Every program that may
+//! publish can send them.
 
 use super::*;
 

@@ -39,7 +39,7 @@ fn many_names_are_locked_extended_and_released_within_the_limit() {
     assert_eq!(proxied.server.size(), 0);
 }
 
-/// They are acquired by one request, which cannot be divided.
+/// All names are acquired by one request, which cannot be divided.
 #[test]
 fn too_many_names_for_one_request_are_refused_with_a_hint() {
     let proxied = limited();

@@ -93,8 +93,8 @@ fn a_key_that_is_no_lock_is_reported_and_not_changed() {
     is_refused(&server, &client, "not an owner");
 }
 
-/// They have the field `mode`, and other data in place of owners. A write lock that finds no reader
-/// alive deletes the hash of a read lock.
+/// The hashes have the field `mode`, and other data in place of owners. A write lock must not
+/// delete them as read locks without living readers.
 #[test]
 fn data_that_looks_like_a_read_write_lock_is_reported_and_not_changed() {
     let server = Server::start();
@@ -145,7 +145,7 @@ fn data_among_readers_is_not_deleted() {
     assert_eq!(fields, ["mode", "read", "pages", "7"]);
 }
 
-/// Redis does not say which key has the wrong type, and adds the hash of the script.
+/// The error of Redis has the hash of the script, and not the key that has the wrong type.
 #[test]
 fn a_key_beside_a_lock_is_named() {
     let server = Server::start();

@@ -4,7 +4,8 @@ use super::{job, run};
 use crate::program::{PATH, leasehold_nowhere};
 use crate::support::server::Server;
 
-/// The settings without a password stay: the command may be a client of the same Redis.
+/// Settings without a password stay in the environment: the command may be a client of the same
+/// Redis.
 #[test]
 fn the_password_is_not_in_the_environment_of_the_command() {
     let server = Server::options().password("sesame").start();
@@ -29,7 +30,7 @@ fn the_password_is_not_in_the_environment_of_the_command() {
         plain.expect_all(0, &format!("none none {other}\n"), "");
         let keeping = run(&["--keep-credentials"], script);
         keeping.expect_all(0, &format!("{kept}\n"), "");
-        // It would lock on the other Redis.
+        // Without its URL, the inner leasehold would take the lock at the Redis of REDIS_URL.
         let inner = format!("exec {PATH} run another -- echo ran");
         run(&[], &inner).expect_refusal(64, &["--keep-credentials"]);
         run(&["--keep-credentials"], &inner).expect_all(0, "ran\n", "");
@@ -64,7 +65,7 @@ fn a_command_that_waits_for_its_own_lock_is_refused() {
     }
     let limited = outer("reentrant", "run --wait 50ms k -- echo ran");
     limited.expect_refusal(75, &["\"k\""]);
-    // A process that an ended command has left behind.
+    // LEASEHOLD_KEY stays in a process that an ended command has left behind. The lock is free.
     let later = run(&server)
         .env("LEASEHOLD_KEY", "k")
         .locked("k", "echo ran");

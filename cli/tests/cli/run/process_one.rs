@@ -14,13 +14,13 @@ const CONTAINER: [&str; 5] = [
     "--kill-child",
 ];
 
-/// True if this user may make one.
+/// True if this user may create a PID namespace.
 fn can_contain() -> bool {
     let output = Command::new("unshare").args(CONTAINER).arg("true").output();
     output.is_ok_and(|output| output.status.success())
 }
 
-/// Otherwise a long job reaches the limit of processes.
+/// Orphans that are not reaped would reach the limit of processes during a long job.
 #[test]
 fn it_reaps_orphans_while_its_command_runs() {
     if !can_contain() {

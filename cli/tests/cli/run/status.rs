@@ -50,7 +50,7 @@ fn a_lock_of_another_client_is_waited_for_or_reported() {
     assert!(keys(&server).is_empty());
 }
 
-/// A line that was written for flock(1) works with another program name.
+/// A command line of flock(1) works with `leasehold run` in place of `flock`.
 #[test]
 fn the_options_of_flock_mean_the_same() {
     let server = Server::start();

@@ -59,7 +59,7 @@ fn nothing_is_shown_without_a_terminal_or_with_quiet() {
     assert!(!piped.end().expect(75).err.contains("waiting for"));
 }
 
-/// For the log of a job of CI.
+/// The log of a CI job shows which process holds the lock.
 #[test]
 fn without_a_terminal_verbose_names_the_holder_once() {
     let server = Server::start();

@@ -27,7 +27,7 @@ static USED: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
 #[derive(Debug)]
 pub struct Port {
     number: u16,
-    /// Its name is not a path. So it ends with the socket or the process, and no file is left.
+    /// A socket with an abstract name, which is no file and ends with the process.
     _reservation: UnixListener,
 }
 
