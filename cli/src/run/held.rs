@@ -167,13 +167,13 @@ fn refused(args: &LockArgs, clients: &[LockClient], waited: Duration) -> Failure
     if is_quiet() {
         return Failure::new(args.conflict_exit_code, "");
     }
-    let holder = match Holders::new(&args.key, clients).find(|| false) {
-        HolderReply::Holder(holder) => format!("held by {holder}"),
-        HolderReply::Free | HolderReply::NoReply => "another client had it".into(),
+    let owner = match Holders::new(&args.key, clients).find(|| false) {
+        // Not "held by": it may have left the lock in Redis, as `--at-least` does.
+        HolderReply::Holder(holder) => format!(" (owner: {holder})"),
+        HolderReply::Free | HolderReply::NoReply => String::new(),
     };
     let message = format!(
-        "lock {:?} is not free after a wait of {waited:.1?}: {holder}; try again later, or wait \
-         longer",
+        "lock {:?} is not free after a wait of {waited:.1?}{owner}; try again later, or wait longer",
         args.key
     );
     Failure::new(args.conflict_exit_code, message)

@@ -54,7 +54,7 @@ fn a_job_with_a_write_lock_excludes_readers() {
         job(&server, &options, "echo ran").output()
     };
     job("read").expect_all(0, "ran\n", "");
-    job("write").expect_refusal(75, &["\"k\" is not free", "held by", ", process "]);
+    job("write").expect_refusal(75, &["\"k\" is not free", "(owner: ", ", process "]);
     guard.unlock().unwrap();
     job("write").expect_all(0, "ran\n", "");
 }

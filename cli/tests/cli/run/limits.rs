@@ -65,7 +65,7 @@ fn a_lock_outlasts_a_short_job() {
         assert!(kept >= least.as_millis(), "{left}");
     }
     let refused = run(&server).arg("--no-wait").locked("short", "echo ran");
-    let words = ["lock \"short\" is held by"];
+    let words = ["lock \"short\" is not free", "(owner: "];
     refused.output().expect_failure(75, &words);
     // Who waited all the time learns of the new end.
     let waited = run(&server).locked("short", "echo ran").output();

@@ -36,7 +36,7 @@ fn a_lock_of_another_client_is_waited_for_or_reported() {
     let holder = holder(&server, &over);
     let none = job(&server, "--no-wait", "echo ran").output();
     let process = client(&server).holder("k").unwrap().unwrap().to_string();
-    none.expect_refusal(75, &["\"k\"", &format!("held by {process};")]);
+    none.expect_refusal(75, &["\"k\"", &format!("(owner: {process});")]);
     let quiet = job(&server, "--quiet --wait 50ms", "echo ran").output();
     quiet.expect_all(75, "", "");
     let other = run(&server).arg("--no-wait").locked("another", "echo ran");

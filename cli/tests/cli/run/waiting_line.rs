@@ -45,7 +45,7 @@ fn the_line_is_erased_when_a_signal_or_the_time_ends_the_wait() {
     let mut terminal = Terminal::start(&server.url(), "run --wait 2500ms k -- echo ran");
     terminal.shows("waiting for lock");
     terminal.shows(ERASE);
-    terminal.shows(&format!("held by {OTHER_OWNER}; try again"));
+    terminal.shows(&format!("(owner: {OTHER_OWNER}); try again"));
     terminal.ends_with(75);
 }
 
