@@ -236,6 +236,9 @@ mod tests {
         let deep = [&b"*1\r\n".repeat(101)[..], b":1\r\n"].concat();
         assert!(decoded(&deep, 9).is_err(), "too deep");
         assert!(decoded(b"+", 1).unwrap().is_empty());
+        // An error reply without a text.
+        let empty = decoded(b"-\r\n", 1).map(|mut replies| replies.remove(0));
+        assert!(empty.is_err() || empty.unwrap().is_err());
     }
 
     #[test]
