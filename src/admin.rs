@@ -312,7 +312,7 @@ impl Connection {
     /// # Errors
     ///
     /// [`ServerError`] for an error reply, if no reply came in time, and for a reply above 64 MB or
-    /// 4 million elements. After an error that [is no reply](ServerError::is_reply) every further
+    /// a million elements. After an error that [is no reply](ServerError::is_reply) every further
     /// call returns the same error. No panics.
     pub fn run(&mut self, command: &Cmd) -> Result<Value, ServerError> {
         self.ask(1, &command.get_packed_command())?.remove(0)

@@ -15,7 +15,7 @@ local function holder_of(key)
         owner, count = unpack(redis.call('hgetall', key))
         if not is_owner(owner) then
             what = 'a hash whose field is not an owner'
-        elseif not string.find(count, '^[1-9]%d*$') or tonumber(count) > 4294967295 then
+        elseif not is_count(count) then
             what = 'a hash whose value is not a hold count'
         end
     elseif redis.call('hexists', key, 'mode') == 1 then

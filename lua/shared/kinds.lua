@@ -10,6 +10,11 @@ local function is_owner(field)
     return string.find(field, OWNER_ID)
 end
 
+-- True for a hold count.
+local function is_count(value)
+    return string.find(value, '^[1-9]%d*$') and tonumber(value) <= 4294967295
+end
+
 -- True for an owner of this library: the UUID of its client has version 8, and those of Redisson
 -- have version 4.
 local function is_of_this_library(owner)

@@ -31,25 +31,21 @@ local function mode_of(lock)
     return nil, redis.error_reply('WRONGTYPE lock: a ' .. what .. ' that is not a read-write lock')
 end
 
--- The data of another program can look like a lock.
-local function is_count(value)
-    return string.find(value, '^[1-9]%d*$') and tonumber(value) <= 4294967295
-end
-
 -- The error about a hash that has the field `mode`, and other data in place of owners.
 local function no_owner()
     return redis.error_reply('WRONGTYPE lock: a hash whose field is not an owner')
 end
 
 -- The writer among these fields, or a reader, and its hold count; nil and an error if there is none,
--- or data of another program before it: then the third value is true.
+-- or data of another program before it: then the third value is true. The field of a writer in a
+-- transaction of Redisson has its number after `:write`.
 local function owner_in(fields, is_writer)
     for i = 1, #fields, 2 do
         local field, count = fields[i], fields[i + 1]
         if field ~= 'mode' then
             if not (is_owner(field) and is_count(count)) then
                 return nil, no_owner(), true
-            elseif is_writer == (string.find(field, ':write$') ~= nil) then
+            elseif is_writer == (string.find(field .. ':', ':write:', 1, true) ~= nil) then
                 return field, count
             end
         end

@@ -137,13 +137,16 @@ impl<T: Clone> Source<T> {
     /// Returns how many channels missed it.
     pub(crate) fn send(&self, message: &T, most: usize) -> u64 {
         let mut missed = 0;
-        self.state.lock().channels.retain(|channel| {
-            if channel.sender.len() >= most {
-                missed += 1;
-                return true;
-            }
-            channel.sender.send(message.clone()).is_ok()
-        });
+        let is_unused = |channel: &mut Channel<T>| {
+            let is_full = channel.sender.len() >= most;
+            missed += u64::from(is_full);
+            !is_full && channel.sender.send(message.clone()).is_err()
+        };
+        let unused: Vec<_> = {
+            let mut state = self.state.lock();
+            state.channels.extract_if(.., is_unused).collect()
+        };
+        drop(unused);
         missed
     }
 

@@ -58,7 +58,7 @@ impl Options {
     /// For how long a call that waits goes on without any reply.
     pub(crate) fn give_up_after(&self) -> Duration {
         self.give_up_after
-            .unwrap_or(self.command_timeout * UNANSWERED)
+            .unwrap_or(self.command_timeout.saturating_mul(UNANSWERED))
     }
 
     /// Checks all bounds.
@@ -125,5 +125,19 @@ impl fmt::Debug for LockClientBuilder {
             .field("min_replicas", &options.min_replicas)
             .field("name_connections", &options.name_connections)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deployment::Urls;
+
+    #[test]
+    fn a_setting_far_outside_its_bounds_is_shown_and_refused() {
+        let builder = LockClientBuilder::new(Urls::One("redis://h".into()));
+        let builder = builder.command_timeout(Duration::MAX);
+        assert!(format!("{builder:?}").contains("give_up_after"));
+        assert!(builder.validate().is_err());
     }
 }

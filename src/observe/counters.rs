@@ -27,7 +27,7 @@ macro_rules! counters {
             /// name or server of a lock of several counted separately. Nested acquires do not
             /// count.
             pub held: u64,
-            /// Calls that wait now for a lock or for permits that others have.
+            /// Calls that wait now for a lock or for permits that others have, or for a latch.
             pub waiting: u64,
             $($(#[doc = $doc])+ pub $name: u64,)+
         }
@@ -303,7 +303,10 @@ pub(crate) fn register() {
     }
     for (name, help) in [
         (HELD, "Locks and permits that are held."),
-        (WAITING, "Calls that wait for a lock or for permits."),
+        (
+            WAITING,
+            "Calls that wait for a lock, for permits or for a latch.",
+        ),
     ] {
         super::tell(move || metrics::describe_gauge!(name, Unit::Count, help));
         change(Gauge::new(name).series, 0);

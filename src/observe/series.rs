@@ -1,7 +1,7 @@
 //! One counter or gauge of the `metrics` facade.
 
-/// The name and the label of a counter or a gauge in the facade. No label contains the name of a lock, because
-/// there may be millions of names.
+/// The name and the label of a counter or a gauge in the facade. No label contains the name of a
+/// lock, because there may be millions of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Series {
     pub(super) name: &'static str,

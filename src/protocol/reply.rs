@@ -156,11 +156,7 @@ pub(crate) fn found<'k>(
 ) -> Option<(&'k LockKey, Found)> {
     let first = locks.clone().next()?;
     let detail = error.detail().and_then(|detail| detail.split_once(": "));
-    let is_known =
-        |subject: &str| SUBJECTS.contains(&subject.split(' ').next().unwrap_or_default());
-    let Some((subject, what)) = detail.filter(|(subject, _)| is_known(subject)) else {
-        return Some((first, Found::OtherType(of_command(first))));
-    };
+    let (subject, what) = detail.unwrap_or_default();
     let (word, number) = subject.split_once(' ').unwrap_or((subject, ""));
     let at = number
         .parse()
@@ -168,16 +164,15 @@ pub(crate) fn found<'k>(
     let lock = locks.nth(at).unwrap_or(first);
     let key = match word {
         "kind" => return Some((lock, Found::OtherKind(what.into()))),
+        // The text has the key.
         "condition" | "records" => return Some((lock, Found::OtherType(what.into()))),
         "token" => format!("token key {:?}", lock.last_token()),
         "leases" => format!("key {:?}", lock.leases()),
-        _ => format!("key {:?}", lock.key()),
+        "lock" => format!("key {:?}", lock.key()),
+        _ => return Some((first, Found::OtherType(of_command(first)))),
     };
     Some((lock, Found::OtherType(format!("{what} in the {key}"))))
 }
-
-/// What the errors of scripts are about. The text about a condition or about records has the key.
-const SUBJECTS: [&str; 6] = ["lock", "kind", "token", "leases", "condition", "records"];
 
 /// What a key of the lock has that made a command of a script fail. Redis does not say which key.
 fn of_command(lock: &LockKey) -> String {

@@ -26,7 +26,9 @@ const ARGUMENTS: &str = ", with args beginning with";
 pub(super) fn without_password(error: RedisError, password: &str) -> RedisError {
     let end = password.char_indices().nth(SEARCHED).map(|(end, _)| end);
     let secret = &password[..end.unwrap_or(password.len())];
-    let has_secret = |text: &str| !secret.is_empty() && text.contains(secret);
+    // A server can write a backslash before a character that it repeats.
+    let plain = |text: &str| text.replace('\\', "");
+    let has_secret = |text: &str| !secret.is_empty() && plain(text).contains(&plain(secret));
     let detail = error.detail().unwrap_or_default();
     let all = format!("{error} {error:?}");
     if OF_REDIS.contains(&detail) || !has_secret(&all) && !all.contains(ARGUMENTS) {
@@ -34,7 +36,7 @@ pub(super) fn without_password(error: RedisError, password: &str) -> RedisError 
     }
     let mut shown = detail.split(ARGUMENTS).next().unwrap_or_default();
     if has_secret(shown) {
-        shown = shown.split(secret).next().unwrap_or_default();
+        shown = shown.split_once(secret).map_or("", |(before, _)| before);
     }
     let shown = shown.trim_end();
     let text = format!("{shown} (the rest is not shown, because it can have the log-in)");
@@ -80,6 +82,14 @@ mod tests {
             assert!(texts.contains(shown), "no {shown:?}: {texts}");
             assert_eq!(RetryAction::on(&hidden), action, "{texts}");
         }
+    }
+
+    #[test]
+    fn a_password_is_found_whose_characters_the_server_escapes() {
+        let password = r#"se"s\am-and-more"#;
+        let error = refusal(r#"ERR no account "se\"s\\am-and-more""#);
+        let texts = format!("{0} {0:?}", without_password(error, password));
+        assert!(!texts.contains("am-and"), "{texts}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::base::excerpt::excerpt;
 const LARGEST: usize = 64 << 20;
 
 /// The most elements of all arrays of a reply. In memory, each is larger than in a reply.
-const MOST_ELEMENTS: usize = 1 << 22;
+const MOST_ELEMENTS: usize = 1 << 20;
 
 /// The most arrays that are in each other.
 const DEEPEST: usize = 100;
@@ -183,7 +183,7 @@ fn check_size(decoded: usize, more: usize) -> RedisResult<()> {
 }
 
 fn too_large() -> RedisError {
-    let what = "a reply of the server is larger than 64 MB, or has more than 4 million elements, \
+    let what = "a reply of the server is larger than 64 MB, or has more than a million elements, \
          so the connection was closed; check that the address is that of Redis, or request less \
          at once";
     (ErrorKind::Parse, what).into()
@@ -236,6 +236,9 @@ mod tests {
         let deep = [&b"*1\r\n".repeat(101)[..], b":1\r\n"].concat();
         assert!(decoded(&deep, 9).is_err(), "too deep");
         assert!(decoded(b"+", 1).unwrap().is_empty());
+        // An error reply without a text.
+        let empty = decoded(b"-\r\n", 1).map(|mut replies| replies.remove(0));
+        assert!(empty.is_err() || empty.unwrap().is_err());
     }
 
     #[test]

@@ -24,6 +24,10 @@ const LONGEST_POLL: Duration = Duration::from_secs(3600);
 /// The most bytes that are read at once below TLS.
 const LARGEST_READ: usize = 8 << 10;
 
+/// The most reads in one wait after its deadline. What had arrived before is read, and a server
+/// that sends without end does not prolong the wait.
+const MOST_LATE: u32 = 32;
+
 /// The first bytes of a TLS alert, of any version. No reply of Redis begins with them.
 const ALERT: &[u8] = &[0x15, 0x03];
 
@@ -33,10 +37,6 @@ pub(crate) struct Socket {
     /// Its mutex protects the state of the session, and is held for no system call.
     tls: Option<Mutex<Session>>,
 }
-
-/// The most reads in one wait after its deadline. What had arrived before is read, and a server that
-/// sends without end does not prolong the wait.
-const MOST_LATE: u32 = 32;
 
 /// What the thread that reads needs.
 #[derive(Debug, Default)]
@@ -160,8 +160,8 @@ impl Socket {
     }
 
     /// Reads what arrives until the deadline, at least a byte. After the deadline, only what has
-    /// arrived already, and not [often](MOST_LATE). After a timeout, TLS keeps the part of a record that has arrived. Only one
-    /// thread calls this at a time.
+    /// arrived already, and not [often](MOST_LATE). After a timeout, TLS keeps the part of a record
+    /// that has arrived. Only one thread calls this at a time.
     pub(crate) fn read(
         &self,
         reading: &mut Reading,

@@ -190,11 +190,8 @@ impl<'a> Acquisition<'a> {
         replies: &mut Replies<'a>,
     ) {
         let is_unanswered = result.as_ref().is_err_and(may_arrive_later);
-        if is_unanswered
-            || result
-                .as_ref()
-                .is_ok_and(|it| it.lost_copies.is_ambiguous())
-        {
+        let has_lost_copies = |reply: &Reply| reply.lost_copies.is_ambiguous();
+        if is_unanswered || result.as_ref().is_ok_and(has_lost_copies) {
             self.expect_calls(at);
         }
         let unit = &mut self.units[at];

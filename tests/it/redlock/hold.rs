@@ -27,6 +27,9 @@ fn the_loss_of_a_majority_is_reported_and_that_of_a_minority_is_not() {
     assert_matches!(lock.lock(), Err(Error::Lost { .. }));
     assert_matches!(guard.unlock(), Err(Error::Lost { .. }));
     eventually("what was left of it", || servers.held() == 0);
+    eventually("no hold to be counted", || {
+        clients.iter().all(|client| client.stats().held == 0)
+    });
     pair(&lock);
 }
 

@@ -221,3 +221,19 @@ fn a_lock_of_redisson_is_a_lock() {
         }
     }
 }
+
+/// The field of its writer has the number of the transaction at its end.
+#[test]
+fn a_write_lock_in_a_transaction_of_redisson_is_a_lock() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let lock = client.read_write_lock(KEY);
+    let writer = format!("{OWNER}:write:0fa3");
+    let fields = ["mode", "write", &writer, "1"];
+    server.ask::<()>(redis::cmd("HSET").arg(KEY).arg(&fields));
+    assert!(lock.read().try_acquire_now().unwrap().is_none());
+    assert!(lock.write().try_acquire_now().unwrap().is_none());
+    let status = client.inspect(KEY).unwrap();
+    assert_eq!(status.owner.as_deref(), Some(&*writer));
+    assert!(client.force_unlock(KEY).unwrap());
+}
