@@ -74,6 +74,13 @@ pub(crate) struct Observer {
     pub(crate) queue: Arc<reporter::Queue>,
 }
 
+/// After the client and all its threads, so their last events come before the end.
+impl Drop for Observer {
+    fn drop(&mut self) {
+        self.events.end(None);
+    }
+}
+
 impl Observer {
     pub(crate) fn events(&self) -> Subscription<LockEvent> {
         self.events.subscribe()

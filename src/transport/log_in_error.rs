@@ -4,8 +4,13 @@ use redis::{RedisError, Value};
 
 use super::retry_action::RetryAction;
 
-/// How many characters of a password are searched for. A server can cut off what it repeats.
-const SEARCHED: usize = 8;
+/// How many letters and digits of a password in succession are searched for. A server can cut off
+/// what it repeats, and write other characters in another form.
+const SEARCHED: usize = 4;
+
+/// How much of what a server repeats has to be the beginning of the password, so that the text
+/// before it is shown.
+const BEGINNING: usize = 8;
 
 /// The texts of Redis for a refused log-in, without their codes. They stay, also if the password is
 /// a word in them, such as `password`.
@@ -24,28 +29,47 @@ const ARGUMENTS: &str = ", with args beginning with";
 
 /// This error, whose text ends before the arguments of the log-in and before the password.
 pub(super) fn without_password(error: RedisError, password: &str) -> RedisError {
-    let end = password.char_indices().nth(SEARCHED).map(|(end, _)| end);
-    let secret = &password[..end.unwrap_or(password.len())];
-    // A server can write a backslash before a character that it repeats.
-    let plain = |text: &str| text.replace('\\', "");
-    let has_secret = |text: &str| !secret.is_empty() && plain(text).contains(&plain(secret));
     let detail = error.detail().unwrap_or_default();
     let all = format!("{error} {error:?}");
-    if OF_REDIS.contains(&detail) || !has_secret(&all) && !all.contains(ARGUMENTS) {
+    if OF_REDIS.contains(&detail) || !may_have(&all, password) && !all.contains(ARGUMENTS) {
         return error;
     }
+    let end = password.char_indices().nth(BEGINNING).map(|(end, _)| end);
+    let beginning = &password[..end.unwrap_or(password.len())];
     let mut shown = detail.split(ARGUMENTS).next().unwrap_or_default();
-    if has_secret(shown) {
-        shown = shown.split_once(secret).map_or("", |(before, _)| before);
+    if !beginning.is_empty() {
+        shown = shown.split(beginning).next().unwrap_or_default();
+    }
+    if may_have(shown, password) {
+        shown = "";
     }
     let shown = shown.trim_end();
     let text = format!("{shown} (the rest is not shown, because it can have the log-in)");
-    let code = error.code().filter(|code| !has_secret(code));
+    // The code of a text without one is its first word.
+    let is_secret = |code: &&str| may_have(code, password) || password.starts_with(*code);
+    let code = error.code().filter(|code| !is_secret(code));
     let line = format!("-{} {text}\r\n", code.unwrap_or("ERR"));
     // The parser of the `redis` crate knows the kinds of error replies.
     let reply = RetryAction::is_reply(&error).then(|| redis::parse_redis_value(line.as_bytes()));
     let reply = reply.and_then(|reply| reply.and_then(Value::extract_error).err());
     reply.unwrap_or_else(|| (error.kind(), "the log-in failed", text).into())
+}
+
+/// True if the text may repeat a part of the password. A password without letters and digits may be
+/// in any text.
+fn may_have(text: &str, password: &str) -> bool {
+    let words = || password.split(|one: char| !one.is_ascii_alphanumeric());
+    let longest = words().map(str::len).max().unwrap_or_default();
+    let length = longest.min(SEARCHED);
+    if length == 0 {
+        return !password.is_empty();
+    }
+    let mut parts = words().flat_map(|word| word.as_bytes().windows(length));
+    parts.any(|part| {
+        text.as_bytes()
+            .windows(length)
+            .any(|of_text| of_text == part)
+    })
 }
 
 #[cfg(test)]
@@ -86,10 +110,24 @@ mod tests {
 
     #[test]
     fn a_password_is_found_whose_characters_the_server_escapes() {
-        let password = r#"se"s\am-and-more"#;
-        let error = refusal(r#"ERR no account "se\"s\\am-and-more""#);
-        let texts = format!("{0} {0:?}", without_password(error, password));
-        assert!(!texts.contains("am-and"), "{texts}");
+        for (password, line, secret) in [
+            (
+                r#"se"s\am-and-more"#,
+                r#"ERR no account "se\"s\\am-and-more""#,
+                "and-",
+            ),
+            (
+                r#"a b"c'S3cr3t\x"#,
+                r#"ERR no account "a b\"c'S3cr3t\\x""#,
+                "S3cr",
+            ),
+            ("pä$$wort", r"ERR no account 'p\u{e4}$$wort'", "wort"),
+            ("Sesame open", "Sesame open is no password", "Sesame"),
+            ("$$$$", "ERR no account $$$$", "$$"),
+        ] {
+            let texts = format!("{0} {0:?}", without_password(refusal(line), password));
+            assert!(!texts.contains(secret), "{texts}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod calls;
 mod waiting;
 
+use crossbeam_channel::RecvTimeoutError;
 use leasehold::Result;
 
 use crate::support::prelude::*;
@@ -297,4 +298,20 @@ pub fn threads() -> Vec<String> {
     let names =
         tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
     names.map(|name| name.trim().to_owned()).collect()
+}
+
+/// A thread that reads the events ends with the client.
+#[test]
+fn the_events_end_after_the_client() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let events = client.events();
+    let guard = client.reentrant_lock("lock").acquire().unwrap();
+    client.force_unlock("lock").unwrap();
+    drop((guard, client));
+    let deadline = Instant::now() + SOON.get();
+    let all = std::iter::from_fn(|| Some(events.recv_deadline(deadline)));
+    let all: Vec<_> = all.take(2).collect();
+    assert_matches!(all[0], Ok(LockEvent::Lost { .. }));
+    assert_matches!(all[1], Err(RecvTimeoutError::Disconnected));
 }
