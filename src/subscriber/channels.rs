@@ -58,7 +58,7 @@ impl Expected {
     }
 }
 
-/// A waiting thread.
+/// A waiting thread. It may have several listeners on a channel, with different words.
 #[derive(Clone, Debug)]
 pub(super) struct Listening {
     pub(super) unparker: Unparker,
@@ -129,7 +129,7 @@ impl Channels {
     pub(crate) fn remove(
         &mut self,
         channel: &Arc<str>,
-        listener: &Unparker,
+        listener: (&Unparker, Option<&str>),
         now: Moment,
     ) -> Option<Listening> {
         let entry = self.channels.get_mut(channel)?;
@@ -155,7 +155,7 @@ impl Channels {
     pub(crate) fn prepare(
         &mut self,
         channel: &str,
-        listener: &Unparker,
+        listener: (&Unparker, Option<&str>),
         request: Arc<Prepared>,
     ) -> Option<Arc<Prepared>> {
         let entry = self.channels.get_mut(channel)?;
@@ -250,7 +250,7 @@ impl Channels {
     }
 
     /// True if this listener is registered for the channel.
-    pub(crate) fn has(&self, channel: &str, listener: &Unparker) -> bool {
+    pub(crate) fn has(&self, channel: &str, listener: (&Unparker, Option<&str>)) -> bool {
         let entry = self.channels.get(channel);
         entry.is_some_and(|entry| entry.position(listener).is_some())
     }
@@ -365,9 +365,10 @@ fn is_freed(name: &str) -> bool {
 }
 
 impl Channel {
-    fn position(&self, listener: &Unparker) -> Option<usize> {
+    /// Where the listener of this thread with this word is.
+    fn position(&self, (thread, word): (&Unparker, Option<&str>)) -> Option<usize> {
         let mut listeners = self.listeners.iter();
-        listeners.position(|other| other.unparker.same_as(listener))
+        listeners.position(|one| one.unparker.same_as(thread) && one.word.as_deref() == word)
     }
 
     fn unparkers(&self) -> impl Iterator<Item = Unparker> {

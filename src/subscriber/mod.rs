@@ -59,6 +59,7 @@ pub(crate) struct Listener {
     connection: Option<Arc<SubscriberConnection>>,
     channel: Arc<str>,
     unparker: Unparker,
+    word: Option<Arc<str>>,
 }
 
 impl Subscriber {
@@ -143,7 +144,12 @@ impl Subscriber {
         if let Some(connection) = &connection {
             connection.add(name, word, unparker, since);
         }
-        Listener::new(connection, name, unparker.clone())
+        Listener {
+            connection,
+            channel: Arc::clone(name),
+            unparker: unparker.clone(),
+            word: word.map(Arc::from),
+        }
     }
 
     /// True if the listener is registered at the server that has the lock, or if that server is not
@@ -154,7 +160,7 @@ impl Subscriber {
                 connection.is_on(&server)
                     && connection
                         .channels()
-                        .has(&listener.channel, &listener.unparker)
+                        .has(&listener.channel, listener.identity())
             }
             (Some(_), None) => false,
             (None, _) => true,
@@ -241,23 +247,16 @@ impl Drop for Subscriber {
 }
 
 impl Listener {
-    fn new(
-        connection: Option<Arc<SubscriberConnection>>,
-        name: &Arc<str>,
-        unparker: Unparker,
-    ) -> Self {
-        Self {
-            connection,
-            channel: Arc::clone(name),
-            unparker,
-        }
+    /// What tells it from the other listeners of its channel.
+    fn identity(&self) -> (&Unparker, Option<&str>) {
+        (&self.unparker, self.word.as_deref())
     }
 
     /// Sets the request that is sent when the next message arrives.
     pub(crate) fn prepare(&self, request: Arc<Prepared>) {
         if let Some(connection) = &self.connection {
             let mut channels = connection.channels();
-            let earlier = channels.prepare(&self.channel, &self.unparker, request);
+            let earlier = channels.prepare(&self.channel, self.identity(), request);
             drop(channels);
             drop(earlier);
         }
@@ -284,7 +283,7 @@ impl Drop for Listener {
         if let Some(connection) = &self.connection {
             let now = Moment::now();
             let mut channels = connection.channels();
-            let removed = channels.remove(&self.channel, &self.unparker, now);
+            let removed = channels.remove(&self.channel, self.identity(), now);
             drop(channels);
             drop(removed);
         }

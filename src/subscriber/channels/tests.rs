@@ -74,12 +74,28 @@ fn a_client_in_a_line_is_woken_by_messages_without_a_sign() {
     }
 }
 
+/// A thread that leaves the line listens for all messages, and then removes its other listener.
+#[test]
+fn a_thread_removes_the_listener_with_the_word_that_it_names() {
+    let (one, _first) = pair();
+    for (removed, kept) in [(None, Some(NOT_CALLED)), (Some(NOT_CALLED), None)] {
+        let mut channels = Channels::default();
+        channels.add(&channel(), one.clone(), None, None);
+        channels.add(&channel(), one.clone(), Some(NOT_CALLED), None);
+        channels.remove(&channel(), (&one, removed), Moment::ZERO);
+        assert!(channels.has("channel", (&one, kept)));
+        assert!(!channels.has("channel", (&one, removed)));
+        let woken = channels.message("channel", "+3", Moment::ZERO).len();
+        assert_eq!(woken, usize::from(kept.is_none()));
+    }
+}
+
 #[test]
 fn a_channel_that_was_never_subscribed_is_forgotten_with_its_last_listener() {
     let mut channels = Channels::default();
     let (one, _sleeper) = pair();
     channels.add(&channel(), one.clone(), None, None);
-    channels.remove(&channel(), &one, Moment::ZERO);
+    channels.remove(&channel(), (&one, None), Moment::ZERO);
     assert!(channels.is_empty() && channels.take_wanted().is_empty());
 }
 
@@ -89,11 +105,11 @@ fn a_channel_that_is_not_used_any_more_when_it_is_confirmed_is_unsubscribed_late
     let (one, _sleeper) = pair();
     channels.add(&channel(), one.clone(), None, None);
     channels.take_wanted();
-    channels.remove(&channel(), &one, Moment::ZERO);
+    channels.remove(&channel(), (&one, None), Moment::ZERO);
     channels.add(&channel(), one.clone(), None, None);
     assert!(channels.is_coming("channel"), "not confirmed");
     assert!(channels.take_wanted().is_empty(), "it is requested once");
-    channels.remove(&channel(), &one, Moment::ZERO);
+    channels.remove(&channel(), (&one, None), Moment::ZERO);
     let unused = Moment::ZERO.after(LINGER);
     assert!(channels.expire(unused).is_empty() && !channels.is_empty());
     assert!(channels.confirmed("channel", Moment::ZERO).is_empty());
@@ -124,14 +140,14 @@ fn an_unused_channel_lingers_and_is_then_unsubscribed() {
     channels.add(&channel(), one.clone(), None, None);
     channels.take_wanted();
     channels.confirmed("channel", Moment::ZERO);
-    channels.remove(&channel(), &one, start);
+    channels.remove(&channel(), (&one, None), start);
     assert!(channels.expire(start.after(LINGER / 2)).is_empty());
     assert!(channels.is_live("channel"));
 
     // A new listener keeps it.
     channels.add(&channel(), one.clone(), None, None);
     assert!(channels.expire(start.after(LINGER * 2)).is_empty());
-    channels.remove(&channel(), &one, start);
+    channels.remove(&channel(), (&one, None), start);
     assert_eq!(channels.expire(start.after(LINGER)), [channel()]);
     assert!(!channels.is_live("channel"));
 }
@@ -145,8 +161,8 @@ fn a_channel_that_moved_away_is_forgotten_and_its_listeners_are_woken() {
     channels.confirmed("channel", Moment::ZERO);
     channels.moved("channel").iter().for_each(Unparker::unpark);
     assert!(woken(&parker));
-    assert!(channels.is_empty() && !channels.has("channel", &one));
-    channels.remove(&channel(), &one, Moment::ZERO);
+    assert!(channels.is_empty() && !channels.has("channel", (&one, None)));
+    channels.remove(&channel(), (&one, None), Moment::ZERO);
     channels.add(&channel(), one, None, None);
     assert!(channels.is_coming("channel"), "it may come back");
 }
@@ -168,7 +184,7 @@ fn a_refused_channel_is_wanted_again_after_a_pause_and_on_the_next_connection() 
 
     // The same channel, although no thread waits at this moment.
     let then = Moment::ZERO.after(REFUSED_PAUSE);
-    channels.remove(&channel(), &one, soon.after(REFUSED_PAUSE / 2));
+    channels.remove(&channel(), (&one, None), soon.after(REFUSED_PAUSE / 2));
     assert!(channels.expire(then).is_empty());
     assert_eq!(channels.take_wanted(), [channel()]);
     channels.add(&channel(), one.clone(), None, None);
@@ -180,7 +196,7 @@ fn a_refused_channel_is_wanted_again_after_a_pause_and_on_the_next_connection() 
 
     // A refused channel that is not used any more is forgotten.
     channels.refused("channel", then);
-    channels.remove(&channel(), &one, then);
+    channels.remove(&channel(), (&one, None), then);
     assert!(channels.expire(then.after(REFUSED_PAUSE)).is_empty());
     assert!(channels.is_empty() && channels.take_wanted().is_empty());
 }
@@ -197,12 +213,12 @@ fn a_call_needs_no_subscription_and_is_kept_for_a_thread_that_is_about_to_listen
         "the control channel has its messages"
     );
     assert_eq!(channels.connected(at(2)).len(), 1);
-    channels.remove(&call, &one, at(2));
+    channels.remove(&call, (&one, None), at(2));
     assert!(channels.is_empty());
     // The request was sent before the connection was open, so a call was lost.
     let add = |channels: &mut Channels, since| {
         let added = channels.add(&call, one.clone(), None, Some(at(since)));
-        channels.remove(&call, &one, at(since));
+        channels.remove(&call, (&one, None), at(since));
         added
     };
     assert!(add(&mut channels, 2));

@@ -115,6 +115,38 @@ fn without_permission_to_subscribe_waiting_still_works() {
     }
 }
 
+/// It is in no line, so each release has to wake it.
+#[test]
+fn without_permission_for_a_command_of_the_line_all_clients_get_a_permit_soon() {
+    let server = Server::start();
+    let url = server.with_user(&["~*", "&*", "+@all", "-zrank"]);
+    let holder = client(&url);
+    let clients = [(); 4].map(|()| client(&url));
+    for kind in SEMAPHORES {
+        let steps = kind.of(&holder, &unique("outside"));
+        let woken = || clients.each_ref().map(|one| one.stats().wakeups_by_message);
+        let before = woken();
+        steps.add(1).unwrap();
+        let held = steps.wait().unwrap();
+        thread::scope(|scope| {
+            let waiters = clients.each_ref().map(|client| {
+                let steps = steps.at(client);
+                scope.spawn(move || steps.give_back(steps.wait().unwrap()).unwrap())
+            });
+            eventually("all to be subscribed", || {
+                woken().iter().zip(before).all(|(now, then)| *now > then)
+            });
+            stay_waiting(&waiters);
+            within(millis(1_000), "all permits", || {
+                steps.give_back(held).unwrap();
+                waiters
+                    .into_iter()
+                    .for_each(|waiter| waiter.join().unwrap());
+            });
+        });
+    }
+}
+
 /// Permits that too few replicas confirm are given back. The first of the waiting threads sends the
 /// requests of all.
 #[test]
