@@ -82,13 +82,16 @@ local is_within = mode and within ~= '' and redis.call('hexists', lock, within) 
 local is_joining = mode == 'read' and wanted == 'read'
 local left = (mode == 'write' or is_joining) and redis.call('pttl', lock)
 
--- An owner that has the lock. A writer that waits for readers looks for them below. A lock has a
--- lease, so a reader that joins others looks only if there is none.
+-- An owner that has the lock, if all fields are owners. A writer that waits for readers looks for
+-- them below. A reader looks, too, before it changes a hash that may be data of another program. If
+-- many readers have the lock, that takes longer than the rest. So it does not look if the time to
+-- live is as the last reader has set it, or a renewal not long ago.
 local holder, no_holder
-if mode == 'write' and not is_within then
-    holder, no_holder = owner_in(redis.call('hgetall', lock), true)
-elseif is_joining and left < 0 then
-    holder, no_holder = owner_of(lock, false)
+if left then
+    local is_recent = left <= tonumber(lease) and left >= lease / 2
+    if mode == 'write' or not is_recent or redis.call('hlen', lock) <= FEW then
+        holder, no_holder = owner_of(lock, mode == 'write')
+    end
 end
 if no_holder and not holder then
     return no_holder

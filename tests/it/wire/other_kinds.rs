@@ -93,36 +93,69 @@ fn a_key_that_is_no_lock_is_reported_and_not_changed() {
     is_refused(&server, &client, "not an owner");
 }
 
-/// The hashes have the field `mode`, and other data in place of owners. A write lock must not
-/// delete them as read locks without living readers.
+/// The hashes have the field `mode`, and other data in place of owners or beside one. A write lock
+/// must not delete them as read locks without living readers, and a reader must not join them.
 #[test]
 fn data_that_looks_like_a_read_write_lock_is_reported_and_not_changed() {
     let server = Server::start();
     let client = client(&server.url());
+    let writer = format!("{OWNER}:write");
+    let numbers: Vec<String> = (0..3_000).map(|number| number.to_string()).collect();
+    let mut many = vec!["mode", "read"];
+    many.extend(numbers.iter().map(String::as_str));
     for fields in [
         &["mode", "read"][..],
         &["mode", "read", "pages", "7"],
         &["mode", "read", "name", "Ann"],
+        &["mode", "read", OWNER, "Ann"],
+        &["mode", "read", OWNER, "1", "pages", "7"],
+        &["mode", "read", OWNER, "1", "name", "Ann"],
+        &many[..40],
+        &many,
+        &["mode", "write"],
         &["mode", "write", "pages", "7"],
         &["mode", "write", OWNER, "1"],
+        &["mode", "write", &writer, "1", "name", "Ann"],
+        &["mode", "append", "name", "Ann"],
     ] {
-        server.delete(KEY);
-        server.ask::<()>(redis::cmd("HSET").arg(KEY).arg(fields));
-        let dump = || -> Vec<u8> { server.ask(redis::cmd("DUMP").arg(KEY)) };
-        let before = dump();
-        let lock = client.read_write_lock(KEY);
-        let mut results = every_call(&lock.write());
-        results.extend(every_call(&lock.read()));
-        results.push(("inspect", client.inspect(KEY).map(drop)));
-        results.push(("force_unlock", client.force_unlock(KEY).map(drop)));
-        for (call, result) in results {
-            assert_error!(result, WrongType, "{call} of {fields:?}");
-            let text = result.unwrap_err().to_string();
-            assert!(text.contains("the key \"key\""), "{call}: {text}");
+        // Shorter than the lease of a reader, and longer.
+        for expiry in [None, Some(14_000), Some(3_600_000)] {
+            let what = format!("{:?}, {expiry:?}", &fields[..fields.len().min(6)]);
+            server.delete(KEY);
+            server.ask::<()>(redis::cmd("HSET").arg(KEY).arg(fields));
+            let expiry = expiry.inspect(|millis| server.run(&format!("PEXPIRE {KEY} {millis}")));
+            let dump = || -> Vec<u8> { server.ask(redis::cmd("DUMP").arg(KEY)) };
+            let before = dump();
+            let lock = client.read_write_lock(KEY);
+            let mut results = every_call(&lock.write());
+            results.extend(every_call(&lock.read()));
+            results.push(("inspect", client.inspect(KEY).map(drop)));
+            results.push(("force_unlock", client.force_unlock(KEY).map(drop)));
+            for (call, result) in results {
+                assert_error!(result, WrongType, "{call} of {what}");
+                let text = result.unwrap_err().to_string();
+                assert!(text.contains("the key \"key\""), "{call}: {text}");
+            }
+            assert_eq!(dump(), before, "{what}");
+            let left: i64 = server.query(&format!("PTTL {KEY}"));
+            let is_kept = expiry.map_or(left == -1, |millis| (millis / 2..=millis).contains(&left));
+            assert!(is_kept, "{what}: {left}");
+            assert_eq!(server.keys(), [KEY]);
         }
-        assert_eq!(dump(), before, "{fields:?}");
-        assert_eq!(server.keys(), [KEY]);
     }
+}
+
+/// A client that holds the write lock acquires the read lock, too.
+#[test]
+fn a_writer_does_not_read_beside_data() {
+    let server = Server::start();
+    let client = client(&server.url());
+    let lock = client.read_write_lock(KEY);
+    let writing = lock.write().acquire().unwrap();
+    server.run("HSET key pages 7");
+    assert_error!(lock.read().try_acquire_now(), WrongType);
+    assert_eq!(server.query::<u32>("HLEN key"), 3);
+    drop(writing);
 }
 
 /// A reader that joins adds a field. Its release, and a force-unlock, leave the other fields.
