@@ -170,7 +170,9 @@ fn refused(args: &LockArgs, clients: &[LockClient], waited: Duration) -> Failure
     let owner = match Holders::new(&args.key, clients).find(|| false) {
         // Not "held by": it may have left the lock in Redis, as `--at-least` does.
         HolderReply::Holder(holder) => format!(" (owner: {holder})"),
-        HolderReply::Free | HolderReply::NoReply => String::new(),
+        HolderReply::Free | HolderReply::NoReply => {
+            " (another client had it, or goes first)".into()
+        }
     };
     let message = format!(
         "lock {:?} is not free after a wait of {waited:.1?}{owner}; try again later, or wait longer",
