@@ -83,15 +83,17 @@ local is_joining = mode == 'read' and wanted == 'read'
 local left = (mode == 'write' or is_joining) and redis.call('pttl', lock)
 
 -- An owner that has the lock, if all fields are owners. A writer that waits for readers looks for
--- them below. A reader looks, too, before it changes a hash that may be data of another program. If
--- many readers have the lock, that takes longer than the rest. So it does not look if the time to
--- live is as the last reader has set it, or a renewal not long ago.
+-- them below. A reader looks, too, before it changes a hash that may be data of another program: one
+-- without a lease or a reader, or a small one whose time to live is not as a reader has set it. With
+-- many readers, that would take longer than the rest.
+local function may_be_data()
+    local fields = redis.call('hlen', lock)
+    local is_lease = left <= tonumber(lease) and left >= lease / 3
+    return left < 0 or fields == 1 or fields <= FEW and not is_lease
+end
 local holder, no_holder
-if left then
-    local is_recent = left <= tonumber(lease) and left >= lease / 2
-    if mode == 'write' or not is_recent or redis.call('hlen', lock) <= FEW then
-        holder, no_holder = owner_of(lock, mode == 'write')
-    end
+if mode == 'write' or is_joining and may_be_data() then
+    holder, no_holder = owner_of(lock, mode == 'write')
 end
 if no_holder and not holder then
     return no_holder

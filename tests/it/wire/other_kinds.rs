@@ -118,8 +118,10 @@ fn data_that_looks_like_a_read_write_lock_is_reported_and_not_changed() {
         &["mode", "write", &writer, "1", "name", "Ann"],
         &["mode", "append", "name", "Ann"],
     ] {
-        // Shorter than the lease of a reader, and longer.
-        for expiry in [None, Some(14_000), Some(3_600_000)] {
+        // Shorter than the lease of a reader, and longer. A reader does not look at many fields.
+        let with_expiry = if fields.len() > 20 { 1 } else { 3 };
+        for expiry in &[None, Some(5_000), Some(3_600_000)][..with_expiry] {
+            let expiry = *expiry;
             let what = format!("{:?}, {expiry:?}", &fields[..fields.len().min(6)]);
             server.delete(KEY);
             server.ask::<()>(redis::cmd("HSET").arg(KEY).arg(fields));
