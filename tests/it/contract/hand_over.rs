@@ -41,11 +41,19 @@ fn hand_over<T: Send>(
         };
         thread::scope(|scope| {
             let held = other.acquire().unwrap();
+            // A turn of a fair lock is for the threads that wait when it begins. This one is first,
+            // so the other two wait when the next turn begins.
+            let first = scope.spawn(|| {
+                queues();
+                lock.acquire().unwrap().unlock().unwrap();
+            });
+            is_waiting();
             let giver = scope.spawn(give);
             is_waiting();
             let getter = scope.spawn(get);
             is_waiting();
             held.unlock().unwrap();
+            first.join().unwrap();
             let lost = giver.join().unwrap();
             getter.join().unwrap().map(|result| (result, lost))
         })
