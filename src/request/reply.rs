@@ -38,7 +38,7 @@ pub(crate) struct NoReply {
 }
 
 /// Copies of a request that were sent and got no clear reply.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct LostCopies {
     /// Their number. Each may have been executed, or may be executed later.
     pub(super) copies: u32,
@@ -50,7 +50,7 @@ pub(crate) struct LostCopies {
 }
 
 /// A copy whose reply may arrive late.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Lost {
     copy: Copy,
     call: Call,
@@ -87,11 +87,9 @@ impl LostCopies {
     /// Sends `call` after every lost copy, on the same connection, and without a wait. A server
     /// that executes the copy late executes `call` right after it. A copy whose late reply says
     /// that it did nothing is not followed.
-    pub(crate) fn compensate(mut self, call: &Call) {
-        self.settle();
-        for lost in self.followed {
-            lost.copy.follow(call);
-        }
+    pub(crate) fn compensate(&self, call: &Call) {
+        let followed = self.followed.iter().filter(|lost| !lost.did_nothing());
+        followed.for_each(|lost| lost.copy.follow(call));
     }
 
     /// Forgets the copies whose late replies say that they did nothing.

@@ -49,8 +49,9 @@ const AFTER_PANIC: Duration = Duration::from_millis(100);
 /// For how long a request that leaves a line is repeated if it has no reply.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
-/// With so many orphans, the thread leaves no line for which the client was called: every client
-/// that may publish can call it. The place ends without that, only later.
+/// While there are this many orphans, a call that no thread answers adds no request that leaves the
+/// line, because every client that may publish can send calls. The place then ends half a second
+/// after its call.
 const MOST_ORPHANS_TO_LEAVE: usize = 1_000;
 
 /// The handle of the renewal thread. Dropping it stops the thread.

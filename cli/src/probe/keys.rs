@@ -69,7 +69,7 @@ impl Probe<'_> {
     ) -> Reply<Found> {
         let is_whole = length <= MOST;
         let fields = match fields {
-            // The user may not read so many.
+            // The user lacks the permission for HSCAN.
             Err(error) if !is_whole && !is_moved(&error) => return Ok(Found::Other),
             fields => fields?,
         };

@@ -272,7 +272,7 @@ impl<'a> Acquisition<'a> {
 
     /// True if this thread may have the place of the client in a line, and another thread of the
     /// client wants the lock. The place stays for that thread.
-    pub(super) fn leaves_place(&mut self) -> bool {
+    pub(super) fn leaves_place(&self) -> bool {
         self.is_known_to_wait && self.claim.is_wanted_by_others()
     }
 

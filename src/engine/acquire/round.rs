@@ -317,7 +317,7 @@ impl<'a> Acquisition<'a> {
         let unit = &mut self.units[at];
         let (owner, older) = owner.split();
         if let Some(older) = older {
-            unit.compensate(&older, reply.lost_copies);
+            unit.compensate(&older, &reply.lost_copies);
         }
         let grant = unit.grant(owner, tokens, (&reply.reply, reply.asked), self.waiting);
         let is_late = grant.is_over(grant.replied);

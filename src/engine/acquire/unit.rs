@@ -173,13 +173,13 @@ impl<'a> Unit<'a> {
     }
 
     /// Sends a release after each of these lost copies.
-    pub(super) fn compensate(&self, owner: &OwnerId, lost_copies: LostCopies) {
+    pub(super) fn compensate(&self, owner: &OwnerId, lost_copies: &LostCopies) {
         if lost_copies.is_ambiguous() {
             let releases = self.releases(owner);
             for some in releases.chunks(releases[0].call.most_joined()) {
                 let calls = some.iter().map(|release| release.call.clone());
                 if let Some(call) = Call::joined(calls) {
-                    lost_copies.clone().compensate(&call);
+                    lost_copies.compensate(&call);
                 }
             }
         }
@@ -202,7 +202,7 @@ impl<'a> Unit<'a> {
 
     /// Undoes a request whose reply is not the expected one. Redis may have granted the locks.
     pub(super) fn undo(&self, owner: &OwnerId, lost_copies: LostCopies) {
-        self.compensate(owner, lost_copies);
+        self.compensate(owner, &lost_copies);
         self.release_later(owner);
     }
 }

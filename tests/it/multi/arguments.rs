@@ -6,8 +6,8 @@ use crate::support::prelude::*;
 
 const LIMIT: usize = 3_999;
 
-/// A server that refuses requests with more arguments.
-fn limited() -> ProxiedServer {
+/// A server that refuses requests with more arguments, and a client of it.
+fn limited() -> (ProxiedServer, LockClient) {
     let proxied = ProxiedServer::new();
     proxied
         .proxy
@@ -15,7 +15,9 @@ fn limited() -> ProxiedServer {
             true => Fault::ReplaceReply(b"-ERR too many parameters\r\n".into()),
             false => Fault::Pass,
         });
-    proxied
+    let builder = proxied.builder(SOON.get()).watchdog_lease(SOON.get());
+    let client = builder.build().unwrap();
+    (proxied, client)
 }
 
 fn names(count: usize) -> Vec<String> {
@@ -24,12 +26,7 @@ fn names(count: usize) -> Vec<String> {
 
 #[test]
 fn many_names_are_locked_extended_and_released_within_the_limit() {
-    let proxied = limited();
-    let client = proxied
-        .builder(SOON.get())
-        .watchdog_lease(SOON.get())
-        .build()
-        .unwrap();
+    let (proxied, client) = limited();
     let lock = client.multi_lock(names(3_980));
     let guard = lock.acquire().unwrap();
     assert_eq!(proxied.server.size(), 3_980);
@@ -42,12 +39,7 @@ fn many_names_are_locked_extended_and_released_within_the_limit() {
 /// All names are acquired by one request, which cannot be divided.
 #[test]
 fn too_many_names_for_one_request_are_refused_with_a_hint() {
-    let proxied = limited();
-    let client = proxied
-        .builder(SOON.get())
-        .watchdog_lease(SOON.get())
-        .build()
-        .unwrap();
+    let (proxied, client) = limited();
     let error = client
         .multi_lock(names(4_000))
         .acquire()

@@ -2,9 +2,8 @@
 //! about.
 
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
 
-use super::{Over, delete, run, text, wrap};
+use super::{Over, can_wrap, delete, run, text, wrap};
 use crate::locks::keys;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, millis, throughout};
@@ -16,10 +15,10 @@ const OTHER_USER: [&str; 3] = ["--reuid=65534", "--regid=65534", "--clear-groups
 
 /// Whether this machine and this user can do that.
 fn can_change_user() -> bool {
-    let mut change = Command::new("setpriv");
-    change.args(POWERLESS).arg("setpriv").args(OTHER_USER);
-    let output = change.arg("true").output();
-    output.is_ok_and(|output| output.status.success())
+    can_wrap(
+        "setpriv",
+        &[&POWERLESS[..], &["setpriv"], &OTHER_USER].concat(),
+    )
 }
 
 #[test]

@@ -48,6 +48,12 @@ impl Program {
     }
 }
 
+/// True if this user, on this machine, can have this program with these options start others.
+fn can_wrap(by: &str, options: &[&str]) -> bool {
+    let output = Command::new(by).args(options).arg("true").output();
+    output.is_ok_and(|output| output.status.success())
+}
+
 /// Has another program start it.
 fn wrap(command: &mut Command, by: &str, options: &[&str]) {
     let mut wrapped = Command::new(by);

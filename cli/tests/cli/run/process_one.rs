@@ -1,8 +1,6 @@
 //! `leasehold run` as the first process of a container.
 
-use std::process::Command;
-
-use super::{job, wrap};
+use super::{can_wrap, job, wrap};
 use crate::support::server::Server;
 
 /// A new PID namespace, of which the program is the first process.
@@ -14,16 +12,10 @@ const CONTAINER: [&str; 5] = [
     "--kill-child",
 ];
 
-/// True if this user may create a PID namespace.
-fn can_contain() -> bool {
-    let output = Command::new("unshare").args(CONTAINER).arg("true").output();
-    output.is_ok_and(|output| output.status.success())
-}
-
 /// Orphans that are not reaped would reach the limit of processes during a long job.
 #[test]
 fn it_reaps_orphans_while_its_command_runs() {
-    if !can_contain() {
+    if !can_wrap("unshare", &CONTAINER) {
         return;
     }
     let server = Server::start();
