@@ -16,6 +16,7 @@ const THREADS: usize = 12;
 #[test]
 fn permits_change_hands_without_requests_and_another_client_gets_its_turn() {
     const TURNS: u64 = 20;
+    const SAMPLE: u64 = 2000;
     let server = Server::start();
     let (ours, theirs) = (client(&server.url()), client(&server.url()));
     let name = unique("passing");
@@ -30,7 +31,6 @@ fn permits_change_hands_without_requests_and_another_client_gets_its_turn() {
         taken.fetch_sub(1, Ordering::SeqCst);
         semaphore.release(1).unwrap();
     };
-    let before = scripts(&server);
     thread::scope(|scope| {
         let _stop = Stop(&stop);
         for _ in 0..THREADS {
@@ -44,14 +44,22 @@ fn permits_change_hands_without_requests_and_another_client_gets_its_turn() {
         within(SOON.get() * 2, "the other client", || {
             (0..TURNS).for_each(|_| pair(&theirs));
         });
-        eventually("many pairs", || pairs.load(Ordering::Relaxed) > 2000);
+        // Without a hand-over each pair takes two requests, and three if it is refused at first. A
+        // machine that is busy with other programs makes hand-overs come too late for their slice,
+        // so a burst of them may spoil a sample, but not all samples.
+        let sample = || (scripts(&server), pairs.load(Ordering::Relaxed));
+        let mut start = sample();
+        eventually("pairs that take no requests", || {
+            let now = sample();
+            let (requests, pairs) = (now.0 - start.0, now.1 - start.1);
+            if pairs < SAMPLE {
+                return false;
+            }
+            println!("{requests} requests for {pairs} pairs");
+            start = now;
+            requests * 2 < pairs * 3
+        });
     });
     assert_eq!(most.into_inner(), i64::from(PERMITS));
     assert_eq!(ours.available().unwrap(), PERMITS.cast_signed());
-    let (requests, pairs) = (scripts(&server) - before, pairs.into_inner());
-    // Without a hand-over each pair takes two, and three if it is refused at first.
-    assert!(
-        requests * 2 < pairs * 3,
-        "{requests} requests for {pairs} pairs"
-    );
 }
