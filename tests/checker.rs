@@ -10,6 +10,8 @@ mod kinds;
 #[allow(dead_code, reason = "nothing is written here")]
 #[path = "../examples/torture/log.rs"]
 mod log;
+#[path = "../examples/torture/record.rs"]
+mod record;
 
 use std::time::Duration;
 

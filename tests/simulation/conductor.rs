@@ -1,0 +1,293 @@
+//! The conductor of one world: alternates storms (periods with faults) and calms (periods without),
+//! stops the workers, and logs what is left.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use leasehold_simulation_world::network::{self, Path};
+use leasehold_simulation_world::processes::{self, ProcessId};
+use leasehold_simulation_world::tasks::{self, TaskId};
+use leasehold_simulation_world::{random, time};
+
+use crate::args::Args;
+use crate::clock;
+use crate::faults::Undo;
+use crate::kind::Kind;
+use crate::log::{CONDUCTOR, Event, Log};
+use crate::redis_server::{Plan, RedisServer};
+use crate::scenario::Scenario;
+use crate::worker;
+
+/// The clocks of two processes differ by up to this many nanoseconds after a second.
+const DRIFT: u64 = 100_000;
+
+/// How often the queues of fair locks are looked at.
+const LOOKS: Duration = Duration::from_millis(2);
+
+pub struct Conductor {
+    pub scenario: Scenario,
+    pub server: Rc<RefCell<RedisServer>>,
+    pub address: SocketAddr,
+    pub slots: Vec<Slot>,
+    pub undo: Vec<(u64, Undo)>,
+    /// When it killed a worker.
+    pub killed: Option<u64>,
+    pub log: Log,
+    stop: &'static AtomicBool,
+}
+
+/// A place for a worker, and the worker that has it now.
+pub struct Slot {
+    pub process: ProcessId,
+    main: TaskId,
+    pub is_paused: bool,
+}
+
+impl Conductor {
+    /// Makes the server and the workers.
+    pub fn new(scenario: Scenario) -> Self {
+        let address = SocketAddr::from(([10, 0, 0, 1], 6379));
+        let mut conductor = Self {
+            server: RedisServer::start(address, drift()),
+            scenario,
+            address,
+            slots: Vec::new(),
+            undo: Vec::new(),
+            killed: None,
+            log: Log::of(CONDUCTOR),
+            stop: Box::leak(Box::default()),
+        };
+        conductor.set_permits();
+        for slot in 0..conductor.args().processes {
+            let slot = conductor.start_worker(slot as usize);
+            conductor.slots.push(slot);
+        }
+        conductor
+    }
+
+    pub fn args(&self) -> &Args {
+        &self.scenario.args
+    }
+
+    /// Runs the world. Called on a thread of it.
+    pub fn run(mut self) {
+        if self.args().kind == Some(Kind::Fair) {
+            self.watch_queues();
+        }
+        let idle = self.args().bounds().idle;
+        let lease = self.args().lease();
+        for _ in 0..self.scenario.storms {
+            let storm = between(lease * 3, lease * 10);
+            self.storm(storm);
+            self.calm();
+            let calm = match random::index(4) {
+                0 => idle * 2,
+                _ => between(Duration::from_millis(20), lease),
+            };
+            thread::sleep(calm);
+            self.replace_ended();
+        }
+        self.finish();
+    }
+
+    /// Every second worker lingers, and of those that use permits without a lease, the last wants
+    /// too many.
+    fn start_worker(&self, slot: usize) -> Slot {
+        let mut args = self.args().clone();
+        args.lingers = slot % 2 == 1;
+        let has_lease = args.kind_of(0).has_lease();
+        args.wants_too_many = !has_lease && slot + 1 == args.processes as usize;
+        let url = format!("redis://{}", self.address);
+        let (process, main) = worker::start(args, &url, self.stop, drift());
+        Slot {
+            process,
+            main,
+            is_paused: false,
+        }
+    }
+
+    fn storm(&mut self, time: Duration) {
+        let end = clock::now() + nanos(time);
+        self.write(Event::Storm);
+        for slot in 0..self.slots.len() {
+            self.plan(slot);
+        }
+        let pace = [20, 80, 400, 1500][random::index(4)];
+        let mut next = clock::now();
+        loop {
+            let now = clock::now();
+            if now >= end {
+                return;
+            }
+            for (_, undo) in self.undo.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
+                self.undo(undo);
+            }
+            if now >= next {
+                self.inject_fault();
+                next = clock::now() + random::between(time::MS..=pace * time::MS);
+            }
+            let due = self.undo.iter().map(|(at, _)| *at);
+            let wake = due.chain([next, end]).min().unwrap_or(end);
+            thread::sleep(Duration::from_nanos(wake.saturating_sub(clock::now())));
+        }
+    }
+
+    /// Ends all faults.
+    fn calm(&mut self) {
+        for (_, undo) in std::mem::take(&mut self.undo) {
+            self.undo(undo);
+        }
+        for slot in 0..self.slots.len() {
+            let process = self.slots[slot].process;
+            network::set_path(process, self.address, |path| *path = Path::default());
+            self.server.borrow_mut().set_plan(process, Plan::default());
+        }
+        self.server.borrow_mut().deliver();
+        self.write(Event::Calm);
+    }
+
+    pub fn pause_worker(&mut self, slot: usize) {
+        let slot = &mut self.slots[slot];
+        if !slot.is_paused {
+            slot.is_paused = true;
+            let process = slot.process;
+            processes::pause(process);
+            self.write(Event::Pauses { process });
+        }
+    }
+
+    pub fn resume_worker(&mut self, slot: usize) {
+        let slot = &mut self.slots[slot];
+        if slot.is_paused {
+            slot.is_paused = false;
+            let process = slot.process;
+            self.write(Event::Continued { process });
+            processes::resume(process);
+        }
+    }
+
+    /// Kills a worker, and starts another one.
+    pub fn replace(&mut self, slot: usize) {
+        self.resume_worker(slot);
+        let process = self.slots[slot].process;
+        processes::kill(process);
+        self.write(Event::Killed { process });
+        self.slots[slot] = self.start_worker(slot);
+    }
+
+    /// Logs each worker that ended unexpectedly, and starts another one.
+    fn replace_ended(&mut self) {
+        for slot in 0..self.slots.len() {
+            let Slot { process, main, .. } = self.slots[slot];
+            if tasks::has_ended(main) {
+                self.write(Event::Died { process });
+                self.slots[slot] = self.start_worker(slot);
+            }
+        }
+    }
+
+    /// Stops the workers and logs the locks that are still in Redis afterwards.
+    fn finish(&mut self) {
+        let bounds = self.args().bounds();
+        let args = self.args().clone();
+        // From `idle` on the checker requires more. That time contains the end of a rush.
+        thread::sleep(bounds.idle + args.rush_interval() + args.longest_lease());
+        self.write(Event::Stopping);
+        self.stop.store(true, Ordering::Relaxed);
+        let latest = clock::now() + nanos(bounds.idle * 2 + args.lease() * 2);
+        while clock::now() < latest && !self.slots.iter().all(|slot| tasks::has_ended(slot.main)) {
+            thread::sleep(Duration::from_millis(20));
+        }
+        self.write(Event::End);
+        for slot in &self.slots {
+            let process = slot.process;
+            if !tasks::has_ended(slot.main) {
+                self.write(Event::Lingers { process });
+            }
+        }
+        thread::sleep(bounds.longest_lease);
+        for lock in 0..args.locks {
+            if let Some(what) = self.remains(lock) {
+                self.write(Event::Left { lock, what });
+            }
+        }
+    }
+
+    /// What is left of a lock that nobody holds.
+    fn remains(&self, lock: u32) -> Option<String> {
+        let key = Args::key(lock);
+        let mut server = self.server.borrow_mut();
+        if let Some(permits) = self.args().kind.and_then(Kind::permits) {
+            let available = server.query(&["GET", &key]);
+            let all = permits.to_string();
+            let all = format!("${}\r\n{all}\r\n", all.len());
+            return (available != all).then(|| format!("permits: {available:?}"));
+        }
+        let left = server.query(&["HGETALL", &key]);
+        (left != "*0\r\n").then(|| left.replace("\r\n", " "))
+    }
+
+    /// Makes the semaphores, if the locks are of such a kind.
+    pub fn set_permits(&self) {
+        if let Some(permits) = self.args().kind.and_then(Kind::permits) {
+            for lock in 0..self.args().locks {
+                let mut server = self.server.borrow_mut();
+                server.query(&["SET", &Args::key(lock), &permits.to_string()]);
+            }
+        }
+    }
+
+    /// Logs the queues of fair locks from now on.
+    fn watch_queues(&self) {
+        let (server, locks) = (Rc::clone(&self.server), self.args().locks);
+        tasks::spawn_in(processes::NONE, "queues", move || {
+            let log = Log::of(CONDUCTOR);
+            let mut waited = vec![false; locks as usize];
+            loop {
+                thread::sleep(LOOKS);
+                for (lock, waited) in (0..locks).zip(&mut waited) {
+                    let queue = format!("redisson_lock_queue:{{{}}}", Args::key(lock));
+                    let reply = server.borrow_mut().query(&["LRANGE", &queue, "0", "-1"]);
+                    let places = reply.lines().filter(|line| line.contains(':'));
+                    let client = |place: &str| place.split(':').next().map(str::to_owned);
+                    let clients: Vec<String> = places.filter_map(client).collect();
+                    if *waited || !clients.is_empty() {
+                        *waited = !clients.is_empty();
+                        let from = clock::now();
+                        let waiting = Event::Waiting {
+                            lock,
+                            from,
+                            clients,
+                        };
+                        log.write(from, 0, waiting);
+                    }
+                }
+            }
+        });
+    }
+
+    pub fn note(&self, text: &str) {
+        self.write(Event::Note(text.to_owned()));
+    }
+
+    pub fn write(&self, event: Event) {
+        self.log.write(clock::now(), 0, event);
+    }
+}
+
+fn drift() -> i64 {
+    let drift = random::between(0..=DRIFT).cast_signed();
+    drift - (DRIFT / 2).cast_signed()
+}
+
+pub fn between(least: Duration, most: Duration) -> Duration {
+    Duration::from_nanos(random::between(nanos(least)..=nanos(most)))
+}
+
+pub fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,245 @@
+//! The faults that the conductor injects into processes, connections and keys.
+
+use std::time::Duration;
+
+use leasehold_simulation_world::{network, random, time};
+
+use crate::args::Args;
+use crate::clock;
+use crate::conductor::{Conductor, between, nanos};
+use crate::kind::Kind;
+use crate::log::Event;
+use crate::redis_server::{Fault, Plan};
+
+type Injection = fn(&mut Conductor, usize);
+
+/// All faults. A scenario has some of them.
+pub const FAULTS: [Injection; 16] = [
+    Conductor::pause_for_a_while,
+    Conductor::pause_server,
+    Conductor::kill_worker,
+    Conductor::isolate,
+    Conductor::delay,
+    Conductor::lose_one_direction,
+    Conductor::reset,
+    Conductor::deliver_soon,
+    Conductor::delete,
+    Conductor::lose_line,
+    Conductor::flush_scripts,
+    Conductor::restart_server,
+    Conductor::fill_server,
+    Conductor::kill_clients,
+    Conductor::plan,
+    Conductor::pause_briefly,
+];
+
+/// The action that ends a fault.
+#[derive(Clone, Copy, Debug)]
+pub enum Undo {
+    ResumeWorker(usize),
+    ResumeServer,
+    Deliver,
+    Path(usize),
+    Admit,
+}
+
+impl Conductor {
+    /// Injects one of the faults of the scenario.
+    pub fn inject_fault(&mut self) {
+        if self.scenario.faults.is_empty() {
+            return;
+        }
+        let fault = self.scenario.faults[random::index(self.scenario.faults.len())];
+        let slot = random::index(self.slots.len());
+        FAULTS[fault](self, slot);
+    }
+
+    pub fn undo(&mut self, undo: Undo) {
+        match undo {
+            Undo::ResumeWorker(slot) => self.resume_worker(slot),
+            Undo::ResumeServer => {
+                self.note("the server is resumed");
+                self.server.borrow_mut().resume();
+            }
+            Undo::Deliver => self.server.borrow_mut().deliver(),
+            Undo::Path(slot) => {
+                let process = self.slots[slot].process;
+                network::set_path(process, self.address, |path| *path = network::Path::default());
+            }
+            Undo::Admit => self.server.borrow_mut().most_connections = usize::MAX,
+        }
+    }
+
+    /// For less or for more than a lease.
+    fn pause_for_a_while(&mut self, slot: usize) {
+        let time = between(Duration::from_millis(10), self.args().lease() * 5 / 2);
+        self.pause_worker(slot);
+        self.later(time, Undo::ResumeWorker(slot));
+    }
+
+    /// As a process that gets no processor.
+    fn pause_briefly(&mut self, slot: usize) {
+        let time = between(Duration::from_micros(10), Duration::from_millis(20));
+        self.pause_worker(slot);
+        self.later(time, Undo::ResumeWorker(slot));
+    }
+
+    fn pause_server(&mut self, _: usize) {
+        if self.server.borrow().is_paused() {
+            return;
+        }
+        self.note("the server is paused");
+        self.server.borrow_mut().pause();
+        let [least, most] = [[1, 10], [10, 300], [300, 3000]][random::index(3)];
+        let time = between(Duration::from_millis(least), Duration::from_millis(most));
+        self.later(time, Undo::ResumeServer);
+    }
+
+    /// Kills the worker, unless another one was killed so shortly before that both can have places
+    /// in the queue of a fair lock. The places would end one after the other.
+    ///
+    /// A process that is killed loses its permits without a lease. So of the workers that use such
+    /// permits, only the one that wants too many is killed.
+    fn kill_worker(&mut self, slot: usize) {
+        let slot = match self.args().kind_of(0).has_lease() {
+            true => slot,
+            false => self.slots.len() - 1,
+        };
+        let place = nanos(self.args().kind_of(0).place());
+        let now = clock::now();
+        if self.killed.is_some_and(|killed| now - killed < place * 2) {
+            return;
+        }
+        self.killed = Some(now);
+        self.replace(slot);
+        self.plan(slot);
+    }
+
+    fn isolate(&mut self, slot: usize) {
+        self.cut(slot, [true, true]);
+    }
+
+    fn lose_one_direction(&mut self, slot: usize) {
+        let to_server = random::one_in(2);
+        self.cut(slot, [to_server, !to_server]);
+    }
+
+    fn cut(&mut self, slot: usize, is_cut: [bool; 2]) {
+        let process = self.slots[slot].process;
+        self.note(&format!("process {process} is cut off: {is_cut:?}"));
+        network::set_path(process, self.address, |path| path.is_cut = is_cut);
+        let time = between(Duration::from_millis(1), self.args().lease() * 2);
+        self.later(time, Undo::Path(slot));
+    }
+
+    fn delay(&mut self, slot: usize) {
+        let process = self.slots[slot].process;
+        let most = [1, 30, 300][random::index(3)] * time::MS;
+        self.note(&format!("messages of process {process} are late"));
+        network::set_path(process, self.address, |path| {
+            path.late = (1 + random::between(0..=30), most);
+        });
+        let time = between(Duration::from_millis(10), self.args().lease() * 3);
+        self.later(time, Undo::Path(slot));
+    }
+
+    fn reset(&mut self, slot: usize) {
+        let process = self.slots[slot].process;
+        self.note(&format!("the connections of process {process} are reset"));
+        network::reset(process, self.address);
+    }
+
+    fn deliver_soon(&mut self, _: usize) {
+        let time = between(Duration::ZERO, self.args().lease() * 2);
+        self.later(time, Undo::Deliver);
+    }
+
+    /// Deletes the key of a lock, as an operator might who believes that the lock is stuck.
+    fn delete(&mut self, _: usize) {
+        if !self.args().kind_of(0).has_lease() {
+            // A later release of permits without a lease would add some.
+            return;
+        }
+        let lock = random::index(self.args().locks as usize) as u32;
+        let (key, from) = (Args::key(lock), clock::now());
+        let mut server = self.server.borrow_mut();
+        let (is_deleted, token) = if let Some(Kind::Permits(permits)) = self.args().kind {
+            server.query(&["SET", &key, &permits.to_string()]);
+            let timeout = format!("{{{key}}}:timeout");
+            (server.query(&["DEL", &timeout]) == ":1\r\n", None)
+        } else {
+            let is_deleted = server.query(&["DEL", &key]) == ":1\r\n";
+            let token = server.query(&["GET", &Args::token_key(lock)]);
+            let token = token.lines().nth(1).and_then(|token| token.parse().ok());
+            (is_deleted, token)
+        };
+        drop(server);
+        if is_deleted {
+            self.write(Event::Deleted { lock, from, token });
+        }
+    }
+
+    fn lose_line(&mut self, _: usize) {
+        let lock = random::index(self.args().locks as usize) as u32;
+        let keys = [Args::token_key(lock), Args::line_key(lock)];
+        self.note(&format!("DEL of the token and of the line of lock {lock}"));
+        self.server.borrow_mut().query(&["DEL", &keys[0], &keys[1]]);
+        self.write(Event::LineLost { lock });
+    }
+
+    fn flush_scripts(&mut self, _: usize) {
+        self.note("SCRIPT FLUSH");
+        self.server.borrow_mut().query(&["SCRIPT", "FLUSH"]);
+    }
+
+    /// As after a crash without persistence.
+    fn restart_server(&mut self, _: usize) {
+        if !self.args().kind_of(0).has_lease() || self.server.borrow().is_paused() {
+            return;
+        }
+        self.note("the server is restarted without its data");
+        let from = clock::now();
+        self.kill_connections();
+        self.server.borrow_mut().restart();
+        self.set_permits();
+        for lock in 0..self.args().locks {
+            let token = None;
+            self.write(Event::Deleted { lock, from, token });
+        }
+    }
+
+    /// Lets no further client connect to the server for some time.
+    fn fill_server(&mut self, _: usize) {
+        self.note("the server has its most connections");
+        self.server.borrow_mut().most_connections = random::index(30);
+        let time = between(Duration::from_millis(10), self.args().lease() * 2);
+        self.later(time, Undo::Admit);
+    }
+
+    fn kill_clients(&mut self, _: usize) {
+        self.note("all connections are reset");
+        self.kill_connections();
+    }
+
+    fn kill_connections(&self) {
+        for slot in &self.slots {
+            network::reset(slot.process, self.address);
+        }
+    }
+
+    /// Draws what happens to the requests of a worker.
+    pub fn plan(&mut self, slot: usize) {
+        let plan = Plan {
+            one_of: [0, 3, 10, 30, 200][random::index(5)],
+            fault: random::one_in(2).then(Fault::any),
+            lost_messages: [0, 0, 50, 100][random::index(4)],
+        };
+        let process = self.slots[slot].process;
+        self.note(&format!("process {process}: {plan:?}"));
+        self.server.borrow_mut().set_plan(process, plan);
+    }
+
+    fn later(&mut self, time: Duration, undo: Undo) {
+        self.undo.push((clock::now() + nanos(time), undo));
+    }
+}

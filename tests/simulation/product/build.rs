@@ -1,0 +1,5 @@
+//! Compiles the library for the simulated world.
+
+fn main() {
+    println!("cargo:rustc-cfg=simulation");
+}

@@ -1,0 +1,137 @@
+//! One scenario: from its seed to the violations in its log.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::panic;
+use std::path::Path;
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use leasehold_simulation_world::tasks;
+use leasehold_simulation_world::{End, processes};
+
+use crate::checker;
+use crate::conductor::Conductor;
+use crate::faults::FAULTS;
+use crate::log::{self, Event, Record};
+use crate::scenario::{Limits, Scenario};
+
+/// The most time of the world that a scenario takes, in nanoseconds.
+const LATEST: u64 = 1_000_000_000_000;
+
+/// The most violations that are printed.
+const SHOWN: usize = 5;
+
+/// How many threads have panicked.
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
+/// What scenarios came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    pub steps: u64,
+    pub acquisitions: u64,
+    pub violations: u64,
+}
+
+impl Outcome {
+    pub fn add(&mut self, other: Self) {
+        self.steps += other.steps;
+        self.acquisitions += other.acquisitions;
+        self.violations += other.violations;
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            steps,
+            acquisitions,
+            violations,
+        } = self;
+        write!(f, "{steps} steps, {acquisitions} acquisitions, {violations} violations")
+    }
+}
+
+impl FromStr for Outcome {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let numbers: Vec<u64> = text
+            .split(", ")
+            .filter_map(|part| part.split(' ').next()?.parse().ok())
+            .collect();
+        match numbers[..] {
+            [steps, acquisitions, violations] => Ok(Self {
+                steps,
+                acquisitions,
+                violations,
+            }),
+            _ => Err(()),
+        }
+    }
+}
+
+/// Runs the scenario with this seed, and prints its violations and its outcome.
+pub fn run(seed: u64, limits: &Limits, file: Option<&Path>) -> ExitCode {
+    let scenario = Scenario::of(seed, limits, FAULTS.len());
+    let bounds = scenario.args.bounds();
+    let text = scenario.to_string();
+    panic::set_hook(Box::new(|panic| {
+        PANICS.fetch_add(1, Ordering::Relaxed);
+        println!("VIOLATION a thread panicked: {panic}");
+    }));
+    let conductor = Conductor::new(scenario);
+    let main = tasks::spawn_in(processes::NONE, "conductor", move || conductor.run());
+    let end = leasehold_simulation_world::run(LATEST, || tasks::has_ended(main));
+    let records = log::take_all();
+    let mut outcome = Outcome {
+        steps: leasehold_simulation_world::steps(),
+        acquisitions: acquisitions(&records),
+        violations: PANICS.load(Ordering::Relaxed),
+    };
+    if end != End::Done {
+        println!("VIOLATION the world has ended: {end:?}");
+        outcome.violations += 1;
+    }
+    let violations = checker::check(&records, &bounds);
+    outcome.violations += violations.len() as u64;
+    for violation in violations.iter().take(SHOWN) {
+        println!("VIOLATION {violation}");
+    }
+    if outcome.violations > 0 {
+        println!("{text}");
+        let mut kinds: BTreeMap<&str, u32> = BTreeMap::new();
+        for violation in &violations {
+            *kinds.entry(violation.kind()).or_default() += 1;
+        }
+        println!("{kinds:?}");
+        println!("again: scripts/simulate --scenario {seed} --log FILE{}", limits.text());
+    }
+    if let Some(path) = file
+        && let Err(error) = write(&records, path)
+    {
+        println!("the log is not written: {error}");
+    }
+    println!("{outcome}");
+    std::process::exit(i32::from(outcome.violations > 0));
+}
+
+/// How many locks and permits were acquired.
+fn acquisitions(records: &[Record]) -> u64 {
+    let is_acquired = |record: &&Record| {
+        matches!(
+            record.event,
+            Event::Has { .. } | Event::HasAgain { .. } | Event::Held { .. }
+        )
+    };
+    records.iter().filter(is_acquired).count() as u64
+}
+
+fn write(records: &[Record], path: &Path) -> std::io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    records.iter().try_for_each(|record| writeln!(file, "{record}"))?;
+    file.flush()
+}

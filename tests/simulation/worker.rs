@@ -1,0 +1,98 @@
+//! A worker process: one client and its threads, until they are asked to stop. The threads are those
+//! of the torture program.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use leasehold::{Error, LockClient};
+use leasehold_simulation_world::processes::{self, ProcessId};
+use leasehold_simulation_world::tasks::{self, TaskId};
+
+use crate::args::Args;
+use crate::clock;
+use crate::log::{Event, Log};
+use crate::slice_monitor;
+use crate::worker_thread::WorkerThread;
+
+/// What a worker has. It is never dropped: a process that is killed drops nothing.
+struct Worker {
+    args: Args,
+    log: Log,
+    process: ProcessId,
+    stop: &'static AtomicBool,
+}
+
+/// Starts a worker for the server with this URL. Returns its process and its first thread.
+pub fn start(args: Args, url: &str, stop: &'static AtomicBool, drift: i64) -> (ProcessId, TaskId) {
+    let process = processes::new(drift);
+    let worker: &'static Worker = Box::leak(Box::new(Worker {
+        args,
+        log: Log::of(process),
+        process,
+        stop,
+    }));
+    let url = url.to_owned();
+    let main = tasks::spawn_in(process, "main", move || worker.run(&url));
+    (process, main)
+}
+
+impl Worker {
+    fn run(&'static self, url: &str) {
+        let args = &self.args;
+        let builder = LockClient::builder(url)
+            .watchdog_lease(args.lease())
+            .command_timeout(args.command_timeout())
+            .connect_timeout(args.connect_timeout())
+            .pool_timeout(args.pool_timeout());
+        let builder = match args.lingers {
+            true => builder.linger(args.linger()),
+            false => builder,
+        };
+        let client = loop {
+            match builder.clone().build() {
+                Err(Error::Unavailable { .. }) if !self.stop.load(Ordering::Relaxed) => {}
+                Err(Error::Unavailable { .. }) => return,
+                built => break built.expect("the settings are right"),
+            }
+        };
+        let mut threads = Vec::new();
+        let own = client.clone();
+        threads.push(thread::spawn(move || slice_monitor::run(&own, &self.log, self.stop)));
+        let own = client.clone();
+        threads.push(thread::spawn(move || self.log_client(&own)));
+        for number in 1..=args.threads {
+            let own = client.clone();
+            threads.push(thread::spawn(move || {
+                let Self {
+                    args,
+                    log,
+                    process,
+                    stop,
+                } = self;
+                WorkerThread::new(args, &own, log, *process, number, stop).run();
+            }));
+        }
+        for thread in threads {
+            if thread.join().is_err() {
+                let process = self.process;
+                self.log.write(clock::now(), 0, Event::Died { process });
+            }
+        }
+        drop(client);
+    }
+
+    /// Logs the id of the client, which a lock of its own shows.
+    fn log_client(&self, client: &LockClient) {
+        let name = format!("worker:{}", self.process);
+        let id = || {
+            let _guard = client.reentrant_lock(&name).acquire().ok()?;
+            let owner = client.inspect(&name).ok()?.owner?;
+            Some(owner.split(':').next()?.to_owned())
+        };
+        while !self.stop.load(Ordering::Relaxed) {
+            if let Some(id) = id() {
+                return self.log.write(clock::now(), 0, Event::Client { id });
+            }
+        }
+    }
+}
