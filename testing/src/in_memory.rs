@@ -1,10 +1,14 @@
 //! A small Redis in the process of a test.
 
-mod connection;
+mod commands;
+mod data;
 mod event_loop;
 mod handle;
-mod host;
+mod keyspace;
+mod reply;
+mod scripts;
 mod server;
+mod session;
 
 use std::fmt;
 use std::io;
@@ -14,7 +18,7 @@ use std::time::Duration;
 use crate::clock::{ClientClock, HeldLock, Stopped, TestClock};
 use crate::known_scripts::KnownScripts;
 use handle::Handle;
-use server::{Keyspace, Value};
+use keyspace::{Keyspace, Value};
 
 /// The lease of a lock that another client has taken over, in milliseconds.
 const LEASE_OF_OTHER: i64 = 30_000;
@@ -196,8 +200,8 @@ impl InMemoryRedis {
         let stopped = self.clock.stop();
         let held = stopped.held(name);
         let is_held = !held.is_empty();
-        self.handle.with(move |host| {
-            host.with_keys(|keys| held.into_iter().for_each(|lock| how(keys, lock)));
+        self.handle.with(move |server| {
+            server.with_keys(|keys| held.into_iter().for_each(|lock| how(keys, lock)));
         });
         stopped.confirm(name);
         drop(stopped);
@@ -237,7 +241,7 @@ impl InMemoryRedis {
     /// ```
     pub fn set_available(&self, is_available: bool) {
         self.handle
-            .with(move |host| host.set_available(is_available));
+            .with(move |server| server.set_available(is_available));
         // What has begun before may fail, and would then be due only later.
         self.clock.stop().skip(Duration::ZERO);
         self.clock.settle();
@@ -249,12 +253,13 @@ impl InMemoryRedis {
     ///
     /// Default: zero.
     pub fn set_delay(&self, delay: Duration) {
-        self.handle.with(move |host| host.set_delay(delay));
+        self.handle.with(move |server| server.set_delay(delay));
     }
 
     /// First on the server, so that no lease is longer for its holder than on the server.
     fn skip(&self, stopped: &Stopped<'_>, time: Duration) {
-        self.handle.with(move |host| host.advance(time));
+        self.handle
+            .with(move |server| server.with_keys(|keys| keys.advance(time)));
         stopped.skip(time);
     }
 }
