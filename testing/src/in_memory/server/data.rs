@@ -1,15 +1,13 @@
 //! What the commands change: the keys, and which connection listens to which channel.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::SessionId;
 use super::commands;
 use super::keyspace::{Failure, Keyspace};
 use super::reply::Reply;
 
-/// Identifies a connection. Never used again.
-pub(super) type SessionId = u64;
-
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Data {
     pub(super) keys: Keyspace,
     pub(super) channels: Channels,
@@ -18,7 +16,7 @@ pub(super) struct Data {
 /// The channels, and the messages that are to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Channels {
-    listeners: HashMap<Vec<u8>, BTreeSet<SessionId>>,
+    listeners: BTreeMap<Vec<u8>, BTreeSet<SessionId>>,
     messages: Vec<(SessionId, Reply)>,
 }
 
@@ -41,9 +39,7 @@ impl Channels {
     pub(super) fn of(&self, session: SessionId) -> Vec<Vec<u8>> {
         let all = self.listeners.iter();
         let own = all.filter(|(_, listeners)| listeners.contains(&session));
-        let mut own: Vec<_> = own.map(|(channel, _)| channel.clone()).collect();
-        own.sort();
-        own
+        own.map(|(channel, _)| channel.clone()).collect()
     }
 
     /// How many connections listen to the channel.
@@ -69,13 +65,6 @@ impl Channels {
 }
 
 impl Data {
-    pub(super) fn new() -> Self {
-        Self {
-            keys: Keyspace::new(),
-            channels: Channels::default(),
-        }
-    }
-
     /// Runs a command that scripts can call, too. `name` is in lower case.
     pub(super) fn run(&mut self, name: &str, arguments: &[Vec<u8>]) -> Result<Reply, Failure> {
         match (name, arguments) {

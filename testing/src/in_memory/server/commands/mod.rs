@@ -6,7 +6,7 @@ mod lists;
 mod sorted_sets;
 mod texts;
 
-use super::keyspace::{Failure, Keyspace};
+use super::keyspace::{Failure, Keyspace, Value};
 use super::reply::Reply;
 
 const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";

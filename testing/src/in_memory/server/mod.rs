@@ -1,74 +1,71 @@
-//! Executes the commands of all connections, one after the other.
+//! A Redis without sockets and without a clock. Its caller brings the bytes of the connections and
+//! sets the time, and gets the bytes to send. They are the same for the same commands and times.
+
+mod commands;
+mod data;
+mod keyspace;
+mod reply;
+mod scripts;
+mod session;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
-use super::commands::{self, Outcome};
-use super::data::{Data, SessionId};
-use super::keyspace::Keyspace;
-use super::reply::Reply;
-use super::scripts::Scripts;
-use super::session::Session;
+use crate::frame::ProtocolError;
 use crate::known_scripts::KnownScripts;
+use commands::Outcome;
+use data::Data;
+pub(super) use keyspace::{Keyspace, Value};
+use reply::Reply;
+use scripts::Scripts;
+use session::{Command, Session};
 
 const INFO: &str = "# Server\r\nserver_name:leasehold::testing\r\nredis_version:7.2.0\r\n\
                     redis_mode:standalone\r\n\
                     # Replication\r\nrole:master\r\nconnected_slaves:0\r\n";
 
-/// A longer delay is cut: the clock has no moment for its end.
-const LONGEST_DELAY: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Identifies a connection. Never used again.
+pub(super) type SessionId = u64;
 
-/// The state of the server. Only its thread uses it.
+/// Executes the commands of all connections, one after the other.
 pub(super) struct Server {
     data: Rc<RefCell<Data>>,
     scripts: Scripts,
-    pub(super) sessions: BTreeMap<SessionId, Session>,
-    pub(super) next_session: SessionId,
-    /// Connections are closed at once if it is not.
-    is_available: bool,
-    /// The time between a command and its reply.
-    delay: Duration,
+    sessions: BTreeMap<SessionId, Session>,
+    next_session: SessionId,
 }
 
 impl Server {
     pub(super) fn new(known: KnownScripts) -> mlua::Result<Self> {
-        let data = Rc::new(RefCell::new(Data::new()));
+        let data = Rc::new(RefCell::new(Data::default()));
         Ok(Self {
             scripts: Scripts::new(Rc::clone(&data), known)?,
             data,
             sessions: BTreeMap::new(),
             next_session: 1,
-            is_available: true,
-            delay: Duration::ZERO,
         })
     }
 
-    pub(super) fn is_available(&self) -> bool {
-        self.is_available
+    /// Sets the time of what follows, in microseconds since 1970.
+    pub(super) fn set_time(&mut self, micros: i64) {
+        self.data.borrow_mut().keys.set_time(micros);
     }
 
-    /// Closes all connections if the server is not available from now on.
-    pub(super) fn set_available(&mut self, is_available: bool) {
-        self.is_available = is_available;
-        if !is_available {
-            let sessions: Vec<_> = self.sessions.keys().copied().collect();
-            sessions.into_iter().for_each(|id| self.close(id));
-        }
-    }
-
-    pub(super) fn set_delay(&mut self, delay: Duration) {
-        self.delay = delay.min(LONGEST_DELAY);
-    }
-
-    /// Changes or reads keys, by the current time.
+    /// Changes, reads, copies or replaces the keys.
     pub(super) fn with_keys<T>(&mut self, change: impl FnOnce(&mut Keyspace) -> T) -> T {
-        let keys = &mut self.data.borrow_mut().keys;
-        keys.read_clock();
-        change(keys)
+        change(&mut self.data.borrow_mut().keys)
     }
 
+    /// Begins a connection. `CLIENT LIST` shows `peer` as its address.
+    pub(super) fn open(&mut self, peer: String) -> SessionId {
+        let id = self.next_session;
+        self.next_session += 1;
+        self.sessions.entry(id).or_default().peer = peer;
+        id
+    }
+
+    /// Ends a connection. When all are closed, only the keys and the scripts are left.
     pub(super) fn close(&mut self, id: SessionId) {
         let channels = &mut self.data.borrow_mut().channels;
         for channel in channels.of(id) {
@@ -77,44 +74,47 @@ impl Server {
         self.sessions.remove(&id);
     }
 
-    /// Executes the commands that have arrived on a connection.
-    pub(super) fn execute_received(&mut self, id: SessionId) {
-        while let Some(session) = self.sessions.get_mut(&id) {
-            match session.next_command() {
-                Ok(None) => return,
-                Ok(Some(command)) => {
-                    let replies = self.execute(id, command);
-                    let at = Instant::now() + self.delay;
-                    if let Some(session) = self.sessions.get_mut(&id) {
-                        replies.iter().for_each(|reply| session.reply(reply, at));
-                    }
-                    let messages = self.data.borrow_mut().channels.take_messages();
-                    for (listener, message) in messages {
-                        if let Some(session) = self.sessions.get_mut(&listener) {
-                            session.reply(&message, at);
-                        }
-                    }
-                }
-                Err(_) => self.close(id),
-            }
+    /// Takes bytes that have arrived on a connection, for [`next_command`](Self::next_command).
+    pub(super) fn receive(&mut self, id: SessionId, bytes: &[u8]) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.received.extend_from_slice(bytes);
         }
     }
 
+    /// The words of the next command that has arrived on a connection, for
+    /// [`execute`](Self::execute): none in an empty line. After an error, the caller closes the
+    /// connection.
+    pub(super) fn next_command(&mut self, id: SessionId) -> Result<Option<Command>, ProtocolError> {
+        let session = self.sessions.get_mut(&id);
+        session.map_or(Ok(None), Session::next_command)
+    }
+
+    /// Executes a command of a connection. Returns what is to be sent, in this order: its replies,
+    /// and the messages to subscribers.
+    pub(super) fn execute(&mut self, id: SessionId, command: Command) -> Vec<(SessionId, Vec<u8>)> {
+        let replies = self.replies(id, command);
+        let replies = replies.into_iter().map(|reply| (id, reply));
+        let messages = self.data.borrow_mut().channels.take_messages();
+        let output = replies.chain(messages).map(|(receiver, reply)| {
+            let mut bytes = Vec::new();
+            reply.encode(&mut bytes);
+            (receiver, bytes)
+        });
+        output.collect()
+    }
+
     /// Most commands have one reply.
-    fn execute(&mut self, id: SessionId, mut command: Vec<Vec<u8>>) -> Vec<Reply> {
-        if command.is_empty() {
+    fn replies(&mut self, id: SessionId, mut command: Command) -> Vec<Reply> {
+        let session = self.sessions.get_mut(&id);
+        let Some(session) = session.filter(|_| !command.is_empty()) else {
             return Vec::new();
-        }
+        };
         let name = String::from_utf8_lossy(&command.remove(0)).to_ascii_lowercase();
-        self.data.borrow_mut().keys.read_clock();
         match name.as_str() {
             "subscribe" => return self.subscribe(id, &command),
             "unsubscribe" => return self.unsubscribe(id, &command),
             _ => {}
         }
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return Vec::new();
-        };
         if let Some(queued) = &mut session.transaction
             && !["exec", "discard", "multi"].contains(&name.as_str())
         {
@@ -231,11 +231,9 @@ impl Server {
             (b"getname", [], Some(session)) => Ok(Reply::text(session.name.clone())),
             (b"id", [], _) => Ok(Reply::Int(i64::try_from(id).unwrap_or(i64::MAX))),
             (b"list", _, _) => {
-                let lines = self.sessions.values().map(|session| {
-                    let address = session.stream.peer_addr();
-                    let address = address.map_or_else(|_| "?".into(), |one| one.to_string());
+                let lines = self.sessions.iter().map(|(id, session)| {
                     let name = String::from_utf8_lossy(&session.name);
-                    format!("id={} addr={address} name={name} db=0\n", session.id)
+                    format!("id={id} addr={} name={name} db=0\n", session.peer)
                 });
                 Ok(Reply::text(lines.collect::<String>()))
             }

@@ -1,7 +1,7 @@
 //! Runs Lua scripts, as `EVAL` and `EVALSHA` do.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
@@ -43,7 +43,7 @@ type Texts = [Vec<u8>];
 pub(super) struct Scripts {
     lua: Lua,
     run: Function,
-    compiled: HashMap<String, Function>,
+    compiled: BTreeMap<String, Function>,
     /// Those that it knows although no client has loaded them.
     known: KnownScripts,
 }
@@ -64,7 +64,7 @@ impl Scripts {
         Ok(Self {
             lua,
             run,
-            compiled: HashMap::new(),
+            compiled: BTreeMap::new(),
             known,
         })
     }

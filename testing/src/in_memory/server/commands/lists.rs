@@ -2,9 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Arguments, Outcome, SYNTAX, WRONG_TYPE, range};
-use crate::in_memory::keyspace::{Failure, Keyspace, Value};
-use crate::in_memory::reply::Reply;
+use super::{Arguments, Failure, Keyspace, Outcome, Reply, SYNTAX, Value, WRONG_TYPE, range};
 
 type Items = VecDeque<Vec<u8>>;
 

@@ -1,8 +1,6 @@
 //! Commands for keys of any type.
 
-use super::{Arguments, Outcome, SYNTAX};
-use crate::in_memory::keyspace::Keyspace;
-use crate::in_memory::reply::Reply;
+use super::{Arguments, Keyspace, Outcome, Reply, SYNTAX};
 
 pub(super) fn del(keys: &mut Keyspace, arguments: &Arguments<'_>) -> Outcome {
     let removed = arguments.from(0)?.iter().filter(|key| keys.remove(key));

@@ -2,9 +2,7 @@
 
 use std::ops::{Bound, RangeBounds};
 
-use super::{Arguments, Outcome, SYNTAX, WRONG_TYPE, range};
-use crate::in_memory::keyspace::{Failure, Keyspace, Value};
-use crate::in_memory::reply::Reply;
+use super::{Arguments, Failure, Keyspace, Outcome, Reply, SYNTAX, Value, WRONG_TYPE, range};
 
 type Members = Vec<(f64, Vec<u8>)>;
 type Scores = (Bound<f64>, Bound<f64>);

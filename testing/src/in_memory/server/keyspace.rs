@@ -1,7 +1,6 @@
-//! The keys of the server: their values, and when they expire by its clock.
+//! The keys of the server: their values, and when they expire.
 
-use std::collections::{HashMap, VecDeque};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Why a command failed: the code and the text of the error reply.
 pub(super) type Failure = String;
@@ -9,7 +8,7 @@ pub(super) type Failure = String;
 /// The value of a key. The fields of a hash are in the order in which they were written, as in
 /// small hashes of Redis.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Text(Vec<u8>),
     Hash(Vec<(Vec<u8>, Vec<u8>)>),
     List(VecDeque<Vec<u8>>),
@@ -18,7 +17,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    pub(super) fn type_name(&self) -> &'static str {
+    pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Self::Text(_) => "string",
             Self::Hash(_) => "hash",
@@ -37,55 +36,32 @@ impl Value {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     value: Value,
     /// In milliseconds since 1970.
     expires: Option<i64>,
 }
 
-/// All keys, and the clock by which they expire.
-#[derive(Debug)]
-pub(super) struct Keyspace {
-    entries: HashMap<Vec<u8>, Entry>,
-    started: Instant,
-    /// Microseconds since 1970 when the server started, and those by which it was advanced.
-    micros: i64,
-    /// The time of the command under way, so that it does not change during a script.
+/// All keys, and the time by which they expire.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Keyspace {
+    entries: BTreeMap<Vec<u8>, Entry>,
+    /// In microseconds since 1970.
     now: i64,
 }
 
 impl Keyspace {
-    pub(super) fn new() -> Self {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-        let mut new = Self {
-            entries: HashMap::new(),
-            started: Instant::now(),
-            micros: micros(since_1970.unwrap_or_default()),
-            now: 0,
-        };
-        new.read_clock();
-        new
-    }
-
-    /// Reads the clock. Called before each command.
-    pub(super) fn read_clock(&mut self) {
-        let passed = micros(self.started.elapsed());
-        self.now = self.micros.saturating_add(passed);
-    }
-
-    /// Moves the clock forward.
-    pub(super) fn advance(&mut self, time: Duration) {
-        self.micros = self.micros.saturating_add(micros(time));
-        self.read_clock();
+    pub(crate) fn set_time(&mut self, micros: i64) {
+        self.now = micros;
     }
 
     /// The time in microseconds since 1970.
-    pub(super) fn now_micros(&self) -> i64 {
+    pub(crate) fn now_micros(&self) -> i64 {
         self.now
     }
 
-    pub(super) fn now_millis(&self) -> i64 {
+    pub(crate) fn now_millis(&self) -> i64 {
         self.now / 1000
     }
 
@@ -98,13 +74,13 @@ impl Keyspace {
         }
     }
 
-    pub(super) fn get(&mut self, key: &[u8]) -> Option<&mut Value> {
+    pub(crate) fn get(&mut self, key: &[u8]) -> Option<&mut Value> {
         self.expire(key);
         self.entries.get_mut(key).map(|entry| &mut entry.value)
     }
 
     /// The value of the key, or this one, with which the key is created.
-    pub(super) fn get_or_create(&mut self, key: &[u8], new: Value) -> &mut Value {
+    pub(crate) fn get_or_create(&mut self, key: &[u8], new: Value) -> &mut Value {
         self.expire(key);
         let entry = self.entries.entry(key.to_vec());
         let entry = entry.or_insert(Entry {
@@ -115,13 +91,13 @@ impl Keyspace {
     }
 
     /// Replaces the key, and removes its expiry.
-    pub(super) fn set(&mut self, key: &[u8], value: Value) {
+    pub(crate) fn set(&mut self, key: &[u8], value: Value) {
         let expires = None;
         self.entries.insert(key.to_vec(), Entry { value, expires });
     }
 
     /// Removes a key whose last element is gone.
-    pub(super) fn tidy(&mut self, key: &[u8]) {
+    pub(crate) fn tidy(&mut self, key: &[u8]) {
         if self
             .entries
             .get(key)
@@ -132,27 +108,25 @@ impl Keyspace {
     }
 
     /// Returns whether the key existed.
-    pub(super) fn remove(&mut self, key: &[u8]) -> bool {
+    pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
         self.expire(key);
         self.entries.remove(key).is_some()
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.entries.clear();
     }
 
     /// All keys, in order.
-    pub(super) fn keys(&mut self) -> Vec<Vec<u8>> {
+    pub(crate) fn keys(&mut self) -> Vec<Vec<u8>> {
         let now = self.now_millis();
         self.entries
             .retain(|_, entry| entry.expires.is_none_or(|expires| expires > now));
-        let mut keys: Vec<_> = self.entries.keys().cloned().collect();
-        keys.sort();
-        keys
+        self.entries.keys().cloned().collect()
     }
 
     /// What is left of the time to live, in milliseconds; -1 without an expiry, -2 without a key.
-    pub(super) fn time_to_live(&mut self, key: &[u8]) -> i64 {
+    pub(crate) fn time_to_live(&mut self, key: &[u8]) -> i64 {
         self.expire(key);
         let now = self.now_millis();
         let entry = self.entries.get(key);
@@ -163,7 +137,7 @@ impl Keyspace {
 
     /// Sets the time to live in milliseconds, or removes the expiry. A time that is over removes
     /// the key. Returns whether the key exists.
-    pub(super) fn set_time_to_live(&mut self, key: &[u8], millis: Option<i64>) -> bool {
+    pub(crate) fn set_time_to_live(&mut self, key: &[u8], millis: Option<i64>) -> bool {
         self.expire(key);
         let now = self.now_millis();
         let Some(entry) = self.entries.get_mut(key) else {
@@ -173,8 +147,4 @@ impl Keyspace {
         self.expire(key);
         true
     }
-}
-
-fn micros(time: Duration) -> i64 {
-    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
 }

@@ -1,8 +1,6 @@
 //! Commands for hashes.
 
-use super::{Arguments, Outcome, WRONG_TYPE};
-use crate::in_memory::keyspace::{Failure, Keyspace, Value};
-use crate::in_memory::reply::Reply;
+use super::{Arguments, Failure, Keyspace, Outcome, Reply, Value, WRONG_TYPE};
 
 type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 

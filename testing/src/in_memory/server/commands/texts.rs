@@ -1,8 +1,8 @@
 //! Commands for strings.
 
-use super::{Arguments, NOT_AN_INTEGER, Outcome, SYNTAX, WRONG_TYPE, int};
-use crate::in_memory::keyspace::{Failure, Keyspace, Value};
-use crate::in_memory::reply::Reply;
+use super::{
+    Arguments, Failure, Keyspace, NOT_AN_INTEGER, Outcome, Reply, SYNTAX, Value, WRONG_TYPE, int,
+};
 
 fn text<'k>(keys: &'k mut Keyspace, key: &[u8]) -> Result<Option<&'k mut Vec<u8>>, Failure> {
     match keys.get(key) {
