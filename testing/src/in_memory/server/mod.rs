@@ -61,11 +61,7 @@ impl Server {
     pub(super) fn open(&mut self, peer: String) -> SessionId {
         let id = self.next_session;
         self.next_session += 1;
-        let session = Session {
-            peer,
-            ..Session::default()
-        };
-        self.sessions.insert(id, session);
+        self.sessions.entry(id).or_default().peer = peer;
         id
     }
 
