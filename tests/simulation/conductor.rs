@@ -123,7 +123,11 @@ impl Conductor {
             if now >= end {
                 return;
             }
-            for (_, undo) in self.undo.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
+            for (_, undo) in self
+                .undo
+                .extract_if(.., |(at, _)| *at <= now)
+                .collect::<Vec<_>>()
+            {
                 self.undo(undo);
             }
             if now >= next {

@@ -64,7 +64,9 @@ impl Conductor {
             Undo::Deliver => self.server.borrow_mut().deliver(),
             Undo::Path(slot) => {
                 let process = self.slots[slot].process;
-                network::set_path(process, self.address, |path| *path = network::Path::default());
+                network::set_path(process, self.address, |path| {
+                    *path = network::Path::default()
+                });
             }
             Undo::Admit => self.server.borrow_mut().most_connections = usize::MAX,
         }

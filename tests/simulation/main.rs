@@ -115,9 +115,9 @@ fn run_apart(seed: u64, limits: &Limits) -> Result<Outcome, String> {
     let output = output.map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout);
     let last = text.lines().last().unwrap_or_default();
-    let outcome: Outcome = last.parse().map_err(|()| {
-        format!("scenario {seed} ended with {}: {last}", output.status)
-    })?;
+    let outcome: Outcome = last
+        .parse()
+        .map_err(|()| format!("scenario {seed} ended with {}: {last}", output.status))?;
     if outcome.violations > 0 {
         print!("{}", &text[..text.len() - last.len() - 1]);
     }

@@ -172,7 +172,9 @@ impl RedisServer {
         let Some(&socket) = self.sockets.get(&receiver) else {
             return;
         };
-        if self.mute.contains_key(&socket) || random::between(1..=100) <= self.plan(socket).lost_messages {
+        if self.mute.contains_key(&socket)
+            || random::between(1..=100) <= self.plan(socket).lost_messages
+        {
             return;
         }
         network::reply(socket, bytes);
@@ -199,7 +201,9 @@ impl RedisServer {
                 continue;
             }
             let plan = self.plan(socket);
-            let is_request = command.first().is_some_and(|name| name.starts_with(b"EVAL"));
+            let is_request = command
+                .first()
+                .is_some_and(|name| name.starts_with(b"EVAL"));
             let fault = (is_request && random::one_in(plan.one_of))
                 .then(|| plan.fault.unwrap_or_else(Fault::any));
             match fault {

@@ -51,7 +51,10 @@ impl fmt::Display for Outcome {
             acquisitions,
             violations,
         } = self;
-        write!(f, "{steps} steps, {acquisitions} acquisitions, {violations} violations")
+        write!(
+            f,
+            "{steps} steps, {acquisitions} acquisitions, {violations} violations"
+        )
     }
 }
 
@@ -108,7 +111,10 @@ pub fn run(seed: u64, limits: &Limits, file: Option<&Path>) -> ExitCode {
             *kinds.entry(violation.kind()).or_default() += 1;
         }
         println!("{kinds:?}");
-        println!("again: scripts/simulate --scenario {seed} --log FILE{}", limits.text());
+        println!(
+            "again: scripts/simulate --scenario {seed} --log FILE{}",
+            limits.text()
+        );
     }
     if let Some(path) = file
         && let Err(error) = write(&records, path)
@@ -132,6 +138,8 @@ fn acquisitions(records: &[Record]) -> u64 {
 
 fn write(records: &[Record], path: &Path) -> std::io::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
-    records.iter().try_for_each(|record| writeln!(file, "{record}"))?;
+    records
+        .iter()
+        .try_for_each(|record| writeln!(file, "{record}"))?;
     file.flush()
 }

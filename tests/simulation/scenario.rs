@@ -57,9 +57,9 @@ impl Limits {
             ("locks", self.locks),
             ("storms", self.storms),
         ];
-        let numbers = numbers.into_iter().filter_map(|(name, number)| {
-            number.map(|number| format!("--{name}={number}"))
-        });
+        let numbers = numbers
+            .into_iter()
+            .filter_map(|(name, number)| number.map(|number| format!("--{name}={number}")));
         let kind = self.kind.map(|kind| format!("--kind={kind}"));
         let without: Vec<String> = self.without.iter().map(usize::to_string).collect();
         let without = (!without.is_empty()).then(|| format!("--without={}", without.join(",")));
@@ -68,7 +68,10 @@ impl Limits {
 
     /// As they are appended to a command.
     pub fn text(&self) -> String {
-        self.arguments().iter().map(|one| format!(" {one}")).collect()
+        self.arguments()
+            .iter()
+            .map(|one| format!(" {one}"))
+            .collect()
     }
 }
 

@@ -40,7 +40,9 @@ struct World {
 }
 
 thread_local! {
-    static WORLD: World = World {
+    // Never dropped: a thread of the simulation that has not ended holds its stack until the end of
+    // the program.
+    static WORLD: &'static World = Box::leak(Box::new(World {
         tasks: RefCell::default(),
         time: time::Time::default(),
         processes: RefCell::default(),
@@ -48,11 +50,11 @@ thread_local! {
         network: RefCell::default(),
         random: RefCell::new(fastrand::Rng::with_seed(0)),
         steps: Cell::new(0),
-    };
+    }));
 }
 
 fn world<T>(use_it: impl FnOnce(&World) -> T) -> T {
-    WORLD.with(use_it)
+    WORLD.with(|world| use_it(world))
 }
 
 /// Begins: everything that is random follows from this seed. Also in the code under test, which

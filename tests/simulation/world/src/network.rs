@@ -414,7 +414,10 @@ fn deliver(id: SocketId, direction: usize, message: &Message) {
     let Some(connection) = network(|network| {
         let connection = network.connections.get_mut(&id)?;
         let key = (connection.process, connection.service);
-        let is_cut = network.paths.get(&key).is_some_and(|path| path.is_cut[direction]);
+        let is_cut = network
+            .paths
+            .get(&key)
+            .is_some_and(|path| path.is_cut[direction]);
         if is_cut {
             // It was under way when the cut began.
             connection.stuck[direction].push(message.clone());
@@ -490,7 +493,10 @@ fn wake_all(id: SocketId) {
         let socket = network.sockets.get_mut(&id);
         socket.map(|socket| std::mem::take(&mut socket.waiting))
     });
-    waiting.unwrap_or_default().into_iter().for_each(tasks::wake);
+    waiting
+        .unwrap_or_default()
+        .into_iter()
+        .for_each(tasks::wake);
 }
 
 /// Waits until something happens to the socket.
@@ -513,10 +519,7 @@ fn connection_of<T>(id: SocketId, change: impl FnOnce(&mut Connection) -> T) -> 
     network(|network| network.connections.get_mut(&id).map(change))
 }
 
-fn with_service<T>(
-    address: SocketAddr,
-    call: impl FnOnce(&mut dyn Service) -> T,
-) -> Option<T> {
+fn with_service<T>(address: SocketAddr, call: impl FnOnce(&mut dyn Service) -> T) -> Option<T> {
     let service = network(|network| network.services.get(&address).cloned())?;
     let result = call(&mut *service.borrow_mut());
     Some(result)

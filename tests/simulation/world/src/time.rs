@@ -50,7 +50,10 @@ pub struct Later(u64, u64);
 /// Does this at that time, or as soon as the running thread has ended its slice.
 pub fn at(time: u64, event: impl FnOnce() + 'static) -> Later {
     world(|world| {
-        let number = world.time.next_event.replace(world.time.next_event.get() + 1);
+        let number = world
+            .time
+            .next_event
+            .replace(world.time.next_event.get() + 1);
         let later = Later(time.max(world.time.now.get()), number);
         let mut events = world.time.events.borrow_mut();
         events.insert((later.0, later.1), Box::new(event));
@@ -76,7 +79,9 @@ pub(crate) fn next() -> Option<u64> {
 pub(crate) fn happen(now: u64) -> bool {
     let due = world(|world| {
         let mut events = world.time.events.borrow_mut();
-        let is_due = events.first_key_value().is_some_and(|((time, _), _)| *time <= now);
+        let is_due = events
+            .first_key_value()
+            .is_some_and(|((time, _), _)| *time <= now);
         is_due.then(|| events.pop_first()).flatten()
     });
     match due {
