@@ -6,6 +6,7 @@
 //! lock was held from the return of the acquire until the noted time.
 
 mod args;
+mod around;
 mod checker;
 mod clock;
 mod conductor;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use leasehold_simulation_world::network::{self, Path};
 use leasehold_simulation_world::processes::{self, ProcessId};
 use leasehold_simulation_world::tasks::{self, TaskId};
-use leasehold_simulation_world::{random, time};
+use leasehold_simulation_world::{random, steps, time};
 
 use crate::args::Args;
 use crate::clock;
@@ -27,6 +27,9 @@ const DRIFT: u64 = 100_000;
 
 /// How often the queues of fair locks are looked at.
 const LOOKS: Duration = Duration::from_millis(2);
+
+/// How often a storm counts the steps, in nanoseconds.
+const LOOKS_AT_STEPS: u64 = 10 * time::MS;
 
 pub struct Conductor {
     pub scenario: Scenario,
@@ -81,6 +84,9 @@ impl Conductor {
         let idle = self.args().bounds().idle;
         let lease = self.args().lease();
         for _ in 0..self.scenario.storms {
+            if self.is_long() {
+                break;
+            }
             let storm = between(lease * 3, lease * 10);
             self.storm(storm);
             self.calm();
@@ -120,7 +126,7 @@ impl Conductor {
         let mut next = clock::now();
         loop {
             let now = clock::now();
-            if now >= end {
+            if now >= end || self.is_long() {
                 return;
             }
             for (_, undo) in self
@@ -135,9 +141,15 @@ impl Conductor {
                 next = clock::now() + random::between(time::MS..=pace * time::MS);
             }
             let due = self.undo.iter().map(|(at, _)| *at);
-            let wake = due.chain([next, end]).min().unwrap_or(end);
+            let wake = due.chain([next, end, now + LOOKS_AT_STEPS]).min();
+            let wake = wake.unwrap_or(end);
             thread::sleep(Duration::from_nanos(wake.saturating_sub(clock::now())));
         }
+    }
+
+    /// True if the world has made all steps of its storms.
+    fn is_long(&self) -> bool {
+        steps() >= self.scenario.steps
     }
 
     /// Ends all faults.

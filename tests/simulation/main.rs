@@ -8,9 +8,14 @@
 
 // As in the library under test: the threads of the world.
 extern crate leasehold_simulation_std as std;
+// For what happens outside of the world.
+extern crate std as real_std;
 
+mod apart;
 #[path = "../../examples/torture/args.rs"]
 mod args;
+#[path = "../../examples/torture/around.rs"]
+mod around;
 #[path = "../../examples/torture/checker/mod.rs"]
 mod checker;
 mod clock;
@@ -38,6 +43,7 @@ mod rush;
 mod scenario;
 #[path = "../../testing/src/in_memory/server/mod.rs"]
 mod server;
+mod shrink;
 #[path = "../../examples/torture/slice_monitor.rs"]
 mod slice_monitor;
 mod starvation;
@@ -45,17 +51,23 @@ mod worker;
 #[path = "../../examples/torture/worker_thread.rs"]
 mod worker_thread;
 
+use std::io;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 
+use apart::Run;
 use run::Outcome;
 use scenario::Limits;
 
-/// Runs scenarios until the time is over, each in a process of its own.
+/// Runs the library in simulated worlds, under random faults, until the time is over.
+///
+/// Each world follows from a seed. Exit status 1 if a lock broke a promise. Then the program prints
+/// what happened, searches a shorter run that also fails, and prints the command that repeats it.
 #[derive(Debug, Parser)]
+#[command(name = "scripts/simulate")]
 struct Options {
     /// Begins no scenario after this many seconds
     #[arg(default_value_t = 20)]
@@ -68,36 +80,42 @@ struct Options {
     /// Writes the log of the scenario to this file
     #[arg(long, requires = "scenario")]
     log: Option<PathBuf>,
+    /// Searches no shorter run
+    #[arg(long, conflicts_with = "scenario")]
+    no_shrink: bool,
     #[command(flatten)]
     limits: Limits,
 }
 
-fn main() -> ExitCode {
+fn main() -> io::Result<ExitCode> {
     let options = Options::parse();
     if let Some(seed) = options.scenario {
-        return run::run(seed, &options.limits, options.log.as_deref());
+        return Ok(run::run(seed, &options.limits, options.log.as_deref()));
     }
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
     println!("seed {seed}");
-    let began = Instant::now();
+    let end = Instant::now() + Duration::from_secs(options.seconds);
     let mut all = Outcome::default();
-    let mut number = 0;
-    while number == 0 || began.elapsed() < Duration::from_secs(options.seconds) {
-        let one = scenario_seed(seed, number);
-        number += 1;
-        match run_apart(one, &options.limits) {
-            Ok(outcome) => all.add(outcome),
-            Err(failure) => {
-                println!("VIOLATION {failure}");
-                all.violations += 1;
+    for number in 0.. {
+        let scenario = scenario_seed(seed, number);
+        let run = Run::of(scenario, &options.limits)?;
+        all.add(run.outcome);
+        if run.fails() {
+            print!("{}", run.text);
+            if !options.no_shrink {
+                print_shorter(scenario, &options.limits)?;
+                break;
             }
+        }
+        if Instant::now() >= end {
+            break;
         }
     }
     println!("{all}");
-    match all.violations {
+    Ok(match all.violations {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
-    }
+    })
 }
 
 /// The seed of scenario `number`.
@@ -105,21 +123,12 @@ fn scenario_seed(seed: u64, number: u64) -> u64 {
     fastrand::Rng::with_seed(seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))).u64(..)
 }
 
-/// Runs a scenario in a process of its own, because statics of the library belong to a world.
-fn run_apart(seed: u64, limits: &Limits) -> Result<Outcome, String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut command = Command::new(program);
-    command.args(["--scenario", &seed.to_string()]);
-    command.args(limits.arguments());
-    let output = command.stderr(Stdio::inherit()).output();
-    let output = output.map_err(|error| error.to_string())?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let last = text.lines().last().unwrap_or_default();
-    let outcome: Outcome = last
-        .parse()
-        .map_err(|()| format!("scenario {seed} ended with {}: {last}", output.status))?;
-    if outcome.violations > 0 {
-        print!("{}", &text[..text.len() - last.len() - 1]);
+/// Searches a shorter run than this one, which fails, and prints it.
+fn print_shorter(scenario: u64, limits: &Limits) -> io::Result<()> {
+    println!("searching a shorter run that fails, for a minute");
+    match shrink::shrink(scenario, limits)? {
+        Some(run) => print!("shorter:\n{}", run.text),
+        None => println!("there is none"),
     }
-    Ok(outcome)
+    Ok(())
 }

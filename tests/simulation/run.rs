@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::panic;
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,14 +13,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use leasehold_simulation_world::tasks;
 use leasehold_simulation_world::{End, processes};
 
-use crate::checker;
 use crate::conductor::Conductor;
-use crate::faults::FAULTS;
 use crate::log::{self, Event, Record};
 use crate::scenario::{Limits, Scenario};
+use crate::{around, checker};
 
 /// The most time of the world that a scenario takes, in nanoseconds.
 const LATEST: u64 = 1_000_000_000_000;
+
+/// After so many steps the world does not end by itself: some threads do not wait for anything.
+const MOST_STEPS: u64 = 30_000_000;
 
 /// The most violations that are printed.
 const SHOWN: usize = 5;
@@ -79,7 +81,7 @@ impl FromStr for Outcome {
 
 /// Runs the scenario with this seed, and prints its violations and its outcome.
 pub fn run(seed: u64, limits: &Limits, file: Option<&Path>) -> ExitCode {
-    let scenario = Scenario::of(seed, limits, FAULTS.len());
+    let scenario = Scenario::of(seed, limits);
     let bounds = scenario.args.bounds();
     let text = scenario.to_string();
     panic::set_hook(Box::new(|panic| {
@@ -88,15 +90,16 @@ pub fn run(seed: u64, limits: &Limits, file: Option<&Path>) -> ExitCode {
     }));
     let conductor = Conductor::new(scenario);
     let main = tasks::spawn_in(processes::NONE, "conductor", move || conductor.run());
-    let end = leasehold_simulation_world::run(LATEST, || tasks::has_ended(main));
+    let is_long = || leasehold_simulation_world::steps() >= MOST_STEPS;
+    let end = leasehold_simulation_world::run(LATEST, || tasks::has_ended(main) || is_long());
     let records = log::take_all();
     let mut outcome = Outcome {
         steps: leasehold_simulation_world::steps(),
         acquisitions: acquisitions(&records),
         violations: PANICS.load(Ordering::Relaxed),
     };
-    if end != End::Done {
-        println!("VIOLATION the world has ended: {end:?}");
+    if end != End::Done || is_long() {
+        println!("VIOLATION the world does not come to its end: {end:?}");
         outcome.violations += 1;
     }
     let violations = checker::check(&records, &bounds);
@@ -110,11 +113,13 @@ pub fn run(seed: u64, limits: &Limits, file: Option<&Path>) -> ExitCode {
         for violation in &violations {
             *kinds.entry(violation.kind()).or_default() += 1;
         }
-        println!("{kinds:?}");
-        println!(
-            "again: scripts/simulate --scenario {seed} --log FILE{}",
-            limits.text()
-        );
+        for (kind, count) in kinds {
+            println!("{count} x {kind}");
+        }
+        if let Some(first) = violations.first() {
+            let _ = around::print(&mut io::stdout(), &records, first.at());
+        }
+        println!("again: {}", limits.command(seed));
     }
     if let Some(path) = file
         && let Err(error) = write(&records, path)
@@ -136,7 +141,7 @@ fn acquisitions(records: &[Record]) -> u64 {
     records.iter().filter(is_acquired).count() as u64
 }
 
-fn write(records: &[Record], path: &Path) -> std::io::Result<()> {
+fn write(records: &[Record], path: &Path) -> io::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
     records
         .iter()

@@ -7,6 +7,7 @@ use leasehold_simulation_world::tasks::{self, Order};
 use leasehold_simulation_world::{begin, random};
 
 use crate::args::Args;
+use crate::faults::{self, FAULTS};
 use crate::kind::Kind;
 
 /// How late a call may return, in milliseconds: the messages of the network take their time.
@@ -23,7 +24,14 @@ pub struct Scenario {
     pub faults: Vec<usize>,
     /// How many storms there are.
     pub storms: u32,
+    /// After how many steps of the world the last storm ends.
+    pub steps: u64,
+    /// Deletions of keys are not logged, so the checker finds their consequences.
+    pub hides_deletions: bool,
 }
+
+/// The most steps of the world before the last storm ends: a few seconds of real time.
+const MOST_STEPS: u64 = 1_000_000;
 
 /// What a smaller run has instead of what the seed says.
 #[derive(Clone, Debug, Default, Parser)]
@@ -40,22 +48,33 @@ pub struct Limits {
     /// The most storms
     #[arg(long)]
     pub storms: Option<u32>,
+    /// Ends the last storm after this many steps
+    #[arg(long)]
+    pub steps: Option<u64>,
+    /// Another run of the same scenario
+    #[arg(long)]
+    pub variant: Option<u64>,
     /// The kind of the locks
     #[arg(long)]
     pub kind: Option<Kind>,
     /// Leaves out these faults, by their numbers
     #[arg(long, value_delimiter = ',')]
     pub without: Vec<usize>,
+    /// Has no fault but deletions of keys, and hides them from the checker: a test of the checker
+    #[arg(long)]
+    pub hidden_deletions: bool,
 }
 
 impl Limits {
     /// The arguments of the command line.
     pub fn arguments(&self) -> Vec<String> {
         let numbers = [
-            ("processes", self.processes),
-            ("threads", self.threads),
-            ("locks", self.locks),
-            ("storms", self.storms),
+            ("processes", self.processes.map(u64::from)),
+            ("threads", self.threads.map(u64::from)),
+            ("locks", self.locks.map(u64::from)),
+            ("storms", self.storms.map(u64::from)),
+            ("steps", self.steps),
+            ("variant", self.variant),
         ];
         let numbers = numbers
             .into_iter()
@@ -63,21 +82,21 @@ impl Limits {
         let kind = self.kind.map(|kind| format!("--kind={kind}"));
         let without: Vec<String> = self.without.iter().map(usize::to_string).collect();
         let without = (!without.is_empty()).then(|| format!("--without={}", without.join(",")));
-        numbers.chain(kind).chain(without).collect()
+        let hidden = self.hidden_deletions.then(|| "--hidden-deletions".into());
+        numbers.chain(kind).chain(without).chain(hidden).collect()
     }
 
-    /// As they are appended to a command.
-    pub fn text(&self) -> String {
-        self.arguments()
-            .iter()
-            .map(|one| format!(" {one}"))
-            .collect()
+    /// The command that repeats the scenario with this seed.
+    pub fn command(&self, seed: u64) -> String {
+        let arguments = self.arguments();
+        let arguments: String = arguments.iter().map(|one| format!(" {one}")).collect();
+        format!("scripts/simulate --scenario {seed} --log target/{seed}.log{arguments}")
     }
 }
 
 impl Scenario {
     /// The scenario with this seed. The world begins with it.
-    pub fn of(seed: u64, limits: &Limits, faults: usize) -> Self {
+    pub fn of(seed: u64, limits: &Limits) -> Self {
         begin(seed);
         let kind = match random::index(10) {
             0..2 => None,
@@ -99,17 +118,26 @@ impl Scenario {
         let preempts = [0, 3, 16, 64][random::index(4)];
         let order = [Order::Random, Order::Random, Order::Priorities][random::index(3)];
         tasks::set_order(preempts, order);
-        let most = 1 + random::index(2 * faults);
-        let faults = (0..most).map(|_| random::index(faults));
+        let most = 1 + random::index(2 * FAULTS.len());
+        let faults = (0..most).map(|_| random::index(FAULTS.len()));
         let faults = faults.filter(|fault| !limits.without.contains(fault));
+        let mut faults: Vec<usize> = faults.collect();
         let storms = of_few(4);
+        if limits.hidden_deletions {
+            faults = vec![faults::DELETE];
+        }
+        if let Some(variant) = limits.variant {
+            begin(seed.wrapping_add(variant));
+        }
         Self {
             seed,
             args,
             preempts,
             order,
-            faults: faults.collect(),
+            faults,
             storms: storms.min(limits.storms.unwrap_or(storms)),
+            steps: limits.steps.unwrap_or(MOST_STEPS).min(MOST_STEPS),
+            hides_deletions: limits.hidden_deletions,
         }
     }
 }

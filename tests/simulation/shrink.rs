@@ -1,0 +1,114 @@
+//! Finds a shorter run that still fails: with fewer steps, storms, processes, threads, locks and
+//! faults.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::apart::Run;
+use crate::scenario::{Limits, Scenario};
+
+/// How long it searches.
+const TIME: Duration = Duration::from_secs(60);
+
+/// How long it tries one shorter scenario, and how many variants of it.
+const TRY: Duration = Duration::from_secs(3);
+const VARIANTS: u64 = 6;
+
+/// In how many ways a scenario is made shorter.
+const WAYS: usize = 6;
+
+/// Searches scenarios that are shorter than the one with this seed and these limits, which fails.
+/// Returns the shortest that fails, if there is one.
+pub fn shrink(seed: u64, limits: &Limits) -> io::Result<Option<Run>> {
+    let end = Instant::now() + TIME;
+    let mut best: Option<(Limits, Run)> = None;
+    // How many ways in a row did not make it shorter.
+    let mut failed = 0;
+    for way in (0..WAYS).cycle() {
+        let current = best.as_ref().map_or(limits, |(limits, _)| limits);
+        let shorter = shorter(&Scenario::of(seed, current), current);
+        let mut found = None;
+        for limits in &shorter[way] {
+            found = found_failing(seed, limits, end)?;
+            if found.is_some() {
+                break;
+            }
+        }
+        failed = if found.is_some() { 0 } else { failed + 1 };
+        best = found.or(best);
+        if failed == WAYS || Instant::now() >= end {
+            break;
+        }
+    }
+    Ok(best.map(|(_, run)| run))
+}
+
+/// The scenarios that are shorter in each of the ways, the shortest first.
+fn shorter(scenario: &Scenario, limits: &Limits) -> [Vec<Limits>; WAYS] {
+    let with = |change: &dyn Fn(&mut Limits)| {
+        let mut limits = limits.clone();
+        change(&mut limits);
+        limits
+    };
+    let fewer = |number: u32, set: fn(&mut Limits, u32)| {
+        let fewer = 1..number;
+        fewer
+            .map(|number| with(&|limits| set(limits, number)))
+            .collect()
+    };
+    let steps = [16, 8, 4, 2].map(|part| scenario.steps / part);
+    let steps = steps.into_iter().chain([scenario.steps * 3 / 4]);
+    let faults: BTreeSet<usize> = scenario.faults.iter().copied().collect();
+    let others = |one: &usize| {
+        faults
+            .iter()
+            .copied()
+            .filter(|other| other != one)
+            .collect()
+    };
+    let all_but_one = faults.iter().map(others);
+    let one = faults.iter().map(|one| vec![*one]);
+    let without: BTreeSet<Vec<usize>> = all_but_one.chain(one).collect();
+    [
+        // A run that only ends earlier is the same until then.
+        steps
+            .map(|steps| with(&|limits| limits.steps = Some(steps)))
+            .collect(),
+        fewer(scenario.storms, |limits, storms| {
+            limits.storms = Some(storms)
+        }),
+        fewer(scenario.args.processes, |limits, processes| {
+            limits.processes = Some(processes)
+        }),
+        fewer(scenario.args.threads, |limits, threads| {
+            limits.threads = Some(threads)
+        }),
+        fewer(scenario.args.locks, |limits, locks| {
+            limits.locks = Some(locks)
+        }),
+        without
+            .iter()
+            .map(|faults| with(&|limits| limits.without.extend(faults)))
+            .collect(),
+    ]
+}
+
+/// Runs variants of the scenario until one fails, which it returns.
+fn found_failing(seed: u64, limits: &Limits, end: Instant) -> io::Result<Option<(Limits, Run)>> {
+    let end = end.min(Instant::now() + TRY);
+    let mut limits = limits.clone();
+    for variant in 0..=VARIANTS {
+        if Instant::now() >= end {
+            break;
+        }
+        if variant > 0 {
+            limits.variant = Some(variant);
+        }
+        let run = Run::of(seed, &limits)?;
+        if run.fails() {
+            return Ok(Some((limits, run)));
+        }
+    }
+    Ok(None)
+}
