@@ -17,7 +17,7 @@ use crate::args::Args;
 use crate::clock;
 use crate::faults::Undo;
 use crate::kind::Kind;
-use crate::log::{CONDUCTOR, Event, Log};
+use crate::log::{self, CONDUCTOR, Event, Log};
 use crate::redis_server::{Plan, RedisServer};
 use crate::scenario::Scenario;
 use crate::worker;
@@ -28,8 +28,12 @@ const DRIFT: u64 = 100_000;
 /// How often the queues of fair locks are looked at.
 const LOOKS: Duration = Duration::from_millis(2);
 
-/// How often a storm counts the steps, in nanoseconds.
-const LOOKS_AT_STEPS: u64 = 10 * time::MS;
+/// How often a storm counts steps and records, in nanoseconds.
+const COUNTS: u64 = 10 * time::MS;
+
+/// A storm ends at this many records, and the last calm at twice as many: a few seconds of real
+/// time.
+const MOST_RECORDS: usize = 200_000;
 
 pub struct Conductor {
     pub scenario: Scenario,
@@ -108,7 +112,8 @@ impl Conductor {
         let has_lease = args.kind_of(0).has_lease();
         args.wants_too_many = !has_lease && slot + 1 == args.processes as usize;
         let url = format!("redis://{}", self.address);
-        let (process, main) = worker::start(args, &url, self.stop, drift());
+        let drift = drift() - self.scenario.slow;
+        let (process, main) = worker::start(args, &url, self.stop, drift);
         Slot {
             process,
             main,
@@ -141,7 +146,7 @@ impl Conductor {
                 next = clock::now() + random::between(time::MS..=pace * time::MS);
             }
             let due = self.undo.iter().map(|(at, _)| *at);
-            let wake = due.chain([next, end, now + LOOKS_AT_STEPS]).min();
+            let wake = due.chain([next, end, now + COUNTS]).min();
             let wake = wake.unwrap_or(end);
             thread::sleep(Duration::from_nanos(wake.saturating_sub(clock::now())));
         }
@@ -149,7 +154,7 @@ impl Conductor {
 
     /// True if the world has made all steps of its storms.
     fn is_long(&self) -> bool {
-        steps() >= self.scenario.steps
+        steps() >= self.scenario.steps || log::count() >= MOST_RECORDS
     }
 
     /// Ends all faults.
@@ -211,7 +216,11 @@ impl Conductor {
         let bounds = self.args().bounds();
         let args = self.args().clone();
         // From `idle` on the checker requires more. That time contains the end of a rush.
-        thread::sleep(bounds.idle + args.rush_interval() + args.longest_lease());
+        let calm = bounds.idle + args.rush_interval() + args.longest_lease();
+        let end = clock::now() + nanos(calm);
+        while clock::now() < end && log::count() < 2 * MOST_RECORDS {
+            thread::sleep(Duration::from_nanos(COUNTS));
+        }
         self.write(Event::Stopping);
         self.stop.store(true, Ordering::Relaxed);
         let latest = clock::now() + nanos(bounds.idle * 2 + args.lease() * 2);

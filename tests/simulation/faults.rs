@@ -33,9 +33,6 @@ pub const FAULTS: [Injection; 16] = [
     Conductor::pause_briefly,
 ];
 
-/// The index of [`Conductor::delete`].
-pub const DELETE: usize = 8;
-
 /// The action that ends a fault.
 #[derive(Clone, Copy, Debug)]
 pub enum Undo {
@@ -179,7 +176,7 @@ impl Conductor {
             (is_deleted, token)
         };
         drop(server);
-        if is_deleted && !self.scenario.hides_deletions {
+        if is_deleted {
             self.write(Event::Deleted { lock, from, token });
         }
     }

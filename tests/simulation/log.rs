@@ -36,6 +36,11 @@ impl Log {
     }
 }
 
+/// How many records there are.
+pub fn count() -> usize {
+    RECORDS.lock().expect("nothing panics meanwhile").len()
+}
+
 /// All records, in the order of their times.
 pub fn take_all() -> Vec<Record> {
     let mut records = RECORDS.lock().expect("nothing panics meanwhile");

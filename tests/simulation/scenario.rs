@@ -7,7 +7,7 @@ use leasehold_simulation_world::tasks::{self, Order};
 use leasehold_simulation_world::{begin, random};
 
 use crate::args::Args;
-use crate::faults::{self, FAULTS};
+use crate::faults::FAULTS;
 use crate::kind::Kind;
 
 /// How late a call may return, in milliseconds: the messages of the network take their time.
@@ -26,8 +26,8 @@ pub struct Scenario {
     pub storms: u32,
     /// After how many steps of the world the last storm ends.
     pub steps: u64,
-    /// Deletions of keys are not logged, so the checker finds their consequences.
-    pub hides_deletions: bool,
+    /// The clocks of the processes lose this many nanoseconds in each second.
+    pub slow: i64,
 }
 
 /// The most steps of the world before the last storm ends: a few seconds of real time.
@@ -60,9 +60,9 @@ pub struct Limits {
     /// Leaves out these faults, by their numbers
     #[arg(long, value_delimiter = ',')]
     pub without: Vec<usize>,
-    /// Has no fault but deletions of keys, and hides them from the checker: a test of the checker
-    #[arg(long)]
-    pub hidden_deletions: bool,
+    /// Slows the clocks of the processes by this many percent. From 2 on, leases are too long
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=99))]
+    pub slow: Option<u64>,
 }
 
 impl Limits {
@@ -75,6 +75,7 @@ impl Limits {
             ("storms", self.storms.map(u64::from)),
             ("steps", self.steps),
             ("variant", self.variant),
+            ("slow", self.slow),
         ];
         let numbers = numbers
             .into_iter()
@@ -82,8 +83,7 @@ impl Limits {
         let kind = self.kind.map(|kind| format!("--kind={kind}"));
         let without: Vec<String> = self.without.iter().map(usize::to_string).collect();
         let without = (!without.is_empty()).then(|| format!("--without={}", without.join(",")));
-        let hidden = self.hidden_deletions.then(|| "--hidden-deletions".into());
-        numbers.chain(kind).chain(without).chain(hidden).collect()
+        numbers.chain(kind).chain(without).collect()
     }
 
     /// The command that repeats the scenario with this seed.
@@ -121,11 +121,8 @@ impl Scenario {
         let most = 1 + random::index(2 * FAULTS.len());
         let faults = (0..most).map(|_| random::index(FAULTS.len()));
         let faults = faults.filter(|fault| !limits.without.contains(fault));
-        let mut faults: Vec<usize> = faults.collect();
+        let faults = faults.collect();
         let storms = of_few(4);
-        if limits.hidden_deletions {
-            faults = vec![faults::DELETE];
-        }
         if let Some(variant) = limits.variant {
             begin(seed.wrapping_add(variant));
         }
@@ -137,7 +134,7 @@ impl Scenario {
             faults,
             storms: storms.min(limits.storms.unwrap_or(storms)),
             steps: limits.steps.unwrap_or(MOST_STEPS).min(MOST_STEPS),
-            hides_deletions: limits.hidden_deletions,
+            slow: limits.slow.unwrap_or(0).cast_signed() * 10_000_000,
         }
     }
 }
