@@ -10,7 +10,9 @@ use leasehold_simulation_world::network::{self, Service, SocketId};
 use leasehold_simulation_world::processes::ProcessId;
 use leasehold_simulation_world::{random, time};
 
+use crate::clock;
 use crate::known_scripts::KnownScripts;
+use crate::log::{CONDUCTOR, Event, Log};
 use crate::server::{Server, SessionId};
 
 /// When the world begins, in microseconds since 1970.
@@ -31,6 +33,8 @@ pub struct RedisServer {
     plans: BTreeMap<ProcessId, Plan>,
     /// How many connections it accepts.
     pub most_connections: usize,
+    /// Logs each command and its reply.
+    traces: bool,
     /// Its clock gains this many nanoseconds in each second.
     drift: i64,
 }
@@ -98,6 +102,7 @@ impl RedisServer {
             held_back: Vec::new(),
             plans: BTreeMap::new(),
             most_connections: usize::MAX,
+            traces: std::env::var_os("TRACE").is_some(),
             drift,
         };
         let server = Rc::new(RefCell::new(server));
@@ -157,6 +162,7 @@ impl RedisServer {
         let shown = now + now * i128::from(self.drift) / 1_000_000_000;
         let micros = i64::try_from(shown / 1000).unwrap_or(i64::MAX);
         self.machine.set_time(BEGIN + micros);
+        let words = self.traces.then(|| text(&command.join(&b' ')));
         let mut replies = Vec::new();
         for (receiver, bytes) in self.machine.execute(session, command) {
             if receiver == session {
@@ -165,7 +171,22 @@ impl RedisServer {
                 self.send_message(receiver, &bytes);
             }
         }
+        for failure in self.machine.take_unknown() {
+            let answer = format!("a script calls what the server does not know: {failure}");
+            Log::of(CONDUCTOR).write(clock::now(), 0, Event::Wrong { call: 0, answer });
+        }
+        if let Some(words) = words {
+            let process = self.sockets.get(&session);
+            let process = process.and_then(|socket| network::process_of(*socket));
+            let process = process.unwrap_or_default();
+            self.note(&format!("{process} {words} -> {}", text(&replies)));
+        }
         replies
+    }
+
+    fn note(&self, text: &str) {
+        let note = Event::Note(text.to_owned());
+        Log::of(CONDUCTOR).write(clock::now(), 0, note);
     }
 
     fn send_message(&self, receiver: SessionId, bytes: &[u8]) {
@@ -175,7 +196,13 @@ impl RedisServer {
         if self.mute.contains_key(&socket)
             || random::between(1..=100) <= self.plan(socket).lost_messages
         {
+            if self.traces {
+                self.note(&format!("lost on {socket}: {}", text(bytes)));
+            }
             return;
+        }
+        if self.traces {
+            self.note(&format!("to {socket}: {}", text(bytes)));
         }
         network::reply(socket, bytes);
     }
@@ -240,6 +267,12 @@ impl RedisServer {
             self.machine.close(session);
         }
     }
+}
+
+/// Bytes of the protocol in one line.
+fn text(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes).replace("\r\n", " ");
+    text.replace('\n', "\\")
 }
 
 impl Service for RedisServer {

@@ -11,6 +11,8 @@ use super::reply::Reply;
 pub(super) struct Data {
     pub(super) keys: Keyspace,
     pub(super) channels: Channels,
+    /// What scripts have called that the server does not know.
+    pub(super) unknown: Vec<String>,
 }
 
 /// The channels, and the messages that are to be sent.

@@ -10,6 +10,7 @@ mod session;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::mem;
 use std::rc::Rc;
 
 use crate::frame::ProtocolError;
@@ -101,6 +102,11 @@ impl Server {
             (receiver, bytes)
         });
         output.collect()
+    }
+
+    /// What scripts have called since the last time that the server does not know.
+    pub(super) fn take_unknown(&mut self) -> Vec<String> {
+        mem::take(&mut self.data.borrow_mut().unknown)
     }
 
     /// Most commands have one reply.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use mlua::{Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 
+use super::commands;
 use super::data::Data;
 use super::keyspace::Failure;
 use super::reply::Reply;
@@ -55,7 +56,14 @@ impl Scripts {
         let lua = Lua::new_with(libraries, LuaOptions::default())?;
         let call = lua.create_function(move |lua, arguments: MultiValue| {
             let reply = match command(&arguments) {
-                Ok((name, arguments)) => data.borrow_mut().run(&name, &arguments),
+                Ok((name, arguments)) => {
+                    let data = &mut *data.borrow_mut();
+                    data.run(&name, &arguments).inspect_err(|failure| {
+                        if commands::is_unknown(failure) {
+                            data.unknown.push(format!("{name}: {failure}"));
+                        }
+                    })
+                }
                 Err(failure) => Err(failure),
             };
             to_lua(lua, reply.unwrap_or_else(Reply::Error))

@@ -78,6 +78,17 @@ pub(super) fn wrong_number(name: &str) -> Failure {
     format!("ERR wrong number of arguments for '{name}' command")
 }
 
+/// True if a command failed because the server does not know it, or not with these arguments.
+pub(super) fn is_unknown(failure: &Failure) -> bool {
+    let unknown = [
+        "ERR unknown",
+        "ERR wrong number",
+        "ERR syntax",
+        "ERR value is not a valid float",
+    ];
+    unknown.iter().any(|begin| failure.starts_with(begin))
+}
+
 /// Runs a command that uses keys only. `name` is in lower case.
 pub(super) fn run(keys: &mut Keyspace, name: &str, arguments: &[Vec<u8>]) -> Outcome {
     let arguments = &Arguments {
