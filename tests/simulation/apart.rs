@@ -60,4 +60,11 @@ impl Run {
     pub fn fails(&self) -> bool {
         self.outcome.violations > 0
     }
+
+    /// The kind of the first violation: its line until the first number or colon.
+    pub fn symptom(&self) -> &str {
+        let from = self.text.find("VIOLATION").unwrap_or(0);
+        let is_end = |sign: char| sign.is_ascii_digit() || ":\n".contains(sign);
+        self.text[from..].split(is_end).next().unwrap_or_default()
+    }
 }

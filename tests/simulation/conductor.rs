@@ -31,8 +31,8 @@ const LOOKS: Duration = Duration::from_millis(2);
 /// How often a storm counts steps and records, in nanoseconds.
 const COUNTS: u64 = 10 * time::MS;
 
-/// A storm ends at this many records, and the last calm at twice as many: a few seconds of real
-/// time.
+/// A storm ends at this many records too, and the last calm at twice as many steps or records: a
+/// few seconds of real time.
 const MOST_RECORDS: usize = 200_000;
 
 pub struct Conductor {
@@ -88,7 +88,7 @@ impl Conductor {
         let idle = self.args().bounds().idle;
         let lease = self.args().lease();
         for _ in 0..self.scenario.storms {
-            if self.is_long() {
+            if self.is_long(1) {
                 break;
             }
             let storm = between(lease * 3, lease * 10);
@@ -131,7 +131,7 @@ impl Conductor {
         let mut next = clock::now();
         loop {
             let now = clock::now();
-            if now >= end || self.is_long() {
+            if now >= end || self.is_long(1) {
                 return;
             }
             for (_, undo) in self
@@ -152,9 +152,10 @@ impl Conductor {
         }
     }
 
-    /// True if the world has made all steps of its storms.
-    fn is_long(&self) -> bool {
-        steps() >= self.scenario.steps || log::count() >= MOST_RECORDS
+    /// True if the world has made all steps of its storms, or this many times as many.
+    fn is_long(&self, times: u32) -> bool {
+        steps() >= self.scenario.steps * u64::from(times)
+            || log::count() >= MOST_RECORDS * times as usize
     }
 
     /// Ends all faults.
@@ -218,7 +219,7 @@ impl Conductor {
         // From `idle` on the checker requires more. That time contains the end of a rush.
         let calm = bounds.idle + args.rush_interval() + args.longest_lease();
         let end = clock::now() + nanos(calm);
-        while clock::now() < end && log::count() < 2 * MOST_RECORDS {
+        while clock::now() < end && !self.is_long(2) {
             thread::sleep(Duration::from_nanos(COUNTS));
         }
         self.write(Event::Stopping);

@@ -23,17 +23,21 @@ mod conductor;
 #[path = "../../examples/torture/event_log.rs"]
 mod event_log;
 mod faults;
+#[allow(dead_code, reason = "another program uses the rest")]
 #[path = "../../testing/src/frame.rs"]
 mod frame;
 #[path = "../../examples/torture/hold_style.rs"]
 mod hold_style;
+#[allow(dead_code, reason = "another program uses the rest")]
 #[path = "../../examples/torture/kind.rs"]
 mod kind;
+#[allow(dead_code, reason = "another program uses the rest")]
 #[path = "../../testing/src/known_scripts.rs"]
 mod known_scripts;
 mod log;
 #[path = "../../examples/torture/read_write.rs"]
 mod read_write;
+#[allow(dead_code, reason = "another program uses the rest")]
 #[path = "../../examples/torture/record.rs"]
 mod record;
 mod redis_server;
@@ -41,6 +45,7 @@ mod run;
 #[path = "../../examples/torture/rush.rs"]
 mod rush;
 mod scenario;
+#[allow(dead_code, unused_imports, reason = "another program uses the rest")]
 #[path = "../../testing/src/in_memory/server/mod.rs"]
 mod server;
 mod shrink;
@@ -103,7 +108,7 @@ fn main() -> io::Result<ExitCode> {
         if run.fails() {
             print!("{}", run.text);
             if !options.no_shrink {
-                print_shorter(scenario, &options.limits)?;
+                print_shorter(scenario, &options.limits, run.symptom())?;
                 break;
             }
         }
@@ -123,10 +128,10 @@ fn scenario_seed(seed: u64, number: u64) -> u64 {
     fastrand::Rng::with_seed(seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))).u64(..)
 }
 
-/// Searches a shorter run than this one, which fails, and prints it.
-fn print_shorter(scenario: u64, limits: &Limits) -> io::Result<()> {
-    println!("searching a shorter run that fails, for a minute");
-    match shrink::shrink(scenario, limits)? {
+/// Searches a run that is shorter than this one and has the same symptom, and prints it.
+fn print_shorter(scenario: u64, limits: &Limits, symptom: &str) -> io::Result<()> {
+    println!("searching a shorter run with the same violation, for up to a minute");
+    match shrink::shrink(scenario, limits, symptom)? {
         Some(run) => print!("shorter:\n{}", run.text),
         None => println!("there is none"),
     }
