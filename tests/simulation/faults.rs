@@ -65,7 +65,7 @@ impl Conductor {
             Undo::Path(slot) => {
                 let process = self.slots[slot].process;
                 network::set_path(process, self.address, |path| {
-                    *path = network::Path::default()
+                    *path = network::Path::default();
                 });
             }
             Undo::Admit => self.server.borrow_mut().most_connections = usize::MAX,

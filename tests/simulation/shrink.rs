@@ -15,6 +15,9 @@ const TIME: Duration = Duration::from_secs(60);
 const TRY: Duration = Duration::from_secs(2);
 const VARIANTS: u64 = 4;
 
+/// A run of fewer steps is not worth a search.
+const FEWEST_STEPS: u64 = 1_000;
+
 /// In how many ways a scenario is made shorter.
 const WAYS: usize = 6;
 
@@ -51,46 +54,28 @@ fn shorter(scenario: &Scenario, limits: &Limits) -> [Vec<Limits>; WAYS] {
         change(&mut limits);
         limits
     };
-    let fewer = |number: u32, set: fn(&mut Limits, u32)| {
-        let fewer = 1..number;
-        fewer
-            .map(|number| with(&|limits| set(limits, number)))
-            .collect()
+    let fewer = |number: u32, limit: fn(&mut Limits) -> &mut Option<u32>| {
+        let fewer = (1..number).map(|number| with(&|limits| *limit(limits) = Some(number)));
+        fewer.collect()
     };
-    let steps = [16, 8, 4, 2].map(|part| scenario.steps / part);
-    let steps = steps.into_iter().chain([scenario.steps * 3 / 4]);
+    let without = |faults: &[usize]| with(&|limits| limits.without.extend(faults));
+    let parts = [1, 2, 4, 8, 12].map(|part| scenario.steps * part / 16);
+    let steps = parts.into_iter().filter(|steps| *steps >= FEWEST_STEPS);
     let faults: BTreeSet<usize> = scenario.faults.iter().copied().collect();
-    let others = |one: &usize| {
-        faults
-            .iter()
-            .copied()
-            .filter(|other| other != one)
-            .collect()
-    };
-    let all_but_one = faults.iter().map(others);
-    let one = faults.iter().map(|one| vec![*one]);
-    let without: BTreeSet<Vec<usize>> = all_but_one.chain(one).collect();
+    let faults: Vec<usize> = faults.into_iter().collect();
+    // Half of them, then one.
+    let halves = faults.chunks(faults.len().div_ceil(2).max(1));
+    let each = faults.chunks(1);
     [
         // A run that only ends earlier is the same until then.
         steps
             .map(|steps| with(&|limits| limits.steps = Some(steps)))
             .collect(),
-        fewer(scenario.storms, |limits, storms| {
-            limits.storms = Some(storms)
-        }),
-        fewer(scenario.args.processes, |limits, processes| {
-            limits.processes = Some(processes)
-        }),
-        fewer(scenario.args.threads, |limits, threads| {
-            limits.threads = Some(threads)
-        }),
-        fewer(scenario.args.locks, |limits, locks| {
-            limits.locks = Some(locks)
-        }),
-        without
-            .iter()
-            .map(|faults| with(&|limits| limits.without.extend(faults)))
-            .collect(),
+        fewer(scenario.storms, |limits| &mut limits.storms),
+        fewer(scenario.args.processes, |limits| &mut limits.processes),
+        fewer(scenario.args.threads, |limits| &mut limits.threads),
+        fewer(scenario.args.locks, |limits| &mut limits.locks),
+        halves.chain(each).map(without).collect(),
     ]
 }
 

@@ -105,6 +105,7 @@ impl Server {
     }
 
     /// What scripts have called since the last time that the server does not know.
+    #[allow(dead_code, reason = "simulations ask for it")]
     pub(super) fn take_unknown(&mut self) -> Vec<String> {
         mem::take(&mut self.data.borrow_mut().unknown)
     }

@@ -178,7 +178,9 @@ pub fn wake(id: TaskId) {
         task.is_woken |= task.is_waiting;
         task.alarm.take()
     });
-    alarm.map(time::cancel);
+    if let Some(alarm) = alarm {
+        time::cancel(alarm);
+    }
     make_ready_again(id);
 }
 

@@ -32,7 +32,6 @@ impl RawMutex {
 // SAFETY: `try_lock` succeeds once for each `unlock`: one thread of the system runs all threads of
 // the simulation.
 unsafe impl lock_api::RawMutex for RawMutex {
-    #[expect(clippy::declare_interior_mutable_const, reason = "it is the interface")]
     const INIT: Self = Self(AtomicBool::new(false));
 
     type GuardMarker = lock_api::GuardNoSend;
@@ -102,7 +101,6 @@ impl RawRwLock {
 
 // SAFETY: a writer locks it only at zero, and a reader only without a writer.
 unsafe impl lock_api::RawRwLock for RawRwLock {
-    #[expect(clippy::declare_interior_mutable_const, reason = "it is the interface")]
     const INIT: Self = Self(AtomicU32::new(0));
 
     type GuardMarker = lock_api::GuardNoSend;
