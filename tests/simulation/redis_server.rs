@@ -162,7 +162,8 @@ impl RedisServer {
         let shown = now + now * i128::from(self.drift) / 1_000_000_000;
         let micros = i64::try_from(shown / 1000).unwrap_or(i64::MAX);
         self.machine.set_time(BEGIN + micros);
-        let words = self.traces.then(|| text(&command.join(&b' ')));
+        let is_traced = self.traces && session != self.admin;
+        let words = is_traced.then(|| text(&command.join(&b' ')));
         let mut replies = Vec::new();
         for (receiver, bytes) in self.machine.execute(session, command) {
             if receiver == session {
@@ -185,8 +186,9 @@ impl RedisServer {
     }
 
     fn note(&self, text: &str) {
+        // Not a time of its own, so that a run with these notes is the same as one without.
         let note = Event::Note(text.to_owned());
-        Log::of(CONDUCTOR).write(clock::now(), 0, note);
+        Log::of(CONDUCTOR).write(time::now(), 0, note);
     }
 
     fn send_message(&self, receiver: SessionId, bytes: &[u8]) {

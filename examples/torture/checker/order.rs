@@ -3,10 +3,10 @@
 //! The log proves the order only where no fault interferes. In a calm, a client that is seen in the
 //! queue at two times has kept its place between them if none of its calls began or ended
 //! meanwhile. No client that was behind it acquires the lock in this time. It may begin holds on a
-//! grant from before, which has ended if a third client held the lock since then, or after some
-//! time.
+//! grant from before, which has ended if a third client held the lock since then, or after as many
+//! holds as the client has threads, or after some time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::history::{Hold, Queue, Span};
 use super::{Bounds, History, Violation};
@@ -18,6 +18,8 @@ struct Lock<'a> {
     holds: Vec<&'a Hold>,
     /// Until when holds were confirmed, and the process, in the order of time.
     confirmed: Vec<(u64, u32)>,
+    /// By process: its threads.
+    threads: HashMap<u32, BTreeSet<u32>>,
     /// By process: when its calls began and returned, in the order of time.
     events: HashMap<u32, Vec<u64>>,
     /// By process: when its rush began that never returned. The process was killed, and the last
@@ -62,6 +64,10 @@ fn locks(history: &History) -> BTreeMap<u32, Lock<'_>> {
             let since = lock.unlogged.entry(id.process).or_insert(call.asked);
             *since = call.asked.min(*since);
         }
+        lock.threads
+            .entry(id.process)
+            .or_default()
+            .insert(id.thread);
         let events = lock.events.entry(id.process).or_default();
         events.extend([Some(call.asked), call.answered].into_iter().flatten());
     }
@@ -183,19 +189,26 @@ fn overtaken(
     let slip = u64::try_from(slip.as_nanos()).unwrap_or(u64::MAX);
     let begin = (lock.holds).partition_point(|hold| hold.since <= wait.span.from);
     let mut holds = lock.holds[begin..].iter();
-    let overtakes = |hold: &&&Hold| {
+    // By process: how many holds began on its grant from before.
+    let mut late: HashMap<u32, usize> = HashMap::new();
+    let mut overtakes = |hold: &&&Hold| {
         let process = hold.id.process;
         let behind = wait.before.get(&process).copied();
         let behind = behind.unwrap_or(wait.span.from);
         // Another client held the lock since then, so this grant is newer than that.
         let is_newer = || lock.is_held_by_another(process, behind, hold.since);
+        if process == wait.process || hold.since <= behind {
+            return false;
+        }
         let is_late = hold.asked > behind.saturating_add(slip);
-        process != wait.process && hold.since > behind && (is_late || is_newer())
+        let late = late.entry(process).or_default();
+        *late += usize::from(is_late);
+        is_late && *late >= lock.threads.get(&process).map_or(1, BTreeSet::len) || is_newer()
     };
     let hold = holds
         .by_ref()
         .take_while(|hold| hold.since < wait.span.to)
-        .find(overtakes)?;
+        .find(&mut overtakes)?;
     Some(Violation::Overtaken {
         lock: hold.lock,
         waiting: wait.process,
