@@ -46,7 +46,9 @@ pub fn markdown(results: &Results) -> String {
 const CROWD: &str = "![Clients that want one name: grants per second and the longest wait, by \
                      the number of clients](docs/pictures/crowd.svg)";
 const UNDER_CROWD: &str = "Clients with one thread each want one name, with 1 ms of work under \
-                           the lock: the grants of all, and the longest wait.";
+                           the lock: the grants of all, and the longest wait. With most other locks \
+                           the client that has released the name acquires it again, so its waits \
+                           are short and those of the others are long.";
 const CONTENTION: &str = "![Acquisitions per second of competing threads, with leasehold and with \
                           other locks on Redis](docs/pictures/contention.svg)";
 const UNDER_CONTENTION: &str = "Acquisitions per second on one Redis server. In the right panels, \

@@ -24,11 +24,12 @@ pub fn better_than_first(results: &Results) -> String {
     format!("Better than {ours} in this run ({ours}'s figure in parentheses):\n\n{lines}")
 }
 
-/// The same in a sentence, without the figures.
+/// The same without the figures: a line for each workload.
 pub fn summary(results: &Results) -> String {
     let ours = &results.peers[0];
-    let mut parts = Vec::new();
-    for figure in figures::all(results) {
+    let mut by_workload: Vec<(&str, Vec<String>)> = Vec::new();
+    let all = figures::all(results);
+    for figure in &all {
         let peers = results.peers.iter();
         let better = peers.filter(|peer| figure.is_better(peer, ours));
         let names: Vec<_> = better.map(|peer| peer.name.as_str()).collect();
@@ -37,17 +38,24 @@ pub fn summary(results: &Results) -> String {
             all if all + 1 == results.peers.len() => "all others".to_owned(),
             _ => names.join(", "),
         };
-        parts.push(format!("{}, {} ({who})", figure.workload, figure.what));
+        let part = format!("{} ({who})", figure.what);
+        match by_workload.last_mut() {
+            Some((workload, parts)) if *workload == figure.workload => parts.push(part),
+            _ => by_workload.push((&figure.workload, vec![part])),
+        }
     }
-    if parts.is_empty() {
-        parts.push("none".to_owned());
+    let ours = &ours.name;
+    let figures = "`benches/peers/README.md` has all figures and the workloads.";
+    if by_workload.is_empty() {
+        return wrapped(&format!(
+            "In this run no other lock was better than {ours} in any figure. {figures}"
+        ));
     }
-    wrapped(&format!(
-        "Figures in which other locks were better than {} in this run: {}. \
-         `benches/peers/README.md` has all figures and the workloads.",
-        ours.name,
-        parts.join("; ")
-    ))
+    let lines = by_workload.iter();
+    let lines = lines.map(|(workload, parts)| format!("* {workload}: {}\n", parts.join("; ")));
+    let head =
+        format!("Figures in which other locks were better than {ours} in this run. {figures}");
+    format!("{}\n{}", wrapped(&head), lines.collect::<String>())
 }
 
 /// Peers whose holders were not alone, as lines.
