@@ -44,8 +44,9 @@ fn replies<'m>(members: impl Iterator<Item = &'m (f64, Vec<u8>)>, with_scores: b
 
 pub(super) fn zadd(keys: &mut Keyspace, arguments: &Arguments<'_>) -> Outcome {
     let key = arguments.get(0)?;
+    let only_new = arguments.word(1)? == "nx";
     let mut new = Vec::new();
-    for (text, member) in arguments.pairs(1)? {
+    for (text, member) in arguments.pairs(1 + usize::from(only_new))? {
         let score = score(text).ok_or("ERR value is not a valid float")?;
         new.push((score, member.to_vec()));
     }
@@ -56,6 +57,7 @@ pub(super) fn zadd(keys: &mut Keyspace, arguments: &Arguments<'_>) -> Outcome {
     let before = members.len();
     for (score, member) in new {
         match members.iter_mut().find(|(_, old)| *old == member) {
+            Some(_) if only_new => {}
             Some(old) => old.0 = score,
             None => members.push((score, member)),
         }
