@@ -14,9 +14,12 @@ mod args;
 #[path = "../../examples/torture/checker/mod.rs"]
 mod checker;
 mod clock;
+mod cluster;
 mod conductor;
+mod deployment;
 #[path = "../../examples/torture/event_log.rs"]
 mod event_log;
+mod failover;
 mod faults;
 #[path = "../../testing/src/frame.rs"]
 mod frame;
@@ -27,20 +30,25 @@ mod kind;
 #[path = "../../testing/src/known_scripts.rs"]
 mod known_scripts;
 mod log;
+mod moves;
 #[path = "../../examples/torture/read_write.rs"]
 mod read_write;
 #[path = "../../examples/torture/record.rs"]
 mod record;
 mod redis_server;
+mod replication;
 mod run;
 #[path = "../../examples/torture/rush.rs"]
 mod rush;
 mod scenario;
+mod sentinel;
 #[path = "../../testing/src/in_memory/server/mod.rs"]
 mod server;
 #[path = "../../examples/torture/slice_monitor.rs"]
 mod slice_monitor;
+mod slots;
 mod starvation;
+mod waiting;
 mod worker;
 #[path = "../../examples/torture/worker_thread.rs"]
 mod worker_thread;
@@ -114,12 +122,17 @@ fn run_apart(seed: u64, limits: &Limits) -> Result<Outcome, String> {
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let last = text.lines().last().unwrap_or_default();
+    // Two lines are the outcome.
+    let (shown, last) = match text.trim_end().rmatch_indices('\n').nth(1) {
+        Some((at, _)) => text.split_at(at + 1),
+        None => ("", &*text),
+    };
     let outcome: Outcome = last
+        .trim_end()
         .parse()
         .map_err(|()| format!("scenario {seed} ended with {}: {last}", output.status))?;
     if outcome.violations > 0 {
-        print!("{}", &text[..text.len() - last.len() - 1]);
+        print!("{shown}");
     }
     Ok(outcome)
 }

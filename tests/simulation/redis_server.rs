@@ -2,22 +2,39 @@
 //! network, with faults.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use leasehold_simulation_world::network::{self, Service, SocketId};
 use leasehold_simulation_world::processes::ProcessId;
 use leasehold_simulation_world::{random, time};
 
+use crate::cluster::Member;
 use crate::known_scripts::KnownScripts;
-use crate::server::{Server, SessionId};
+use crate::replication::Replication;
+use crate::server::{Keyspace, Server, SessionId};
+use crate::slots::slot_of;
 
 /// When the world begins, in microseconds since 1970.
 const BEGIN: i64 = 1_700_000_000_000_000;
 
+/// The reply of a server that is no master.
+const READ_ONLY: &[u8] = b"-READONLY You can't write against a read only replica.\r\n";
+
 pub struct RedisServer {
+    pub address: SocketAddr,
+    /// For what it does later.
+    pub own: Weak<RefCell<Self>>,
     machine: Server,
+    /// The address of its master, if it is a replica.
+    pub master: Option<SocketAddr>,
+    pub replication: Replication,
+    pub member: Option<Member>,
+    /// After how many commands of the server a connection has written last.
+    pub written: BTreeMap<SessionId, u64>,
+    /// Connections with a WAIT that has no reply.
+    pub waiting: BTreeSet<SocketId>,
     sessions: BTreeMap<SocketId, SessionId>,
     sockets: BTreeMap<SessionId, SocketId>,
     /// Sends the commands of the conductor.
@@ -88,19 +105,27 @@ impl RedisServer {
     /// A server without keys that listens at this address.
     pub fn start(address: SocketAddr, drift: i64) -> Rc<RefCell<Self>> {
         let mut machine = Server::new(KnownScripts::default()).expect("Lua has memory");
-        let server = Self {
-            admin: machine.open("conductor".into()),
-            machine,
-            sessions: BTreeMap::new(),
-            sockets: BTreeMap::new(),
-            backlog: None,
-            mute: BTreeMap::new(),
-            held_back: Vec::new(),
-            plans: BTreeMap::new(),
-            most_connections: usize::MAX,
-            drift,
-        };
-        let server = Rc::new(RefCell::new(server));
+        let server = Rc::new_cyclic(|own| {
+            RefCell::new(Self {
+                address,
+                own: Weak::clone(own),
+                master: None,
+                replication: Replication::default(),
+                member: None,
+                written: BTreeMap::new(),
+                waiting: BTreeSet::new(),
+                admin: machine.open("conductor".into()),
+                machine,
+                sessions: BTreeMap::new(),
+                sockets: BTreeMap::new(),
+                backlog: None,
+                mute: BTreeMap::new(),
+                held_back: Vec::new(),
+                plans: BTreeMap::new(),
+                most_connections: usize::MAX,
+                drift,
+            })
+        });
         network::serve(address, Rc::clone(&server) as _);
         server
     }
@@ -131,6 +156,55 @@ impl RedisServer {
         (self.sessions, self.sockets) = (BTreeMap::new(), BTreeMap::new());
         self.mute.clear();
         self.held_back.clear();
+        self.backlog = None;
+        self.written.clear();
+        self.waiting.clear();
+        if let Some(Member { group, slots, .. }) = self.member.take() {
+            self.join(group, slots);
+        }
+        self.replicate();
+    }
+
+    /// Reads the keys as they are now.
+    pub fn with_keys<T>(&mut self, read: impl FnOnce(&mut Keyspace) -> T) -> T {
+        self.set_time();
+        self.machine.with_keys(read)
+    }
+
+    /// Changes the keys, as a command would.
+    pub fn change_keys<T>(&mut self, change: impl FnOnce(&mut Keyspace) -> T) -> T {
+        let result = self.with_keys(change);
+        self.replicate();
+        result
+    }
+
+    /// A copy of the keys as they are now.
+    pub fn keys(&mut self) -> Keyspace {
+        self.with_keys(|keys| keys.clone())
+    }
+
+    /// The names of the keys in a slot.
+    pub fn keys_of(&mut self, slot: u16) -> Vec<Vec<u8>> {
+        let mut names = self.with_keys(Keyspace::keys);
+        names.retain(|name| slot_of(name) == slot);
+        names
+    }
+
+    /// Runs a script of the simulation.
+    pub fn admin_script(&mut self, source: &[u8]) {
+        let command = [&b"EVAL"[..], source, b"0"].map(<[u8]>::to_vec);
+        let reply = self.execute(self.admin, command.into());
+        assert!(
+            !reply.starts_with(b"-"),
+            "{}",
+            String::from_utf8_lossy(&reply)
+        );
+    }
+
+    /// Sends the keys to the replicas.
+    fn replicate(&mut self) {
+        let replication = &mut self.replication;
+        self.machine.with_keys(|keys| replication.send(keys));
     }
 
     pub fn set_plan(&mut self, process: ProcessId, plan: Plan) {
@@ -152,11 +226,9 @@ impl RedisServer {
     }
 
     /// Executes a command, sends its messages, and returns its replies.
-    fn execute(&mut self, session: SessionId, command: Vec<Vec<u8>>) -> Vec<u8> {
-        let now = i128::from(time::now());
-        let shown = now + now * i128::from(self.drift) / 1_000_000_000;
-        let micros = i64::try_from(shown / 1000).unwrap_or(i64::MAX);
-        self.machine.set_time(BEGIN + micros);
+    pub fn execute(&mut self, session: SessionId, command: Vec<Vec<u8>>) -> Vec<u8> {
+        self.set_time();
+        let is_write = is_write(&command);
         let mut replies = Vec::new();
         for (receiver, bytes) in self.machine.execute(session, command) {
             if receiver == session {
@@ -165,7 +237,43 @@ impl RedisServer {
                 self.send_message(receiver, &bytes);
             }
         }
+        if is_write {
+            self.replicate();
+            self.written.insert(session, self.replication.commands());
+        }
         replies
+    }
+
+    fn set_time(&mut self) {
+        let now = i128::from(time::now());
+        let shown = now + now * i128::from(self.drift) / 1_000_000_000;
+        let micros = i64::try_from(shown / 1000).unwrap_or(i64::MAX);
+        self.machine.set_time(BEGIN + micros);
+    }
+
+    /// The reply to a command that the server does not execute itself.
+    fn answer(
+        &mut self,
+        socket: SocketId,
+        session: SessionId,
+        command: &[Vec<u8>],
+    ) -> Option<Vec<u8>> {
+        if let Some(reply) = self.answer_of_cluster(socket, session, command) {
+            return Some(reply);
+        }
+        let master = self.master?;
+        match &*command.first()?.to_ascii_lowercase() {
+            b"role" => {
+                let (host, port) = (master.ip().to_string(), master.port());
+                let reply = format!(
+                    "*5\r\n$5\r\nslave\r\n${}\r\n{host}\r\n:{port}\r\n$9\r\nconnected\r\n:0\r\n",
+                    host.len()
+                );
+                Some(reply.into_bytes())
+            }
+            _ if is_write(command) => Some(READ_ONLY.into()),
+            _ => None,
+        }
     }
 
     fn send_message(&self, receiver: SessionId, bytes: &[u8]) {
@@ -187,8 +295,8 @@ impl RedisServer {
     }
 
     /// Executes the requests of a connection.
-    fn serve(&mut self, socket: SocketId, session: SessionId) {
-        loop {
+    pub fn serve(&mut self, socket: SocketId, session: SessionId) {
+        while !self.waiting.contains(&socket) {
             let command = match self.machine.next_command(session) {
                 Ok(Some(command)) => command,
                 Ok(None) => return,
@@ -221,25 +329,54 @@ impl RedisServer {
                 }
                 Some(Fault::ResetBeforeReply) | None => {}
             }
-            let replies = self.execute(session, command);
+            if command.first().is_some_and(|name| name == b"WAIT") {
+                self.wait(socket, session, &command);
+                continue;
+            }
+            let replies = match self.answer(socket, session, &command) {
+                Some(reply) => reply,
+                None => self.execute(session, command),
+            };
             if fault == Some(Fault::ResetBeforeReply) {
                 // The network has this server borrowed.
                 time::at(time::now(), move || network::reset_one(socket));
                 self.mute.insert(socket, Mute::Requests);
             }
-            if !self.mute.contains_key(&socket) && !replies.is_empty() {
-                network::reply(socket, &replies);
-            }
+            self.send_reply(socket, &replies);
+        }
+    }
+
+    /// The session of a connection.
+    pub fn session_of(&self, socket: SocketId) -> Option<SessionId> {
+        self.sessions.get(&socket).copied()
+    }
+
+    /// Sends a reply, if those of the connection arrive.
+    pub fn send_reply(&self, socket: SocketId, reply: &[u8]) {
+        if !self.mute.contains_key(&socket) && !reply.is_empty() {
+            network::reply(socket, reply);
         }
     }
 
     fn forget(&mut self, socket: SocketId) {
         self.mute.remove(&socket);
+        self.waiting.remove(&socket);
+        if let Some(member) = &mut self.member {
+            member.forget(socket);
+        }
         if let Some(session) = self.sessions.remove(&socket) {
             self.sockets.remove(&session);
+            self.written.remove(&session);
             self.machine.close(session);
         }
     }
+}
+
+/// True if the command can change keys.
+fn is_write(command: &[Vec<u8>]) -> bool {
+    let name = command.first().map(|name| name.to_ascii_lowercase());
+    let name = name.unwrap_or_default();
+    name.starts_with(b"eval") || [&b"set"[..], b"del"].contains(&&*name)
 }
 
 impl Service for RedisServer {

@@ -34,6 +34,8 @@ pub struct Outcome {
     pub steps: u64,
     pub acquisitions: u64,
     pub violations: u64,
+    /// Double holds after a failover that promise 1 predicts.
+    pub predicted: u64,
 }
 
 impl Outcome {
@@ -41,6 +43,7 @@ impl Outcome {
         self.steps += other.steps;
         self.acquisitions += other.acquisitions;
         self.violations += other.violations;
+        self.predicted += other.predicted;
     }
 }
 
@@ -50,7 +53,9 @@ impl fmt::Display for Outcome {
             steps,
             acquisitions,
             violations,
+            predicted,
         } = self;
+        writeln!(f, "{predicted} double holds that are predicted")?;
         write!(
             f,
             "{steps} steps, {acquisitions} acquisitions, {violations} violations"
@@ -63,14 +68,16 @@ impl FromStr for Outcome {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let numbers: Vec<u64> = text
-            .split(", ")
+            .split(['\n', ','])
+            .map(str::trim)
             .filter_map(|part| part.split(' ').next()?.parse().ok())
             .collect();
         match numbers[..] {
-            [steps, acquisitions, violations] => Ok(Self {
+            [predicted, steps, acquisitions, violations] => Ok(Self {
                 steps,
                 acquisitions,
                 violations,
+                predicted,
             }),
             _ => Err(()),
         }
@@ -94,6 +101,7 @@ pub fn run(seed: u64, limits: &Limits, file: Option<&Path>) -> ExitCode {
         steps: leasehold_simulation_world::steps(),
         acquisitions: acquisitions(&records),
         violations: PANICS.load(Ordering::Relaxed),
+        predicted: checker::predicted(&records, &bounds),
     };
     if end != End::Done {
         println!("VIOLATION the world has ended: {end:?}");
