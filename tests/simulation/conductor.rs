@@ -48,7 +48,7 @@ impl Conductor {
     /// Makes the servers and the workers.
     pub fn new(scenario: Scenario) -> Self {
         let mut conductor = Self {
-            deployment: Deployment::start(scenario.layout, drift()),
+            deployment: Deployment::start(scenario.layout, drift),
             scenario,
             slots: Vec::new(),
             undo: Vec::new(),

@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::str::FromStr;
+use std::time::Duration;
 
 use leasehold::{LockClient, LockClientBuilder};
 use leasehold_simulation_world::random;
@@ -16,6 +17,9 @@ use crate::sentinel::{self, Sentinel};
 use crate::server::Keyspace;
 use crate::slots::{Slots, slot_of};
 
+/// How long a client waits until the replicas confirm a lock.
+const REPLICATED: Duration = Duration::from_millis(50);
+
 /// How Redis is deployed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
@@ -26,13 +30,24 @@ pub enum Layout {
     MinReplicas(usize),
     /// Three masters, each with a replica.
     Cluster,
+    /// Servers that do not know each other.
+    Independent(usize),
 }
 
 impl Layout {
+    /// Of the replication. Without faults, replicas confirm locks in time.
+    fn longest_lag(self) -> Duration {
+        match self {
+            Self::MinReplicas(_) => REPLICATED / 2,
+            _ => Duration::from_millis(400),
+        }
+    }
+
     /// One of several servers.
     pub fn any() -> Self {
-        match random::index(2) {
+        match random::index(3) {
             0 => Self::Sentinel(1 + random::index(2)),
+            1 => Self::MinReplicas(1 + random::index(2)),
             _ => Self::Cluster,
         }
     }
@@ -71,19 +86,22 @@ pub struct Failed {
 #[derive(Clone, Debug)]
 pub struct Reach {
     layout: Layout,
-    urls: Vec<String>,
+    pub urls: Vec<String>,
 }
 
 impl Deployment {
-    /// Starts the servers. Their clocks gain `drift` nanoseconds in each second.
-    pub fn start(layout: Layout, drift: i64) -> Self {
+    /// Starts the servers. The clocks of a group gain as many nanoseconds in each second: a
+    /// replica has the times of its master.
+    pub fn start(layout: Layout, drift: impl Fn() -> i64) -> Self {
         let (masters, replicas, sentinels) = match layout {
             Layout::One => (1, 0, 0),
             Layout::Sentinel(replicas) | Layout::MinReplicas(replicas) => (1, replicas, 3),
             Layout::Cluster => (3, 1, 0),
+            Layout::Independent(servers) => (servers, 0, 0),
         };
+        let drifts: Vec<i64> = (0..masters).map(|_| drift()).collect();
         let servers: Vec<_> = (0..masters * (1 + replicas))
-            .map(|number| RedisServer::start(address(number), drift))
+            .map(|number| RedisServer::start(address(number), drifts[number % masters]))
             .collect();
         let groups = (0..masters).map(|master| Group {
             members: (master..servers.len()).step_by(masters).collect(),
@@ -129,7 +147,7 @@ impl Deployment {
         let mut server = self.server(master);
         let keys = server.keys();
         server.master = None;
-        server.replication = Replication::to(replicas, &keys);
+        server.replication = Replication::to(replicas, &keys, self.layout.longest_lag());
     }
 
     pub fn handle(&self, id: ServerId) -> Rc<RefCell<RedisServer>> {
@@ -180,7 +198,9 @@ impl Deployment {
             Layout::Sentinel(_) | Layout::MinReplicas(_) => {
                 (0..self.sentinels.len()).map(address_of_sentinel).collect()
             }
-            Layout::Cluster => (0..self.servers.len()).map(address).collect(),
+            Layout::Cluster | Layout::Independent(_) => {
+                (0..self.servers.len()).map(address).collect()
+            }
         };
         let urls = addresses.iter().map(|address| format!("redis://{address}"));
         Reach {
@@ -191,11 +211,14 @@ impl Deployment {
 }
 
 impl Reach {
+    /// The builder of the client; of independent servers, that for the first one.
     pub fn builder(&self) -> LockClientBuilder {
+        let of_sentinels = || LockClient::builder_sentinel(self.urls.clone(), sentinel::MASTER);
         match self.layout {
-            Layout::One => LockClient::builder(&*self.urls[0]),
-            Layout::Sentinel(_) | Layout::MinReplicas(_) => {
-                LockClient::builder_sentinel(self.urls.clone(), sentinel::MASTER)
+            Layout::One | Layout::Independent(_) => LockClient::builder(&*self.urls[0]),
+            Layout::Sentinel(_) => of_sentinels(),
+            Layout::MinReplicas(replicas) => {
+                of_sentinels().min_replicas(replicas as u32, REPLICATED)
             }
             Layout::Cluster => LockClient::builder_cluster(self.urls.clone()),
         }
@@ -224,7 +247,10 @@ impl FromStr for Layout {
             ("sentinel", Some(replicas)) => Ok(Self::Sentinel(replicas)),
             ("min-replicas", Some(replicas)) => Ok(Self::MinReplicas(replicas)),
             ("cluster", _) => Ok(Self::Cluster),
-            _ => Err("one, sentinel=REPLICAS, min-replicas=REPLICAS or cluster"),
+            ("independent", Some(servers)) => Ok(Self::Independent(servers)),
+            _ => {
+                Err("one, sentinel=REPLICAS, min-replicas=REPLICAS, cluster or independent=SERVERS")
+            }
         }
     }
 }
@@ -235,6 +261,7 @@ impl fmt::Display for Layout {
             Self::One => f.write_str("one"),
             Self::Sentinel(replicas) => write!(f, "sentinel={replicas}"),
             Self::Cluster => f.write_str("cluster"),
+            Self::Independent(servers) => write!(f, "independent={servers}"),
             Self::MinReplicas(replicas) => write!(f, "min-replicas={replicas}"),
         }
     }

@@ -111,6 +111,10 @@ impl Conductor {
         self.announce(group);
         if failed.is_reachable {
             failed.since = clock::now();
+            if self.are_confirmed() {
+                // It still renews the locks that it has granted before.
+                self.log_all(group, failed.since);
+            }
             self.deployment.groups[group].failed = Some(failed);
         } else {
             self.log_losses(group, failed.since, &mut failed.keys, &mut replicated);
@@ -126,11 +130,9 @@ impl Conductor {
             return;
         };
         self.note(&format!("server {} is a replica now", failed.server));
-        if failed.is_reachable {
-            for lock in self.locks_of(group) {
-                let from = failed.since;
-                self.write(Event::FailedOver { lock, from });
-            }
+        // Its replicas do not confirm the locks that it has granted since then.
+        if failed.is_reachable && !self.are_confirmed() {
+            self.log_all(group, failed.since);
         }
         let address = self.deployment.address(failed.server);
         network::stop_serving(address);
@@ -167,12 +169,22 @@ impl Conductor {
         }
     }
 
+    /// The replicas confirm each lock.
+    fn are_confirmed(&self) -> bool {
+        matches!(self.deployment.layout, Layout::MinReplicas(_))
+    }
+
+    fn log_all(&self, group: usize, from: u64) {
+        for lock in self.locks_of(group) {
+            self.write(Event::FailedOver { lock, from });
+        }
+    }
+
     /// Logs which locks the new master does not know as the old one did.
     fn log_losses(&self, group: usize, from: u64, old: &mut Keyspace, new: &mut Keyspace) {
-        let are_confirmed = matches!(self.deployment.layout, Layout::MinReplicas(_));
         for lock in self.locks_of(group) {
             match loss(old, new, lock) {
-                Loss::Grant if !are_confirmed => {}
+                Loss::Grant if !self.are_confirmed() => {}
                 // Replicas do not confirm renewals.
                 Loss::Renewal => {}
                 _ => continue,

@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::Duration;
 
 use leasehold_simulation_world::time::MS;
 use leasehold_simulation_world::{random, time};
@@ -36,12 +37,21 @@ pub struct Replication {
     links: Vec<Link>,
     /// Nothing is sent any more.
     is_cut: bool,
+    /// The longest lag, in milliseconds.
+    longest: u64,
 }
 
 impl Replication {
     /// To replicas that have these keys already.
-    pub fn to(replicas: impl IntoIterator<Item = ServerId>, keys: &Keyspace) -> Self {
-        let mut replication = Self::default();
+    pub fn to(
+        replicas: impl IntoIterator<Item = ServerId>,
+        keys: &Keyspace,
+        longest: Duration,
+    ) -> Self {
+        let mut replication = Self {
+            longest: u64::try_from(longest.as_millis()).unwrap_or(u64::MAX),
+            ..Self::default()
+        };
         for replica in replicas {
             replication.add(replica, keys);
         }
@@ -56,7 +66,7 @@ impl Replication {
         };
         self.links.push(Link {
             replica,
-            lag: lag(),
+            lag: lag(self.longest),
             sent: VecDeque::new(),
             has,
         });
@@ -75,7 +85,7 @@ impl Replication {
         for link in &mut self.links {
             link.arrive();
             if random::one_in(200) {
-                link.lag = lag();
+                link.lag = lag(self.longest);
             }
             let last = link.sent.back().map_or(0, |(at, _)| *at);
             let at = (time::now() + link.lag).max(last);
@@ -134,7 +144,7 @@ impl Link {
     }
 }
 
-fn lag() -> u64 {
-    let most = [0, 1, 10, 400][random::index(4)] * MS;
+fn lag(longest: u64) -> u64 {
+    let most = [0, 1, 10, longest][random::index(4)] * MS;
     random::between(0..=most)
 }

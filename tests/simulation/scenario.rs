@@ -46,7 +46,8 @@ pub struct Limits {
     /// The kind of the locks
     #[arg(long)]
     pub kind: Option<Kind>,
-    /// The deployment: one, sentinel=REPLICAS, min-replicas=REPLICAS or cluster
+    /// The deployment: one, sentinel=REPLICAS, min-replicas=REPLICAS, cluster or
+    /// independent=SERVERS
     #[arg(long)]
     pub deployment: Option<Layout>,
     /// Leaves out these faults, by their numbers
@@ -116,7 +117,7 @@ impl Scenario {
         };
         let layout = limits.deployment.unwrap_or(layout);
         let of_several: &[usize] = match layout {
-            Layout::One => &[],
+            Layout::One | Layout::Independent(_) => &[],
             Layout::Sentinel(_) | Layout::MinReplicas(_) => &[FAIL_OVER],
             Layout::Cluster => &[FAIL_OVER, MOVE_SLOT, MOVE_SLOT],
         };
