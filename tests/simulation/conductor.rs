@@ -16,7 +16,7 @@ use crate::deployment::Deployment;
 use crate::faults::Undo;
 use crate::kind::Kind;
 use crate::log::{CONDUCTOR, Event, Log};
-use crate::redis_server::Plan;
+use crate::plan::Plan;
 use crate::scenario::Scenario;
 use crate::worker;
 

@@ -30,8 +30,8 @@ enum Failure {
 /// What a failover did to the keys of a lock.
 enum Loss {
     Nothing,
-    /// The last renewal.
-    Renewal,
+    /// The last renewal: the lock can be free this many milliseconds after the failure.
+    Renewal(u64),
     /// More than that.
     Grant,
 }
@@ -183,13 +183,14 @@ impl Conductor {
     /// Logs which locks the new master does not know as the old one did.
     fn log_losses(&self, group: usize, from: u64, old: &mut Keyspace, new: &mut Keyspace) {
         for lock in self.locks_of(group) {
-            match loss(old, new, lock) {
-                Loss::Grant if !self.are_confirmed() => {}
-                // Replicas do not confirm renewals.
-                Loss::Renewal => {}
+            let ends = match loss(old, new, lock) {
+                Loss::Grant if !self.are_confirmed() => from,
+                // Replicas do not confirm renewals. The server rounds the time up.
+                Loss::Renewal(left) => from + left.saturating_sub(2) * time::MS,
                 _ => continue,
-            }
-            self.write(Event::FailedOver { lock, from });
+            };
+            let lost = Event::FailedOver { lock, from: ends };
+            self.log.write(clock::now().max(ends), 0, lost);
         }
     }
 
@@ -227,10 +228,16 @@ fn loss(old: &mut Keyspace, new: &mut Keyspace, lock: u32) -> Loss {
                 if !old.iter().all(is_kept) {
                     return Loss::Grant;
                 }
-                loss = Loss::Renewal;
+                loss = Loss::Renewal(0);
             }
             (old, new) if old != new => return Loss::Grant,
-            _ if left.0 != left.1 => loss = Loss::Renewal,
+            _ if left.0 != left.1 => {
+                let before = match loss {
+                    Loss::Renewal(before) => before,
+                    _ => u64::MAX,
+                };
+                loss = Loss::Renewal(before.min(left.1.try_into().unwrap_or(0)));
+            }
             _ => {}
         }
     }

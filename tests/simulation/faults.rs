@@ -11,7 +11,7 @@ use crate::clock;
 use crate::conductor::{Conductor, between, nanos};
 use crate::kind::Kind;
 use crate::log::Event;
-use crate::redis_server::{Fault, Plan};
+use crate::plan::{Fault, Plan};
 use crate::replication::ServerId;
 
 type Injection = fn(&mut Conductor, usize);

@@ -31,6 +31,7 @@ mod kind;
 mod known_scripts;
 mod log;
 mod moves;
+mod plan;
 #[path = "../../examples/torture/read_write.rs"]
 mod read_write;
 #[path = "../../examples/torture/record.rs"]

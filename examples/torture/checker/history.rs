@@ -346,10 +346,13 @@ impl History {
     }
 
     /// True if the hold began on a grant that the threads of its process did not know to be
-    /// deleted.
+    /// deleted. After a failover, the old master can still have granted locks.
     pub fn began_after_deletion(&self, hold: &Hold) -> bool {
-        let deletion = self.deleted(hold);
-        deletion.is_some_and(|deletion| deletion.to < hold.asked)
+        self.deleted(hold)
+            .is_some_and(|deletion| match deletion.is_certain {
+                true => deletion.to < hold.asked,
+                false => deletion.from < hold.since,
+            })
     }
 
     /// When the hold is known to be valid: from the return of its acquire to its last confirmation,

@@ -56,6 +56,7 @@ pub fn check(records: &[Record], bounds: &Bounds) -> Vec<Violation> {
 }
 
 /// How many double holds a failover explains. Not those of permits.
+#[allow(dead_code, reason = "only the simulation has failovers")]
 pub fn predicted(records: &[Record], bounds: &Bounds) -> u64 {
     match bounds.permits {
         Some(_) => 0,
