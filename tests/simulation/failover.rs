@@ -39,7 +39,8 @@ enum Loss {
 impl Conductor {
     /// The master of a group fails, and a replica takes its place later.
     pub fn fail_over(&mut self, _: usize) {
-        let group = random::index(self.deployment.groups.len());
+        let lock = random::index(self.args().locks as usize) as u32;
+        let group = self.deployment.group_of(lock);
         let of_group = &self.deployment.groups[group];
         let is_moving = |slots: &Rc<RefCell<Slots>>| slots.borrow().is_moving(group);
         let is_moving = self.deployment.slots.as_ref().is_some_and(is_moving);
