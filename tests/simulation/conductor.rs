@@ -244,6 +244,8 @@ impl Conductor {
         if let Some(permits) = self.args().kind.and_then(Kind::permits) {
             let mut server = self.deployment.server_of(lock);
             server.query(&["SET", &Args::key(lock), &permits.to_string()]);
+            // Nobody sets them again after a failover.
+            server.replication.flush();
         }
     }
 
