@@ -331,7 +331,7 @@ impl History {
 
     /// The first deletion that may have ended the hold.
     pub fn deleted(&self, hold: &Hold) -> Option<Deletion> {
-        self.deletions(hold).next()
+        self.deletions(hold).min_by_key(|deletion| deletion.from)
     }
 
     /// The deletions that may have ended the hold.
