@@ -99,7 +99,9 @@ impl<'a> EventLog<'a> {
     pub fn failed(&self, call: u64, error: &Error, allowed: bool) {
         let kind = match error {
             Error::Lost { .. } => "lost",
-            Error::Unavailable { .. } | Error::NotReleased { .. } => "unavailable",
+            Error::Unavailable { .. }
+            | Error::NotReleased { .. }
+            | Error::TooFewReplicas { .. } => "unavailable",
             _ => "error",
         };
         let answer = format!("{kind}: {error}");

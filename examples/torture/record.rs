@@ -88,6 +88,9 @@ pub enum Event {
         from: u64,
         token: Option<u64>,
     },
+    /// After another server took the place of the lock's master at some time from `from` on,
+    /// without the newest writes to the lock.
+    FailedOver { lock: u32, from: u64 },
     /// After the line of a lock was deleted.
     LineLost { lock: u32 },
     /// Before the password of the workers is changed.
@@ -157,6 +160,7 @@ impl fmt::Display for Record {
             Event::Deleted { lock, from, token } => {
                 write!(f, "deleted {lock} {from} {}", token.unwrap_or(0))
             }
+            Event::FailedOver { lock, from } => write!(f, "failed-over {lock} {from}"),
             Event::LineLost { lock } => write!(f, "line-lost {lock}"),
             Event::Rotates => write!(f, "rotates"),
             Event::Storm => write!(f, "storm"),
@@ -264,6 +268,10 @@ fn event(words: &mut Words) -> Option<Event> {
             lock: words.number()?,
             from: words.number()?,
             token: words.token()?,
+        },
+        "failed-over" => Event::FailedOver {
+            lock: words.number()?,
+            from: words.number()?,
         },
         "line-lost" => Event::LineLost {
             lock: words.number()?,

@@ -77,6 +77,7 @@ fn name(event: &Event) -> &'static str {
         Event::Killed { .. } => "kills",
         Event::Died { .. } | Event::Lingers { .. } => "deaths",
         Event::Deleted { .. } => "deletions",
+        Event::FailedOver { .. } => "failovers",
         Event::LineLost { .. } => "lost lines",
         Event::Rotates => "rotations",
         Event::Storm => "storms",

@@ -42,7 +42,9 @@ impl Run {
         }
         let status = process.wait()?;
         let mut text = reader.join().expect("it does not panic")?;
-        let last = text.trim_end().rfind('\n').map_or(0, |at| at + 1);
+        // The outcome has two lines.
+        let mut ends = text.trim_end().rmatch_indices('\n');
+        let last = ends.nth(1).map_or(0, |(at, _)| at + 1);
         if let Ok(outcome) = text[last..].parse() {
             text.truncate(last);
             return Ok(Self { outcome, text });

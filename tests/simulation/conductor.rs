@@ -1,9 +1,6 @@
 //! The conductor of one world: alternates storms (periods with faults) and calms (periods without),
 //! stops the workers, and logs what is left.
 
-use std::cell::RefCell;
-use std::net::SocketAddr;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -15,10 +12,11 @@ use leasehold_simulation_world::{random, steps, time};
 
 use crate::args::Args;
 use crate::clock;
+use crate::deployment::Deployment;
 use crate::faults::Undo;
 use crate::kind::Kind;
 use crate::log::{self, CONDUCTOR, Event, Log};
-use crate::redis_server::{Plan, RedisServer};
+use crate::plan::Plan;
 use crate::scenario::Scenario;
 use crate::worker;
 
@@ -37,8 +35,7 @@ const MOST_RECORDS: usize = 200_000;
 
 pub struct Conductor {
     pub scenario: Scenario,
-    pub server: Rc<RefCell<RedisServer>>,
-    pub address: SocketAddr,
+    pub deployment: Deployment,
     pub slots: Vec<Slot>,
     pub undo: Vec<(u64, Undo)>,
     /// When it killed a worker.
@@ -55,20 +52,20 @@ pub struct Slot {
 }
 
 impl Conductor {
-    /// Makes the server and the workers.
+    /// Makes the servers and the workers.
     pub fn new(scenario: Scenario) -> Self {
-        let address = SocketAddr::from(([10, 0, 0, 1], 6379));
         let mut conductor = Self {
-            server: RedisServer::start(address, drift()),
+            deployment: Deployment::start(scenario.layout, drift),
             scenario,
-            address,
             slots: Vec::new(),
             undo: Vec::new(),
             killed: None,
             log: Log::of(CONDUCTOR),
             stop: Box::leak(Box::default()),
         };
-        conductor.set_permits();
+        for lock in 0..conductor.args().locks {
+            conductor.set_permits(lock);
+        }
         for slot in 0..conductor.args().processes {
             let slot = conductor.start_worker(slot as usize);
             conductor.slots.push(slot);
@@ -111,9 +108,9 @@ impl Conductor {
         args.lingers = slot % 2 == 1;
         let has_lease = args.kind_of(0).has_lease();
         args.wants_too_many = !has_lease && slot + 1 == args.processes as usize;
-        let url = format!("redis://{}", self.address);
+        let reach = self.deployment.reach();
         let drift = drift() - self.scenario.slow;
-        let (process, main) = worker::start(args, &url, self.stop, drift);
+        let (process, main) = worker::start(args, reach, self.stop, drift);
         Slot {
             process,
             main,
@@ -160,15 +157,22 @@ impl Conductor {
 
     /// Ends all faults.
     fn calm(&mut self) {
-        for (_, undo) in std::mem::take(&mut self.undo) {
+        // The end of a fault can begin another one.
+        while let Some((_, undo)) = self.undo.pop() {
             self.undo(undo);
         }
         for slot in 0..self.slots.len() {
             let process = self.slots[slot].process;
-            network::set_path(process, self.address, |path| *path = Path::default());
-            self.server.borrow_mut().set_plan(process, Plan::default());
+            for address in self.deployment.addresses() {
+                network::set_path(process, address, |path| *path = Path::default());
+            }
+            for mut server in self.deployment.servers() {
+                server.set_plan(process, Plan::default());
+            }
         }
-        self.server.borrow_mut().deliver();
+        for mut server in self.deployment.servers() {
+            server.deliver();
+        }
         self.write(Event::Calm);
     }
 
@@ -246,7 +250,7 @@ impl Conductor {
     /// What is left of a lock that nobody holds.
     fn remains(&self, lock: u32) -> Option<String> {
         let key = Args::key(lock);
-        let mut server = self.server.borrow_mut();
+        let mut server = self.deployment.server_of(lock);
         if let Some(permits) = self.args().kind.and_then(Kind::permits) {
             let available = server.query(&["GET", &key]);
             let all = permits.to_string();
@@ -257,19 +261,19 @@ impl Conductor {
         (left != "*0\r\n").then(|| left.replace("\r\n", " "))
     }
 
-    /// Makes the semaphores, if the locks are of such a kind.
-    pub fn set_permits(&self) {
+    /// Makes a semaphore, if the locks are of such a kind.
+    pub fn set_permits(&self, lock: u32) {
         if let Some(permits) = self.args().kind.and_then(Kind::permits) {
-            for lock in 0..self.args().locks {
-                let mut server = self.server.borrow_mut();
-                server.query(&["SET", &Args::key(lock), &permits.to_string()]);
-            }
+            let mut server = self.deployment.server_of(lock);
+            server.query(&["SET", &Args::key(lock), &permits.to_string()]);
+            // Nobody sets them again after a failover.
+            server.replication.flush();
         }
     }
 
     /// Logs the queues of fair locks from now on.
     fn watch_queues(&self) {
-        let (server, locks) = (Rc::clone(&self.server), self.args().locks);
+        let (servers, locks) = (self.deployment.handles(), self.args().locks);
         tasks::spawn_in(processes::NONE, "queues", move || {
             let log = Log::of(CONDUCTOR);
             let mut waited = vec![false; locks as usize];
@@ -277,7 +281,14 @@ impl Conductor {
                 thread::sleep(LOOKS);
                 for (lock, waited) in (0..locks).zip(&mut waited) {
                     let queue = format!("redisson_lock_queue:{{{}}}", Args::key(lock));
-                    let reply = server.borrow_mut().query(&["LRANGE", &queue, "0", "-1"]);
+                    let mut replies = servers.iter().filter_map(|server| {
+                        let mut server = server.borrow_mut();
+                        let is_master = server.master.is_none();
+                        is_master.then(|| server.query(&["LRANGE", &queue, "0", "-1"]))
+                    });
+                    let reply = replies
+                        .find(|reply| reply.contains('$'))
+                        .unwrap_or_default();
                     let places = reply.lines().filter(|line| line.contains(':'));
                     let client = |place: &str| place.split(':').next().map(str::to_owned);
                     let clients: Vec<String> = places.filter_map(client).collect();

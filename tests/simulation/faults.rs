@@ -1,20 +1,23 @@
 //! The faults that the conductor injects into processes, connections and keys.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use leasehold_simulation_world::{network, random, time};
+use leasehold_simulation_world::network::{self, Path};
+use leasehold_simulation_world::{random, time};
 
 use crate::args::Args;
 use crate::clock;
 use crate::conductor::{Conductor, between, nanos};
 use crate::kind::Kind;
 use crate::log::Event;
-use crate::redis_server::{Fault, Plan};
+use crate::plan::{Fault, Plan};
+use crate::replication::ServerId;
 
 type Injection = fn(&mut Conductor, usize);
 
 /// All faults. A scenario has some of them.
-pub const FAULTS: [Injection; 16] = [
+pub const FAULTS: [Injection; 18] = [
     Conductor::pause_for_a_while,
     Conductor::pause_server,
     Conductor::kill_worker,
@@ -31,16 +34,30 @@ pub const FAULTS: [Injection; 16] = [
     Conductor::kill_clients,
     Conductor::plan,
     Conductor::pause_briefly,
+    Conductor::fail_over,
+    Conductor::move_slot,
 ];
 
+/// The numbers of the faults of scenarios with several servers.
+pub const FAIL_OVER: usize = 16;
+pub const MOVE_SLOT: usize = 17;
+
 /// The action that ends a fault.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undo {
     ResumeWorker(usize),
-    ResumeServer,
+    ResumeServer(ServerId),
     Deliver,
     Path(usize),
-    Admit,
+    Admit(ServerId),
+    /// A replica takes the place of the master of a group.
+    Promote(usize),
+    /// The old master comes back.
+    Return(usize),
+    /// Some keys of a slot move to another master.
+    MoveKeys,
+    /// The rest of them, and the slot.
+    MoveSlot,
 }
 
 impl Conductor {
@@ -57,18 +74,25 @@ impl Conductor {
     pub fn undo(&mut self, undo: Undo) {
         match undo {
             Undo::ResumeWorker(slot) => self.resume_worker(slot),
-            Undo::ResumeServer => {
-                self.note("the server is resumed");
-                self.server.borrow_mut().resume();
+            Undo::ResumeServer(id) => {
+                self.note(&format!("server {id} is resumed"));
+                self.deployment.server(id).resume();
             }
-            Undo::Deliver => self.server.borrow_mut().deliver(),
+            Undo::Deliver => {
+                for mut server in self.deployment.servers() {
+                    server.deliver();
+                }
+            }
             Undo::Path(slot) => {
-                let process = self.slots[slot].process;
-                network::set_path(process, self.address, |path| {
-                    *path = network::Path::default();
-                });
+                for address in self.deployment.addresses() {
+                    self.set_path(slot, address, |path| *path = Path::default());
+                }
             }
-            Undo::Admit => self.server.borrow_mut().most_connections = usize::MAX,
+            Undo::Admit(id) => self.deployment.server(id).most_connections = usize::MAX,
+            Undo::Promote(group) => self.promote(group),
+            Undo::Return(group) => self.take_back(group),
+            Undo::MoveKeys => self.deployment.move_keys(false),
+            Undo::MoveSlot => self.deployment.end_move(),
         }
     }
 
@@ -87,14 +111,15 @@ impl Conductor {
     }
 
     fn pause_server(&mut self, _: usize) {
-        if self.server.borrow().is_paused() {
+        let id = self.any_server();
+        if self.deployment.server(id).is_paused() {
             return;
         }
-        self.note("the server is paused");
-        self.server.borrow_mut().pause();
+        self.note(&format!("server {id} is paused"));
+        self.deployment.server(id).pause();
         let [least, most] = [[1, 10], [10, 300], [300, 3000]][random::index(3)];
         let time = between(Duration::from_millis(least), Duration::from_millis(most));
-        self.later(time, Undo::ResumeServer);
+        self.later(time, Undo::ResumeServer(id));
     }
 
     /// Kills the worker, unless another one was killed so shortly before that both can have places
@@ -129,7 +154,9 @@ impl Conductor {
     fn cut(&mut self, slot: usize, is_cut: [bool; 2]) {
         let process = self.slots[slot].process;
         self.note(&format!("process {process} is cut off: {is_cut:?}"));
-        network::set_path(process, self.address, |path| path.is_cut = is_cut);
+        for address in self.some_addresses() {
+            self.set_path(slot, address, |path| path.is_cut = is_cut);
+        }
         let time = between(Duration::from_millis(1), self.args().lease() * 2);
         self.later(time, Undo::Path(slot));
     }
@@ -138,9 +165,10 @@ impl Conductor {
         let process = self.slots[slot].process;
         let most = [1, 30, 300][random::index(3)] * time::MS;
         self.note(&format!("messages of process {process} are late"));
-        network::set_path(process, self.address, |path| {
-            path.late = (1 + random::between(0..=30), most);
-        });
+        let late = (1 + random::between(0..=30), most);
+        for address in self.some_addresses() {
+            self.set_path(slot, address, |path| path.late = late);
+        }
         let time = between(Duration::from_millis(10), self.args().lease() * 3);
         self.later(time, Undo::Path(slot));
     }
@@ -148,7 +176,33 @@ impl Conductor {
     fn reset(&mut self, slot: usize) {
         let process = self.slots[slot].process;
         self.note(&format!("the connections of process {process} are reset"));
-        network::reset(process, self.address);
+        for address in self.some_addresses() {
+            network::reset(process, address);
+        }
+    }
+
+    /// Those of all servers, or that of one.
+    fn some_addresses(&self) -> Vec<SocketAddr> {
+        let mut addresses = self.deployment.addresses();
+        if addresses.len() > 1 && random::one_in(2) {
+            let one = random::index(addresses.len());
+            addresses.swap(0, one);
+            addresses.truncate(1);
+        }
+        addresses
+    }
+
+    fn set_path(&self, slot: usize, address: SocketAddr, change: impl FnOnce(&mut Path)) {
+        network::set_path(self.slots[slot].process, address, change);
+    }
+
+    /// A server that has locks.
+    fn any_server(&self) -> ServerId {
+        let groups = &self.deployment.groups;
+        match groups.len() {
+            1 => groups[0].master,
+            several => groups[random::index(several)].master,
+        }
     }
 
     fn deliver_soon(&mut self, _: usize) {
@@ -163,8 +217,11 @@ impl Conductor {
             return;
         }
         let lock = random::index(self.args().locks as usize) as u32;
+        if self.deployment.moving().is_some() {
+            return;
+        }
         let (key, from) = (Args::key(lock), clock::now());
-        let mut server = self.server.borrow_mut();
+        let mut server = self.deployment.server_of(lock);
         let (is_deleted, token) = if let Some(Kind::Permits(permits)) = self.args().kind {
             server.query(&["SET", &key, &permits.to_string()]);
             let timeout = format!("{{{key}}}:timeout");
@@ -183,28 +240,40 @@ impl Conductor {
 
     fn lose_line(&mut self, _: usize) {
         let lock = random::index(self.args().locks as usize) as u32;
+        if self.deployment.moving().is_some() {
+            return;
+        }
         let keys = [Args::token_key(lock), Args::line_key(lock)];
         self.note(&format!("DEL of the token and of the line of lock {lock}"));
-        self.server.borrow_mut().query(&["DEL", &keys[0], &keys[1]]);
+        let mut server = self.deployment.server_of(lock);
+        server.query(&["DEL", &keys[0], &keys[1]]);
+        drop(server);
         self.write(Event::LineLost { lock });
     }
 
     fn flush_scripts(&mut self, _: usize) {
         self.note("SCRIPT FLUSH");
-        self.server.borrow_mut().query(&["SCRIPT", "FLUSH"]);
+        for mut server in self.deployment.servers() {
+            server.query(&["SCRIPT", "FLUSH"]);
+        }
     }
 
     /// As after a crash without persistence.
     fn restart_server(&mut self, _: usize) {
-        if !self.args().kind_of(0).has_lease() || self.server.borrow().is_paused() {
+        let group = random::index(self.deployment.groups.len());
+        let server = self.deployment.groups[group].master;
+        let is_failed = self.deployment.groups[group].failed.is_some();
+        let is_moving = self.deployment.moving().is_some();
+        let is_down = is_failed || is_moving || self.deployment.server(server).is_paused();
+        if !self.args().kind_of(0).has_lease() || is_down {
             return;
         }
-        self.note("the server is restarted without its data");
+        self.note(&format!("server {server} is restarted without its data"));
         let from = clock::now();
-        self.kill_connections();
-        self.server.borrow_mut().restart();
-        self.set_permits();
-        for lock in 0..self.args().locks {
+        self.kill_connections(server);
+        self.deployment.server(server).restart();
+        for lock in self.locks_of(group) {
+            self.set_permits(lock);
             let token = None;
             self.write(Event::Deleted { lock, from, token });
         }
@@ -212,20 +281,23 @@ impl Conductor {
 
     /// Lets no further client connect to the server for some time.
     fn fill_server(&mut self, _: usize) {
-        self.note("the server has its most connections");
-        self.server.borrow_mut().most_connections = random::index(30);
+        let id = self.any_server();
+        self.note(&format!("server {id} has its most connections"));
+        self.deployment.server(id).most_connections = random::index(30);
         let time = between(Duration::from_millis(10), self.args().lease() * 2);
-        self.later(time, Undo::Admit);
+        self.later(time, Undo::Admit(id));
     }
 
     fn kill_clients(&mut self, _: usize) {
-        self.note("all connections are reset");
-        self.kill_connections();
+        let id = self.any_server();
+        self.note(&format!("all connections of server {id} are reset"));
+        self.kill_connections(id);
     }
 
-    fn kill_connections(&self) {
+    fn kill_connections(&self, server: ServerId) {
+        let address = self.deployment.address(server);
         for slot in &self.slots {
-            network::reset(slot.process, self.address);
+            network::reset(slot.process, address);
         }
     }
 
@@ -238,10 +310,12 @@ impl Conductor {
         };
         let process = self.slots[slot].process;
         self.note(&format!("process {process}: {plan:?}"));
-        self.server.borrow_mut().set_plan(process, plan);
+        for mut server in self.deployment.servers() {
+            server.set_plan(process, plan);
+        }
     }
 
-    fn later(&mut self, time: Duration, undo: Undo) {
+    pub fn later(&mut self, time: Duration, undo: Undo) {
         self.undo.push((clock::now() + nanos(time), undo));
     }
 }

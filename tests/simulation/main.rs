@@ -19,9 +19,12 @@ mod around;
 #[path = "../../examples/torture/checker/mod.rs"]
 mod checker;
 mod clock;
+mod cluster;
 mod conductor;
+mod deployment;
 #[path = "../../examples/torture/event_log.rs"]
 mod event_log;
+mod failover;
 mod faults;
 #[allow(dead_code, reason = "another program uses the rest")]
 #[path = "../../testing/src/frame.rs"]
@@ -35,23 +38,29 @@ mod kind;
 #[path = "../../testing/src/known_scripts.rs"]
 mod known_scripts;
 mod log;
+mod moves;
+mod plan;
 #[path = "../../examples/torture/read_write.rs"]
 mod read_write;
 #[allow(dead_code, reason = "another program uses the rest")]
 #[path = "../../examples/torture/record.rs"]
 mod record;
 mod redis_server;
+mod replication;
 mod run;
 #[path = "../../examples/torture/rush.rs"]
 mod rush;
 mod scenario;
+mod sentinel;
 #[allow(dead_code, unused_imports, reason = "another program uses the rest")]
 #[path = "../../testing/src/in_memory/server/mod.rs"]
 mod server;
 mod shrink;
 #[path = "../../examples/torture/slice_monitor.rs"]
 mod slice_monitor;
+mod slots;
 mod starvation;
+mod waiting;
 mod worker;
 #[path = "../../examples/torture/worker_thread.rs"]
 mod worker_thread;

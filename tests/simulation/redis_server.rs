@@ -2,24 +2,42 @@
 //! network, with faults.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use leasehold_simulation_world::network::{self, Service, SocketId};
 use leasehold_simulation_world::processes::ProcessId;
 use leasehold_simulation_world::{random, time};
 
 use crate::clock;
+use crate::cluster::Member;
 use crate::known_scripts::KnownScripts;
 use crate::log::{CONDUCTOR, Event, Log};
-use crate::server::{Server, SessionId};
+use crate::plan::{Fault, Plan};
+use crate::replication::Replication;
+use crate::server::{Keyspace, Server, SessionId};
+use crate::slots::slot_of;
 
 /// When the world begins, in microseconds since 1970.
 const BEGIN: i64 = 1_700_000_000_000_000;
 
+/// The reply of a server that is no master.
+const READ_ONLY: &[u8] = b"-READONLY You can't write against a read only replica.\r\n";
+
 pub struct RedisServer {
+    pub address: SocketAddr,
+    /// For what it does later.
+    pub own: Weak<RefCell<Self>>,
     machine: Server,
+    /// The address of its master, if it is a replica.
+    pub master: Option<SocketAddr>,
+    pub replication: Replication,
+    pub member: Option<Member>,
+    /// After how many commands of the server a connection has written last.
+    pub written: BTreeMap<SessionId, u64>,
+    /// Connections with a WAIT that has no reply.
+    pub waiting: BTreeSet<SocketId>,
     sessions: BTreeMap<SocketId, SessionId>,
     sockets: BTreeMap<SessionId, SocketId>,
     /// Sends the commands of the conductor.
@@ -52,60 +70,32 @@ enum Mute {
     Replies,
 }
 
-/// What happens to the requests and the messages of one process.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Plan {
-    /// A fault meets one of this many requests; 0: none.
-    pub one_of: u64,
-    /// The only fault; `None`: any.
-    pub fault: Option<Fault>,
-    /// Percent.
-    pub lost_messages: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The connection does not reply any more, and executes nothing.
-    LoseRequest,
-    /// The connection does not reply any more.
-    LoseReply,
-    /// The connection is reset after the request was executed.
-    ResetBeforeReply,
-    /// As [`LoseRequest`](Self::LoseRequest), and the request is executed later.
-    HoldBack,
-}
-
-impl Fault {
-    const ALL: [Self; 4] = [
-        Self::LoseRequest,
-        Self::LoseReply,
-        Self::ResetBeforeReply,
-        Self::HoldBack,
-    ];
-
-    pub fn any() -> Self {
-        Self::ALL[random::index(Self::ALL.len())]
-    }
-}
-
 impl RedisServer {
     /// A server without keys that listens at this address.
     pub fn start(address: SocketAddr, drift: i64) -> Rc<RefCell<Self>> {
         let mut machine = Server::new(KnownScripts::default()).expect("Lua has memory");
-        let server = Self {
-            admin: machine.open("conductor".into()),
-            machine,
-            sessions: BTreeMap::new(),
-            sockets: BTreeMap::new(),
-            backlog: None,
-            mute: BTreeMap::new(),
-            held_back: Vec::new(),
-            plans: BTreeMap::new(),
-            most_connections: usize::MAX,
-            traces: std::env::var_os("TRACE").is_some(),
-            drift,
-        };
-        let server = Rc::new(RefCell::new(server));
+        let server = Rc::new_cyclic(|own| {
+            RefCell::new(Self {
+                address,
+                own: Weak::clone(own),
+                master: None,
+                replication: Replication::default(),
+                member: None,
+                written: BTreeMap::new(),
+                waiting: BTreeSet::new(),
+                admin: machine.open("conductor".into()),
+                machine,
+                sessions: BTreeMap::new(),
+                sockets: BTreeMap::new(),
+                backlog: None,
+                mute: BTreeMap::new(),
+                held_back: Vec::new(),
+                plans: BTreeMap::new(),
+                most_connections: usize::MAX,
+                traces: std::env::var_os("TRACE").is_some(),
+                drift,
+            })
+        });
         network::serve(address, Rc::clone(&server) as _);
         server
     }
@@ -136,6 +126,55 @@ impl RedisServer {
         (self.sessions, self.sockets) = (BTreeMap::new(), BTreeMap::new());
         self.mute.clear();
         self.held_back.clear();
+        self.backlog = None;
+        self.written.clear();
+        self.waiting.clear();
+        if let Some(Member { group, slots, .. }) = self.member.take() {
+            self.join(group, slots);
+        }
+        self.replicate();
+    }
+
+    /// Reads the keys as they are now.
+    pub fn with_keys<T>(&mut self, read: impl FnOnce(&mut Keyspace) -> T) -> T {
+        self.set_time();
+        self.machine.with_keys(read)
+    }
+
+    /// Changes the keys, as a command would.
+    pub fn change_keys<T>(&mut self, change: impl FnOnce(&mut Keyspace) -> T) -> T {
+        let result = self.with_keys(change);
+        self.replicate();
+        result
+    }
+
+    /// A copy of the keys as they are now.
+    pub fn keys(&mut self) -> Keyspace {
+        self.with_keys(|keys| keys.clone())
+    }
+
+    /// The names of the keys in a slot.
+    pub fn keys_of(&mut self, slot: u16) -> Vec<Vec<u8>> {
+        let mut names = self.with_keys(Keyspace::keys);
+        names.retain(|name| slot_of(name) == slot);
+        names
+    }
+
+    /// Runs a script of the simulation.
+    pub fn admin_script(&mut self, source: &[u8]) {
+        let command = [&b"EVAL"[..], source, b"0"].map(<[u8]>::to_vec);
+        let reply = self.execute(self.admin, command.into());
+        assert!(
+            !reply.starts_with(b"-"),
+            "{}",
+            String::from_utf8_lossy(&reply)
+        );
+    }
+
+    /// Sends the keys to the replicas.
+    fn replicate(&mut self) {
+        let replication = &mut self.replication;
+        self.machine.with_keys(|keys| replication.send(keys));
     }
 
     pub fn set_plan(&mut self, process: ProcessId, plan: Plan) {
@@ -157,11 +196,9 @@ impl RedisServer {
     }
 
     /// Executes a command, sends its messages, and returns its replies.
-    fn execute(&mut self, session: SessionId, command: Vec<Vec<u8>>) -> Vec<u8> {
-        let now = i128::from(time::now());
-        let shown = now + now * i128::from(self.drift) / 1_000_000_000;
-        let micros = i64::try_from(shown / 1000).unwrap_or(i64::MAX);
-        self.machine.set_time(BEGIN + micros);
+    pub fn execute(&mut self, session: SessionId, command: Vec<Vec<u8>>) -> Vec<u8> {
+        self.set_time();
+        let is_write = is_write(&command);
         let is_traced = self.traces && session != self.admin;
         let words = is_traced.then(|| text(&command.join(&b' ')));
         let mut replies = Vec::new();
@@ -176,6 +213,10 @@ impl RedisServer {
             let answer = format!("a script calls what the server does not know: {failure}");
             Log::of(CONDUCTOR).write(clock::now(), 0, Event::Wrong { call: 0, answer });
         }
+        if is_write {
+            self.replicate();
+            self.written.insert(session, self.replication.commands());
+        }
         if let Some(words) = words {
             let process = self.sockets.get(&session);
             let process = process.and_then(|socket| network::process_of(*socket));
@@ -189,6 +230,38 @@ impl RedisServer {
         // Not a time of its own, so that a run with these notes is the same as one without.
         let note = Event::Note(text.to_owned());
         Log::of(CONDUCTOR).write(time::now(), 0, note);
+    }
+
+    fn set_time(&mut self) {
+        let now = i128::from(time::now());
+        let shown = now + now * i128::from(self.drift) / 1_000_000_000;
+        let micros = i64::try_from(shown / 1000).unwrap_or(i64::MAX);
+        self.machine.set_time(BEGIN + micros);
+    }
+
+    /// The reply to a command that the server does not execute itself.
+    fn answer(
+        &mut self,
+        socket: SocketId,
+        session: SessionId,
+        command: &[Vec<u8>],
+    ) -> Option<Vec<u8>> {
+        if let Some(reply) = self.answer_of_cluster(socket, session, command) {
+            return Some(reply);
+        }
+        let master = self.master?;
+        match &*command.first()?.to_ascii_lowercase() {
+            b"role" => {
+                let (host, port) = (master.ip().to_string(), master.port());
+                let reply = format!(
+                    "*5\r\n$5\r\nslave\r\n${}\r\n{host}\r\n:{port}\r\n$9\r\nconnected\r\n:0\r\n",
+                    host.len()
+                );
+                Some(reply.into_bytes())
+            }
+            _ if is_write(command) => Some(READ_ONLY.into()),
+            _ => None,
+        }
     }
 
     fn send_message(&self, receiver: SessionId, bytes: &[u8]) {
@@ -216,8 +289,8 @@ impl RedisServer {
     }
 
     /// Executes the requests of a connection.
-    fn serve(&mut self, socket: SocketId, session: SessionId) {
-        loop {
+    pub fn serve(&mut self, socket: SocketId, session: SessionId) {
+        while !self.waiting.contains(&socket) {
             let command = match self.machine.next_command(session) {
                 Ok(Some(command)) => command,
                 Ok(None) => return,
@@ -250,22 +323,44 @@ impl RedisServer {
                 }
                 Some(Fault::ResetBeforeReply) | None => {}
             }
-            let replies = self.execute(session, command);
+            if command.first().is_some_and(|name| name == b"WAIT") {
+                self.wait(socket, session, &command);
+                continue;
+            }
+            let replies = match self.answer(socket, session, &command) {
+                Some(reply) => reply,
+                None => self.execute(session, command),
+            };
             if fault == Some(Fault::ResetBeforeReply) {
                 // The network has this server borrowed.
                 time::at(time::now(), move || network::reset_one(socket));
                 self.mute.insert(socket, Mute::Requests);
             }
-            if !self.mute.contains_key(&socket) && !replies.is_empty() {
-                network::reply(socket, &replies);
-            }
+            self.send_reply(socket, &replies);
+        }
+    }
+
+    /// The session of a connection.
+    pub fn session_of(&self, socket: SocketId) -> Option<SessionId> {
+        self.sessions.get(&socket).copied()
+    }
+
+    /// Sends a reply, if those of the connection arrive.
+    pub fn send_reply(&self, socket: SocketId, reply: &[u8]) {
+        if !self.mute.contains_key(&socket) && !reply.is_empty() {
+            network::reply(socket, reply);
         }
     }
 
     fn forget(&mut self, socket: SocketId) {
         self.mute.remove(&socket);
+        self.waiting.remove(&socket);
+        if let Some(member) = &mut self.member {
+            member.forget(socket);
+        }
         if let Some(session) = self.sessions.remove(&socket) {
             self.sockets.remove(&session);
+            self.written.remove(&session);
             self.machine.close(session);
         }
     }
@@ -275,6 +370,13 @@ impl RedisServer {
 fn text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes).replace("\r\n", " ");
     text.replace('\n', "\\")
+}
+
+/// True if the command can change keys.
+fn is_write(command: &[Vec<u8>]) -> bool {
+    let name = command.first().map(|name| name.to_ascii_lowercase());
+    let name = name.unwrap_or_default();
+    name.starts_with(b"eval") || [&b"set"[..], b"del"].contains(&&*name)
 }
 
 impl Service for RedisServer {

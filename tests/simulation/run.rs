@@ -36,6 +36,8 @@ pub struct Outcome {
     pub steps: u64,
     pub acquisitions: u64,
     pub violations: u64,
+    /// Double holds after a failover that promise 1 predicts.
+    pub predicted: u64,
 }
 
 impl Outcome {
@@ -43,6 +45,7 @@ impl Outcome {
         self.steps += other.steps;
         self.acquisitions += other.acquisitions;
         self.violations += other.violations;
+        self.predicted += other.predicted;
     }
 }
 
@@ -52,7 +55,9 @@ impl fmt::Display for Outcome {
             steps,
             acquisitions,
             violations,
+            predicted,
         } = self;
+        writeln!(f, "{predicted} double holds that are predicted")?;
         write!(
             f,
             "{steps} steps, {acquisitions} acquisitions, {violations} violations"
@@ -65,14 +70,16 @@ impl FromStr for Outcome {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let numbers: Vec<u64> = text
-            .split(", ")
+            .split(['\n', ','])
+            .map(str::trim)
             .filter_map(|part| part.split(' ').next()?.parse().ok())
             .collect();
         match numbers[..] {
-            [steps, acquisitions, violations] => Ok(Self {
+            [predicted, steps, acquisitions, violations] => Ok(Self {
                 steps,
                 acquisitions,
                 violations,
+                predicted,
             }),
             _ => Err(()),
         }
@@ -97,6 +104,7 @@ pub fn run(seed: u64, limits: &Limits, file: Option<&Path>) -> ExitCode {
         steps: leasehold_simulation_world::steps(),
         acquisitions: acquisitions(&records),
         violations: PANICS.load(Ordering::Relaxed),
+        predicted: checker::predicted(&records, &bounds),
     };
     if end != End::Done || is_long() {
         println!("VIOLATION the world does not come to its end: {end:?}");

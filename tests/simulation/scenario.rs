@@ -7,7 +7,8 @@ use leasehold_simulation_world::tasks::{self, Order};
 use leasehold_simulation_world::{begin, random};
 
 use crate::args::Args;
-use crate::faults::FAULTS;
+use crate::deployment::Layout;
+use crate::faults::{FAIL_OVER, FAULTS, MOVE_SLOT};
 use crate::kind::Kind;
 
 /// How late a call may return, in milliseconds: the messages of the network take their time.
@@ -17,6 +18,7 @@ const SLIP: u64 = 20;
 pub struct Scenario {
     pub seed: u64,
     pub args: Args,
+    pub layout: Layout,
     /// Once in how many calls a thread that locks a mutex is preempted; 0: never.
     pub preempts: u64,
     pub order: Order,
@@ -57,6 +59,10 @@ pub struct Limits {
     /// The kind of the locks
     #[arg(long)]
     pub kind: Option<Kind>,
+    /// The deployment: one, sentinel=REPLICAS, min-replicas=REPLICAS, cluster or
+    /// independent=SERVERS
+    #[arg(long)]
+    pub deployment: Option<Layout>,
     /// Leaves out these faults, by their numbers
     #[arg(long, value_delimiter = ',')]
     pub without: Vec<usize>,
@@ -81,9 +87,12 @@ impl Limits {
             .into_iter()
             .filter_map(|(name, number)| number.map(|number| format!("--{name}={number}")));
         let kind = self.kind.map(|kind| format!("--kind={kind}"));
+        let layout = self
+            .deployment
+            .map(|layout| format!("--deployment={layout}"));
         let without: Vec<String> = self.without.iter().map(usize::to_string).collect();
         let without = (!without.is_empty()).then(|| format!("--without={}", without.join(",")));
-        numbers.chain(kind).chain(without).collect()
+        numbers.chain(kind).chain(layout).chain(without).collect()
     }
 
     /// The command that repeats the scenario with this seed.
@@ -120,8 +129,20 @@ impl Scenario {
         tasks::set_order(preempts, order);
         let most = 1 + random::index(2 * FAULTS.len());
         let faults = (0..most).map(|_| random::index(FAULTS.len()));
-        let faults = faults.filter(|fault| !limits.without.contains(fault));
-        let faults = faults.collect();
+        let layout = match random::index(3) {
+            0 => Layout::any(),
+            _ => Layout::One,
+        };
+        let layout = limits.deployment.unwrap_or(layout);
+        let of_several: &[usize] = match layout {
+            Layout::One | Layout::Independent(_) => &[],
+            Layout::Sentinel(_) | Layout::MinReplicas(_) => &[FAIL_OVER],
+            Layout::Cluster => &[FAIL_OVER, MOVE_SLOT, MOVE_SLOT],
+        };
+        let faults = faults
+            .chain(of_several.iter().copied())
+            .filter(|fault| !limits.without.contains(fault))
+            .collect();
         let storms = of_few(4);
         if let Some(variant) = limits.variant {
             begin(seed.wrapping_add(variant));
@@ -129,6 +150,7 @@ impl Scenario {
         Self {
             seed,
             args,
+            layout,
             preempts,
             order,
             faults,
@@ -156,9 +178,9 @@ impl fmt::Display for Scenario {
         let kind = kind.map_or("plain and fenced".into(), |kind| kind.to_string());
         write!(
             f,
-            "seed {}: {processes} x {threads} threads, {locks} locks, {kind}, preempts {}, {:?}, \
-             {} storms, faults {:?}",
-            self.seed, self.preempts, self.order, self.storms, self.faults,
+            "seed {}: {}, {processes} x {threads} threads, {locks} locks, {kind}, preempts {}, \
+             {:?}, {} storms, faults {:?}",
+            self.seed, self.layout, self.preempts, self.order, self.storms, self.faults,
         )
     }
 }

@@ -10,6 +10,7 @@ use leasehold_simulation_world::tasks::{self, TaskId};
 
 use crate::args::Args;
 use crate::clock;
+use crate::deployment::Reach;
 use crate::log::{Event, Log};
 use crate::slice_monitor;
 use crate::worker_thread::WorkerThread;
@@ -22,8 +23,13 @@ struct Worker {
     stop: &'static AtomicBool,
 }
 
-/// Starts a worker for the server with this URL. Returns its process and its first thread.
-pub fn start(args: Args, url: &str, stop: &'static AtomicBool, drift: i64) -> (ProcessId, TaskId) {
+/// Starts a worker for these servers. Returns its process and its first thread.
+pub fn start(
+    args: Args,
+    reach: Reach,
+    stop: &'static AtomicBool,
+    drift: i64,
+) -> (ProcessId, TaskId) {
     let process = processes::new(drift);
     let worker: &'static Worker = Box::leak(Box::new(Worker {
         args,
@@ -31,15 +37,15 @@ pub fn start(args: Args, url: &str, stop: &'static AtomicBool, drift: i64) -> (P
         process,
         stop,
     }));
-    let url = url.to_owned();
-    let main = tasks::spawn_in(process, "main", move || worker.run(&url));
+    let main = tasks::spawn_in(process, "main", move || worker.run(&reach));
     (process, main)
 }
 
 impl Worker {
-    fn run(&'static self, url: &str) {
+    fn run(&'static self, reach: &Reach) {
         let args = &self.args;
-        let builder = LockClient::builder(url)
+        let builder = reach
+            .builder()
             .watchdog_lease(args.lease())
             .command_timeout(args.command_timeout())
             .connect_timeout(args.connect_timeout())

@@ -85,6 +85,8 @@ pub struct Deletion {
     pub to: u64,
     /// All tokens granted before are at most this one.
     pub token: Option<u64>,
+    /// False after a failover: the new master may have the key.
+    pub is_certain: bool,
 }
 
 impl Deletion {
@@ -252,6 +254,16 @@ impl History {
                     from: *from,
                     to: at,
                     token: *token,
+                    is_certain: true,
+                };
+                self.deletions.entry(*lock).or_default().push(deletion);
+            }
+            Event::FailedOver { lock, from } => {
+                let deletion = Deletion {
+                    from: *from,
+                    to: at,
+                    token: None,
+                    is_certain: false,
                 };
                 self.deletions.entry(*lock).or_default().push(deletion);
             }
@@ -319,18 +331,28 @@ impl History {
 
     /// The first deletion that may have ended the hold.
     pub fn deleted(&self, hold: &Hold) -> Option<Deletion> {
-        let deletions = self.deletions.get(&hold.lock)?;
-        deletions
-            .iter()
-            .copied()
-            .find(|deletion| deletion.may_end(hold, self.reuse))
+        self.deletions(hold).min_by_key(|deletion| deletion.from)
+    }
+
+    /// The deletions that may have ended the hold.
+    pub fn deletions<'a>(&'a self, hold: &'a Hold) -> impl Iterator<Item = Deletion> + 'a {
+        let deletions = self
+            .deletions
+            .get(&hold.lock)
+            .into_iter()
+            .flatten()
+            .copied();
+        deletions.filter(|deletion| deletion.may_end(hold, self.reuse))
     }
 
     /// True if the hold began on a grant that the threads of its process did not know to be
-    /// deleted.
+    /// deleted. After a failover, the old master can still have granted locks.
     pub fn began_after_deletion(&self, hold: &Hold) -> bool {
-        let deletion = self.deleted(hold);
-        deletion.is_some_and(|deletion| deletion.to < hold.asked)
+        self.deleted(hold)
+            .is_some_and(|deletion| match deletion.is_certain {
+                true => deletion.to < hold.asked,
+                false => deletion.from < hold.since,
+            })
     }
 
     /// When the hold is known to be valid: from the return of its acquire to its last confirmation,

@@ -55,6 +55,15 @@ pub fn check(records: &[Record], bounds: &Bounds) -> Vec<Violation> {
     violations
 }
 
+/// How many double holds a failover explains. Not those of permits.
+#[allow(dead_code, reason = "only the simulation has failovers")]
+pub fn predicted(records: &[Record], bounds: &Bounds) -> u64 {
+    match bounds.permits {
+        Some(_) => 0,
+        None => exclusion::predicted(&History::of(records, bounds)).len() as u64,
+    }
+}
+
 /// The violation that one record shows by itself.
 fn single_record(record: &Record) -> Option<Violation> {
     match &record.event {
