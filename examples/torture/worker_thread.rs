@@ -17,7 +17,7 @@ use crate::log::Log;
 /// After its deadline a waiter still waits this long for a reply that is under way, as documented.
 const GRACE: Duration = Duration::from_millis(250);
 
-const MAX_DEPTH: u32 = 3;
+pub(crate) const MAX_DEPTH: u32 = 3;
 
 pub struct WorkerThread<'a> {
     pub(crate) args: &'a Args,
@@ -110,7 +110,7 @@ impl<'a> WorkerThread<'a> {
     }
 
     /// Acquires the lock by a random method; inside `hold`, a nested level of it.
-    fn take(&mut self, at: Target, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
+    pub(crate) fn take(&mut self, at: Target, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
         match self.random.u8(0..10) {
             _ if self.args.wants_too_many => self.try_acquire(at, hold),
             0..2 => self.lock(at, hold),

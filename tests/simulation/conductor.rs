@@ -78,7 +78,7 @@ impl Conductor {
         if self.args().kind == Some(Kind::Fair) {
             self.watch_queues();
         }
-        let idle = self.args().bounds().idle;
+        let idle = self.scenario.bounds().idle;
         let lease = self.args().lease();
         for _ in 0..self.scenario.storms {
             let storm = between(lease * 3, lease * 10);
@@ -102,7 +102,8 @@ impl Conductor {
         let has_lease = args.kind_of(0).has_lease();
         args.wants_too_many = !has_lease && slot + 1 == args.processes as usize;
         let url = format!("redis://{}", self.address);
-        let (process, main) = worker::start(args, &url, self.stop, drift());
+        let (process, main) =
+            worker::start((self.scenario.program, args), &url, self.stop, drift());
         Slot {
             process,
             main,
@@ -196,7 +197,7 @@ impl Conductor {
 
     /// Stops the workers and logs the locks that are still in Redis afterwards.
     fn finish(&mut self) {
-        let bounds = self.args().bounds();
+        let bounds = self.scenario.bounds();
         let args = self.args().clone();
         // From `idle` on the checker requires more. That time contains the end of a rush.
         thread::sleep(bounds.idle + args.rush_interval() + args.longest_lease());

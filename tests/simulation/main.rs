@@ -27,6 +27,7 @@ mod kind;
 #[path = "../../testing/src/known_scripts.rs"]
 mod known_scripts;
 mod log;
+mod programs;
 #[path = "../../examples/torture/read_write.rs"]
 mod read_write;
 #[path = "../../examples/torture/record.rs"]

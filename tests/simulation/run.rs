@@ -15,7 +15,6 @@ use leasehold_simulation_world::{End, processes};
 
 use crate::checker;
 use crate::conductor::Conductor;
-use crate::faults::FAULTS;
 use crate::log::{self, Event, Record};
 use crate::scenario::{Limits, Scenario};
 
@@ -79,8 +78,8 @@ impl FromStr for Outcome {
 
 /// Runs the scenario with this seed, and prints its violations and its outcome.
 pub fn run(seed: u64, limits: &Limits, file: Option<&Path>) -> ExitCode {
-    let scenario = Scenario::of(seed, limits, FAULTS.len());
-    let bounds = scenario.args.bounds();
+    let scenario = Scenario::of(seed, limits);
+    let bounds = scenario.bounds();
     let text = scenario.to_string();
     panic::set_hook(Box::new(|panic| {
         PANICS.fetch_add(1, Ordering::Relaxed);

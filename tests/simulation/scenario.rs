@@ -2,12 +2,15 @@
 
 use std::fmt;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use leasehold_simulation_world::tasks::{self, Order};
 use leasehold_simulation_world::{begin, random};
 
 use crate::args::Args;
+use crate::checker::Bounds;
+use crate::faults::{FAULTS, MILD};
 use crate::kind::Kind;
+use crate::programs::Program;
 
 /// How late a call may return, in milliseconds: the messages of the network take their time.
 const SLIP: u64 = 20;
@@ -15,6 +18,7 @@ const SLIP: u64 = 20;
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub seed: u64,
+    pub program: Program,
     pub args: Args,
     /// Once in how many calls a thread that locks a mutex is preempted; 0: never.
     pub preempts: u64,
@@ -40,6 +44,9 @@ pub struct Limits {
     /// The most storms
     #[arg(long)]
     pub storms: Option<u32>,
+    /// The program of the workers
+    #[arg(long)]
+    pub program: Option<Program>,
     /// The kind of the locks
     #[arg(long)]
     pub kind: Option<Kind>,
@@ -63,7 +70,10 @@ impl Limits {
         let kind = self.kind.map(|kind| format!("--kind={kind}"));
         let without: Vec<String> = self.without.iter().map(usize::to_string).collect();
         let without = (!without.is_empty()).then(|| format!("--without={}", without.join(",")));
-        numbers.chain(kind).chain(without).collect()
+        let program = self.program.and_then(|one| one.to_possible_value());
+        let program = program.map(|one| format!("--program={}", one.get_name()));
+        let program = program.into_iter();
+        numbers.chain(program).chain(kind).chain(without).collect()
     }
 
     /// As they are appended to a command.
@@ -77,8 +87,10 @@ impl Limits {
 
 impl Scenario {
     /// The scenario with this seed. The world begins with it.
-    pub fn of(seed: u64, limits: &Limits, faults: usize) -> Self {
+    pub fn of(seed: u64, limits: &Limits) -> Self {
         begin(seed);
+        let program = Program::any();
+        let program = limits.program.unwrap_or(program);
         let kind = match random::index(10) {
             0..2 => None,
             2 => Some(Kind::Reentrant),
@@ -91,26 +103,43 @@ impl Scenario {
         let (processes, threads, locks) = (1 + of_few(4), of_few(4), of_few(3));
         let mut args = Args::parse_from(["simulation"]);
         args.kind = limits.kind.or(kind);
-        args.processes = processes.min(limits.processes.unwrap_or(processes));
-        args.threads = threads.min(limits.threads.unwrap_or(threads));
-        args.locks = locks.min(limits.locks.unwrap_or(locks));
+        (args.processes, args.threads, args.locks) = (processes, threads, locks);
+        program.adapt(&mut args);
+        let least = |number: &mut u32, limit: Option<u32>| {
+            *number = (*number).min(limit.unwrap_or(*number))
+        };
+        least(&mut args.processes, limits.processes);
+        least(&mut args.threads, limits.threads);
+        least(&mut args.locks, limits.locks);
         args.seed = Some(random::seed());
         args.slip = SLIP;
         let preempts = [0, 3, 16, 64][random::index(4)];
         let order = [Order::Random, Order::Random, Order::Priorities][random::index(3)];
         tasks::set_order(preempts, order);
-        let most = 1 + random::index(2 * faults);
-        let faults = (0..most).map(|_| random::index(faults));
+        let all: Vec<usize> = match program.is_mild() {
+            true => MILD.to_vec(),
+            false => (0..FAULTS.len()).collect(),
+        };
+        let most = 1 + random::index(2 * all.len());
+        let faults = (0..most).map(|_| all[random::index(all.len())]);
         let faults = faults.filter(|fault| !limits.without.contains(fault));
         let storms = of_few(4);
         Self {
             seed,
+            program,
             args,
             preempts,
             order,
             faults: faults.collect(),
             storms: storms.min(limits.storms.unwrap_or(storms)),
         }
+    }
+}
+
+impl Scenario {
+    /// What the checker allows.
+    pub fn bounds(&self) -> Bounds {
+        self.program.bounds(&self.args)
     }
 }
 
@@ -131,9 +160,9 @@ impl fmt::Display for Scenario {
         let kind = kind.map_or("plain and fenced".into(), |kind| kind.to_string());
         write!(
             f,
-            "seed {}: {processes} x {threads} threads, {locks} locks, {kind}, preempts {}, {:?}, \
+            "seed {}: {:?}, {processes} x {threads} threads, {locks} locks, {kind}, preempts {}, {:?}, \
              {} storms, faults {:?}",
-            self.seed, self.preempts, self.order, self.storms, self.faults,
+            self.seed, self.program, self.preempts, self.order, self.storms, self.faults,
         )
     }
 }

@@ -1,5 +1,4 @@
-//! A worker process: one client and its threads, until they are asked to stop. The threads are those
-//! of the torture program.
+//! A worker process: one client and its threads, which run a program until they are asked to stop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,22 +10,30 @@ use leasehold_simulation_world::tasks::{self, TaskId};
 use crate::args::Args;
 use crate::clock;
 use crate::log::{Event, Log};
+use crate::programs::Program;
 use crate::slice_monitor;
 use crate::worker_thread::WorkerThread;
 
 /// What a worker has. It is never dropped: a process that is killed drops nothing.
 struct Worker {
     args: Args,
+    program: Program,
     log: Log,
     process: ProcessId,
     stop: &'static AtomicBool,
 }
 
 /// Starts a worker for the server with this URL. Returns its process and its first thread.
-pub fn start(args: Args, url: &str, stop: &'static AtomicBool, drift: i64) -> (ProcessId, TaskId) {
+pub fn start(
+    (program, args): (Program, Args),
+    url: &str,
+    stop: &'static AtomicBool,
+    drift: i64,
+) -> (ProcessId, TaskId) {
     let process = processes::new(drift);
     let worker: &'static Worker = Box::leak(Box::new(Worker {
         args,
+        program,
         log: Log::of(process),
         process,
         stop,
@@ -67,11 +74,13 @@ impl Worker {
             threads.push(thread::spawn(move || {
                 let Self {
                     args,
+                    program,
                     log,
                     process,
                     stop,
                 } = self;
-                WorkerThread::new(args, &own, log, *process, number, stop).run();
+                let thread = WorkerThread::new(args, &own, log, *process, number, stop);
+                program.run(&own, thread);
             }));
         }
         for thread in threads {
