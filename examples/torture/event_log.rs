@@ -61,6 +61,46 @@ impl<'a> EventLog<'a> {
         call
     }
 
+    /// Logs the start of a call that acquires these locks together. Returns each with a number.
+    pub fn asks_together(
+        &mut self,
+        locks: &[u32],
+        budget: Option<Duration>,
+        what: &str,
+    ) -> Vec<(u32, u64)> {
+        let access = Access::Exclusive;
+        let asks = |&lock: &u32| {
+            let call = self.asks(Target { lock, access }, budget, what.into());
+            let locks = locks.to_vec();
+            self.note(Event::Together { call, locks });
+            (lock, call)
+        };
+        locks.iter().map(asks).collect()
+    }
+
+    /// Logs the start of a call that waits for a notification.
+    pub fn asks_to_wait(
+        &mut self,
+        at: Target,
+        condition: u32,
+        within: Option<Duration>,
+        what: String,
+    ) -> u64 {
+        let call = self.asks(at, None, what);
+        let within = within.map_or(0, |within| whole_millis(within).max(1));
+        self.note(Event::Waits {
+            call,
+            condition,
+            within,
+        });
+        call
+    }
+
+    /// Logs an event of this thread.
+    pub fn note(&self, event: Event) {
+        self.log.write(clock::now(), self.thread, event);
+    }
+
     /// Logs the short holds of a rush, with the times when they were acquired.
     pub fn held(&self, holds: Vec<(u64, Event)>) {
         self.log.write_all(self.thread, holds);

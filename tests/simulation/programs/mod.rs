@@ -1,6 +1,9 @@
 //! What the threads of the workers do. A scenario has one of these programs.
 
+mod conditions;
+mod held;
 mod many;
+mod names;
 
 use std::time::Duration;
 
@@ -12,12 +15,32 @@ use crate::args::Args;
 use crate::checker::Bounds;
 use crate::worker_thread::WorkerThread;
 
+/// After how long a client far from the head of a line notices that it has lost its place, as
+/// documented.
+const LATEST_LOOK: Duration = Duration::from_secs(28);
+
+/// How long a dead process keeps its place among those that wait for a condition, and its
+/// notification, as documented for leases of less than a second.
+const DEAD_PLACE: Duration = Duration::from_millis(1334);
+
+/// How long a name stays reserved for a client that waits for several, until the others are free,
+/// as documented.
+const RESERVED: Duration = Duration::from_millis(500);
+
+/// For how long a thread that waits for several names is not overtaken by threads of its client, as
+/// documented.
+const NOT_OVERTAKEN: Duration = Duration::from_millis(1500);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Program {
     /// That of the torture program: few clients with several threads, all faults
     Torture,
     /// Many clients of one thread, short holds, few faults
     Many,
+    /// Threads that want several names together, beside threads that want one
+    Names,
+    /// Bounded buffers with conditions
+    Conditions,
 }
 
 impl Program {
@@ -35,6 +58,8 @@ impl Program {
         match self {
             Self::Torture => {}
             Self::Many => many::adapt(args),
+            Self::Names => names::adapt(args),
+            Self::Conditions => conditions::adapt(args),
         }
     }
 
@@ -46,22 +71,32 @@ impl Program {
     /// What the checker allows.
     pub fn bounds(self, args: &Args) -> Bounds {
         let bounds = args.bounds();
-        let later = match self {
-            Self::Torture | Self::Many => Duration::ZERO,
-        };
-        Bounds {
-            idle: bounds.idle + later,
-            settled: bounds.settled + later,
-            ..bounds
+        match self {
+            Self::Torture => bounds,
+            Self::Many => Bounds {
+                idle: bounds.idle + LATEST_LOOK,
+                line_noticed: bounds.line_noticed + LATEST_LOOK,
+                ..bounds
+            },
+            Self::Conditions => Bounds {
+                idle: bounds.idle + DEAD_PLACE,
+                ..bounds
+            },
+            Self::Names => Bounds {
+                idle: bounds.idle + RESERVED + NOT_OVERTAKEN,
+                settled: bounds.settled + RESERVED + NOT_OVERTAKEN,
+                ..bounds
+            },
         }
     }
 
     /// Runs a thread of a worker until it is asked to stop.
-    pub fn run(self, client: &LockClient, thread: WorkerThread<'_>) {
-        let _ = client;
+    pub fn run(self, client: &LockClient, thread: WorkerThread<'static>) {
         match self {
             Self::Torture => thread.run(),
             Self::Many => many::run(thread),
+            Self::Names => names::run(client, thread),
+            Self::Conditions => conditions::run(client, thread),
         }
     }
 }
