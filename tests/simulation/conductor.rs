@@ -18,6 +18,7 @@ use crate::clock;
 use crate::faults::Undo;
 use crate::kind::Kind;
 use crate::log::{CONDUCTOR, Event, Log};
+use crate::programs::Program;
 use crate::redis_server::{Plan, RedisServer};
 use crate::scenario::Scenario;
 use crate::worker;
@@ -75,7 +76,9 @@ impl Conductor {
 
     /// Runs the world. Called on a thread of it.
     pub fn run(mut self) {
-        if self.args().kind == Some(Kind::Fair) {
+        // A client of Redisson may lose its place.
+        let keeps_places = self.scenario.program != Program::Redisson;
+        if self.args().kind == Some(Kind::Fair) && keeps_places {
             self.watch_queues();
         }
         let idle = self.scenario.bounds().idle;
@@ -101,9 +104,8 @@ impl Conductor {
         args.lingers = slot % 2 == 1;
         let has_lease = args.kind_of(0).has_lease();
         args.wants_too_many = !has_lease && slot + 1 == args.processes as usize;
-        let url = format!("redis://{}", self.address);
-        let (process, main) =
-            worker::start((self.scenario.program, args), &url, self.stop, drift());
+        let program = (self.scenario.program, args);
+        let (process, main) = worker::start(program, self.address, self.stop, drift());
         Slot {
             process,
             main,

@@ -235,7 +235,7 @@ impl Conductor {
     /// Draws what happens to the requests of a worker.
     pub fn plan(&mut self, slot: usize) {
         let plan = Plan {
-            one_of: match self.scenario.program.is_mild() {
+            one_of: match self.scenario.program.is_mild(self.args()) {
                 true => 0,
                 false => [0, 3, 10, 30, 200][random::index(5)],
             },

@@ -116,7 +116,7 @@ impl Scenario {
         let preempts = [0, 3, 16, 64][random::index(4)];
         let order = [Order::Random, Order::Random, Order::Priorities][random::index(3)];
         tasks::set_order(preempts, order);
-        let all: Vec<usize> = match program.is_mild() {
+        let all: Vec<usize> = match program.is_mild(&args) {
             true => MILD.to_vec(),
             false => (0..FAULTS.len()).collect(),
         };

@@ -1,5 +1,6 @@
 //! A worker process: one client and its threads, which run a program until they are asked to stop.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -10,7 +11,7 @@ use leasehold_simulation_world::tasks::{self, TaskId};
 use crate::args::Args;
 use crate::clock;
 use crate::log::{Event, Log};
-use crate::programs::Program;
+use crate::programs::{Program, redisson};
 use crate::slice_monitor;
 use crate::worker_thread::WorkerThread;
 
@@ -23,10 +24,10 @@ struct Worker {
     stop: &'static AtomicBool,
 }
 
-/// Starts a worker for the server with this URL. Returns its process and its first thread.
+/// Starts a worker for the server with this address. Returns its process and its first thread.
 pub fn start(
     (program, args): (Program, Args),
-    url: &str,
+    server: SocketAddr,
     stop: &'static AtomicBool,
     drift: i64,
 ) -> (ProcessId, TaskId) {
@@ -38,15 +39,17 @@ pub fn start(
         process,
         stop,
     }));
-    let url = url.to_owned();
-    let main = tasks::spawn_in(process, "main", move || worker.run(&url));
+    let main = tasks::spawn_in(process, "main", move || worker.run(server));
     (process, main)
 }
 
 impl Worker {
-    fn run(&'static self, url: &str) {
+    fn run(&'static self, server: SocketAddr) {
         let args = &self.args;
-        let builder = LockClient::builder(url)
+        if self.program == Program::Redisson && redisson::is_redisson(args, self.process) {
+            return redisson::run(args, &self.log, self.stop, server);
+        }
+        let builder = LockClient::builder(&format!("redis://{server}"))
             .watchdog_lease(args.lease())
             .command_timeout(args.command_timeout())
             .connect_timeout(args.connect_timeout())

@@ -5,13 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use leasehold::{
-    Condition, Error, Interrupt, Lock as _, LockClient, LockGuard, ReentrantLock, Result,
-};
+use leasehold::{Condition, Error, Interrupt, LockClient, LockGuard, ReentrantLock, Result};
 
 use super::held::{exclusive, unlock, vouch};
 use crate::args::Args;
-use crate::clock;
 use crate::kind::Kind;
 use crate::log::Event;
 use crate::worker_thread::WorkerThread;

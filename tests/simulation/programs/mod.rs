@@ -4,6 +4,7 @@ mod conditions;
 mod held;
 mod many;
 mod names;
+pub mod redisson;
 
 use std::time::Duration;
 
@@ -23,6 +24,10 @@ const LATEST_LOOK: Duration = Duration::from_secs(28);
 /// notification, as documented for leases of less than a second.
 const DEAD_PLACE: Duration = Duration::from_millis(1334);
 
+/// How long the places of dead threads of Redisson last in the queue of a fair lock, one after the
+/// other.
+const REDISSONS_PLACES: Duration = Duration::from_secs(10);
+
 /// How long a name stays reserved for a client that waits for several, until the others are free,
 /// as documented.
 const RESERVED: Duration = Duration::from_millis(500);
@@ -41,6 +46,8 @@ pub enum Program {
     Names,
     /// Bounded buffers with conditions
     Conditions,
+    /// Clients of Redisson beside those of the library
+    Redisson,
 }
 
 impl Program {
@@ -60,12 +67,14 @@ impl Program {
             Self::Many => many::adapt(args),
             Self::Names => names::adapt(args),
             Self::Conditions => conditions::adapt(args),
+            Self::Redisson => redisson::adapt(args),
         }
     }
 
     /// True if only the faults of [`MILD`](crate::faults::MILD) occur.
-    pub fn is_mild(self) -> bool {
-        self == Self::Many
+    pub fn is_mild(self, args: &Args) -> bool {
+        // Redisson loses permits with a reply.
+        self == Self::Many || self == Self::Redisson && !args.kind_of(0).has_lease()
     }
 
     /// What the checker allows.
@@ -73,6 +82,10 @@ impl Program {
         let bounds = args.bounds();
         match self {
             Self::Torture => bounds,
+            Self::Redisson => Bounds {
+                idle: bounds.idle + REDISSONS_PLACES,
+                ..bounds
+            },
             Self::Many => Bounds {
                 idle: bounds.idle + LATEST_LOOK,
                 line_noticed: bounds.line_noticed + LATEST_LOOK,
@@ -93,7 +106,7 @@ impl Program {
     /// Runs a thread of a worker until it is asked to stop.
     pub fn run(self, client: &LockClient, thread: WorkerThread<'static>) {
         match self {
-            Self::Torture => thread.run(),
+            Self::Torture | Self::Redisson => thread.run(),
             Self::Many => many::run(thread),
             Self::Names => names::run(client, thread),
             Self::Conditions => conditions::run(client, thread),

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use leasehold::{Error, Lock as _, LockClient, LockGuard, Result};
+use leasehold::{Error, LockClient, LockGuard, Result};
 
 use super::held::{Part, exclusive, unlock, vouch};
 use crate::args::Args;
