@@ -8,7 +8,7 @@ use leasehold_simulation_world::{begin, random};
 
 use crate::args::Args;
 use crate::checker::Bounds;
-use crate::faults::{FAULTS, MILD};
+use crate::faults::FAULTS;
 use crate::kind::Kind;
 use crate::programs::Program;
 
@@ -116,10 +116,7 @@ impl Scenario {
         let preempts = [0, 3, 16, 64][random::index(4)];
         let order = [Order::Random, Order::Random, Order::Priorities][random::index(3)];
         tasks::set_order(preempts, order);
-        let all: Vec<usize> = match program.is_mild(&args) {
-            true => MILD.to_vec(),
-            false => (0..FAULTS.len()).collect(),
-        };
+        let all = program.faults(&args);
         let most = 1 + random::index(2 * all.len());
         let faults = (0..most).map(|_| all[random::index(all.len())]);
         let faults = faults.filter(|fault| !limits.without.contains(fault));
@@ -137,6 +134,11 @@ impl Scenario {
 }
 
 impl Scenario {
+    /// True if requests meet no faults.
+    pub fn is_mild(&self) -> bool {
+        self.program.faults(&self.args).len() < FAULTS.len()
+    }
+
     /// What the checker allows.
     pub fn bounds(&self) -> Bounds {
         self.program.bounds(&self.args)

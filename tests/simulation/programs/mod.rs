@@ -14,6 +14,8 @@ use leasehold_simulation_world::random;
 
 use crate::args::Args;
 use crate::checker::Bounds;
+use crate::faults::{FAULTS, MILD};
+use crate::kind::Kind;
 use crate::worker_thread::WorkerThread;
 
 /// After how long a client far from the head of a line notices that it has lost its place, as
@@ -23,10 +25,6 @@ const LATEST_LOOK: Duration = Duration::from_secs(28);
 /// How long a dead process keeps its place among those that wait for a condition, and its
 /// notification, as documented for leases of less than a second.
 const DEAD_PLACE: Duration = Duration::from_millis(1334);
-
-/// How long the places of dead threads of Redisson last in the queue of a fair lock, one after the
-/// other.
-const REDISSONS_PLACES: Duration = Duration::from_secs(10);
 
 /// How long a name stays reserved for a client that waits for several, until the others are free,
 /// as documented.
@@ -71,21 +69,22 @@ impl Program {
         }
     }
 
-    /// True if only the faults of [`MILD`](crate::faults::MILD) occur.
-    pub fn is_mild(self, args: &Args) -> bool {
-        // Redisson loses permits with a reply.
-        self == Self::Many || self == Self::Redisson && !args.kind_of(0).has_lease()
+    /// The faults that can occur.
+    pub fn faults(self, args: &Args) -> Vec<usize> {
+        match (self, args.kind_of(0)) {
+            (Self::Many, _) => MILD.to_vec(),
+            // Permits of a thread of Redisson that dies are lost, and its place in the queue of a
+            // fair lock lasts for minutes. As if a reply is lost.
+            (Self::Redisson, Kind::Fair | Kind::Semaphore(_)) => MILD[1..].to_vec(),
+            _ => (0..FAULTS.len()).collect(),
+        }
     }
 
     /// What the checker allows.
     pub fn bounds(self, args: &Args) -> Bounds {
         let bounds = args.bounds();
         match self {
-            Self::Torture => bounds,
-            Self::Redisson => Bounds {
-                idle: bounds.idle + REDISSONS_PLACES,
-                ..bounds
-            },
+            Self::Torture | Self::Redisson => bounds,
             Self::Many => Bounds {
                 idle: bounds.idle + LATEST_LOOK,
                 line_noticed: bounds.line_noticed + LATEST_LOOK,

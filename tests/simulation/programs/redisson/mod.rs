@@ -54,7 +54,7 @@ pub fn run(args: &'static Args, log: &'static Log, stop: &'static AtomicBool, se
                 random: fastrand::Rng::with_seed(random::seed()),
                 server,
                 commands: None,
-                owner: (client, u64::from(number) << 32),
+                owner: (client, u64::from(number)),
             };
             thread.run(stop);
         })
@@ -127,7 +127,8 @@ impl Thread {
 
     /// Later requests are those of another thread: this one may have a lock without knowing it.
     fn become_another(&mut self) {
-        self.owner.1 += 1;
+        // No other thread of the client has this number.
+        self.owner.1 += 100;
     }
 
     /// Requests the lock, subscribes, requests it again, and then at each message, and when the
@@ -221,11 +222,12 @@ impl Thread {
         (!reply.starts_with('-')).then_some(connection)
     }
 
-    /// How long it waits for a reply. Permits that were acquired without a reply would be lost.
+    /// How long it waits for a reply. Without one, permits would be lost, and a place in a fair queue
+    /// would last for minutes.
     fn timeout(&self) -> u64 {
-        match self.args.kind_of(0).has_lease() {
-            true => nanos(self.args.command_timeout()),
-            false => nanos(UNBOUNDED),
+        match self.args.kind_of(0) {
+            Kind::Fair | Kind::Semaphore(_) => nanos(UNBOUNDED),
+            _ => nanos(self.args.command_timeout()),
         }
     }
 }
