@@ -45,7 +45,8 @@ pub fn is_redisson(args: &Args, process: ProcessId) -> bool {
 
 /// Starts the threads of a process, and waits for them.
 pub fn run(args: &'static Args, log: &'static Log, stop: &'static AtomicBool, server: SocketAddr) {
-    let client = u128::from_le_bytes(random::bytes());
+    // A UUID of version 4.
+    let client = u128::from_le_bytes(random::bytes()) & !(0xf << 76) | 4 << 76;
     let threads = (1..=args.threads).map(|number| {
         thread::spawn(move || {
             let thread = Thread {
