@@ -33,6 +33,8 @@ pub struct Conductor {
     pub scenario: Scenario,
     pub server: Rc<RefCell<RedisServer>>,
     pub address: SocketAddr,
+    /// All servers. Faults meet the one above.
+    servers: Vec<(SocketAddr, Rc<RefCell<RedisServer>>)>,
     pub slots: Vec<Slot>,
     pub undo: Vec<(u64, Undo)>,
     /// When it killed a worker.
@@ -51,9 +53,11 @@ pub struct Slot {
 impl Conductor {
     /// Makes the server and the workers.
     pub fn new(scenario: Scenario) -> Self {
-        let address = SocketAddr::from(([10, 0, 0, 1], 6379));
+        let servers = start_servers(scenario.program.servers());
+        let (address, server) = servers[0].clone();
         let mut conductor = Self {
-            server: RedisServer::start(address, drift()),
+            server,
+            servers,
             scenario,
             address,
             slots: Vec::new(),
@@ -104,8 +108,9 @@ impl Conductor {
         args.lingers = slot % 2 == 1;
         let has_lease = args.kind_of(0).has_lease();
         args.wants_too_many = !has_lease && slot + 1 == args.processes as usize;
+        let servers = self.servers.iter().map(|(address, _)| *address).collect();
         let program = (self.scenario.program, args);
-        let (process, main) = worker::start(program, self.address, self.stop, drift());
+        let (process, main) = worker::start(program, servers, self.stop, drift());
         Slot {
             process,
             main,
@@ -115,6 +120,7 @@ impl Conductor {
 
     fn storm(&mut self, time: Duration) {
         let end = clock::now() + nanos(time);
+        (self.address, self.server) = self.servers[random::index(self.servers.len())].clone();
         self.write(Event::Storm);
         for slot in 0..self.slots.len() {
             self.plan(slot);
@@ -284,6 +290,18 @@ impl Conductor {
     pub fn write(&self, event: Event) {
         self.log.write(clock::now(), 0, event);
     }
+}
+
+/// Starts servers that do not know each other.
+fn start_servers(count: usize) -> Vec<(SocketAddr, Rc<RefCell<RedisServer>>)> {
+    let address = |number: u16| SocketAddr::from(([10, 0, 0, 1], 6379 + number));
+    let start = |number| {
+        (
+            address(number),
+            RedisServer::start(address(number), drift()),
+        )
+    };
+    (0..).take(count).map(start).collect()
 }
 
 fn drift() -> i64 {

@@ -36,6 +36,9 @@ pub const FAULTS: [Injection; 16] = [
 /// Those of programs with few faults: deaths, pauses, the loss of a line, lost messages.
 pub const MILD: [usize; 5] = [2, 0, 9, 14, 15];
 
+/// Those after which a server does not know locks that it has granted.
+pub const LOSE_KEYS: [usize; 2] = [8, 11];
+
 /// The action that ends a fault.
 #[derive(Clone, Copy, Debug)]
 pub enum Undo {

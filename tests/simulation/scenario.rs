@@ -8,7 +8,6 @@ use leasehold_simulation_world::{begin, random};
 
 use crate::args::Args;
 use crate::checker::Bounds;
-use crate::faults::FAULTS;
 use crate::kind::Kind;
 use crate::programs::Program;
 
@@ -136,7 +135,7 @@ impl Scenario {
 impl Scenario {
     /// True if requests meet no faults.
     pub fn is_mild(&self) -> bool {
-        self.program.faults(&self.args).len() < FAULTS.len()
+        self.program.is_mild(&self.args)
     }
 
     /// What the checker allows.

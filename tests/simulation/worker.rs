@@ -24,10 +24,10 @@ struct Worker {
     stop: &'static AtomicBool,
 }
 
-/// Starts a worker for the server with this address. Returns its process and its first thread.
+/// Starts a worker for the servers with these addresses. Returns its process and its first thread.
 pub fn start(
     (program, args): (Program, Args),
-    server: SocketAddr,
+    servers: Vec<SocketAddr>,
     stop: &'static AtomicBool,
     drift: i64,
 ) -> (ProcessId, TaskId) {
@@ -39,16 +39,26 @@ pub fn start(
         process,
         stop,
     }));
-    let main = tasks::spawn_in(process, "main", move || worker.run(server));
+    let main = tasks::spawn_in(process, "main", move || worker.run(&servers));
     (process, main)
 }
 
 impl Worker {
-    fn run(&'static self, server: SocketAddr) {
+    fn run(&'static self, servers: &[SocketAddr]) {
         let args = &self.args;
         if self.program == Program::Redisson && redisson::is_redisson(args, self.process) {
-            return redisson::run(args, &self.log, self.stop, server);
+            return redisson::run(args, &self.log, self.stop, servers[0]);
         }
+        let clients: Option<Vec<LockClient>> =
+            servers.iter().map(|server| self.connect(*server)).collect();
+        if let Some(clients) = clients {
+            self.run_threads(&clients);
+        }
+    }
+
+    /// `None` if it is asked to stop before the server answers.
+    fn connect(&self, server: SocketAddr) -> Option<LockClient> {
+        let args = &self.args;
         let builder = LockClient::builder(&format!("redis://{server}"))
             .watchdog_lease(args.lease())
             .command_timeout(args.command_timeout())
@@ -58,13 +68,17 @@ impl Worker {
             true => builder.linger(args.linger()),
             false => builder,
         };
-        let client = loop {
+        loop {
             match builder.clone().build() {
                 Err(Error::Unavailable { .. }) if !self.stop.load(Ordering::Relaxed) => {}
-                Err(Error::Unavailable { .. }) => return,
-                built => break built.expect("the settings are right"),
+                Err(Error::Unavailable { .. }) => return None,
+                built => return Some(built.expect("the settings are right")),
             }
-        };
+        }
+    }
+
+    fn run_threads(&'static self, clients: &[LockClient]) {
+        let (args, client) = (&self.args, &clients[0]);
         let mut threads = Vec::new();
         let own = client.clone();
         threads.push(thread::spawn(move || {
@@ -73,7 +87,7 @@ impl Worker {
         let own = client.clone();
         threads.push(thread::spawn(move || self.log_client(&own)));
         for number in 1..=args.threads {
-            let own = client.clone();
+            let own = clients.to_vec();
             threads.push(thread::spawn(move || {
                 let Self {
                     args,
@@ -82,7 +96,7 @@ impl Worker {
                     process,
                     stop,
                 } = self;
-                let thread = WorkerThread::new(args, &own, log, *process, number, stop);
+                let thread = WorkerThread::new(args, &own[0], log, *process, number, stop);
                 program.run(&own, thread);
             }));
         }
@@ -92,7 +106,6 @@ impl Worker {
                 self.log.write(clock::now(), 0, Event::Died { process });
             }
         }
-        drop(client);
     }
 
     /// Logs the id of the client, which a lock of its own shows.

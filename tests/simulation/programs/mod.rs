@@ -2,6 +2,7 @@
 
 mod conditions;
 mod held;
+mod majority;
 mod many;
 mod names;
 pub mod redisson;
@@ -14,7 +15,7 @@ use leasehold_simulation_world::random;
 
 use crate::args::Args;
 use crate::checker::Bounds;
-use crate::faults::{FAULTS, MILD};
+use crate::faults::{FAULTS, LOSE_KEYS, MILD};
 use crate::kind::Kind;
 use crate::worker_thread::WorkerThread;
 
@@ -46,6 +47,8 @@ pub enum Program {
     Conditions,
     /// Clients of Redisson beside those of the library
     Redisson,
+    /// Redlocks
+    Majority,
 }
 
 impl Program {
@@ -66,17 +69,39 @@ impl Program {
             Self::Names => names::adapt(args),
             Self::Conditions => conditions::adapt(args),
             Self::Redisson => redisson::adapt(args),
+            Self::Majority => majority::adapt(args),
+        }
+    }
+
+    /// True if requests meet no faults.
+    pub fn is_mild(self, args: &Args) -> bool {
+        match self {
+            Self::Many => true,
+            // Permits of a thread of Redisson that dies are lost, and its place in the queue of a
+            // fair lock lasts for minutes. As if a reply is lost.
+            Self::Redisson => matches!(args.kind_of(0), Kind::Fair | Kind::Semaphore(_)),
+            _ => false,
         }
     }
 
     /// The faults that can occur.
     pub fn faults(self, args: &Args) -> Vec<usize> {
-        match (self, args.kind_of(0)) {
-            (Self::Many, _) => MILD.to_vec(),
-            // Permits of a thread of Redisson that dies are lost, and its place in the queue of a
-            // fair lock lasts for minutes. As if a reply is lost.
-            (Self::Redisson, Kind::Fair | Kind::Semaphore(_)) => MILD[1..].to_vec(),
+        match self {
+            Self::Many => MILD.to_vec(),
+            Self::Redisson if self.is_mild(args) => MILD[1..].to_vec(),
+            Self::Majority => {
+                let all = 0..FAULTS.len();
+                all.filter(|fault| !LOSE_KEYS.contains(fault)).collect()
+            }
             _ => (0..FAULTS.len()).collect(),
+        }
+    }
+
+    /// On how many servers its locks are.
+    pub fn servers(self) -> usize {
+        match self {
+            Self::Majority => [3, 5][random::index(2)],
+            _ => 1,
         }
     }
 
@@ -84,7 +109,7 @@ impl Program {
     pub fn bounds(self, args: &Args) -> Bounds {
         let bounds = args.bounds();
         match self {
-            Self::Torture | Self::Redisson => bounds,
+            Self::Torture | Self::Redisson | Self::Majority => bounds,
             Self::Many => Bounds {
                 idle: bounds.idle + LATEST_LOOK,
                 line_noticed: bounds.line_noticed + LATEST_LOOK,
@@ -102,10 +127,12 @@ impl Program {
         }
     }
 
-    /// Runs a thread of a worker until it is asked to stop.
-    pub fn run(self, client: &LockClient, thread: WorkerThread<'static>) {
+    /// Runs a thread of a worker, which has a client for each server, until it is asked to stop.
+    pub fn run(self, clients: &[LockClient], thread: WorkerThread<'static>) {
+        let client = &clients[0];
         match self {
             Self::Torture | Self::Redisson => thread.run(),
+            Self::Majority => majority::run(clients, thread),
             Self::Many => many::run(thread),
             Self::Names => names::run(client, thread),
             Self::Conditions => conditions::run(client, thread),
