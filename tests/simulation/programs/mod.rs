@@ -2,6 +2,7 @@
 
 mod conditions;
 mod held;
+mod latches;
 mod majority;
 mod many;
 mod names;
@@ -27,6 +28,9 @@ const LATEST_LOOK: Duration = Duration::from_secs(28);
 /// notification, as documented for leases of less than a second.
 const DEAD_PLACE: Duration = Duration::from_millis(1334);
 
+/// After how long a thread that waits for a latch notices that it missed a message, as documented.
+const LATCH_ASKS: Duration = Duration::from_secs(30);
+
 /// How long a name stays reserved for a client that waits for several, until the others are free,
 /// as documented.
 const RESERVED: Duration = Duration::from_millis(500);
@@ -49,6 +53,8 @@ pub enum Program {
     Redisson,
     /// Redlocks
     Majority,
+    /// Latches
+    Latches,
 }
 
 impl Program {
@@ -70,6 +76,7 @@ impl Program {
             Self::Conditions => conditions::adapt(args),
             Self::Redisson => redisson::adapt(args),
             Self::Majority => majority::adapt(args),
+            Self::Latches => latches::adapt(args),
         }
     }
 
@@ -110,6 +117,10 @@ impl Program {
         let bounds = args.bounds();
         match self {
             Self::Torture | Self::Redisson | Self::Majority => bounds,
+            Self::Latches => Bounds {
+                idle: bounds.idle + LATCH_ASKS,
+                ..bounds
+            },
             Self::Many => Bounds {
                 idle: bounds.idle + LATEST_LOOK,
                 line_noticed: bounds.line_noticed + LATEST_LOOK,
@@ -133,6 +144,7 @@ impl Program {
         match self {
             Self::Torture | Self::Redisson => thread.run(),
             Self::Majority => majority::run(clients, thread),
+            Self::Latches => latches::run(client, thread),
             Self::Many => many::run(thread),
             Self::Names => names::run(client, thread),
             Self::Conditions => conditions::run(client, thread),
