@@ -15,6 +15,11 @@ use crate::worker_thread::WorkerThread;
 /// The number of the latch that is used now. The log calls it a lock that no thread holds.
 static CURRENT: AtomicU32 = AtomicU32::new(0);
 
+/// Smaller numbers were taken by a thread that sets the count: one for each latch, so no latch is
+/// used again. And the latch whose count is set.
+static TAKEN: AtomicU32 = AtomicU32::new(0);
+static SET: AtomicU32 = AtomicU32::new(u32::MAX);
+
 /// Where the numbers begin: those of the locks are smaller.
 const FIRST: u32 = 100;
 
@@ -53,10 +58,14 @@ impl Latches<'_> {
     fn use_one(&mut self) {
         let number = CURRENT.load(Ordering::Relaxed);
         let latch = self.client.count_down_latch(&format!("latch:{number}"));
-        match self.thread.random.u8(0..8) {
-            0 => self.set(number, &latch),
-            1..4 => self.count_down(number, &latch),
-            _ => self.wait(number, &latch),
+        if TAKEN.load(Ordering::Relaxed) <= number {
+            TAKEN.store(number + 1, Ordering::Relaxed);
+            self.set(number, &latch);
+        } else if SET.load(Ordering::Relaxed) == number {
+            match self.thread.random.bool() {
+                true => self.count_down(number, &latch),
+                false => self.wait(number, &latch),
+            }
         }
     }
 
@@ -70,6 +79,11 @@ impl Latches<'_> {
         let count = self.thread.random.u64(1..=5);
         let call = self.asks(number, format!("try_set_count {count}"));
         let result = latch.try_set_count(count);
+        match result {
+            Ok(true) => SET.store(number, Ordering::Relaxed),
+            // A count may be set later.
+            _ => CURRENT.store(number + 1, Ordering::Relaxed),
+        }
         self.log_result(call, result.map(|is_set| format!("{is_set}")));
     }
 

@@ -31,6 +31,10 @@ const DEAD_PLACE: Duration = Duration::from_millis(1334);
 /// After how long a thread that waits for a latch notices that it missed a message, as documented.
 const LATCH_ASKS: Duration = Duration::from_secs(30);
 
+/// After how long the first client of a line notices that a client of another library has released
+/// the lock, as documented.
+const NO_CALL: Duration = Duration::from_secs(2);
+
 /// How long a name stays reserved for a client that waits for several, until the others are free,
 /// as documented.
 const RESERVED: Duration = Duration::from_millis(500);
@@ -116,7 +120,11 @@ impl Program {
     pub fn bounds(self, args: &Args) -> Bounds {
         let bounds = args.bounds();
         match self {
-            Self::Torture | Self::Redisson | Self::Majority => bounds,
+            Self::Torture | Self::Majority => bounds,
+            Self::Redisson => Bounds {
+                settled: bounds.settled + NO_CALL,
+                ..bounds
+            },
             Self::Latches => Bounds {
                 idle: bounds.idle + LATCH_ASKS,
                 ..bounds
