@@ -11,7 +11,7 @@ use leasehold_simulation_world::tasks::{self, TaskId};
 use crate::args::Args;
 use crate::clock;
 use crate::log::{Event, Log};
-use crate::programs::{Program, redisson};
+use crate::programs::{Program, ends, redisson};
 use crate::slice_monitor;
 use crate::worker_thread::WorkerThread;
 
@@ -49,10 +49,24 @@ impl Worker {
         if self.program == Program::Redisson && redisson::is_redisson(args, self.process) {
             return redisson::run(args, &self.log, self.stop, servers[0]);
         }
+        if self.program == Program::Ends && ends::is_short_lived(self.process) {
+            return self.run_short_lived(servers[0]);
+        }
         let clients: Option<Vec<LockClient>> =
             servers.iter().map(|server| self.connect(*server)).collect();
         if let Some(clients) = clients {
             self.run_threads(&clients);
+        }
+    }
+
+    /// Uses one client after the other.
+    fn run_short_lived(&'static self, server: SocketAddr) {
+        let mut number = 0;
+        while !self.stop.load(Ordering::Relaxed)
+            && let Some(client) = self.connect(server)
+        {
+            number += 1;
+            ends::use_briefly((&self.args, &self.log), self.process, client, number);
         }
     }
 

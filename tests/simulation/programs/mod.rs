@@ -1,6 +1,7 @@
 //! What the threads of the workers do. A scenario has one of these programs.
 
 mod conditions;
+pub mod ends;
 mod held;
 mod latches;
 mod majority;
@@ -59,6 +60,8 @@ pub enum Program {
     Majority,
     /// Latches
     Latches,
+    /// Locks that are broken or kept, clients that are shut down
+    Ends,
 }
 
 impl Program {
@@ -81,13 +84,15 @@ impl Program {
             Self::Redisson => redisson::adapt(args),
             Self::Majority => majority::adapt(args),
             Self::Latches => latches::adapt(args),
+            Self::Ends => ends::adapt(args),
         }
     }
 
     /// True if requests meet no faults.
     pub fn is_mild(self, args: &Args) -> bool {
         match self {
-            Self::Many => true,
+            // A request without a reply may break a lock later.
+            Self::Many | Self::Ends => true,
             // Permits of a thread of Redisson that dies are lost, and its place in the queue of a
             // fair lock lasts for minutes. As if a reply is lost.
             Self::Redisson => matches!(args.kind_of(0), Kind::Fair | Kind::Semaphore(_)),
@@ -99,6 +104,8 @@ impl Program {
     pub fn faults(self, args: &Args) -> Vec<usize> {
         match self {
             Self::Many => MILD.to_vec(),
+            // Also one of a process that dies.
+            Self::Ends => MILD[1..].to_vec(),
             Self::Redisson if self.is_mild(args) => MILD[1..].to_vec(),
             Self::Majority => {
                 let all = 0..FAULTS.len();
@@ -123,6 +130,10 @@ impl Program {
             Self::Torture | Self::Majority => bounds,
             Self::Redisson => Bounds {
                 settled: bounds.settled + NO_CALL,
+                ..bounds
+            },
+            Self::Ends => Bounds {
+                settled: bounds.settled + ends::KEPT,
                 ..bounds
             },
             Self::Latches => Bounds {
@@ -153,6 +164,7 @@ impl Program {
             Self::Torture | Self::Redisson => thread.run(),
             Self::Majority => majority::run(clients, thread),
             Self::Latches => latches::run(client, thread),
+            Self::Ends => ends::run(client, thread),
             Self::Many => many::run(thread),
             Self::Names => names::run(client, thread),
             Self::Conditions => conditions::run(client, thread),
