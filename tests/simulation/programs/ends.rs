@@ -23,7 +23,8 @@ const LOCKS: u32 = 3;
 /// The longest time for which a lock is kept after its hold.
 pub const KEPT: Duration = Duration::from_millis(100);
 
-/// When each lock was broken last.
+/// How many calls are breaking each lock now, and when the last one returned.
+static BREAKING: [AtomicU64; LOCKS as usize] = [const { AtomicU64::new(0) }; LOCKS as usize];
 static BROKEN: [AtomicU64; LOCKS as usize] = [const { AtomicU64::new(0) }; LOCKS as usize];
 
 pub fn adapt(args: &mut Args) {
@@ -78,8 +79,11 @@ impl Breaker<'_> {
         let log = &mut self.thread.event_log;
         let call = log.asks(exclusive(lock), Some(budget), "force_unlock".into());
         let from = clock::now();
-        BROKEN[lock as usize].store(from, Ordering::Relaxed);
+        let index = lock as usize;
+        BREAKING[index].fetch_add(1, Ordering::Relaxed);
         let result = self.client.force_unlock(&Args::key(lock));
+        BREAKING[index].fetch_sub(1, Ordering::Relaxed);
+        BROKEN[index].store(clock::now(), Ordering::Relaxed);
         if !matches!(result, Ok(false)) {
             let token = None;
             log.note(Event::Deleted { lock, from, token });
@@ -128,7 +132,9 @@ impl Breaker<'_> {
     fn log_kept(&mut self) {
         let now = clock::now();
         for kept in self.kept.extract_if(.., |kept| kept.until < now) {
-            if BROKEN[kept.lock as usize].load(Ordering::Relaxed) < kept.from {
+            let is_breaking = BREAKING[kept.lock as usize].load(Ordering::Relaxed) > 0;
+            let broken = BROKEN[kept.lock as usize].load(Ordering::Relaxed);
+            if !is_breaking && broken < kept.from {
                 self.thread.event_log.vouches(kept.call, kept.until);
             }
         }
