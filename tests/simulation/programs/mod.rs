@@ -32,8 +32,8 @@ const DEAD_PLACE: Duration = Duration::from_millis(1334);
 /// After how long a thread that waits for a latch notices that it missed a message, as documented.
 const LATCH_ASKS: Duration = Duration::from_secs(30);
 
-/// After how long the first client of a line notices that a client of another library has released
-/// the lock, as documented.
+/// After how long the first client of a line notices that a lock is free which no client of the
+/// library has released, as documented. So ends a lock that is kept after its hold.
 const NO_CALL: Duration = Duration::from_secs(2);
 
 /// How long a name stays reserved for a client that waits for several, until the others are free,
@@ -133,7 +133,7 @@ impl Program {
                 ..bounds
             },
             Self::Ends => Bounds {
-                settled: bounds.settled + ends::KEPT,
+                settled: bounds.settled + ends::KEPT + NO_CALL,
                 ..bounds
             },
             Self::Latches => Bounds {
