@@ -16,8 +16,8 @@ const TOLERATED: u64 = 5_000_000;
 
 /// Logs the calls of one thread.
 pub struct EventLog<'a> {
-    log: &'a Log,
-    thread: u32,
+    pub(crate) log: &'a Log,
+    pub(crate) thread: u32,
     calls: u64,
     starvation: Starvation,
     /// By the begin of the current call, in nanoseconds.
@@ -59,46 +59,6 @@ impl<'a> EventLog<'a> {
             .write_all(self.thread, events.map(|event| (now, event)));
         self.starved = self.starvation.nanos();
         call
-    }
-
-    /// Logs the start of a call that acquires these locks together. Returns each with a number.
-    pub fn asks_together(
-        &mut self,
-        locks: &[u32],
-        budget: Option<Duration>,
-        what: &str,
-    ) -> Vec<(u32, u64)> {
-        let access = Access::Exclusive;
-        let asks = |&lock: &u32| {
-            let call = self.asks(Target { lock, access }, budget, what.into());
-            let locks = locks.to_vec();
-            self.note(Event::Together { call, locks });
-            (lock, call)
-        };
-        locks.iter().map(asks).collect()
-    }
-
-    /// Logs the start of a call that waits for a notification.
-    pub fn asks_to_wait(
-        &mut self,
-        at: Target,
-        condition: u32,
-        within: Option<Duration>,
-        what: String,
-    ) -> u64 {
-        let call = self.asks(at, None, what);
-        let within = within.map_or(0, |within| whole_millis(within).max(1));
-        self.note(Event::Waits {
-            call,
-            condition,
-            within,
-        });
-        call
-    }
-
-    /// Logs an event of this thread.
-    pub fn note(&self, event: Event) {
-        self.log.write(clock::now(), self.thread, event);
     }
 
     /// Logs the short holds of a rush, with the times when they were acquired.
@@ -181,6 +141,6 @@ pub fn before(access: Access, call: u64) -> Option<Event> {
     }
 }
 
-fn whole_millis(time: Duration) -> u64 {
+pub(crate) fn whole_millis(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

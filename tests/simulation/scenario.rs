@@ -105,7 +105,7 @@ impl Scenario {
         (args.processes, args.threads, args.locks) = (processes, threads, locks);
         program.adapt(&mut args);
         let least = |number: &mut u32, limit: Option<u32>| {
-            *number = (*number).min(limit.unwrap_or(*number))
+            *number = (*number).min(limit.unwrap_or(*number));
         };
         least(&mut args.processes, limits.processes);
         least(&mut args.threads, limits.threads);

@@ -376,11 +376,11 @@ impl History {
             .find(|deletion| deletion.may_end(hold, self.reuse))
     }
 
-    /// True if the hold began on a grant that the threads of its process did not know to be
-    /// deleted.
+    /// True if the hold may have begun on a grant that the threads of its process did not know to
+    /// be deleted.
     pub fn began_after_deletion(&self, hold: &Hold) -> bool {
         let deletion = self.deleted(hold);
-        deletion.is_some_and(|deletion| deletion.to < hold.asked)
+        deletion.is_some_and(|deletion| deletion.from < hold.asked)
     }
 
     /// When the hold is known to be valid: from the return of its acquire to its last confirmation,

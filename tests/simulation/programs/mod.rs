@@ -2,6 +2,7 @@
 
 mod conditions;
 pub mod ends;
+mod events;
 mod held;
 mod latches;
 mod majority;
