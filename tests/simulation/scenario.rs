@@ -161,8 +161,8 @@ impl fmt::Display for Scenario {
         let kind = kind.map_or("plain and fenced".into(), |kind| kind.to_string());
         write!(
             f,
-            "seed {}: {:?}, {processes} x {threads} threads, {locks} locks, {kind}, preempts {}, {:?}, \
-             {} storms, faults {:?}",
+            "seed {}: {:?}, {processes} x {threads} threads, {locks} locks, {kind}, preempts {}, \
+             {:?}, {} storms, faults {:?}",
             self.seed, self.program, self.preempts, self.order, self.storms, self.faults,
         )
     }

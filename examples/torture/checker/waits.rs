@@ -8,8 +8,9 @@ use super::{Bounds, History, HoldId};
 /// By call: from when on it waits for its lock only, as a call that acquires the lock does. It was
 /// notified then, or its time was over.
 ///
-/// A thread whose time is over can be notified until it has the lock. Only the notifications of a calm count that has lasted for some time: before, they may be lost,
-/// or meet threads that have died.
+/// A thread whose time is over can be notified until it has the lock. Only the notifications of a
+/// calm that has lasted for some time count: before, they may be lost, or meet threads that have
+/// died.
 pub(super) fn ready(history: &History, bounds: &Bounds) -> BTreeMap<HoldId, u64> {
     let idle = u64::try_from(bounds.idle.as_nanos()).unwrap_or(u64::MAX);
     let mut ready = BTreeMap::new();

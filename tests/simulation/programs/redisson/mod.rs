@@ -223,8 +223,8 @@ impl Thread {
         (!reply.starts_with('-')).then_some(connection)
     }
 
-    /// How long it waits for a reply. Without one, permits would be lost, and a place in a fair queue
-    /// would last for minutes.
+    /// How long it waits for a reply. Without one, permits would be lost, and a place in a fair
+    /// queue would last for minutes.
     fn timeout(&self) -> u64 {
         match self.args.kind_of(0) {
             Kind::Fair | Kind::Semaphore(_) => nanos(UNBOUNDED),
