@@ -37,6 +37,9 @@ const LATCH_ASKS: Duration = Duration::from_secs(30);
 /// library has released, as documented. So ends a lock that is kept after its hold.
 const NO_CALL: Duration = Duration::from_secs(2);
 
+/// For how long a client skips a server that did not reply, as documented.
+const SKIPPED: Duration = Duration::from_secs(3);
+
 /// How long a name stays reserved for a client that waits for several, until the others are free,
 /// as documented.
 const RESERVED: Duration = Duration::from_millis(500);
@@ -128,7 +131,11 @@ impl Program {
     pub fn bounds(self, args: &Args) -> Bounds {
         let bounds = args.bounds();
         match self {
-            Self::Torture | Self::Majority => bounds,
+            Self::Torture => bounds,
+            Self::Majority => Bounds {
+                idle: bounds.idle + SKIPPED,
+                ..bounds
+            },
             Self::Redisson => Bounds {
                 settled: bounds.settled + NO_CALL,
                 ..bounds
