@@ -23,6 +23,9 @@ const LOCKS: u32 = 3;
 /// The longest time for which a lock is kept after its hold.
 pub const KEPT: Duration = Duration::from_millis(100);
 
+/// How much earlier Redis may end a lease.
+const PRECISION: Duration = Duration::from_millis(1);
+
 /// How many calls are breaking each lock now, and when the last one returned.
 static BREAKING: [AtomicU64; LOCKS as usize] = [const { AtomicU64::new(0) }; LOCKS as usize];
 static BROKEN: [AtomicU64; LOCKS as usize] = [const { AtomicU64::new(0) }; LOCKS as usize];
@@ -115,8 +118,9 @@ impl Breaker<'_> {
         match guard.unlock_after(time) {
             Ok(()) => {
                 log.answered(unlock, "unlocked");
-                // Less what the clock of the server may gain.
-                let until = from + nanos(time) * 99 / 100;
+                // Less what the clock of the server may gain, and its precision: Redis counts whole
+                // milliseconds, from the begin of one.
+                let until = from + nanos(time.mul_f64(0.99).saturating_sub(PRECISION));
                 self.kept.push(Kept {
                     lock,
                     call,
