@@ -96,7 +96,7 @@ impl Worker {
         let mut threads = Vec::new();
         let own = client.clone();
         threads.push(thread::spawn(move || {
-            slice_monitor::run(&own, &self.log, self.stop)
+            slice_monitor::run(&own, &self.log, self.stop);
         }));
         let own = client.clone();
         threads.push(thread::spawn(move || self.log_client(&own)));
