@@ -12,6 +12,8 @@ mod kinds;
 mod log;
 #[path = "../examples/torture/record.rs"]
 mod record;
+#[path = "checker/waits.rs"]
+mod waits;
 
 use std::time::Duration;
 

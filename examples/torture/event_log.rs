@@ -16,8 +16,8 @@ const TOLERATED: u64 = 5_000_000;
 
 /// Logs the calls of one thread.
 pub struct EventLog<'a> {
-    log: &'a Log,
-    thread: u32,
+    pub(crate) log: &'a Log,
+    pub(crate) thread: u32,
     calls: u64,
     starvation: Starvation,
     /// By the begin of the current call, in nanoseconds.
@@ -143,6 +143,6 @@ pub fn before(access: Access, call: u64) -> Option<Event> {
     }
 }
 
-fn whole_millis(time: Duration) -> u64 {
+pub(crate) fn whole_millis(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

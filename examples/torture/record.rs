@@ -29,6 +29,22 @@ pub enum Event {
     Reads { call: u64 },
     /// Before [`Event::Asks`] or [`Event::Held`]: the call acquires this many permits.
     Needs { call: u64, permits: u32 },
+    /// After [`Event::Asks`]: the call acquires these locks together, also that of the record
+    /// before. Each has such records of its own.
+    Together { call: u64, locks: Vec<u32> },
+    /// After [`Event::Asks`]: the call releases its lock, waits for a notification for at most
+    /// `within` milliseconds (0: without a limit), and acquires the lock again.
+    Waits {
+        call: u64,
+        condition: u32,
+        within: u64,
+    },
+    /// After a call that notified the thread that has waited longest for a condition, or all.
+    Notifies {
+        lock: u32,
+        condition: u32,
+        all: bool,
+    },
     /// After a call that acquired a free lock.
     Has { call: u64, token: Option<u64> },
     /// After a nested acquire inside `hold`.
@@ -121,6 +137,20 @@ impl fmt::Display for Record {
             } => write!(f, "asks {call} {lock} {budget} {what}"),
             Event::Reads { call } => write!(f, "reads {call}"),
             Event::Needs { call, permits } => write!(f, "needs {call} {permits}"),
+            Event::Together { call, locks } => {
+                write!(f, "together {call}")?;
+                locks.iter().try_for_each(|lock| write!(f, " {lock}"))
+            }
+            Event::Waits {
+                call,
+                condition,
+                within,
+            } => write!(f, "waits {call} {condition} {within}"),
+            Event::Notifies {
+                lock,
+                condition,
+                all,
+            } => write!(f, "notifies {lock} {condition} {all}"),
             Event::Has { call, token } => write!(f, "has {call} {}", token.unwrap_or(0)),
             Event::HasAgain { call, hold, token } => {
                 write!(f, "has-again {call} {hold} {}", token.unwrap_or(0))
@@ -200,6 +230,25 @@ fn event(words: &mut Words) -> Option<Event> {
         "needs" => Event::Needs {
             call: words.number()?,
             permits: words.number()?,
+        },
+        "together" => Event::Together {
+            call: words.number()?,
+            locks: words
+                .rest()
+                .split_whitespace()
+                .map(str::parse)
+                .collect::<Result<_, _>>()
+                .ok()?,
+        },
+        "waits" => Event::Waits {
+            call: words.number()?,
+            condition: words.number()?,
+            within: words.number()?,
+        },
+        "notifies" => Event::Notifies {
+            lock: words.number()?,
+            condition: words.number()?,
+            all: words.number()?,
         },
         "has" => Event::Has {
             call: words.number()?,

@@ -17,6 +17,8 @@ use crate::faults::Undo;
 use crate::kind::Kind;
 use crate::log::{self, CONDUCTOR, Event, Log};
 use crate::plan::Plan;
+use crate::programs::Program;
+use crate::replication::ServerId;
 use crate::scenario::Scenario;
 use crate::worker;
 
@@ -36,6 +38,8 @@ const MOST_RECORDS: usize = 200_000;
 pub struct Conductor {
     pub scenario: Scenario,
     pub deployment: Deployment,
+    /// The only server that meets faults in this storm, if the servers are independent.
+    pub faulty: Option<ServerId>,
     pub slots: Vec<Slot>,
     pub undo: Vec<(u64, Undo)>,
     /// When it killed a worker.
@@ -56,6 +60,7 @@ impl Conductor {
     pub fn new(scenario: Scenario) -> Self {
         let mut conductor = Self {
             deployment: Deployment::start(scenario.layout, drift),
+            faulty: None,
             scenario,
             slots: Vec::new(),
             undo: Vec::new(),
@@ -79,10 +84,12 @@ impl Conductor {
 
     /// Runs the world. Called on a thread of it.
     pub fn run(mut self) {
-        if self.args().kind == Some(Kind::Fair) {
+        // A client of Redisson may lose its place.
+        let keeps_places = self.scenario.program != Program::Redisson;
+        if self.args().kind == Some(Kind::Fair) && keeps_places {
             self.watch_queues();
         }
-        let idle = self.args().bounds().idle;
+        let idle = self.scenario.bounds().idle;
         let lease = self.args().lease();
         for _ in 0..self.scenario.storms {
             if self.is_long(1) {
@@ -110,7 +117,8 @@ impl Conductor {
         args.wants_too_many = !has_lease && slot + 1 == args.processes as usize;
         let reach = self.deployment.reach();
         let drift = drift() - self.scenario.slow;
-        let (process, main) = worker::start(args, reach, self.stop, drift);
+        let program = (self.scenario.program, args);
+        let (process, main) = worker::start(program, reach, self.stop, drift);
         Slot {
             process,
             main,
@@ -120,6 +128,7 @@ impl Conductor {
 
     fn storm(&mut self, time: Duration) {
         let end = clock::now() + nanos(time);
+        self.faulty = self.deployment.any_independent();
         self.write(Event::Storm);
         for slot in 0..self.slots.len() {
             self.plan(slot);
@@ -218,7 +227,7 @@ impl Conductor {
 
     /// Stops the workers and logs the locks that are still in Redis afterwards.
     fn finish(&mut self) {
-        let bounds = self.args().bounds();
+        let bounds = self.scenario.bounds();
         let args = self.args().clone();
         // From `idle` on the checker requires more. That time contains the end of a rush.
         let calm = bounds.idle + args.rush_interval() + args.longest_lease();

@@ -86,7 +86,8 @@ pub struct Failed {
 #[derive(Clone, Debug)]
 pub struct Reach {
     layout: Layout,
-    pub urls: Vec<String>,
+    pub addresses: Vec<SocketAddr>,
+    urls: Vec<String>,
 }
 
 impl Deployment {
@@ -166,6 +167,14 @@ impl Deployment {
         self.servers[id].borrow().address
     }
 
+    /// One of the servers, if they are independent.
+    pub fn any_independent(&self) -> Option<ServerId> {
+        match self.layout {
+            Layout::Independent(servers) => Some(random::index(servers)),
+            _ => None,
+        }
+    }
+
     /// The group that has the lock.
     pub fn group_of(&self, lock: u32) -> usize {
         let slot = slot_of(Args::key(lock).as_bytes());
@@ -206,11 +215,23 @@ impl Deployment {
         Reach {
             layout: self.layout,
             urls: urls.collect(),
+            addresses,
         }
     }
 }
 
 impl Reach {
+    /// The builders of the clients: one for each server that is independent.
+    pub fn builders(&self) -> Vec<LockClientBuilder> {
+        match self.layout {
+            Layout::Independent(_) => {
+                let urls = self.urls.iter();
+                urls.map(|url| LockClient::builder(url)).collect()
+            }
+            _ => vec![self.builder()],
+        }
+    }
+
     /// The builder of the client; of independent servers, that for the first one.
     pub fn builder(&self) -> LockClientBuilder {
         let of_sentinels = || LockClient::builder_sentinel(self.urls.clone(), sentinel::MASTER);

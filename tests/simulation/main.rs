@@ -40,6 +40,7 @@ mod known_scripts;
 mod log;
 mod moves;
 mod plan;
+mod programs;
 #[path = "../../examples/torture/read_write.rs"]
 mod read_write;
 #[allow(dead_code, reason = "another program uses the rest")]

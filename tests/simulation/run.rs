@@ -89,7 +89,7 @@ impl FromStr for Outcome {
 /// Runs the scenario with this seed, and prints its violations and its outcome.
 pub fn run(seed: u64, limits: &Limits, file: Option<&Path>) -> ExitCode {
     let scenario = Scenario::of(seed, limits);
-    let bounds = scenario.args.bounds();
+    let bounds = scenario.bounds();
     let text = scenario.to_string();
     panic::set_hook(Box::new(|panic| {
         PANICS.fetch_add(1, Ordering::Relaxed);

@@ -2,14 +2,16 @@
 
 use std::fmt;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use leasehold_simulation_world::tasks::{self, Order};
 use leasehold_simulation_world::{begin, random};
 
 use crate::args::Args;
+use crate::checker::Bounds;
 use crate::deployment::Layout;
-use crate::faults::{FAIL_OVER, FAULTS, MOVE_SLOT};
+use crate::faults::{FAIL_OVER, MOVE_SLOT};
 use crate::kind::Kind;
+use crate::programs::Program;
 
 /// How late a call may return, in milliseconds: the messages of the network take their time.
 const SLIP: u64 = 20;
@@ -17,6 +19,7 @@ const SLIP: u64 = 20;
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub seed: u64,
+    pub program: Program,
     pub args: Args,
     pub layout: Layout,
     /// Once in how many calls a thread that locks a mutex is preempted; 0: never.
@@ -56,6 +59,9 @@ pub struct Limits {
     /// Another run of the same scenario
     #[arg(long)]
     pub variant: Option<u64>,
+    /// The program of the workers
+    #[arg(long)]
+    pub program: Option<Program>,
     /// The kind of the locks
     #[arg(long)]
     pub kind: Option<Kind>,
@@ -92,7 +98,10 @@ impl Limits {
             .map(|layout| format!("--deployment={layout}"));
         let without: Vec<String> = self.without.iter().map(usize::to_string).collect();
         let without = (!without.is_empty()).then(|| format!("--without={}", without.join(",")));
-        numbers.chain(kind).chain(layout).chain(without).collect()
+        let program = self.program.and_then(|one| one.to_possible_value());
+        let program = program.map(|one| format!("--program={}", one.get_name()));
+        let program = program.into_iter();
+        numbers.chain(program).chain(kind).chain(layout).chain(without).collect()
     }
 
     /// The command that repeats the scenario with this seed.
@@ -107,6 +116,8 @@ impl Scenario {
     /// The scenario with this seed. The world begins with it.
     pub fn of(seed: u64, limits: &Limits) -> Self {
         begin(seed);
+        let program = Program::any();
+        let program = limits.program.unwrap_or(program);
         let kind = match random::index(10) {
             0..2 => None,
             2 => Some(Kind::Reentrant),
@@ -119,21 +130,24 @@ impl Scenario {
         let (processes, threads, locks) = (1 + of_few(4), of_few(4), of_few(3));
         let mut args = Args::parse_from(["simulation"]);
         args.kind = limits.kind.or(kind);
-        args.processes = processes.min(limits.processes.unwrap_or(processes));
-        args.threads = threads.min(limits.threads.unwrap_or(threads));
-        args.locks = locks.min(limits.locks.unwrap_or(locks));
+        (args.processes, args.threads, args.locks) = (processes, threads, locks);
+        program.adapt(&mut args);
+        let least = |number: &mut u32, limit: Option<u32>| {
+            *number = (*number).min(limit.unwrap_or(*number));
+        };
+        least(&mut args.processes, limits.processes);
+        least(&mut args.threads, limits.threads);
+        least(&mut args.locks, limits.locks);
         args.seed = Some(random::seed());
         args.slip = SLIP;
         let preempts = [0, 3, 16, 64][random::index(4)];
         let order = [Order::Random, Order::Random, Order::Priorities][random::index(3)];
         tasks::set_order(preempts, order);
-        let most = 1 + random::index(2 * FAULTS.len());
-        let faults = (0..most).map(|_| random::index(FAULTS.len()));
-        let layout = match random::index(3) {
-            0 => Layout::any(),
-            _ => Layout::One,
-        };
+        let layout = program.layout();
         let layout = limits.deployment.unwrap_or(layout);
+        let all = program.faults(&args);
+        let most = 1 + random::index(2 * all.len());
+        let faults = (0..most).map(|_| all[random::index(all.len())]);
         let of_several: &[usize] = match layout {
             Layout::One | Layout::Independent(_) => &[],
             Layout::Sentinel(_) | Layout::MinReplicas(_) => &[FAIL_OVER],
@@ -149,6 +163,7 @@ impl Scenario {
         }
         Self {
             seed,
+            program,
             args,
             layout,
             preempts,
@@ -158,6 +173,18 @@ impl Scenario {
             steps: limits.steps.unwrap_or(MOST_STEPS).min(MOST_STEPS),
             slow: limits.slow.unwrap_or(0).cast_signed() * 10_000_000,
         }
+    }
+}
+
+impl Scenario {
+    /// True if requests meet no faults.
+    pub fn is_mild(&self) -> bool {
+        self.program.is_mild(&self.args)
+    }
+
+    /// What the checker allows.
+    pub fn bounds(&self) -> Bounds {
+        self.program.bounds(&self.args)
     }
 }
 
@@ -178,9 +205,9 @@ impl fmt::Display for Scenario {
         let kind = kind.map_or("plain and fenced".into(), |kind| kind.to_string());
         write!(
             f,
-            "seed {}: {}, {processes} x {threads} threads, {locks} locks, {kind}, preempts {}, \
+            "seed {}: {:?}, {}, {processes} x {threads} threads, {locks} locks, {kind}, preempts {}, \
              {:?}, {} storms, faults {:?}",
-            self.seed, self.layout, self.preempts, self.order, self.storms, self.faults,
+            self.seed, self.program, self.layout, self.preempts, self.order, self.storms, self.faults,
         )
     }
 }

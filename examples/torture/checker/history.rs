@@ -43,6 +43,10 @@ impl fmt::Display for HoldId {
 #[derive(Clone, Debug)]
 pub struct Call {
     pub lock: u32,
+    /// The locks that it acquires, if they are several.
+    pub together: Vec<u32>,
+    /// What it waits for, if it waits for a notification.
+    pub waits: Option<Wait>,
     /// How many permits it acquires; 1 for a lock.
     pub permits: u32,
     pub asked: u64,
@@ -52,6 +56,23 @@ pub struct Call {
     pub answered: Option<u64>,
     /// How long its thread was runnable without a CPU, in nanoseconds.
     pub starved: u64,
+}
+
+/// A wait for the notification of a condition.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    pub condition: u32,
+    /// Milliseconds; 0: without a limit.
+    pub within: u64,
+}
+
+/// A notification of the thread that waits longest, or of all.
+#[derive(Clone, Copy, Debug)]
+pub struct Notification {
+    pub lock: u32,
+    pub condition: u32,
+    pub all: bool,
+    pub at: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -134,6 +155,8 @@ pub struct History {
     /// By lock number, in the order of their times.
     pub deletions: HashMap<u32, Vec<Deletion>>,
     pub calms: Vec<Span>,
+    /// In the order of their times.
+    pub notifications: Vec<Notification>,
     pub machine: Machine,
     /// The calls that acquire a read lock.
     reads: HashSet<HoldId>,
@@ -189,6 +212,8 @@ impl History {
                 let call = HoldId::of(record, *call);
                 let asks = Call {
                     lock: *lock,
+                    together: Vec::new(),
+                    waits: None,
                     permits: self.permits(call),
                     asked: at,
                     budget: *budget,
@@ -204,6 +229,31 @@ impl History {
             Event::Needs { call, permits } => {
                 self.needs.insert(HoldId::of(record, *call), *permits);
             }
+            Event::Together { call, locks } => {
+                if let Some(call) = self.calls.get_mut(&HoldId::of(record, *call)) {
+                    call.together.clone_from(locks);
+                }
+            }
+            Event::Waits {
+                call,
+                condition,
+                within,
+            } => {
+                let (condition, within) = (*condition, *within);
+                if let Some(call) = self.calls.get_mut(&HoldId::of(record, *call)) {
+                    call.waits = Some(Wait { condition, within });
+                }
+            }
+            Event::Notifies {
+                lock,
+                condition,
+                all,
+            } => self.notifications.push(Notification {
+                lock: *lock,
+                condition: *condition,
+                all: *all,
+                at,
+            }),
             Event::Has { call, token } => self.has(HoldId::of(record, *call), at, *token),
             Event::HasAgain { call, hold, token } => {
                 let call = HoldId::of(record, *call);
@@ -350,7 +400,7 @@ impl History {
     pub fn began_after_deletion(&self, hold: &Hold) -> bool {
         self.deleted(hold)
             .is_some_and(|deletion| match deletion.is_certain {
-                true => deletion.to < hold.asked,
+                true => deletion.from < hold.asked,
                 false => deletion.from < hold.since,
             })
     }

@@ -8,6 +8,7 @@ mod order;
 mod progress;
 mod tokens;
 mod violation;
+mod waits;
 
 use std::time::Duration;
 

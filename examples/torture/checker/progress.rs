@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::history::{Call, Span};
-use super::{Bounds, History, HoldId, Violation};
+use super::{Bounds, History, HoldId, Violation, waits};
 
 pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
     let mut violations: Vec<Violation> = history
@@ -52,23 +52,34 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
         let held = held.entry(hold.lock).or_default();
         held.push((Span { from, to }, hold.permits));
     }
-    held.values_mut()
-        .for_each(|holds| holds.sort_by_key(|(span, _)| span.from));
-    // By lock, and by the number of permits that a thread waits for.
-    let mut taken: BTreeMap<(u32, u32), Vec<Span>> = BTreeMap::new();
+    // By locks, and by the number of permits that a thread waits for.
+    let mut taken: BTreeMap<(Vec<u32>, u32), Vec<Span>> = BTreeMap::new();
+    let ready = waits::ready(history, bounds);
     let mut violations = Vec::new();
     for (id, call) in &history.calls {
-        if call.budget > 0 {
+        let asked = match call.waits {
+            None => call.asked,
+            Some(_) => ready.get(id).copied().unwrap_or(u64::MAX),
+        };
+        let locks = match &call.together[..] {
+            [] => vec![call.lock],
+            several => several.to_vec(),
+        };
+        if call.budget > 0 || locks[0] != call.lock {
             continue;
         }
         let gone = history.gone.get(&id.process).copied();
         let to = call.answered.or(gone).unwrap_or(u64::MAX);
-        let held = held.get(&call.lock).map_or(&[][..], Vec::as_slice);
+        let lost = locks.iter().filter_map(|lock| history.lost_lines.get(lock));
+        let lost: Vec<u64> = lost.flatten().copied().collect();
         let taken = taken
-            .entry((call.lock, call.permits))
-            .or_insert_with(|| when_taken(held, bounds.permits.unwrap_or(1), call.permits));
-        let lost = history.lost_lines.get(&call.lock);
-        let lost = lost.map_or(&[][..], Vec::as_slice);
+            .entry((locks, call.permits))
+            .or_insert_with_key(|(locks, _)| {
+                let held = locks.iter().filter_map(|lock| held.get(lock)).flatten();
+                let mut held: Vec<(Span, u32)> = held.copied().collect();
+                held.sort_by_key(|(span, _)| span.from);
+                when_taken(&held, bounds.permits.unwrap_or(1), call.permits)
+            });
         let settled = nanos(bounds.idle);
         let calms = history.calms.iter().flat_map(|calm| {
             [
@@ -77,7 +88,7 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
             ]
         });
         for (calm_from, calm_to, bound) in calms {
-            let (from, to) = (call.asked.max(calm_from), to.min(calm_to));
+            let (from, to) = (asked.max(calm_from), to.min(calm_to));
             // A shortcut: most waits are short.
             if Duration::from_nanos(to.saturating_sub(from)) <= bound {
                 continue;

@@ -392,7 +392,9 @@ fn send_message(id: SocketId, direction: usize, message: Message) {
     let Some(path) = arrives else {
         return;
     };
-    if path.is_cut[direction] {
+    // Behind what is under way it arrives later, and waits then.
+    let is_behind = connection_of(id, |connection| connection.last[direction] > now);
+    if path.is_cut[direction] && is_behind == Some(false) {
         connection_of(id, |connection| connection.stuck[direction].push(message));
         return;
     }
