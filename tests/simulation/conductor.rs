@@ -12,7 +12,7 @@ use leasehold_simulation_world::{random, steps, time};
 
 use crate::args::Args;
 use crate::clock;
-use crate::deployment::Deployment;
+use crate::deployment::{Deployment, Layout};
 use crate::faults::Undo;
 use crate::kind::Kind;
 use crate::log::{self, CONDUCTOR, Event, Log};
@@ -84,8 +84,9 @@ impl Conductor {
 
     /// Runs the world. Called on a thread of it.
     pub fn run(mut self) {
-        // A client of Redisson may lose its place.
-        let keeps_places = self.scenario.program != Program::Redisson;
+        // A client of Redisson may lose its place, and all may after a failover.
+        let keeps_places =
+            self.scenario.program != Program::Redisson && self.scenario.layout == Layout::One;
         if self.args().kind == Some(Kind::Fair) && keeps_places {
             self.watch_queues();
         }
@@ -282,7 +283,7 @@ impl Conductor {
 
     /// Logs the queues of fair locks from now on.
     fn watch_queues(&self) {
-        let (servers, locks) = (self.deployment.handles(), self.args().locks);
+        let (server, locks) = (self.deployment.handle(0), self.args().locks);
         tasks::spawn_in(processes::NONE, "queues", move || {
             let log = Log::of(CONDUCTOR);
             let mut waited = vec![false; locks as usize];
@@ -290,14 +291,7 @@ impl Conductor {
                 thread::sleep(LOOKS);
                 for (lock, waited) in (0..locks).zip(&mut waited) {
                     let queue = format!("redisson_lock_queue:{{{}}}", Args::key(lock));
-                    let mut replies = servers.iter().filter_map(|server| {
-                        let mut server = server.borrow_mut();
-                        let is_master = server.master.is_none();
-                        is_master.then(|| server.query(&["LRANGE", &queue, "0", "-1"]))
-                    });
-                    let reply = replies
-                        .find(|reply| reply.contains('$'))
-                        .unwrap_or_default();
+                    let reply = server.borrow_mut().query(&["LRANGE", &queue, "0", "-1"]);
                     let places = reply.lines().filter(|line| line.contains(':'));
                     let client = |place: &str| place.split(':').next().map(str::to_owned);
                     let clients: Vec<String> = places.filter_map(client).collect();
