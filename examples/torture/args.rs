@@ -52,6 +52,9 @@ pub struct Args {
     /// How late a call may return on a busy machine, in milliseconds
     #[arg(long, default_value_t = 500)]
     pub slip: u64,
+    /// Threads rush now and then
+    #[arg(skip = true)]
+    pub rushes: bool,
     /// Directory for the event logs [default: temporary, kept only after a violation]
     #[arg(long)]
     pub log: Option<PathBuf>,
@@ -136,7 +139,7 @@ impl Args {
             is_alone: number / u64::from(self.locks) % 3 == 2,
             has_left: self.lingers && at >= lease * 3,
         })
-        .filter(|_| at < lease * 4)
+        .filter(|_| self.rushes && at < lease * 4)
     }
 
     pub fn command_timeout(&self) -> Duration {

@@ -62,6 +62,9 @@ struct Options {
     seconds: u64,
     /// The seed, from which those of the scenarios are made [default: random]
     seed: Option<u64>,
+    /// Ends after the first scenario with a violation
+    #[arg(long)]
+    first: bool,
     /// Runs only the scenario with this seed
     #[arg(long, conflicts_with_all = ["seconds", "seed"])]
     scenario: Option<u64>,
@@ -82,7 +85,11 @@ fn main() -> ExitCode {
     let began = Instant::now();
     let mut all = Outcome::default();
     let mut number = 0;
-    while number == 0 || began.elapsed() < Duration::from_secs(options.seconds) {
+    let goes_on = |number, all: &Outcome| {
+        let is_over = began.elapsed() >= Duration::from_secs(options.seconds);
+        number == 0 || !is_over && !(options.first && all.violations > 0)
+    };
+    while goes_on(number, &all) {
         let one = scenario_seed(seed, number);
         number += 1;
         match run_apart(one, &options.limits) {

@@ -88,7 +88,12 @@ impl Scenario {
             8 => Some(Kind::Permits(of_few(3))),
             _ => Some(Kind::Semaphore(of_few(6))),
         };
-        let (processes, threads, locks) = (1 + of_few(4), of_few(4), of_few(3));
+        // Many clients wait for one lock, or few threads do much.
+        let is_crowd = random::one_in(2);
+        let (processes, threads, locks) = match is_crowd {
+            true => (2 + of_few(10), 1, 1),
+            false => (1 + of_few(4), of_few(4), of_few(3)),
+        };
         let mut args = Args::parse_from(["simulation"]);
         args.kind = limits.kind.or(kind);
         args.processes = processes.min(limits.processes.unwrap_or(processes));
@@ -96,6 +101,7 @@ impl Scenario {
         args.locks = locks.min(limits.locks.unwrap_or(locks));
         args.seed = Some(random::seed());
         args.slip = SLIP;
+        args.rushes = !is_crowd && random::one_in(2);
         let preempts = [0, 3, 16, 64][random::index(4)];
         let order = [Order::Random, Order::Random, Order::Priorities][random::index(3)];
         tasks::set_order(preempts, order);

@@ -11,7 +11,7 @@ pub const MS: u64 = 1_000_000;
 
 /// How long a thread takes from one switch to the next, and how long until it locks a mutex.
 const SWITCH: u64 = 1_000;
-const COMPUTE: u64 = 100;
+const COMPUTE: u64 = 1_000;
 
 type Event = Box<dyn FnOnce()>;
 
