@@ -96,9 +96,11 @@ impl Conductor {
     /// in a time that is documented.
     fn pause_many(&mut self) {
         for _ in 0..3 {
-            let count = random::index(self.slots.len());
-            for _ in 0..count {
-                self.pause_worker(random::index(self.slots.len()));
+            let spared = [2, 4, 8][random::index(3)];
+            for slot in 0..self.slots.len() {
+                if !random::one_in(spared) {
+                    self.pause_worker(slot);
+                }
             }
             thread::sleep(between(Duration::from_secs(1), Duration::from_secs(6)));
             for slot in 0..self.slots.len() {

@@ -34,7 +34,8 @@ struct Lock<'a> {
     confirmed: Vec<(u64, u32, usize)>,
     /// By process: when its calls began and returned, in the order of time.
     events: HashMap<u32, Vec<u64>>,
-    /// By process: when it acquired the lock by calls that did not wait any more.
+    /// By process: when it acquired the lock by calls that did not wait any more, or read within
+    /// the write lock.
     passes: HashMap<u32, Vec<u64>>,
     /// By process and thread: its calls, in the order of their begins.
     waiting: BTreeMap<(u32, u32), Vec<Waiting>>,
@@ -112,7 +113,7 @@ fn locks<'a>(history: &'a History, bounds: &Bounds) -> BTreeMap<u32, Lock<'a>> {
     for hold in history.holds.values() {
         let lock = locks.entry(hold.lock).or_default();
         lock.holds.push(hold);
-        if history.had_ended(hold) {
+        if hold.is_nested || history.had_ended(hold) {
             lock.passes
                 .entry(hold.id.process)
                 .or_default()
@@ -232,7 +233,7 @@ impl Lock<'_> {
         calls.next().is_none().then_some(*call)
     }
 
-    /// True if the hold may be on a grant of a call that did not wait any more.
+    /// True if the hold may be on a grant of a call that may pass others.
     fn passes_before(&self, hold: &Hold, reuse: u64) -> bool {
         let passes = self.passes.get(&hold.id.process);
         let passes = passes.map_or(&[][..], Vec::as_slice);
@@ -301,7 +302,6 @@ fn overtaken(
         let is_newer = || lock.is_held_by_another(process, behind, hold.since);
         let is_late = hold.asked > behind.saturating_add(slip);
         let may_pass = wait.call.is_some_and(|call| call.reads && hold.reads)
-            || hold.is_nested
             || lock.passes_before(hold, slip);
         process != wait.process && hold.since > behind && !may_pass && (is_late || is_newer())
     };

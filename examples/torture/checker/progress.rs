@@ -64,7 +64,8 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
     }
     held.values_mut()
         .for_each(|holds| holds.sort_by_key(|(span, _)| span.from));
-    // By lock, and by the number of permits that a thread waits for.
+    let writers = writers(history);
+    // By lock, and by the number of permits that a thread waits for; 0: it wants to read.
     let mut taken: BTreeMap<(u32, u32), Vec<Span>> = BTreeMap::new();
     let mut violations = Vec::new();
     for (id, call) in &history.calls {
@@ -74,9 +75,14 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
         let gone = history.gone.get(&id.process).copied();
         let to = call.answered.or(gone).unwrap_or(u64::MAX);
         let held = held.get(&call.lock).map_or(&[][..], Vec::as_slice);
+        let reads = history.reads.contains(id);
+        let permits = if reads { 0 } else { call.permits };
         let taken = taken
-            .entry((call.lock, call.permits))
-            .or_insert_with(|| when_taken(held, bounds.permits.unwrap_or(1), call.permits));
+            .entry((call.lock, permits))
+            .or_insert_with(|| match reads {
+                true => writers.get(&call.lock).cloned().unwrap_or_default(),
+                false => when_taken(held, bounds.permits.unwrap_or(1), permits),
+            });
         let lost = history.lost_lines.get(&call.lock);
         let lost = lost.map_or(&[][..], Vec::as_slice);
         let settled = nanos(bounds.idle);
@@ -147,6 +153,36 @@ fn delay_by_others(
             false => silent + bounds.longest_lease + LOOK,
         },
     )
+}
+
+/// By lock: when writers hold it or wait for it, in the order of time. Meanwhile readers may have to
+/// wait.
+fn writers(history: &History) -> BTreeMap<u32, Vec<Span>> {
+    let mut writers: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
+    if history.reads.is_empty() {
+        return writers;
+    }
+    for hold in history.holds.values().filter(|hold| !hold.reads) {
+        let (from, to) = (hold.asked, hold.vouched.unwrap_or(hold.since));
+        writers
+            .entry(hold.lock)
+            .or_default()
+            .push(Span { from, to });
+    }
+    for (id, call) in &history.calls {
+        let gone = history.gone.get(&id.process).copied();
+        let (from, to) = (call.asked, call.answered.or(gone).unwrap_or(u64::MAX));
+        if !history.reads.contains(id) {
+            writers
+                .entry(call.lock)
+                .or_default()
+                .push(Span { from, to });
+        }
+    }
+    for spans in writers.values_mut() {
+        spans.sort_by_key(|span| span.from);
+    }
+    writers
 }
 
 fn nanos(time: Duration) -> u64 {
