@@ -8,8 +8,8 @@
 //! time.
 //!
 //! In a line, these may pass it, as documented: a call that does not wait any more; a reader that
-//! passes a reader; and for two of every four seconds, clients behind one that wants several
-//! permits.
+//! passes a reader; a client that was called together with another one, because several permits
+//! came free; and for two of every four seconds, clients behind one that wants several permits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -164,12 +164,21 @@ fn waits(
         let begin = queues.partition_point(|queue| queue.span.from < from);
         let queues = queues[begin..].iter();
         let mut open: BTreeMap<u32, Wait> = BTreeMap::new();
+        // By process: since when it has a place, if it had none before.
+        let mut entered: BTreeMap<u32, Option<u64>> = BTreeMap::new();
+        let mut is_first = true;
         for queue in queues.take_while(|queue| queue.span.to <= calm.to) {
             let clients = queue.clients.iter();
             let clients: Vec<u32> = clients
                 .filter_map(|id| history.clients.get(id).copied())
                 .collect();
             let mut still_open = BTreeMap::new();
+            entered.retain(|process, _| clients.contains(process));
+            for process in &clients {
+                let now = (!is_first).then_some(queue.span.from);
+                entered.entry(*process).or_insert(now);
+            }
+            is_first = false;
             for (process, wait) in &open {
                 let is_settled = wait.span.to > wait.span.from.saturating_add(nanos(LISTENS));
                 let since = Span {
@@ -198,7 +207,13 @@ fn waits(
                     Some(_) => open.remove(&process),
                     None => None,
                 };
-                let call = || lock.only_call(process, queue.span);
+                // A client that wants several permits lets others pass by the age of its place,
+                // which may be that of an earlier call.
+                let since = entered.get(&process).copied().flatten();
+                let is_of_call = |call: &Waiting| {
+                    call.permits == 1 || since.is_some_and(|since| since > call.span.from)
+                };
+                let call = || lock.only_call(process, queue.span).filter(is_of_call);
                 let mut wait = wait.unwrap_or_else(|| Wait::begin(process, call(), queue.span));
                 wait.seen_behind(&clients[..at], queue.span);
                 still_open.insert(process, wait);
@@ -302,7 +317,9 @@ fn overtaken(
         let is_newer = || lock.is_held_by_another(process, behind, hold.since);
         let is_late = hold.asked > behind.saturating_add(slip);
         let may_pass = wait.call.is_some_and(|call| call.reads && hold.reads)
-            || lock.passes_before(hold, slip);
+            || lock.passes_before(hold, slip)
+            || (wait.call.filter(|_| bounds.permits.is_some()))
+                .is_some_and(|call| call.span.to <= hold.since + nanos(LISTENS));
         process != wait.process && hold.since > behind && !may_pass && (is_late || is_newer())
     };
     let hold = holds
