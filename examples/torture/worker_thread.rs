@@ -336,8 +336,6 @@ impl<'a> WorkerThread<'a> {
     fn wait(&mut self) -> Duration {
         match self.random.u8(0..3) {
             0 => Duration::ZERO,
-            // For longer than it keeps others waiting.
-            _ if self.args.wants_too_many => self.args.lease() * self.random.u32(1..10),
             _ => self.args.lease().mul_f64(self.random.f64()),
         }
     }
