@@ -69,7 +69,7 @@ planted! {
     read_lock_beside_a_writer = bugs::READ_LOCK_BESIDE_A_WRITER, "1", "reader beside a writer";
     write_lock_beside_readers = bugs::WRITE_LOCK_BESIDE_READERS, "1", "reader beside a writer";
     permit_that_is_not_counted =
-        bugs::PERMIT_THAT_IS_NOT_11ED, "1", "left over" | "too many permits";
+        bugs::PERMIT_THAT_IS_NOT_COUNTED, "1", "left over" | "too many permits";
 
     not_marked = rules::NOT_MARKED, "2 --kind reentrant", "overtaken";
     barges = rules::BARGES, "2 --kind reentrant", "overtaken";

@@ -157,22 +157,23 @@ impl Args {
     pub fn bounds(&self) -> Bounds {
         let slip = Duration::from_millis(self.slip);
         let kind = self.kind_of(0);
+        // The lease of a dead holder, the place of a dead client, the pause before the next attempt,
+        // and that attempt.
+        let idle = self.longest_lease()
+            + kind.place()
+            + kind.keeps_out()
+            + kind.longest_poll()
+            + self.command_timeout() * 2
+            + slip;
         Bounds {
             longest_lease: self.longest_lease(),
-            // The lease of a dead holder, the place of a dead client, the pause before the next
-            // attempt, and that attempt.
-            idle: self.longest_lease()
-                + kind.place()
-                + kind.keeps_out()
-                + kind.longest_poll()
-                + self.command_timeout() * 2
-                + slip,
+            idle,
             settled: self.linger() + WAKE_UP + kind.keeps_out() + slip,
             line_noticed: LINE_NOTICED + self.command_timeout() + slip,
             log_in: LOG_IN + slip,
             permits: kind.permits(),
             reuse: kind.slice() + self.linger(),
-            delivered: self.command_timeout() + slip,
+            delivered: idle + self.command_timeout() + slip,
             slip,
         }
     }

@@ -155,8 +155,7 @@ fn waits(
     lock: &Lock<'_>,
     queues: &[Queue],
 ) -> (Vec<Wait>, Vec<(u32, u64)>) {
-    // Until then, late requests arrive, and clients connect again.
-    let delivered = nanos(bounds.delivered + bounds.idle);
+    let delivered = nanos(bounds.delivered);
     let mut waits = Vec::new();
     let mut lost = Vec::new();
     for calm in history.calms_without_pauses() {
