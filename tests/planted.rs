@@ -47,7 +47,8 @@ macro_rules! planted {
         /// Fails as soon as a rename in the source needs the same rename here.
         #[test]
         fn every_bug_can_be_planted() {
-            let bugs: Vec<&[Edit]> = vec![$($edits,)+ &own_package()];
+            let own = own_package();
+            let bugs: Vec<&[Edit]> = vec![$($edits,)+ &own];
             for edit in bugs.into_iter().chain(NOT_FOUND).flatten() {
                 edit.apply(&read(&repository().join(edit.file)));
             }
