@@ -25,7 +25,7 @@ use crate::worker;
 /// The clocks of two processes differ by up to this many nanoseconds after a second.
 const DRIFT: u64 = 100_000;
 
-/// How often the queues of fair locks are looked at.
+/// How often the queues of fair locks and the lines are looked at.
 const LOOKS: Duration = Duration::from_millis(2);
 
 /// How often a storm counts steps and records, in nanoseconds.
@@ -85,9 +85,13 @@ impl Conductor {
     /// Runs the world. Called on a thread of it.
     pub fn run(mut self) {
         // A client of Redisson may lose its place, and all may after a failover.
-        let keeps_places =
-            self.scenario.program != Program::Redisson && self.scenario.layout == Layout::One;
-        if self.args().kind == Some(Kind::Fair) && keeps_places {
+        let is_fair = self.args().kind == Some(Kind::Fair);
+        let keeps_places = match self.scenario.program {
+            Program::Torture => is_fair || self.scenario.is_strict,
+            Program::Redisson => false,
+            _ => is_fair,
+        };
+        if keeps_places && self.scenario.layout == Layout::One {
             self.watch_queues();
         }
         let idle = self.scenario.bounds().idle;
@@ -107,6 +111,24 @@ impl Conductor {
             self.replace_ended();
         }
         self.finish();
+    }
+
+    /// Pauses some workers for some time, although there is no storm: then the others get the lock
+    /// in a time that is documented.
+    fn pause_many(&mut self) {
+        for _ in 0..3 {
+            let spared = [2, 4, 8][random::index(3)];
+            for slot in 0..self.slots.len() {
+                if !random::one_in(spared) {
+                    self.pause_worker(slot);
+                }
+            }
+            thread::sleep(between(Duration::from_secs(1), Duration::from_secs(6)));
+            for slot in 0..self.slots.len() {
+                self.resume_worker(slot);
+            }
+            thread::sleep(between(Duration::from_secs(1), Duration::from_secs(3)));
+        }
     }
 
     /// Every second worker lingers, and of those that use permits without a lease, the last wants
@@ -210,6 +232,10 @@ impl Conductor {
     pub fn replace(&mut self, slot: usize) {
         self.resume_worker(slot);
         let process = self.slots[slot].process;
+        // Its connections end, and do not stay as those of a host that has vanished.
+        for address in self.deployment.addresses() {
+            network::set_path(process, address, |path| *path = Path::default());
+        }
         processes::kill(process);
         self.write(Event::Killed { process });
         self.slots[slot] = self.start_worker(slot);
@@ -231,10 +257,15 @@ impl Conductor {
         let bounds = self.scenario.bounds();
         let args = self.args().clone();
         // From `idle` on the checker requires more. That time contains the end of a rush.
-        let calm = bounds.idle + args.rush_interval() + args.longest_lease();
-        let end = clock::now() + nanos(calm);
+        let rush = args.rush_interval() * u32::from(args.rushes);
+        let end = clock::now() + nanos(bounds.idle + args.longest_lease() + rush);
         while clock::now() < end && !self.is_long(2) {
             thread::sleep(Duration::from_nanos(COUNTS));
+        }
+        // A place in its queue lasts for as long as that of a client that does not answer.
+        let is_fair = args.kind == Some(Kind::Fair);
+        if self.scenario.is_strict && !args.rushes && !is_fair {
+            self.pause_many();
         }
         self.write(Event::Stopping);
         self.stop.store(true, Ordering::Relaxed);
@@ -281,20 +312,23 @@ impl Conductor {
         }
     }
 
-    /// Logs the queues of fair locks from now on.
+    /// Logs the queues of fair locks and the lines of others from now on.
     fn watch_queues(&self) {
         let (server, locks) = (self.deployment.handle(0), self.args().locks);
+        let is_fair = self.args().kind == Some(Kind::Fair);
         tasks::spawn_in(processes::NONE, "queues", move || {
             let log = Log::of(CONDUCTOR);
             let mut waited = vec![false; locks as usize];
             loop {
                 thread::sleep(LOOKS);
                 for (lock, waited) in (0..locks).zip(&mut waited) {
-                    let queue = format!("redisson_lock_queue:{{{}}}", Args::key(lock));
-                    let reply = server.borrow_mut().query(&["LRANGE", &queue, "0", "-1"]);
-                    let places = reply.lines().filter(|line| line.contains(':'));
-                    let client = |place: &str| place.split(':').next().map(str::to_owned);
-                    let clients: Vec<String> = places.filter_map(client).collect();
+                    let key = match is_fair {
+                        true => format!("redisson_lock_queue:{{{}}}", Args::key(lock)),
+                        false => Args::line_key(lock),
+                    };
+                    let list = if is_fair { "LRANGE" } else { "ZRANGE" };
+                    let reply = server.borrow_mut().query(&[list, &key, "0", "-1"]);
+                    let clients: Vec<String> = reply.lines().filter_map(client_of).collect();
                     if *waited || !clients.is_empty() {
                         *waited = !clients.is_empty();
                         let from = clock::now();
@@ -316,6 +350,18 @@ impl Conductor {
 
     pub fn write(&self, event: Event) {
         self.log.write(clock::now(), 0, event);
+    }
+}
+
+/// The client that has a place in a queue or a line; `None` for other text.
+fn client_of(place: &str) -> Option<String> {
+    // What the line of a semaphore has besides places, and a client that may not subscribe.
+    if place.starts_with([' ', '!', '~']) {
+        return None;
+    }
+    match place.split_once("{leasehold:") {
+        Some((_, client)) => client.strip_suffix('}').map(str::to_owned),
+        None => place.split_once(':').map(|(client, _)| client.to_owned()),
     }
 }
 

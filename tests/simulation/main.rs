@@ -89,6 +89,9 @@ struct Options {
     seconds: u64,
     /// The seed, from which those of the scenarios are made [default: random]
     seed: Option<u64>,
+    /// Ends after the first scenario with a violation
+    #[arg(long)]
+    first: bool,
     /// Runs only the scenario with this seed
     #[arg(long, conflicts_with_all = ["seconds", "seed"])]
     scenario: Option<u64>,
@@ -117,6 +120,9 @@ fn main() -> io::Result<ExitCode> {
         all.add(run.outcome);
         if run.fails() {
             print!("{}", run.text);
+            if options.first {
+                break;
+            }
             if !options.no_shrink {
                 print_shorter(scenario, &options.limits, run.symptom())?;
                 break;

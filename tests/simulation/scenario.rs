@@ -20,6 +20,8 @@ const SLIP: u64 = 20;
 pub struct Scenario {
     pub seed: u64,
     pub program: Program,
+    /// Checks the order of lines, pauses processes in the last calm, and has the torture program.
+    pub is_strict: bool,
     pub args: Args,
     pub layout: Layout,
     /// Once in how many calls a thread that locks a mutex is preempted; 0: never.
@@ -69,6 +71,9 @@ pub struct Limits {
     /// independent=SERVERS
     #[arg(long)]
     pub deployment: Option<Layout>,
+    /// Also checks the order of lines, and how long clients that do not answer delay the others
+    #[arg(long)]
+    pub strict: bool,
     /// Leaves out these faults, by their numbers
     #[arg(long, value_delimiter = ',')]
     pub without: Vec<usize>,
@@ -96,12 +101,19 @@ impl Limits {
         let layout = self
             .deployment
             .map(|layout| format!("--deployment={layout}"));
+        let strict = self.strict.then(|| "--strict".to_owned());
         let without: Vec<String> = self.without.iter().map(usize::to_string).collect();
         let without = (!without.is_empty()).then(|| format!("--without={}", without.join(",")));
         let program = self.program.and_then(|one| one.to_possible_value());
         let program = program.map(|one| format!("--program={}", one.get_name()));
         let program = program.into_iter();
-        numbers.chain(program).chain(kind).chain(layout).chain(without).collect()
+        numbers
+            .chain(program)
+            .chain(kind)
+            .chain(layout)
+            .chain(strict)
+            .chain(without)
+            .collect()
     }
 
     /// The command that repeats the scenario with this seed.
@@ -116,7 +128,10 @@ impl Scenario {
     /// The scenario with this seed. The world begins with it.
     pub fn of(seed: u64, limits: &Limits) -> Self {
         begin(seed);
-        let program = Program::any();
+        let mut program = Program::any();
+        if limits.strict {
+            program = Program::Torture;
+        }
         let program = limits.program.unwrap_or(program);
         let kind = match random::index(10) {
             0..2 => None,
@@ -127,7 +142,12 @@ impl Scenario {
             8 => Some(Kind::Permits(of_few(3))),
             _ => Some(Kind::Semaphore(of_few(6))),
         };
-        let (processes, threads, locks) = (1 + of_few(4), of_few(4), of_few(3));
+        // Many clients wait for one lock, or few threads do much.
+        let is_crowd = random::one_in(2);
+        let (processes, threads, locks) = match is_crowd {
+            true => (2 + of_few(10), 1, 1),
+            false => (1 + of_few(4), of_few(4), of_few(3)),
+        };
         let mut args = Args::parse_from(["simulation"]);
         args.kind = limits.kind.or(kind);
         (args.processes, args.threads, args.locks) = (processes, threads, locks);
@@ -140,10 +160,14 @@ impl Scenario {
         least(&mut args.locks, limits.locks);
         args.seed = Some(random::seed());
         args.slip = SLIP;
+        args.rushes = !is_crowd && random::one_in(2);
         let preempts = [0, 3, 16, 64][random::index(4)];
         let order = [Order::Random, Order::Random, Order::Priorities][random::index(3)];
         tasks::set_order(preempts, order);
-        let layout = program.layout();
+        let mut layout = program.layout();
+        if limits.strict {
+            layout = Layout::One;
+        }
         let layout = limits.deployment.unwrap_or(layout);
         let all = program.faults(&args);
         let most = 1 + random::index(2 * all.len());
@@ -164,6 +188,7 @@ impl Scenario {
         Self {
             seed,
             program,
+            is_strict: limits.strict,
             args,
             layout,
             preempts,
@@ -184,7 +209,10 @@ impl Scenario {
 
     /// What the checker allows.
     pub fn bounds(&self) -> Bounds {
-        self.program.bounds(&self.args)
+        Bounds {
+            is_strict: self.is_strict,
+            ..self.program.bounds(&self.args)
+        }
     }
 }
 
@@ -207,7 +235,13 @@ impl fmt::Display for Scenario {
             f,
             "seed {}: {:?}, {}, {processes} x {threads} threads, {locks} locks, {kind}, preempts {}, \
              {:?}, {} storms, faults {:?}",
-            self.seed, self.program, self.layout, self.preempts, self.order, self.storms, self.faults,
+            self.seed,
+            self.program,
+            self.layout,
+            self.preempts,
+            self.order,
+            self.storms,
+            self.faults,
         )
     }
 }

@@ -7,6 +7,9 @@ use super::Bounds;
 use super::machine::Machine;
 use crate::log::{Event, Record};
 
+/// How long after a pause the clients have answered their calls, in nanoseconds.
+const ANSWERED: u64 = 1_000_000_000;
+
 /// Identifies a call, and the hold that it acquired: process, thread, and number of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HoldId {
@@ -58,6 +61,22 @@ pub struct Call {
     pub starved: u64,
 }
 
+impl Call {
+    /// For how long it waits, in nanoseconds, as `what` says.
+    fn wait(&self) -> Option<u64> {
+        let wait = self.what.strip_prefix("try_")?.split(' ').nth(1)?;
+        let unit = wait.find(|c: char| c != '.' && !c.is_ascii_digit())?;
+        let nanos = match &wait[unit..] {
+            "ns" => 1.0,
+            "\u{b5}s" => 1e3,
+            "ms" => 1e6,
+            _ => 1e9,
+        };
+        let number: f64 = wait[..unit].parse().ok()?;
+        Some((number * nanos) as u64)
+    }
+}
+
 /// A wait for the notification of a condition.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait {
@@ -89,6 +108,10 @@ pub struct Hold {
     pub token: Option<u64>,
     /// Other threads may read at the same time.
     pub reads: bool,
+    /// Its thread released it, and Redis confirmed that.
+    pub is_released: bool,
+    /// Its thread held the write lock when it acquired this read lock.
+    pub is_nested: bool,
 }
 
 impl Hold {
@@ -159,7 +182,11 @@ pub struct History {
     pub notifications: Vec<Notification>,
     pub machine: Machine,
     /// The calls that acquire a read lock.
-    reads: HashSet<HoldId>,
+    pub reads: HashSet<HoldId>,
+    /// By process and thread: the hold for which it vouched last.
+    last_vouched: HashMap<(u32, u32), HoldId>,
+    /// Calls read, or acquire permits.
+    pub shares: bool,
     /// How many permits calls acquire, if it may be more than one.
     needs: HashMap<HoldId, u32>,
     /// By lock number: when its line was lost.
@@ -181,6 +208,7 @@ impl History {
     pub fn of(records: &[Record], bounds: &Bounds) -> Self {
         let mut history = Self {
             reuse: u64::try_from(bounds.reuse.as_nanos()).unwrap_or(u64::MAX),
+            shares: bounds.permits.is_some(),
             ..Self::default()
         };
         let mut calm_since = None;
@@ -224,6 +252,7 @@ impl History {
                 self.calls.insert(call, asks);
             }
             Event::Reads { call } => {
+                self.shares = true;
                 self.reads.insert(HoldId::of(record, *call));
             }
             Event::Needs { call, permits } => {
@@ -261,6 +290,9 @@ impl History {
                 if self.reads.contains(&call) && !self.reads.contains(&hold) {
                     // A read lock within a write lock is a hold of its own.
                     self.has(call, at, *token);
+                    if let Some(hold) = self.holds.get_mut(&call) {
+                        hold.is_nested = true;
+                    }
                 } else {
                     self.answered(call, at);
                     self.again.push((call, hold, *token, at));
@@ -283,17 +315,31 @@ impl History {
                     vouched: Some(*vouched).filter(|vouched| *vouched > 0),
                     token: *token,
                     reads: self.reads.contains(&id),
+                    is_released: false,
+                    is_nested: false,
                 };
                 self.holds.insert(id, hold);
             }
-            Event::Answered { call, .. }
-            | Event::Refused { call, .. }
-            | Event::Wrong { call, .. } => {
+            Event::Answered { call, answer } => {
+                let call = HoldId::of(record, *call);
+                self.answered(call, at);
+                // It has vouched for the hold that it has released.
+                let thread = (call.process, call.thread);
+                let last = self.last_vouched.get(&thread).copied();
+                if answer == "unlocked"
+                    && let Some(hold) = last.and_then(|last| self.holds.get_mut(&last))
+                {
+                    hold.is_released = true;
+                }
+            }
+            Event::Refused { call, .. } | Event::Wrong { call, .. } => {
                 self.answered(HoldId::of(record, *call), at);
             }
             Event::Vouches { hold } => {
-                if let Some(hold) = self.holds.get_mut(&HoldId::of(record, *hold)) {
+                let id = HoldId::of(record, *hold);
+                if let Some(hold) = self.holds.get_mut(&id) {
                     hold.vouched = hold.vouched.max(Some(at));
+                    self.last_vouched.insert((id.process, id.thread), id);
                 }
             }
             Event::Killed { process } | Event::Died { process } => {
@@ -366,6 +412,7 @@ impl History {
             return;
         };
         let vouched = None;
+        let is_nested = (self.calls.get(&id)).is_some_and(|call| call.what == "downgrade");
         let hold = Hold {
             id,
             lock,
@@ -375,8 +422,40 @@ impl History {
             vouched,
             token,
             reads: self.reads.contains(&id),
+            is_released: false,
+            is_nested,
         };
         self.holds.insert(id, hold);
+    }
+
+    /// The parts of calms in which no process is paused, or has lost its place by a pause.
+    pub fn calms_without_pauses(&self) -> Vec<Span> {
+        let mut parts = Vec::new();
+        for calm in &self.calms {
+            let mut pauses: Vec<Span> = self.machine.pauses_of_others(0, *calm).collect();
+            pauses.sort_by_key(|pause| pause.from);
+            let mut from = calm.from;
+            for pause in pauses {
+                if pause.from > from {
+                    let to = pause.from;
+                    parts.push(Span { from, to });
+                }
+                from = from.max(pause.to.saturating_add(ANSWERED));
+            }
+            if calm.to > from {
+                let to = calm.to;
+                parts.push(Span { from, to });
+            }
+        }
+        parts
+    }
+
+    /// True if the time to wait of the call that acquired the hold may have been over before: then
+    /// it waits no more.
+    pub fn had_ended(&self, hold: &Hold) -> bool {
+        let call = self.calls.get(&hold.id);
+        let wait = call.and_then(|call| call.wait());
+        wait.is_some_and(|wait| hold.since >= hold.asked.saturating_add(wait))
     }
 
     /// The first deletion that may have ended the hold.

@@ -37,10 +37,13 @@ pub struct Bounds {
     /// How long the threads of a process may begin holds on one grant: a slice, and the time to
     /// linger.
     pub reuse: Duration,
-    /// How long after the begin of a calm a request from before may still be executed.
+    /// How long after the begin of a calm a request from before may still be executed, and a client
+    /// may not listen again.
     pub delivered: Duration,
     /// How late a call may return because the machine is busy.
     pub slip: Duration,
+    /// Readers wait only while a thread holds the write lock or waits for it.
+    pub is_strict: bool,
 }
 
 /// Finds all violations in `records`, which are in the order of their times.
