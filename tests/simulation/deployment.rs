@@ -43,13 +43,11 @@ impl Layout {
         }
     }
 
-    /// One of several servers.
+    /// Several servers. The others are chosen by `--deployment` only: the checker does not know yet
+    /// which locks are lost if a master of a cluster fails soon after a slot has moved, and how much
+    /// longer the last reply to WAIT may take.
     pub fn any() -> Self {
-        match random::index(3) {
-            0 => Self::Sentinel(1 + random::index(2)),
-            1 => Self::MinReplicas(1 + random::index(2)),
-            _ => Self::Cluster,
-        }
+        Self::Sentinel(1 + random::index(2))
     }
 }
 
@@ -222,7 +220,7 @@ impl Reach {
         match self.layout {
             Layout::Independent(_) => {
                 let urls = self.urls.iter();
-                urls.map(|url| LockClient::builder(url)).collect()
+                urls.map(|url| LockClient::builder(&**url)).collect()
             }
             _ => vec![self.builder()],
         }

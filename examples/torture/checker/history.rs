@@ -454,7 +454,7 @@ impl History {
     /// it waits no more.
     pub fn had_ended(&self, hold: &Hold) -> bool {
         let call = self.calls.get(&hold.id);
-        let wait = call.and_then(|call| call.wait());
+        let wait = call.and_then(Call::wait);
         wait.is_some_and(|wait| hold.since >= hold.asked.saturating_add(wait))
     }
 
