@@ -143,7 +143,7 @@ impl Scenario {
             _ => Some(Kind::Semaphore(of_few(6))),
         };
         // Many clients wait for one lock, or few threads do much.
-        let is_crowd = random::one_in(2) && limits.strict;
+        let is_crowd = random::one_in(2);
         let (processes, threads, locks) = match is_crowd {
             true => (2 + of_few(10), 1, 1),
             false => (1 + of_few(4), of_few(4), of_few(3)),

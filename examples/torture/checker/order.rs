@@ -185,7 +185,8 @@ fn waits(
             }
             is_first = false;
             for (process, wait) in &open {
-                let is_settled = wait.span.to > wait.span.from.saturating_add(nanos(LISTENS));
+                let is_settled = bounds.is_strict
+                    && wait.span.to > wait.span.from.saturating_add(nanos(LISTENS));
                 let since = Span {
                     from: wait.seen,
                     to: queue.span.to.saturating_add(nanos(LISTENS)),
