@@ -31,10 +31,10 @@ use crate::protocol::LockStatus;
 /// # End
 ///
 /// When the last client, lock handle and guard are dropped, the threads end and the connections are
-/// closed. Locks that are still held end with their leases. The watchdog makes one attempt to
-/// release what this client has in Redis without a hold: locks that
-/// [linger](LockClientBuilder::linger), and locks whose releases got no reply yet. Without a reply,
-/// they end with their leases, too.
+/// closed. Locks that are still held end with their leases. The watchdog releases what this client
+/// has in Redis without a hold: locks that [linger](LockClientBuilder::linger), and locks whose
+/// releases got no reply yet. Without a reply within a command timeout, they end with their leases,
+/// too.
 ///
 /// The last drop waits for the watchdog and for each subscriber. Normally that takes moments. While
 /// a server hangs, it takes at most two command timeouts for the watchdog, and at most a connection

@@ -209,6 +209,11 @@
     )
 )]
 
+// The simulation in `tests/simulation` has its own threads, time and processes.
+#[cfg(simulation)]
+#[macro_use]
+extern crate leasehold_simulation_std as std;
+
 pub mod admin;
 mod base;
 mod client;

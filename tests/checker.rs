@@ -10,6 +10,10 @@ mod kinds;
 #[allow(dead_code, reason = "nothing is written here")]
 #[path = "../examples/torture/log.rs"]
 mod log;
+#[path = "../examples/torture/record.rs"]
+mod record;
+#[path = "checker/waits.rs"]
+mod waits;
 
 use std::time::Duration;
 
@@ -26,6 +30,7 @@ const BOUNDS: Bounds = Bounds {
     reuse: Duration::from_millis(30),
     delivered: Duration::from_millis(100),
     slip: Duration::from_millis(100),
+    is_strict: true,
 };
 
 /// Process 1 holds lock 0, then process 2.
@@ -53,7 +58,10 @@ fn records(log: &str) -> Vec<Record> {
             let mut record = Record::parse(line).unwrap_or_else(|| panic!("not a record: {line}"));
             assert_eq!(record.to_string(), line, "written as it is read");
             record.at *= 1_000_000;
-            if let Event::Deleted { from, .. } | Event::Waiting { from, .. } = &mut record.event {
+            if let Event::Deleted { from, .. }
+            | Event::FailedOver { from, .. }
+            | Event::Waiting { from, .. } = &mut record.event
+            {
                 *from *= 1_000_000;
             }
             record
@@ -158,6 +166,29 @@ fn a_deleted_key_excuses_two_holders_for_a_lease() {
     assert_found(&log, &[]);
     let in_one = log.replace(" 2 1 ", " 1 2 ");
     assert_found(&in_one, &["two holders"]);
+}
+
+#[test]
+fn a_failover_excuses_two_holders_for_a_lease() {
+    let log = format!("{TWO_IN_TURN}\n 21 0 0 failed-over 0 21\n 28 1 1 vouches 1");
+    assert_found(&log, &[]);
+    assert_eq!(checker::predicted(&records(&log), &BOUNDS), 1);
+    // It does not excuse an earlier overlap.
+    assert_found(
+        &log.replace("21 0 0 failed-over 0 21", "25 0 0 failed-over 0 25"),
+        &["two holders"],
+    );
+    // Two holders that both hold on.
+    let log = format!("{log}\n 330 1 1 vouches 1\n 330 2 1 vouches 1");
+    assert_found(&log, &["holder not notified"]);
+    // A lock that the new master has stays held.
+    let log = "
+        10 1 1 asks 1 0 0 lock
+        12 1 1 has 1 5
+        21 0 0 failed-over 0 21
+        400 1 1 vouches 1";
+    assert_found(log, &[]);
+    assert_eq!(checker::predicted(&records(log), &BOUNDS), 0);
 }
 
 #[test]

@@ -52,6 +52,9 @@ pub struct Args {
     /// How late a call may return on a busy machine, in milliseconds
     #[arg(long, default_value_t = 500)]
     pub slip: u64,
+    /// Threads rush now and then
+    #[arg(skip = true)]
+    pub rushes: bool,
     /// Directory for the event logs [default: temporary, kept only after a violation]
     #[arg(long)]
     pub log: Option<PathBuf>,
@@ -136,7 +139,7 @@ impl Args {
             is_alone: number / u64::from(self.locks) % 3 == 2,
             has_left: self.lingers && at >= lease * 3,
         })
-        .filter(|_| at < lease * 4)
+        .filter(|_| self.rushes && at < lease * 4)
     }
 
     pub fn command_timeout(&self) -> Duration {
@@ -154,23 +157,25 @@ impl Args {
     pub fn bounds(&self) -> Bounds {
         let slip = Duration::from_millis(self.slip);
         let kind = self.kind_of(0);
+        // The lease of a dead holder, the place of a dead client, the pause before the next attempt,
+        // and that attempt.
+        let idle = self.longest_lease()
+            + kind.place()
+            + kind.keeps_out()
+            + kind.longest_poll()
+            + self.command_timeout() * 2
+            + slip;
         Bounds {
             longest_lease: self.longest_lease(),
-            // The lease of a dead holder, the place of a dead client, the pause before the next
-            // attempt, and that attempt.
-            idle: self.longest_lease()
-                + kind.place()
-                + kind.keeps_out()
-                + kind.longest_poll()
-                + self.command_timeout() * 2
-                + slip,
+            idle,
             settled: self.linger() + WAKE_UP + kind.keeps_out() + slip,
             line_noticed: LINE_NOTICED + self.command_timeout() + slip,
             log_in: LOG_IN + slip,
             permits: kind.permits(),
             reuse: kind.slice() + self.linger(),
-            delivered: self.command_timeout() + slip,
+            delivered: idle + self.command_timeout() + slip,
             slip,
+            is_strict: false,
         }
     }
 

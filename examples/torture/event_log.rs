@@ -1,7 +1,5 @@
 //! The event log of one thread.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use leasehold::Error;
@@ -10,6 +8,7 @@ use redis::RedisError;
 use crate::clock;
 use crate::kind::Access;
 use crate::log::{Event, Log};
+use crate::starvation::Starvation;
 use crate::worker_thread::Target;
 
 /// Starvation up to this is not logged, in nanoseconds.
@@ -17,12 +16,11 @@ const TOLERATED: u64 = 5_000_000;
 
 /// Logs the calls of one thread.
 pub struct EventLog<'a> {
-    log: &'a Log,
-    thread: u32,
+    pub(crate) log: &'a Log,
+    pub(crate) thread: u32,
     calls: u64,
-    /// What the system counts for this thread; none on systems without `schedstat`.
-    schedule: Option<File>,
-    /// The result of [`EventLog::starved`] before the current call.
+    starvation: Starvation,
+    /// By the begin of the current call, in nanoseconds.
     starved: u64,
 }
 
@@ -33,7 +31,7 @@ impl<'a> EventLog<'a> {
             log,
             thread,
             calls: 0,
-            schedule: File::open("/proc/thread-self/schedstat").ok(),
+            starvation: Starvation::of_this_thread(),
             starved: 0,
         }
     }
@@ -59,7 +57,7 @@ impl<'a> EventLog<'a> {
         let events = before(at.access, call).into_iter().chain([asks]);
         self.log
             .write_all(self.thread, events.map(|event| (now, event)));
-        self.starved = self.starved();
+        self.starved = self.starvation.nanos();
         call
     }
 
@@ -101,7 +99,9 @@ impl<'a> EventLog<'a> {
     pub fn failed(&self, call: u64, error: &Error, allowed: bool) {
         let kind = match error {
             Error::Lost { .. } => "lost",
-            Error::Unavailable { .. } | Error::NotReleased { .. } => "unavailable",
+            Error::Unavailable { .. }
+            | Error::NotReleased { .. }
+            | Error::TooFewReplicas { .. } => "unavailable",
             _ => "error",
         };
         let answer = format!("{kind}: {error}");
@@ -116,23 +116,12 @@ impl<'a> EventLog<'a> {
 
     fn ends(&self, call: u64, event: Event) {
         let at = clock::now();
-        let nanos = self.starved().saturating_sub(self.starved);
+        let nanos = self.starvation.nanos().saturating_sub(self.starved);
         if nanos > TOLERATED {
             let starved = Event::Starved { call, nanos };
             self.log.write(at, self.thread, starved);
         }
         self.log.write(at, self.thread, event);
-    }
-
-    /// How long this thread has been runnable without a CPU, in nanoseconds.
-    fn starved(&self) -> u64 {
-        let number = || {
-            let mut text = [0; 64];
-            let read = self.schedule.as_ref()?.read_at(&mut text, 0).ok()?;
-            let text = str::from_utf8(&text[..read]).ok()?;
-            text.split_whitespace().nth(1)?.parse().ok()
-        };
-        number().unwrap_or(0)
     }
 }
 
@@ -154,6 +143,6 @@ pub fn before(access: Access, call: u64) -> Option<Event> {
     }
 }
 
-fn whole_millis(time: Duration) -> u64 {
+pub(crate) fn whole_millis(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

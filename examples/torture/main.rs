@@ -6,6 +6,7 @@
 //! lock was held from the return of the acquire until the noted time.
 
 mod args;
+mod around;
 mod checker;
 mod clock;
 mod conductor;
@@ -19,11 +20,13 @@ mod permits;
 mod process;
 mod queue_monitor;
 mod read_write;
+mod record;
 mod report;
 mod rush;
 mod server;
 mod slice_monitor;
 mod stall_monitor;
+mod starvation;
 mod worker;
 mod worker_thread;
 mod workers;

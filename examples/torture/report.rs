@@ -6,14 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::Result;
+use crate::around;
 use crate::checker::Violation;
 use crate::log::{CONDUCTOR, Event, Record};
 
 /// The most violations to print.
 const SHOWN: usize = 20;
-
-/// Records this close to the first violation are printed, except confirmations.
-const AROUND: Duration = Duration::from_millis(20);
 
 pub fn print(records: &[Record], violations: &[Violation], log: &Path) -> Result<()> {
     let mut out = io::stdout().lock();
@@ -51,19 +49,7 @@ pub fn print(records: &[Record], violations: &[Violation], log: &Path) -> Result
         writeln!(out, "{count} x {kind}")?;
     }
     writeln!(out, "the logs are in {}", log.display())?;
-    print_around(&mut out, records, violations[0].at())
-}
-
-fn print_around(out: &mut impl Write, records: &[Record], at: u64) -> Result<()> {
-    let around = u64::try_from(AROUND.as_nanos())?;
-    writeln!(out, "records around the first violation:")?;
-    for record in records {
-        let is_near = record.at.abs_diff(at) <= around;
-        if is_near && !matches!(record.event, Event::Vouches { .. }) {
-            writeln!(out, "{record}")?;
-        }
-    }
-    Ok(())
+    Ok(around::print(&mut out, records, violations[0].at())?)
 }
 
 fn name(event: &Event) -> &'static str {
@@ -71,6 +57,9 @@ fn name(event: &Event) -> &'static str {
         Event::Asks { .. } => "calls",
         Event::Reads { .. } => "reads",
         Event::Needs { .. } => "needs",
+        Event::Together { .. } => "parts of calls",
+        Event::Waits { .. } => "waits",
+        Event::Notifies { .. } => "notifications",
         Event::Has { .. } => "holds",
         Event::HasAgain { .. } => "nested holds",
         Event::Held { .. } => "short holds",
@@ -91,6 +80,7 @@ fn name(event: &Event) -> &'static str {
         Event::Killed { .. } => "kills",
         Event::Died { .. } | Event::Lingers { .. } => "deaths",
         Event::Deleted { .. } => "deletions",
+        Event::FailedOver { .. } => "failovers",
         Event::LineLost { .. } => "lost lines",
         Event::Rotates => "rotations",
         Event::Storm => "storms",

@@ -17,7 +17,7 @@ use crate::log::Log;
 /// After its deadline a waiter still waits this long for a reply that is under way, as documented.
 const GRACE: Duration = Duration::from_millis(250);
 
-const MAX_DEPTH: u32 = 3;
+pub(crate) const MAX_DEPTH: u32 = 3;
 
 pub struct WorkerThread<'a> {
     pub(crate) args: &'a Args,
@@ -68,30 +68,33 @@ impl<'a> WorkerThread<'a> {
 
     pub fn run(mut self) {
         while !self.stop.load(Ordering::Relaxed) {
-            if let Some(lock) = self.rush_now() {
-                self.rush(lock);
-                continue;
-            }
-            let lock = self.random.u32(0..self.args.locks);
-            if self.avoids(lock) {
-                self.idle(Duration::from_millis(4));
-                continue;
-            }
-            let at = self.target(lock);
-            if let Some((call, style)) = self.take(at, None) {
-                let hold = Hold { at, call, depth: 1 };
-                self.work(hold, &style);
-                let (hold, style) = self.downgrade(hold, style);
-                self.release(hold, style);
-                if self.random.u8(..) < 8 {
-                    self.unlock_not_held(at);
-                }
-            }
-            self.idle(match self.args.wants_too_many {
-                true => self.args.lease(),
-                false => Duration::from_millis(4),
-            });
+            self.round();
         }
+    }
+
+    /// Joins a rush, or acquires a lock once, and releases it.
+    pub fn round(&mut self) {
+        if let Some(lock) = self.rush_now() {
+            return self.rush(lock);
+        }
+        let lock = self.random.u32(0..self.args.locks);
+        if self.avoids(lock) {
+            return self.idle(Duration::from_millis(4));
+        }
+        let at = self.target(lock);
+        if let Some((call, style)) = self.take(at, None) {
+            let hold = Hold { at, call, depth: 1 };
+            self.work(hold, &style);
+            let (hold, style) = self.downgrade(hold, style);
+            self.release(hold, style);
+            if self.random.u8(..) < 8 {
+                self.unlock_not_held(at);
+            }
+        }
+        self.idle(match self.args.wants_too_many {
+            true => self.args.lease(),
+            false => Duration::from_millis(4),
+        });
     }
 
     /// Mostly readers use a read-write lock.
@@ -110,7 +113,7 @@ impl<'a> WorkerThread<'a> {
     }
 
     /// Acquires the lock by a random method; inside `hold`, a nested level of it.
-    fn take(&mut self, at: Target, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
+    pub(crate) fn take(&mut self, at: Target, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
         match self.random.u8(0..10) {
             _ if self.args.wants_too_many => self.try_acquire(at, hold),
             0..2 => self.lock(at, hold),
@@ -265,7 +268,6 @@ impl<'a> WorkerThread<'a> {
     }
 
     pub(crate) fn release(&mut self, hold: Hold, style: HoldStyle) {
-        let timeout = self.args.command_timeout();
         let drops = style.has_guard() && self.random.u8(..) < 64;
         let (budget, what) = if drops {
             (self.budget_for_a_reply(), "drop")
@@ -274,7 +276,7 @@ impl<'a> WorkerThread<'a> {
                 HoldStyle::Permits(..) => LOG_IN,
                 _ => Duration::ZERO,
             };
-            (timeout * 3 + GRACE.min(timeout) + repeated, "unlock")
+            (self.budget_to_unlock() + repeated, "unlock")
         };
         let call = self.event_log.asks(hold.at, Some(budget), what.into());
         let before = clock::now();
@@ -314,15 +316,20 @@ impl<'a> WorkerThread<'a> {
         hold.map(|_| self.args.command_timeout() * 10)
     }
 
-    fn budget_to_try(&self, wait: Duration) -> Duration {
+    pub(crate) fn budget_to_try(&self, wait: Duration) -> Duration {
         wait.max(self.args.command_timeout()) + GRACE
+    }
+
+    pub(crate) fn budget_to_unlock(&self) -> Duration {
+        let timeout = self.args.command_timeout();
+        timeout * 3 + GRACE.min(timeout)
     }
 
     pub(crate) fn budget_for_a_reply(&self) -> Duration {
         self.args.command_timeout() + GRACE
     }
 
-    fn lease(&mut self) -> Lease {
+    pub(crate) fn lease(&mut self) -> Lease {
         match self.random.u8(0..8) {
             0..4 => Lease::RENEWED,
             4 => Lease::renewed_at_most(self.random.u32(1..4)),
@@ -333,7 +340,7 @@ impl<'a> WorkerThread<'a> {
         }
     }
 
-    fn wait(&mut self) -> Duration {
+    pub(crate) fn wait(&mut self) -> Duration {
         match self.random.u8(0..3) {
             0 => Duration::ZERO,
             _ => self.args.lease().mul_f64(self.random.f64()),
@@ -341,7 +348,7 @@ impl<'a> WorkerThread<'a> {
     }
 
     /// How long to hold the lock: mostly briefly, sometimes longer than a lease.
-    fn hold_time(&mut self, depth: u32) -> Duration {
+    pub(crate) fn hold_time(&mut self, depth: u32) -> Duration {
         let part = self.random.f64();
         let whole = match self.random.u8(0..100) {
             0..8 if depth == 1 => self.args.lease() * 2,
@@ -351,11 +358,11 @@ impl<'a> WorkerThread<'a> {
         whole.mul_f64(part)
     }
 
-    fn idle(&mut self, most: Duration) {
+    pub(crate) fn idle(&mut self, most: Duration) {
         thread::sleep(most.mul_f64(self.random.f64()));
     }
 }
 
-fn nanos(time: Duration) -> u64 {
+pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

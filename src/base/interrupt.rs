@@ -45,12 +45,18 @@ struct Waits {
     unparkers: PerProcess<Unparkers>,
 }
 
-/// The unparkers of one process by their ids. Their mutex protects: raising the interrupt wakes
-/// every unparker that was registered before. Threads that park write here, so it shares no cache
-/// line with `raised`.
+/// Their mutex protects: raising the interrupt wakes every unparker that was registered before.
+/// Threads that park write here, so it shares no cache line with `raised`.
 #[derive(Default)]
 #[repr(align(128))]
-struct Unparkers(Mutex<HashMap<usize, Unparker>>);
+struct Unparkers(Mutex<Registrations>);
+
+/// The unparkers of one process, by the numbers of their registrations.
+#[derive(Default)]
+struct Registrations {
+    last: u64,
+    unparkers: HashMap<u64, Unparker>,
+}
 
 impl Interrupt {
     /// Creates an interrupt that is not raised.
@@ -64,9 +70,9 @@ impl Interrupt {
     /// It is raised in this process only, not in processes that were forked before.
     pub fn interrupt(&self) {
         let unparkers = {
-            let mut unparkers = self.0.unparkers.get().0.lock();
+            let mut registrations = self.0.unparkers.get().0.lock();
             self.0.raised.store(true, Ordering::SeqCst);
-            std::mem::take(&mut *unparkers)
+            std::mem::take(&mut registrations.unparkers)
         };
         for unparker in unparkers.into_values() {
             unparker.unpark();
@@ -81,17 +87,18 @@ impl Interrupt {
 
     /// Registers an unparker that raising the interrupt wakes, until the result is dropped.
     pub(crate) fn register(&self, unparker: Unparker) -> Registered {
-        let id = unparker.id();
-        let mut unparkers = self.0.unparkers.get().0.lock();
+        let mut registrations = self.0.unparkers.get().0.lock();
+        registrations.last += 1;
+        let number = registrations.last;
         if self.is_interrupted() {
             unparker.unpark();
         } else {
-            unparkers.insert(id, unparker);
+            registrations.unparkers.insert(number, unparker);
         }
-        drop(unparkers);
+        drop(registrations);
         Registered {
             interrupt: self.clone(),
-            id,
+            number,
         }
     }
 }
@@ -108,12 +115,12 @@ impl fmt::Debug for Interrupt {
 #[derive(Debug)]
 pub(crate) struct Registered {
     interrupt: Interrupt,
-    id: usize,
+    number: u64,
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
         let unparkers = self.interrupt.0.unparkers.get();
-        unparkers.0.lock().remove(&self.id);
+        unparkers.0.lock().unparkers.remove(&self.number);
     }
 }

@@ -55,11 +55,6 @@ impl Unparker {
         self.unpark();
     }
 
-    /// Differs from the ids of all other unparkers that exist, except clones.
-    pub(crate) fn id(&self) -> usize {
-        Arc::as_ptr(&self.0).addr()
-    }
-
     pub(crate) fn same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

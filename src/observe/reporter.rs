@@ -7,7 +7,6 @@
 //! The reporter is never joined, because that code may drop the last client.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,6 +14,7 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use foldhash::HashMap;
 use parking_lot::{Condvar, Mutex};
 
 use super::series::Series;

@@ -1,8 +1,9 @@
 //! Which threads wait for messages of which channels. Pure: no clock, no I/O, no mutex.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
+
+use foldhash::{HashMap, HashSet};
 
 use crate::base::clock::Moment;
 use crate::base::parker::Unparker;

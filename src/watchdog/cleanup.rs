@@ -1,6 +1,6 @@
 //! What the watchdog does besides renewals: it releases orphans, and retries that until Redis
-//! replies. That delays no renewal. When the client ends, it releases the idle grants, and tries
-//! once more to release the orphans.
+//! replies. That delays no renewal. When the client ends, it releases the idle grants and the
+//! orphans, within one command timeout.
 
 use redis::Value;
 
@@ -57,26 +57,29 @@ impl WatchdogThread {
     }
 
     /// Releases what a client that ends has in Redis without a hold: the idle grants and the
-    /// orphans, once, within one command timeout.
+    /// orphans, within one command timeout. What gets no reply is sent once more.
     pub(super) fn release_at_end(&mut self) {
-        let (targets, mut orphans) = {
-            let mut state = self.shared.state.lock();
-            let orphans = std::mem::take(&mut state.orphans);
-            (state.registry.take_all(), orphans)
-        };
-        orphans.extend(targets.iter().filter_map(|target| {
+        let targets = self.shared.state.lock().registry.take_all();
+        let idle = targets.iter().filter_map(|target| {
             let release = target.end_idle_grant()?;
             Some(Orphan::new(
                 target.key().clone(),
                 release,
                 target.lease_ends(),
             ))
-        }));
+        });
+        let idle: Vec<Orphan> = idle.collect();
+        self.shared.state.lock().orphans.extend(idle);
         let until = Moment::now().after(self.command_timeout);
-        while !orphans.is_empty() && !until.is_past() {
-            let later = orphans.split_off(orphans.len().min(ORPHANS_AT_END));
-            let first = std::mem::replace(&mut orphans, later);
-            self.release_orphans(first, false, until);
+        // The first attempt may only show that the connection was cut while it was idle. The second
+        // one has a new connection, and no pass follows that would repeat the requests.
+        for _ in 0..2 {
+            let mut orphans = std::mem::take(&mut self.shared.state.lock().orphans);
+            while !orphans.is_empty() && !until.is_past() {
+                let later = orphans.split_off(orphans.len().min(ORPHANS_AT_END));
+                let first = std::mem::replace(&mut orphans, later);
+                self.release_orphans(first, false, until);
+            }
         }
     }
 

@@ -16,10 +16,10 @@
 //! A look is `lua/line_look.lua`: it calls the next client if the one that was called does not come,
 //! and finds out that the place of a waiting thread was lost.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::{HashMap, HashMapExt};
 use parking_lot::Mutex;
 
 use super::thread::{BATCH, WatchdogThread};

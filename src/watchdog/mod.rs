@@ -105,7 +105,7 @@ struct WatchdogState {
 /// |---|---|---|---|---|
 /// | `Open` | the start | accepted | released | renews, and releases orphans |
 /// | `Closing` | a shutdown | refused | released | releases orphans |
-/// | `Dropped` | the drop of the handle | none | none | releases idle grants and orphans, once |
+/// | `Dropped` | the drop of the handle | none | none | releases idle grants and orphans |
 /// | `Ended` | the thread, after `Closing` | refused | discarded | has ended |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
@@ -366,8 +366,8 @@ impl Watchdog {
         state.orphans.len() + state.orphans_in_pass.len()
     }
 
-    /// Ends the thread. After the pass that it may be in, it makes one attempt to release the idle
-    /// grants and the orphans. Each of the two takes at most a command timeout.
+    /// Ends the thread. After the pass that it may be in, it releases the idle grants and the
+    /// orphans, if Redis replies. Each of the two takes at most a command timeout.
     pub(crate) fn end(&mut self) {
         if !self.process.is_current() {
             // A forked child has the handle of this thread, but not the thread.

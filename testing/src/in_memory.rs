@@ -1,14 +1,10 @@
 //! A small Redis in the process of a test.
 
-mod commands;
-mod data;
+mod connection;
 mod event_loop;
 mod handle;
-mod keyspace;
-mod reply;
-mod scripts;
+mod host;
 mod server;
-mod session;
 
 use std::fmt;
 use std::io;
@@ -18,7 +14,7 @@ use std::time::Duration;
 use crate::clock::{ClientClock, HeldLock, Stopped, TestClock};
 use crate::known_scripts::KnownScripts;
 use handle::Handle;
-use keyspace::{Keyspace, Value};
+use server::{Keyspace, Value};
 
 /// The lease of a lock that another client has taken over, in milliseconds.
 const LEASE_OF_OTHER: i64 = 30_000;
@@ -200,8 +196,8 @@ impl InMemoryRedis {
         let stopped = self.clock.stop();
         let held = stopped.held(name);
         let is_held = !held.is_empty();
-        self.handle.with(move |server| {
-            server.with_keys(|keys| held.into_iter().for_each(|lock| how(keys, lock)));
+        self.handle.with(move |host| {
+            host.with_keys(|keys| held.into_iter().for_each(|lock| how(keys, lock)));
         });
         stopped.confirm(name);
         drop(stopped);
@@ -241,7 +237,7 @@ impl InMemoryRedis {
     /// ```
     pub fn set_available(&self, is_available: bool) {
         self.handle
-            .with(move |server| server.set_available(is_available));
+            .with(move |host| host.set_available(is_available));
         // What has begun before may fail, and would then be due only later.
         self.clock.stop().skip(Duration::ZERO);
         self.clock.settle();
@@ -253,13 +249,12 @@ impl InMemoryRedis {
     ///
     /// Default: zero.
     pub fn set_delay(&self, delay: Duration) {
-        self.handle.with(move |server| server.set_delay(delay));
+        self.handle.with(move |host| host.set_delay(delay));
     }
 
     /// First on the server, so that no lease is longer for its holder than on the server.
     fn skip(&self, stopped: &Stopped<'_>, time: Duration) {
-        self.handle
-            .with(move |server| server.with_keys(|keys| keys.advance(time)));
+        self.handle.with(move |host| host.advance(time));
         stopped.skip(time);
     }
 }

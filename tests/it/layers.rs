@@ -143,6 +143,17 @@ fn the_library_neither_prints_nor_panics() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// A simulation sets the time of this server, and repeats its runs exactly.
+#[test]
+fn the_in_memory_server_has_no_clock_no_sockets_and_no_random_order() {
+    const BANNED: &[&str] = &["std::net", "std::time", "std::thread", "HashMap", "HashSet"];
+    for file in files("testing/src/in_memory/server", "rs") {
+        let text = read(&file);
+        let banned = BANNED.iter().find(|ban| text.contains(**ban));
+        assert_eq!(banned, None, "{}", file.display());
+    }
+}
+
 /// True for `tests.rs` and for the files of a folder `tests`.
 fn is_test(file: &Path) -> bool {
     file.ends_with("tests.rs") || file.iter().any(|part| part == "tests")

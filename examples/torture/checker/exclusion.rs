@@ -28,18 +28,79 @@ pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
     if let Some(permits) = bounds.permits {
         violations.extend(by_lock.flat_map(|holds| too_many(holds, permits)));
     } else {
-        let between = |found: &Violation| match found {
-            Violation::TwoHolders { first, second, .. }
-            | Violation::ReaderBesideWriter { first, second, .. } => {
-                first.process != second.process
-            }
-            _ => true,
-        };
-        violations.extend(by_lock.flat_map(overlaps).filter(between));
+        violations.extend(by_lock.flat_map(overlaps).filter(is_between_processes));
     }
     let holds = history.holds.values();
     violations.extend(holds.filter_map(|hold| not_notified(history, hold, bounds)));
+    let lost = predicted(history).into_iter();
+    let late = |found| not_notified_of_failover(history, &found, bounds);
+    violations.extend(lost.filter_map(late));
     violations
+}
+
+/// The holds of different processes that overlap only because a lock was lost in a failover.
+pub(super) fn predicted(history: &History) -> Vec<Violation> {
+    let mut by_lock: BTreeMap<u32, Spans<'_>> = BTreeMap::new();
+    for hold in history.holds.values() {
+        if let Some(span) = hold.confirmed()
+            && history
+                .deleted(hold)
+                .is_none_or(|deletion| !deletion.is_certain)
+        {
+            by_lock.entry(hold.lock).or_default().push((span, hold));
+        }
+    }
+    let found = by_lock.into_values().flat_map(overlaps);
+    found.filter(is_between_processes).collect()
+}
+
+/// Finds a holder that still held its lock more than a lease after another one had acquired it on
+/// the new master.
+fn not_notified_of_failover(
+    history: &History,
+    found: &Violation,
+    bounds: &Bounds,
+) -> Option<Violation> {
+    let (&Violation::TwoHolders {
+        lock,
+        first,
+        second,
+        overlap,
+        at,
+    }
+    | &Violation::ReaderBesideWriter {
+        lock,
+        first,
+        second,
+        overlap,
+        at,
+    }) = found
+    else {
+        return None;
+    };
+    let holds = [first, second]
+        .into_iter()
+        .filter_map(|id| history.holds.get(&id));
+    let last = holds
+        .filter_map(|hold| history.deleted(hold))
+        .map(|deletion| deletion.to)
+        .max()?;
+    let end = at.saturating_add(u64::try_from(overlap.as_nanos()).unwrap_or(u64::MAX));
+    let after = Duration::from_nanos(end.saturating_sub(at.max(last)));
+    (after > bounds.longest_lease).then_some(Violation::NotNotified {
+        lock,
+        hold: first,
+        after,
+        at: last,
+    })
+}
+
+fn is_between_processes(found: &Violation) -> bool {
+    match found {
+        Violation::TwoHolders { first, second, .. }
+        | Violation::ReaderBesideWriter { first, second, .. } => first.process != second.process,
+        _ => true,
+    }
 }
 
 /// Finds each hold that begins before all earlier holds have ended with which it cannot be shared.
@@ -110,7 +171,9 @@ fn too_many(mut holds: Spans<'_>, permits: u32) -> Vec<Violation> {
 
 /// Finds a holder whose lock was still confirmed more than a lease after its key was deleted.
 fn not_notified(history: &History, hold: &Hold, bounds: &Bounds) -> Option<Violation> {
-    let deletion = history.deleted(hold)?;
+    let deletion = history
+        .deletions(hold)
+        .find(|deletion| deletion.is_certain)?;
     let after = Duration::from_nanos(hold.vouched?.saturating_sub(deletion.to));
     // A grant during the deletion may be a grant of the next key, except if its token is older.
     let is_older = hold.token.is_some() && deletion.token.is_some();

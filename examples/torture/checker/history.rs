@@ -7,6 +7,9 @@ use super::Bounds;
 use super::machine::Machine;
 use crate::log::{Event, Record};
 
+/// How long after a pause the clients have answered their calls, in nanoseconds.
+const ANSWERED: u64 = 1_000_000_000;
+
 /// Identifies a call, and the hold that it acquired: process, thread, and number of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HoldId {
@@ -43,6 +46,10 @@ impl fmt::Display for HoldId {
 #[derive(Clone, Debug)]
 pub struct Call {
     pub lock: u32,
+    /// The locks that it acquires, if they are several.
+    pub together: Vec<u32>,
+    /// What it waits for, if it waits for a notification.
+    pub waits: Option<Wait>,
     /// How many permits it acquires; 1 for a lock.
     pub permits: u32,
     pub asked: u64,
@@ -52,6 +59,39 @@ pub struct Call {
     pub answered: Option<u64>,
     /// How long its thread was runnable without a CPU, in nanoseconds.
     pub starved: u64,
+}
+
+impl Call {
+    /// For how long it waits, in nanoseconds, as `what` says.
+    fn wait(&self) -> Option<u64> {
+        let wait = self.what.strip_prefix("try_")?.split(' ').nth(1)?;
+        let unit = wait.find(|c: char| c != '.' && !c.is_ascii_digit())?;
+        let nanos = match &wait[unit..] {
+            "ns" => 1.0,
+            "\u{b5}s" => 1e3,
+            "ms" => 1e6,
+            _ => 1e9,
+        };
+        let number: f64 = wait[..unit].parse().ok()?;
+        Some((number * nanos) as u64)
+    }
+}
+
+/// A wait for the notification of a condition.
+#[derive(Clone, Copy, Debug)]
+pub struct Wait {
+    pub condition: u32,
+    /// Milliseconds; 0: without a limit.
+    pub within: u64,
+}
+
+/// A notification of the thread that waits longest, or of all.
+#[derive(Clone, Copy, Debug)]
+pub struct Notification {
+    pub lock: u32,
+    pub condition: u32,
+    pub all: bool,
+    pub at: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -68,6 +108,10 @@ pub struct Hold {
     pub token: Option<u64>,
     /// Other threads may read at the same time.
     pub reads: bool,
+    /// Its thread released it, and Redis confirmed that.
+    pub is_released: bool,
+    /// Its thread held the write lock when it acquired this read lock.
+    pub is_nested: bool,
 }
 
 impl Hold {
@@ -85,6 +129,8 @@ pub struct Deletion {
     pub to: u64,
     /// All tokens granted before are at most this one.
     pub token: Option<u64>,
+    /// False after a failover: the new master may have the key.
+    pub is_certain: bool,
 }
 
 impl Deletion {
@@ -132,9 +178,15 @@ pub struct History {
     /// By lock number, in the order of their times.
     pub deletions: HashMap<u32, Vec<Deletion>>,
     pub calms: Vec<Span>,
+    /// In the order of their times.
+    pub notifications: Vec<Notification>,
     pub machine: Machine,
     /// The calls that acquire a read lock.
-    reads: HashSet<HoldId>,
+    pub reads: HashSet<HoldId>,
+    /// By process and thread: the hold for which it vouched last.
+    last_vouched: HashMap<(u32, u32), HoldId>,
+    /// Calls read, or acquire permits.
+    pub shares: bool,
     /// How many permits calls acquire, if it may be more than one.
     needs: HashMap<HoldId, u32>,
     /// By lock number: when its line was lost.
@@ -156,6 +208,7 @@ impl History {
     pub fn of(records: &[Record], bounds: &Bounds) -> Self {
         let mut history = Self {
             reuse: u64::try_from(bounds.reuse.as_nanos()).unwrap_or(u64::MAX),
+            shares: bounds.permits.is_some(),
             ..Self::default()
         };
         let mut calm_since = None;
@@ -187,6 +240,8 @@ impl History {
                 let call = HoldId::of(record, *call);
                 let asks = Call {
                     lock: *lock,
+                    together: Vec::new(),
+                    waits: None,
                     permits: self.permits(call),
                     asked: at,
                     budget: *budget,
@@ -197,11 +252,37 @@ impl History {
                 self.calls.insert(call, asks);
             }
             Event::Reads { call } => {
+                self.shares = true;
                 self.reads.insert(HoldId::of(record, *call));
             }
             Event::Needs { call, permits } => {
                 self.needs.insert(HoldId::of(record, *call), *permits);
             }
+            Event::Together { call, locks } => {
+                if let Some(call) = self.calls.get_mut(&HoldId::of(record, *call)) {
+                    call.together.clone_from(locks);
+                }
+            }
+            Event::Waits {
+                call,
+                condition,
+                within,
+            } => {
+                let (condition, within) = (*condition, *within);
+                if let Some(call) = self.calls.get_mut(&HoldId::of(record, *call)) {
+                    call.waits = Some(Wait { condition, within });
+                }
+            }
+            Event::Notifies {
+                lock,
+                condition,
+                all,
+            } => self.notifications.push(Notification {
+                lock: *lock,
+                condition: *condition,
+                all: *all,
+                at,
+            }),
             Event::Has { call, token } => self.has(HoldId::of(record, *call), at, *token),
             Event::HasAgain { call, hold, token } => {
                 let call = HoldId::of(record, *call);
@@ -209,6 +290,9 @@ impl History {
                 if self.reads.contains(&call) && !self.reads.contains(&hold) {
                     // A read lock within a write lock is a hold of its own.
                     self.has(call, at, *token);
+                    if let Some(hold) = self.holds.get_mut(&call) {
+                        hold.is_nested = true;
+                    }
                 } else {
                     self.answered(call, at);
                     self.again.push((call, hold, *token, at));
@@ -231,17 +315,31 @@ impl History {
                     vouched: Some(*vouched).filter(|vouched| *vouched > 0),
                     token: *token,
                     reads: self.reads.contains(&id),
+                    is_released: false,
+                    is_nested: false,
                 };
                 self.holds.insert(id, hold);
             }
-            Event::Answered { call, .. }
-            | Event::Refused { call, .. }
-            | Event::Wrong { call, .. } => {
+            Event::Answered { call, answer } => {
+                let call = HoldId::of(record, *call);
+                self.answered(call, at);
+                // It has vouched for the hold that it has released.
+                let thread = (call.process, call.thread);
+                let last = self.last_vouched.get(&thread).copied();
+                if answer == "unlocked"
+                    && let Some(hold) = last.and_then(|last| self.holds.get_mut(&last))
+                {
+                    hold.is_released = true;
+                }
+            }
+            Event::Refused { call, .. } | Event::Wrong { call, .. } => {
                 self.answered(HoldId::of(record, *call), at);
             }
             Event::Vouches { hold } => {
-                if let Some(hold) = self.holds.get_mut(&HoldId::of(record, *hold)) {
+                let id = HoldId::of(record, *hold);
+                if let Some(hold) = self.holds.get_mut(&id) {
                     hold.vouched = hold.vouched.max(Some(at));
+                    self.last_vouched.insert((id.process, id.thread), id);
                 }
             }
             Event::Killed { process } | Event::Died { process } => {
@@ -252,6 +350,16 @@ impl History {
                     from: *from,
                     to: at,
                     token: *token,
+                    is_certain: true,
+                };
+                self.deletions.entry(*lock).or_default().push(deletion);
+            }
+            Event::FailedOver { lock, from } => {
+                let deletion = Deletion {
+                    from: *from,
+                    to: at,
+                    token: None,
+                    is_certain: false,
                 };
                 self.deletions.entry(*lock).or_default().push(deletion);
             }
@@ -304,6 +412,7 @@ impl History {
             return;
         };
         let vouched = None;
+        let is_nested = (self.calls.get(&id)).is_some_and(|call| call.what == "downgrade");
         let hold = Hold {
             id,
             lock,
@@ -313,24 +422,66 @@ impl History {
             vouched,
             token,
             reads: self.reads.contains(&id),
+            is_released: false,
+            is_nested,
         };
         self.holds.insert(id, hold);
     }
 
+    /// The parts of calms in which no process is paused, or has lost its place by a pause.
+    pub fn calms_without_pauses(&self) -> Vec<Span> {
+        let mut parts = Vec::new();
+        for calm in &self.calms {
+            let mut pauses: Vec<Span> = self.machine.pauses_of_others(0, *calm).collect();
+            pauses.sort_by_key(|pause| pause.from);
+            let mut from = calm.from;
+            for pause in pauses {
+                if pause.from > from {
+                    let to = pause.from;
+                    parts.push(Span { from, to });
+                }
+                from = from.max(pause.to.saturating_add(ANSWERED));
+            }
+            if calm.to > from {
+                let to = calm.to;
+                parts.push(Span { from, to });
+            }
+        }
+        parts
+    }
+
+    /// True if the time to wait of the call that acquired the hold may have been over before: then
+    /// it waits no more.
+    pub fn had_ended(&self, hold: &Hold) -> bool {
+        let call = self.calls.get(&hold.id);
+        let wait = call.and_then(Call::wait);
+        wait.is_some_and(|wait| hold.since >= hold.asked.saturating_add(wait))
+    }
+
     /// The first deletion that may have ended the hold.
     pub fn deleted(&self, hold: &Hold) -> Option<Deletion> {
-        let deletions = self.deletions.get(&hold.lock)?;
-        deletions
-            .iter()
-            .copied()
-            .find(|deletion| deletion.may_end(hold, self.reuse))
+        self.deletions(hold).min_by_key(|deletion| deletion.from)
+    }
+
+    /// The deletions that may have ended the hold.
+    pub fn deletions<'a>(&'a self, hold: &'a Hold) -> impl Iterator<Item = Deletion> + 'a {
+        let deletions = self
+            .deletions
+            .get(&hold.lock)
+            .into_iter()
+            .flatten()
+            .copied();
+        deletions.filter(|deletion| deletion.may_end(hold, self.reuse))
     }
 
     /// True if the hold began on a grant that the threads of its process did not know to be
-    /// deleted.
+    /// deleted. After a failover, the old master can still have granted locks.
     pub fn began_after_deletion(&self, hold: &Hold) -> bool {
-        let deletion = self.deleted(hold);
-        deletion.is_some_and(|deletion| deletion.to < hold.asked)
+        self.deleted(hold)
+            .is_some_and(|deletion| match deletion.is_certain {
+                true => deletion.from < hold.asked,
+                false => deletion.from < hold.since,
+            })
     }
 
     /// When the hold is known to be valid: from the return of its acquire to its last confirmation,

@@ -46,6 +46,16 @@ impl Machine {
         Duration::from_nanos(pauses.map(|pause| pause.shared(span)).sum())
     }
 
+    /// The pauses of the other processes that overlap with `span`.
+    pub fn pauses_of_others(&self, process: u32, span: Span) -> impl Iterator<Item = Span> {
+        let others = self
+            .pauses
+            .iter()
+            .filter(move |(other, _)| **other != process);
+        let pauses = others.flat_map(|(_, pauses)| pauses).copied();
+        pauses.filter(move |pause| pause.shared(span) > 0)
+    }
+
     /// How late a call in `span` may be because the machine is busy: the worst delay of a stall
     /// monitor, once for each switch between threads.
     pub fn slip(&self, process: u32, span: Span) -> Duration {

@@ -8,6 +8,7 @@ mod order;
 mod progress;
 mod tokens;
 mod violation;
+mod waits;
 
 use std::time::Duration;
 
@@ -36,10 +37,14 @@ pub struct Bounds {
     /// How long the threads of a process may begin holds on one grant: a slice, and the time to
     /// linger.
     pub reuse: Duration,
-    /// How long after the begin of a calm a request from before may still be executed.
+    /// How long after the begin of a calm a request from before may still be executed, and a client
+    /// may not listen again.
     pub delivered: Duration,
     /// How late a call may return because the machine is busy.
     pub slip: Duration,
+    /// Readers wait only while a thread holds the write lock or waits for it, and no client that is
+    /// subscribed loses its place.
+    pub is_strict: bool,
 }
 
 /// Finds all violations in `records`, which are in the order of their times.
@@ -53,6 +58,15 @@ pub fn check(records: &[Record], bounds: &Bounds) -> Vec<Violation> {
     violations.extend(records.iter().filter_map(single_record));
     violations.sort_by_key(Violation::at);
     violations
+}
+
+/// How many double holds a failover explains. Not those of permits.
+#[allow(dead_code, reason = "only the simulation has failovers")]
+pub fn predicted(records: &[Record], bounds: &Bounds) -> u64 {
+    match bounds.permits {
+        Some(_) => 0,
+        None => exclusion::predicted(&History::of(records, bounds)).len() as u64,
+    }
 }
 
 /// The violation that one record shows by itself.

@@ -1,34 +1,65 @@
-//! Checks that clients acquire a fair lock in the order of the queue in Redis.
+//! Checks that clients acquire a lock in the order of its queue or line in Redis, and keep their
+//! places there.
 //!
 //! The log proves the order only where no fault interferes. In a calm, a client that is seen in the
 //! queue at two times has kept its place between them if none of its calls began or ended
 //! meanwhile. No client that was behind it acquires the lock in this time. It may begin holds on a
-//! grant from before, which has ended if a third client held the lock since then, or after some
-//! time.
+//! grant from before, which has ended if a third client held the lock since then, or after as many
+//! holds as the client has threads, or after some time.
+//!
+//! In a line, these may pass it, as documented: a call that does not wait any more; a reader that
+//! passes a reader; a client that was called together with another one, because several permits
+//! came free; and for two of every four seconds, clients behind one that wants several permits.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use super::history::{Hold, Queue, Span};
 use super::{Bounds, History, Violation};
+
+/// For how long a client that wants several permits keeps those behind it waiting, as documented.
+const KEEPS_OUT: Duration = Duration::from_secs(2);
+
+/// After how long a client that waits listens, so that it keeps its place, and how long its call
+/// takes to return after its place was removed because it has the lock.
+const LISTENS: Duration = Duration::from_millis(20);
 
 /// The calls and holds of one lock.
 #[derive(Default)]
 struct Lock<'a> {
     /// In the order of their begins.
     holds: Vec<&'a Hold>,
-    /// Until when holds were confirmed, and the process, in the order of time.
-    confirmed: Vec<(u64, u32)>,
+    /// Until when holds were confirmed, and the process, in the order of time; and the first of the
+    /// holds in a row that are of this process.
+    confirmed: Vec<(u64, u32, usize)>,
+    /// By process: its threads.
+    threads: HashMap<u32, BTreeSet<u32>>,
     /// By process: when its calls began and returned, in the order of time.
     events: HashMap<u32, Vec<u64>>,
+    /// By process: when it acquired the lock by calls that did not wait any more, or read within
+    /// the write lock.
+    passes: HashMap<u32, Vec<u64>>,
+    /// By process and thread: its calls, in the order of their begins.
+    waiting: BTreeMap<(u32, u32), Vec<Waiting>>,
     /// By process: when its rush began that never returned. The process was killed, and the last
     /// holds of the rush are not in the log.
     unlogged: HashMap<u32, u64>,
+}
+
+/// A call that waits.
+#[derive(Clone, Copy)]
+struct Waiting {
+    span: Span,
+    permits: u32,
+    reads: bool,
 }
 
 /// A client that keeps its place.
 #[derive(Clone)]
 struct Wait {
     process: u32,
+    /// Its only call that waits; `None` for one of several.
+    call: Option<Waiting>,
     /// Before it was seen for the first time.
     seen: u64,
     /// From the first time to the last.
@@ -41,41 +72,79 @@ pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
     if history.queues.is_empty() {
         return Vec::new();
     }
-    let locks = locks(history);
+    let locks = locks(history, bounds);
     let mut violations = Vec::new();
     for (number, queues) in &history.queues {
         let Some(lock) = locks.get(number) else {
             continue;
         };
-        for wait in waits(history, bounds, lock, queues) {
+        let (waits, lost) = waits(history, bounds, lock, queues);
+        for wait in waits {
             violations.extend(overtaken(history, bounds, lock, &wait));
         }
+        violations.extend(lost.into_iter().map(|(waiting, at)| Violation::PlaceLost {
+            lock: *number,
+            waiting,
+            at,
+        }));
     }
     violations
 }
 
-fn locks(history: &History) -> BTreeMap<u32, Lock<'_>> {
-    let mut locks: BTreeMap<u32, Lock<'_>> = BTreeMap::new();
+fn locks<'a>(history: &'a History, bounds: &Bounds) -> BTreeMap<u32, Lock<'a>> {
+    let mut locks: BTreeMap<u32, Lock<'a>> = BTreeMap::new();
     for (id, call) in &history.calls {
         let lock = locks.entry(call.lock).or_default();
         if call.answered.is_none() && call.what == "rush" {
             let since = lock.unlogged.entry(id.process).or_insert(call.asked);
             *since = call.asked.min(*since);
         }
+        lock.threads
+            .entry(id.process)
+            .or_default()
+            .insert(id.thread);
         let events = lock.events.entry(id.process).or_default();
         events.extend([Some(call.asked), call.answered].into_iter().flatten());
+        let waiting = Waiting {
+            span: Span {
+                from: call.asked,
+                to: call.answered.unwrap_or(u64::MAX),
+            },
+            permits: call.permits,
+            reads: history.reads.contains(id),
+        };
+        let thread = (id.process, id.thread);
+        lock.waiting.entry(thread).or_default().push(waiting);
     }
     for hold in history.holds.values() {
         let lock = locks.entry(hold.lock).or_default();
         lock.holds.push(hold);
-        let confirmed = history.vouched(hold).map(|span| (span.to, hold.id.process));
-        lock.confirmed.extend(confirmed);
+        if hold.is_nested || history.had_ended(hold) {
+            lock.passes
+                .entry(hold.id.process)
+                .or_default()
+                .push(hold.since);
+        }
+        let confirmed = history
+            .vouched(hold)
+            .map(|span| (span.to, hold.id.process, 0));
+        // Others may hold what is shared at the same time.
+        let is_exclusive = !hold.reads && bounds.permits.is_none();
+        lock.confirmed.extend(confirmed.filter(|_| is_exclusive));
         let events = lock.events.entry(hold.id.process).or_default();
         events.extend([hold.asked, hold.since]);
     }
     for lock in locks.values_mut() {
         lock.holds.sort_by_key(|hold| hold.since);
+        lock.passes
+            .values_mut()
+            .for_each(|passes| passes.sort_unstable());
         lock.confirmed.sort_unstable();
+        for at in 1..lock.confirmed.len() {
+            let (_, before, begin) = lock.confirmed[at - 1];
+            let is_same = lock.confirmed[at].1 == before;
+            lock.confirmed[at].2 = if is_same { begin } else { at };
+        }
         lock.events
             .values_mut()
             .for_each(|events| events.sort_unstable());
@@ -83,22 +152,50 @@ fn locks(history: &History) -> BTreeMap<u32, Lock<'_>> {
     locks
 }
 
-/// The clients that keep a place in the queue of this lock during calms. A client that may not
-/// subscribe does not: a release may move it to the end.
-fn waits(history: &History, bounds: &Bounds, lock: &Lock<'_>, queues: &[Queue]) -> Vec<Wait> {
-    let delivered = u64::try_from(bounds.delivered.as_nanos()).unwrap_or(u64::MAX);
+/// The clients that keep a place in the queue of this lock during calms, and those that lost theirs
+/// although they went on waiting. A client that may not subscribe keeps none: a release may move it
+/// to the end.
+fn waits(
+    history: &History,
+    bounds: &Bounds,
+    lock: &Lock<'_>,
+    queues: &[Queue],
+) -> (Vec<Wait>, Vec<(u32, u64)>) {
+    let delivered = nanos(bounds.delivered);
     let mut waits = Vec::new();
-    for calm in &history.calms {
+    let mut lost = Vec::new();
+    for calm in history.calms_without_pauses() {
         let from = calm.from.saturating_add(delivered);
         let begin = queues.partition_point(|queue| queue.span.from < from);
         let queues = queues[begin..].iter();
         let mut open: BTreeMap<u32, Wait> = BTreeMap::new();
+        // By process: since when it has a place, if it had none before.
+        let mut entered: BTreeMap<u32, Option<u64>> = BTreeMap::new();
+        let mut is_first = true;
         for queue in queues.take_while(|queue| queue.span.to <= calm.to) {
             let clients = queue.clients.iter();
             let clients: Vec<u32> = clients
                 .filter_map(|id| history.clients.get(id).copied())
                 .collect();
             let mut still_open = BTreeMap::new();
+            entered.retain(|process, _| clients.contains(process));
+            for process in &clients {
+                let now = (!is_first).then_some(queue.span.from);
+                entered.entry(*process).or_insert(now);
+            }
+            is_first = false;
+            for (process, wait) in &open {
+                let is_settled = bounds.is_strict
+                    && wait.span.to > wait.span.from.saturating_add(nanos(LISTENS));
+                let since = Span {
+                    from: wait.seen,
+                    to: queue.span.to.saturating_add(nanos(LISTENS)),
+                };
+                let is_there = clients.contains(process);
+                if is_settled && !is_there && lock.is_quiet(*process, since) {
+                    lost.push((*process, queue.span.to));
+                }
+            }
             for (at, &process) in clients.iter().enumerate() {
                 if history.unsubscribed.contains(&process) {
                     continue;
@@ -116,7 +213,14 @@ fn waits(history: &History, bounds: &Bounds, lock: &Lock<'_>, queues: &[Queue]) 
                     Some(_) => open.remove(&process),
                     None => None,
                 };
-                let mut wait = wait.unwrap_or_else(|| Wait::begin(process, queue.span));
+                // A client that wants several permits lets others pass by the age of its place,
+                // which may be that of an earlier call.
+                let since = entered.get(&process).copied().flatten();
+                let is_of_call = |call: &Waiting| {
+                    call.permits == 1 || since.is_some_and(|since| since > call.span.from)
+                };
+                let call = || lock.only_call(process, queue.span).filter(is_of_call);
+                let mut wait = wait.unwrap_or_else(|| Wait::begin(process, call(), queue.span));
                 wait.seen_behind(&clients[..at], queue.span);
                 still_open.insert(process, wait);
             }
@@ -124,7 +228,7 @@ fn waits(history: &History, bounds: &Bounds, lock: &Lock<'_>, queues: &[Queue]) 
         }
         waits.extend(open.into_values());
     }
-    waits
+    (waits, lost)
 }
 
 impl Lock<'_> {
@@ -138,22 +242,45 @@ impl Lock<'_> {
         events.get(next).is_none_or(|at| *at > span.to)
     }
 
+    /// The only call of this process that waits in `span`.
+    fn only_call(&self, process: u32, span: Span) -> Option<Waiting> {
+        let threads = self.waiting.range((process, 0)..=(process, u32::MAX));
+        let mut calls = threads.filter_map(|(_, calls)| {
+            let begun = calls.partition_point(|call| call.span.from <= span.to);
+            let last = calls[..begun].last()?;
+            (last.span.to >= span.from).then_some(last)
+        });
+        let call = calls.next()?;
+        calls.next().is_none().then_some(*call)
+    }
+
+    /// True if the hold may be on a grant of a call that may pass others.
+    fn passes_before(&self, hold: &Hold, reuse: u64) -> bool {
+        let passes = self.passes.get(&hold.id.process);
+        let passes = passes.map_or(&[][..], Vec::as_slice);
+        let begun = passes.partition_point(|at| *at <= hold.since);
+        let last = passes[..begun].last();
+        last.is_some_and(|at| at.saturating_add(reuse) >= hold.asked)
+    }
+
     /// True if another process than this one certainly held the lock after `from` and before `to`.
     fn is_held_by_another(&self, process: u32, from: u64, to: u64) -> bool {
-        let begin = self.confirmed.partition_point(|(at, _)| *at <= from);
-        let mut later = self.confirmed[begin..].iter();
-        later
-            .by_ref()
-            .take_while(|(at, _)| *at < to)
-            .any(|(_, holder)| *holder != process)
+        let end = self.confirmed.partition_point(|(at, ..)| *at < to);
+        let Some((_, holder, begin)) = end.checked_sub(1).map(|last| self.confirmed[last]) else {
+            return false;
+        };
+        // Those from `begin` to the last are of one process.
+        let other = if holder == process { begin } else { end };
+        other > 0 && self.confirmed[other - 1].0 > from
     }
 }
 
 impl Wait {
-    fn begin(process: u32, seen: Span) -> Self {
+    fn begin(process: u32, call: Option<Waiting>, seen: Span) -> Self {
         let (from, to) = (seen.to, seen.to);
         Self {
             process,
+            call,
             seen: seen.from,
             span: Span { from, to },
             before: BTreeMap::new(),
@@ -180,26 +307,47 @@ fn overtaken(
     wait: &Wait,
 ) -> Option<Violation> {
     let slip = bounds.reuse + bounds.slip + history.machine.slip(wait.process, wait.span);
-    let slip = u64::try_from(slip.as_nanos()).unwrap_or(u64::MAX);
+    let slip = nanos(slip);
+    let several = wait.call.filter(|call| call.permits > 1);
+    let keeps_out = several.map_or(u64::MAX, |call| call.span.from + nanos(KEEPS_OUT));
+    if history.shares && wait.call.is_none() {
+        return None;
+    }
     let begin = (lock.holds).partition_point(|hold| hold.since <= wait.span.from);
     let mut holds = lock.holds[begin..].iter();
-    let overtakes = |hold: &&&Hold| {
+    // By process: how many holds began on its grant from before.
+    let mut late: HashMap<u32, usize> = HashMap::new();
+    let mut overtakes = |hold: &&&Hold| {
         let process = hold.id.process;
         let behind = wait.before.get(&process).copied();
         let behind = behind.unwrap_or(wait.span.from);
         // Another client held the lock since then, so this grant is newer than that.
         let is_newer = || lock.is_held_by_another(process, behind, hold.since);
+        if process == wait.process || hold.since <= behind {
+            return false;
+        }
         let is_late = hold.asked > behind.saturating_add(slip);
-        process != wait.process && hold.since > behind && (is_late || is_newer())
+        let late = late.entry(process).or_default();
+        *late += usize::from(is_late);
+        let has_turn = *late < lock.threads.get(&process).map_or(1, BTreeSet::len);
+        let may_pass = wait.call.is_some_and(|call| call.reads && hold.reads)
+            || lock.passes_before(hold, slip)
+            || (wait.call.filter(|_| bounds.permits.is_some()))
+                .is_some_and(|call| call.span.to <= hold.since + nanos(LISTENS));
+        !may_pass && (is_late && !has_turn || is_newer())
     };
     let hold = holds
         .by_ref()
-        .take_while(|hold| hold.since < wait.span.to)
-        .find(overtakes)?;
+        .take_while(|hold| hold.since < wait.span.to.min(keeps_out))
+        .find(&mut overtakes)?;
     Some(Violation::Overtaken {
         lock: hold.lock,
         waiting: wait.process,
         hold: hold.id,
         at: hold.since,
     })
+}
+
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos().try_into().unwrap_or(u64::MAX)
 }

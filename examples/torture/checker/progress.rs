@@ -3,8 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::history::{Call, Span};
-use super::{Bounds, History, HoldId, Violation};
+use super::history::{Call, Hold, Span};
+use super::{Bounds, History, HoldId, Violation, waits};
+
+/// How long a client that was called may take to answer, and how long clients that do not answer
+/// delay the others at most, as documented.
+const UNANSWERED: Duration = Duration::from_millis(500);
+const LONGEST_UNANSWERED: Duration = Duration::from_millis(2700);
+
+/// After how long clients look after a line if no living client released the lock, as documented.
+const LOOK: Duration = Duration::from_secs(2);
 
 pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
     let mut violations: Vec<Violation> = history
@@ -47,28 +55,47 @@ fn stuck_thread(history: &History, id: HoldId, call: &Call, bounds: &Bounds) -> 
 /// Finds locks that stay free in a calm while a thread waits for them.
 fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
     let mut held: BTreeMap<u32, Vec<(Span, u32)>> = BTreeMap::new();
+    let mut last = BTreeMap::new();
     for hold in history.holds.values() {
         let (from, to) = (hold.since, hold.vouched.unwrap_or(hold.since));
+        last.insert(to, hold);
         let held = held.entry(hold.lock).or_default();
         held.push((Span { from, to }, hold.permits));
     }
-    held.values_mut()
-        .for_each(|holds| holds.sort_by_key(|(span, _)| span.from));
-    // By lock, and by the number of permits that a thread waits for.
-    let mut taken: BTreeMap<(u32, u32), Vec<Span>> = BTreeMap::new();
+    let writers = writers(history);
+    // By locks, and by the number of permits that a thread waits for; 0: it wants to read.
+    let mut taken: BTreeMap<(Vec<u32>, u32), Vec<Span>> = BTreeMap::new();
+    let ready = waits::ready(history, bounds);
     let mut violations = Vec::new();
     for (id, call) in &history.calls {
-        if call.budget > 0 {
+        let asked = match call.waits {
+            None => call.asked,
+            Some(_) => ready.get(id).copied().unwrap_or(u64::MAX),
+        };
+        let locks = match &call.together[..] {
+            [] => vec![call.lock],
+            several => several.to_vec(),
+        };
+        if call.budget > 0 || locks[0] != call.lock {
             continue;
         }
         let gone = history.gone.get(&id.process).copied();
         let to = call.answered.or(gone).unwrap_or(u64::MAX);
-        let held = held.get(&call.lock).map_or(&[][..], Vec::as_slice);
+        let lost = locks.iter().filter_map(|lock| history.lost_lines.get(lock));
+        let lost: Vec<u64> = lost.flatten().copied().collect();
+        let reads = bounds.is_strict && history.reads.contains(id);
+        let permits = if reads { 0 } else { call.permits };
         let taken = taken
-            .entry((call.lock, call.permits))
-            .or_insert_with(|| when_taken(held, bounds.permits.unwrap_or(1), call.permits));
-        let lost = history.lost_lines.get(&call.lock);
-        let lost = lost.map_or(&[][..], Vec::as_slice);
+            .entry((locks, permits))
+            .or_insert_with_key(|(locks, _)| match reads {
+                true => writers.get(&locks[0]).cloned().unwrap_or_default(),
+                false => {
+                    let held = locks.iter().filter_map(|lock| held.get(lock)).flatten();
+                    let mut held: Vec<(Span, u32)> = held.copied().collect();
+                    held.sort_by_key(|(span, _)| span.from);
+                    when_taken(&held, bounds.permits.unwrap_or(1), permits)
+                }
+            });
         let settled = nanos(bounds.idle);
         let calms = history.calms.iter().flat_map(|calm| {
             [
@@ -77,28 +104,96 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
             ]
         });
         for (calm_from, calm_to, bound) in calms {
-            let (from, to) = (call.asked.max(calm_from), to.min(calm_to));
+            let (from, to) = (asked.max(calm_from), to.min(calm_to));
             // A shortcut: most waits are short.
             if Duration::from_nanos(to.saturating_sub(from)) <= bound {
                 continue;
             }
-            let (at, idle) = longest_gap(Span { from, to }, taken);
-            let slip = history.machine.slip(id.process, Span { from, to });
-            let end = at.saturating_add(nanos(idle));
-            let notices = |lost: &u64| lost.saturating_add(nanos(bounds.line_noticed + slip));
-            let during = |lost: &&u64| (call.asked..end).contains(*lost);
-            let is_line_lost = lost.iter().filter(during).any(|lost| notices(lost) >= end);
-            if idle > bound + slip && !is_line_lost {
-                violations.push(Violation::LockStuck {
-                    lock: call.lock,
-                    waiter: *id,
-                    idle,
-                    at,
-                });
+            for gap in gaps(Span { from, to }, taken) {
+                let idle = Duration::from_nanos(gap.to - gap.from);
+                let Some(delay) = delay_by_others(history, bounds, *id, gap, &last) else {
+                    continue;
+                };
+                let slip = history.machine.slip(id.process, gap) + delay;
+                let notices = |lost: &u64| lost.saturating_add(nanos(bounds.line_noticed + slip));
+                let during = |lost: &&u64| (call.asked..gap.to).contains(*lost);
+                let mut lost = lost.iter().filter(during);
+                let is_line_lost = lost.any(|lost| notices(lost) >= gap.to);
+                if idle > bound + slip && !is_line_lost {
+                    violations.push(Violation::LockStuck {
+                        lock: call.lock,
+                        waiter: *id,
+                        idle,
+                        at: gap.from,
+                    });
+                    break;
+                }
             }
         }
     }
     violations
+}
+
+/// How much longer a lock may stay free because processes are paused in a calm: clients that were
+/// called may not answer. `None` if that is not known: the waiting process is paused.
+fn delay_by_others(
+    history: &History,
+    bounds: &Bounds,
+    waiter: HoldId,
+    gap: Span,
+    last: &BTreeMap<u64, &Hold>,
+) -> Option<Duration> {
+    let machine = &history.machine;
+    if machine.paused(waiter.process, gap) > Duration::ZERO {
+        return None;
+    }
+    let pauses: Vec<Span> = machine.pauses_of_others(waiter.process, gap).collect();
+    if pauses.is_empty() {
+        return Some(Duration::ZERO);
+    }
+    let silent = UNANSWERED.saturating_mul(u32::try_from(pauses.len()).unwrap_or(u32::MAX));
+    let silent = silent.min(LONGEST_UNANSWERED);
+    // Before its pause, a process can get the lock, or keep it for its threads.
+    let begins = |pause: &Span| pause.from + nanos(bounds.slip) > gap.from;
+    let holder = last.get(&gap.from);
+    let is_released = holder.is_some_and(|hold| hold.is_released);
+    let is_paused = holder.is_none_or(|hold| machine.paused(hold.id.process, gap) > Duration::ZERO);
+    Some(
+        match is_released && !is_paused && !pauses.iter().any(begins) {
+            true => silent,
+            false => silent + bounds.longest_lease + LOOK,
+        },
+    )
+}
+
+/// By lock: when writers hold it or wait for it, in the order of time. Meanwhile readers may have to
+/// wait.
+fn writers(history: &History) -> BTreeMap<u32, Vec<Span>> {
+    let mut writers: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
+    if history.reads.is_empty() {
+        return writers;
+    }
+    for hold in history.holds.values().filter(|hold| !hold.reads) {
+        let (from, to) = (hold.asked, hold.vouched.unwrap_or(hold.since));
+        writers
+            .entry(hold.lock)
+            .or_default()
+            .push(Span { from, to });
+    }
+    for (id, call) in &history.calls {
+        let gone = history.gone.get(&id.process).copied();
+        let (from, to) = (call.asked, call.answered.or(gone).unwrap_or(u64::MAX));
+        if !history.reads.contains(id) {
+            writers
+                .entry(call.lock)
+                .or_default()
+                .push(Span { from, to });
+        }
+    }
+    for spans in writers.values_mut() {
+        spans.sort_by_key(|span| span.from);
+    }
+    writers
 }
 
 fn nanos(time: Duration) -> u64 {
@@ -129,22 +224,22 @@ fn when_taken(holds: &[(Span, u32)], permits: u32, needed: u32) -> Vec<Span> {
     taken
 }
 
-/// The longest time within `span` in which the lock is free. `taken` is sorted by `from`.
-fn longest_gap(span: Span, taken: &[Span]) -> (u64, Duration) {
-    let (mut free_since, mut longest) = (span.from, (span.from, 0));
+/// When the lock is free within `span`. `taken` is sorted by `from`.
+fn gaps(span: Span, taken: &[Span]) -> Vec<Span> {
+    let (mut free_since, mut gaps) = (span.from, Vec::new());
     for hold in taken.iter().filter(|hold| hold.to >= span.from) {
         if hold.from >= span.to {
             break;
         }
-        let gap = hold.from.saturating_sub(free_since);
-        if gap > longest.1 {
-            longest = (free_since, gap);
+        if hold.from > free_since {
+            let (from, to) = (free_since, hold.from);
+            gaps.push(Span { from, to });
         }
         free_since = free_since.max(hold.to);
     }
-    let gap = span.to.saturating_sub(free_since);
-    if gap > longest.1 {
-        longest = (free_since, gap);
+    if span.to > free_since {
+        let (from, to) = (free_since, span.to);
+        gaps.push(Span { from, to });
     }
-    (longest.0, Duration::from_nanos(longest.1))
+    gaps
 }

@@ -59,7 +59,7 @@ pub enum Violation {
         time: Duration,
         at: u64,
     },
-    /// The process acquired a fair lock for a call that began while another one had an earlier
+    /// The process acquired a lock for a call that began while another one had an earlier
     /// place in the queue, and kept it.
     Overtaken {
         lock: u32,
@@ -67,6 +67,8 @@ pub enum Violation {
         hold: HoldId,
         at: u64,
     },
+    /// The process has no place in the line any more, although its call waits further.
+    PlaceLost { lock: u32, waiting: u32, at: u64 },
     /// A call exceeded its documented bound, or never returned.
     ThreadStuck {
         call: HoldId,
@@ -101,6 +103,7 @@ impl Violation {
             | Self::LockStuck { at, .. }
             | Self::Kept { at, .. }
             | Self::Overtaken { at, .. }
+            | Self::PlaceLost { at, .. }
             | Self::ThreadStuck { at, .. }
             | Self::WrongResult { at, .. }
             | Self::Died { at, .. }
@@ -121,6 +124,7 @@ impl Violation {
             Self::LockStuck { .. } => "lock stuck",
             Self::Kept { .. } => "kept by hand-overs",
             Self::Overtaken { .. } => "overtaken",
+            Self::PlaceLost { .. } => "place lost",
             Self::ThreadStuck { .. } => "thread stuck",
             Self::WrongResult { .. } => "wrong result",
             Self::Died { .. } => "worker died",
@@ -199,6 +203,12 @@ impl fmt::Display for Violation {
                 f,
                 "{hold} acquired lock {lock} while process {waiting} had an earlier place"
             ),
+            Self::PlaceLost { lock, waiting, .. } => {
+                write!(
+                    f,
+                    "process {waiting} lost its place for lock {lock} while it waited"
+                )
+            }
             Self::ThreadStuck {
                 call,
                 what,

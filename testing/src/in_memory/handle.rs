@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use crossbeam_channel::{Sender, bounded, unbounded};
 
 use super::event_loop::{EventLoop, Order};
-use super::server::Server;
+use super::host::Host;
 use crate::known_scripts::KnownScripts;
 
 /// The thread of the server. Dropping the handle ends it.
@@ -35,11 +35,11 @@ impl Handle {
         };
         let (started, is_started) = bounded(1);
         let thread = thread::Builder::new().name("leasehold-in-memory".into());
-        let thread = thread.spawn(move || match Server::new(known) {
-            Ok(mut server) => {
+        let thread = thread.spawn(move || match Host::new(known) {
+            Ok(mut host) => {
                 let _ = started.send(Ok(()));
                 // A test must not go on without its server: see `with`.
-                let ended = event_loop.run(&mut server);
+                let ended = event_loop.run(&mut host);
                 assert!(ended.is_ok(), "the in-memory server has failed: {ended:?}");
             }
             Err(error) => drop(started.send(Err(error.to_string()))),
@@ -59,10 +59,10 @@ impl Handle {
 
     /// Executes this on the thread of the server, and waits for that. Panics if the thread has
     /// ended.
-    pub(super) fn with(&self, work: impl FnOnce(&mut Server) + Send + 'static) {
+    pub(super) fn with(&self, work: impl FnOnce(&mut Host) + Send + 'static) {
         let (done, is_done) = bounded(1);
-        let order: Order = Box::new(move |server| {
-            work(server);
+        let order: Order = Box::new(move |host| {
+            work(host);
             let _ = done.send(());
         });
         if let Some(orders) = &self.orders {

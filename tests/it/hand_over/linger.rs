@@ -68,6 +68,21 @@ fn a_dropped_client_releases_its_locks_at_once_however_many() {
     }
 }
 
+/// The watchdog has a connection from an earlier release. Its end is noticed by the next request.
+#[test]
+fn a_dropped_client_releases_its_locks_although_its_connections_were_cut() {
+    let server = Server::start();
+    let long = lingering(&server).watchdog_lease(SOON.get() * 6);
+    let client = long.command_timeout(SOON.get()).build().unwrap();
+    let lock = client.reentrant_lock("lock");
+    pair(&lock);
+    eventually("the release", || !is_there(&server));
+    pair(&lock);
+    server.cut("normal");
+    drop((client, lock));
+    assert!(!is_there(&server), "long before its lease ends");
+}
+
 /// The release of the watchdog is slow, or the request of the thread overtakes it.
 #[test]
 fn a_call_that_does_not_wait_gets_a_lock_that_its_own_client_releases() {

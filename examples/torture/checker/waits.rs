@@ -1,0 +1,52 @@
+//! When threads that wait for a notification were notified.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::history::Wait;
+use super::{Bounds, History, HoldId};
+
+/// By call: from when on it waits for its lock only, as a call that acquires the lock does. It was
+/// notified then, or its time was over.
+///
+/// A thread whose time is over can be notified until it has the lock. Only the notifications of a
+/// calm that has lasted for some time count: before, they may be lost, or meet threads that have
+/// died.
+pub(super) fn ready(history: &History, bounds: &Bounds) -> BTreeMap<HoldId, u64> {
+    let idle = u64::try_from(bounds.idle.as_nanos()).unwrap_or(u64::MAX);
+    let mut ready = BTreeMap::new();
+    let mut notified = HashSet::new();
+    // By lock and condition, in the order of their begins.
+    let mut waits: BTreeMap<(u32, u32), Vec<(u64, HoldId)>> = BTreeMap::new();
+    for (id, call) in &history.calls {
+        let Some(Wait { condition, within }) = call.waits else {
+            continue;
+        };
+        let list = waits.entry((call.lock, condition)).or_default();
+        list.push((call.asked, *id));
+        if within > 0 {
+            ready.insert(*id, call.asked.saturating_add(within * 1_000_000));
+        }
+    }
+    waits.values_mut().for_each(|list| list.sort_unstable());
+    for notification in &history.notifications {
+        let at = notification.at;
+        let is_calm = |from: u64, to: u64| (from.saturating_add(idle)..to).contains(&at);
+        let list = waits.get(&(notification.lock, notification.condition));
+        if !history.calms.iter().any(|calm| is_calm(calm.from, calm.to)) {
+            continue;
+        }
+        for (asked, id) in list.into_iter().flatten() {
+            let answered = history.calls[id].answered;
+            let gone = history.gone.get(&id.process).copied();
+            let is_waiting = *asked < at && answered.or(gone).is_none_or(|end| end > at);
+            if is_waiting && notified.insert(*id) {
+                let ready = ready.entry(*id).or_insert(at);
+                *ready = at.min(*ready);
+                if !notification.all {
+                    break;
+                }
+            }
+        }
+    }
+    ready
+}

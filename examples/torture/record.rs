@@ -1,0 +1,363 @@
+//! The lines of a log: one for each event, `<nanoseconds> <process> <thread> <word> <arguments>`.
+
+use std::fmt;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Nanoseconds of [`clock::now`](crate::clock::now).
+    pub at: u64,
+    pub process: u32,
+    pub thread: u32,
+    pub event: Event,
+}
+
+/// What happened. `call` counts the calls of a thread; a hold has the number of the call that
+/// acquired it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Before a call. It must return within `budget` milliseconds; 0: no bound while other threads
+    /// hold the lock.
+    Asks {
+        call: u64,
+        lock: u32,
+        budget: u64,
+        what: String,
+    },
+    /// Before [`Event::Asks`] or [`Event::Held`]: the call acquires a lock that threads hold
+    /// together with others that do so.
+    Reads { call: u64 },
+    /// Before [`Event::Asks`] or [`Event::Held`]: the call acquires this many permits.
+    Needs { call: u64, permits: u32 },
+    /// After [`Event::Asks`]: the call acquires these locks together, also that of the record
+    /// before. Each has such records of its own.
+    Together { call: u64, locks: Vec<u32> },
+    /// After [`Event::Asks`]: the call releases its lock, waits for a notification for at most
+    /// `within` milliseconds (0: without a limit), and acquires the lock again.
+    Waits {
+        call: u64,
+        condition: u32,
+        within: u64,
+    },
+    /// After a call that notified the thread that has waited longest for a condition, or all.
+    Notifies {
+        lock: u32,
+        condition: u32,
+        all: bool,
+    },
+    /// After a call that acquired a free lock.
+    Has { call: u64, token: Option<u64> },
+    /// After a nested acquire inside `hold`.
+    HasAgain {
+        call: u64,
+        hold: u64,
+        token: Option<u64>,
+    },
+    /// A short hold during a rush. The call that acquired it began at `asked` and returned at the
+    /// time of the record.
+    Held {
+        call: u64,
+        lock: u32,
+        asked: u64,
+        token: Option<u64>,
+        /// The last time for which the lock confirmed the hold; 0: none.
+        vouched: u64,
+    },
+    /// After a call with any other allowed result.
+    Answered { call: u64, answer: String },
+    /// The holder noted this time, and a check after it confirmed the hold.
+    Vouches { hold: u64 },
+    /// After a call that failed because the server refused the log-in of the process.
+    Refused { call: u64, answer: String },
+    /// The result of a call breaks its documentation.
+    Wrong { call: u64, answer: String },
+    /// The thread was runnable without a CPU for this long during the call.
+    Starved { call: u64, nanos: u64 },
+    /// The stall monitor was woken this late.
+    Late { nanos: u64 },
+    /// The threads of this process handed locks over for this long without a request to Redis.
+    Kept { nanos: u64 },
+    /// This process uses the client with this id.
+    Client { id: String },
+    /// The user of this process may not subscribe.
+    MayNotSubscribe,
+    /// The queue of a fair lock in Redis, at some time from `from` on. The first client is next.
+    Waiting {
+        lock: u32,
+        from: u64,
+        clients: Vec<String>,
+    },
+    /// Before a process is paused.
+    Pauses { process: u32 },
+    /// After a paused process was resumed.
+    Continued { process: u32 },
+    /// After the conductor killed a process.
+    Killed { process: u32 },
+    /// After a process ended unexpectedly.
+    Died { process: u32 },
+    /// A process still runs after [`Event::End`].
+    Lingers { process: u32 },
+    /// After an existing key of a lock was deleted by a command sent at `from`. All tokens granted
+    /// before are at most `token`.
+    Deleted {
+        lock: u32,
+        from: u64,
+        token: Option<u64>,
+    },
+    /// After another server took the place of the lock's master at some time from `from` on,
+    /// without the newest writes to the lock.
+    FailedOver { lock: u32, from: u64 },
+    /// After the line of a lock was deleted.
+    LineLost { lock: u32 },
+    /// Before the password of the workers is changed.
+    Rotates,
+    /// Faults are injected from now on.
+    Storm,
+    /// No faults are injected from now on.
+    Calm,
+    /// The workers are asked to stop.
+    Stopping,
+    /// The conductor waits no longer for workers. A call without a result by now is stuck.
+    End,
+    /// The key of a lock is still in Redis after the run.
+    Left { lock: u32, what: String },
+    /// Text for readers; the checker ignores it.
+    Note(String),
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {} ", self.at, self.process, self.thread)?;
+        match &self.event {
+            Event::Asks {
+                call,
+                lock,
+                budget,
+                what,
+            } => write!(f, "asks {call} {lock} {budget} {what}"),
+            Event::Reads { call } => write!(f, "reads {call}"),
+            Event::Needs { call, permits } => write!(f, "needs {call} {permits}"),
+            Event::Together { call, locks } => {
+                write!(f, "together {call}")?;
+                locks.iter().try_for_each(|lock| write!(f, " {lock}"))
+            }
+            Event::Waits {
+                call,
+                condition,
+                within,
+            } => write!(f, "waits {call} {condition} {within}"),
+            Event::Notifies {
+                lock,
+                condition,
+                all,
+            } => write!(f, "notifies {lock} {condition} {all}"),
+            Event::Has { call, token } => write!(f, "has {call} {}", token.unwrap_or(0)),
+            Event::HasAgain { call, hold, token } => {
+                write!(f, "has-again {call} {hold} {}", token.unwrap_or(0))
+            }
+            Event::Held {
+                call,
+                lock,
+                asked,
+                token,
+                vouched,
+            } => {
+                let token = token.unwrap_or(0);
+                write!(f, "held {call} {lock} {asked} {token} {vouched}")
+            }
+            Event::Answered { call, answer } => write!(f, "answered {call} {answer}"),
+            Event::Vouches { hold } => write!(f, "vouches {hold}"),
+            Event::Refused { call, answer } => write!(f, "refused {call} {answer}"),
+            Event::Wrong { call, answer } => write!(f, "wrong {call} {answer}"),
+            Event::Starved { call, nanos } => write!(f, "starved {call} {nanos}"),
+            Event::Late { nanos } => write!(f, "late {nanos}"),
+            Event::Kept { nanos } => write!(f, "kept {nanos}"),
+            Event::Client { id } => write!(f, "client {id}"),
+            Event::MayNotSubscribe => write!(f, "may-not-subscribe"),
+            Event::Waiting {
+                lock,
+                from,
+                clients,
+            } => {
+                write!(f, "waiting {lock} {from}")?;
+                clients.iter().try_for_each(|client| write!(f, " {client}"))
+            }
+            Event::Pauses { process } => write!(f, "pauses {process}"),
+            Event::Continued { process } => write!(f, "continued {process}"),
+            Event::Killed { process } => write!(f, "killed {process}"),
+            Event::Died { process } => write!(f, "died {process}"),
+            Event::Lingers { process } => write!(f, "lingers {process}"),
+            Event::Deleted { lock, from, token } => {
+                write!(f, "deleted {lock} {from} {}", token.unwrap_or(0))
+            }
+            Event::FailedOver { lock, from } => write!(f, "failed-over {lock} {from}"),
+            Event::LineLost { lock } => write!(f, "line-lost {lock}"),
+            Event::Rotates => write!(f, "rotates"),
+            Event::Storm => write!(f, "storm"),
+            Event::Calm => write!(f, "calm"),
+            Event::Stopping => write!(f, "stopping"),
+            Event::End => write!(f, "end"),
+            Event::Left { lock, what } => write!(f, "left {lock} {what}"),
+            Event::Note(text) => write!(f, "note {text}"),
+        }
+    }
+}
+
+impl Record {
+    /// Parses what `Display` writes; `None` for any other line.
+    pub fn parse(line: &str) -> Option<Self> {
+        let mut words = Words(line);
+        Some(Self {
+            at: words.number()?,
+            process: words.number()?,
+            thread: words.number()?,
+            event: event(&mut words)?,
+        })
+    }
+}
+
+fn event(words: &mut Words) -> Option<Event> {
+    Some(match words.next()? {
+        "asks" => Event::Asks {
+            call: words.number()?,
+            lock: words.number()?,
+            budget: words.number()?,
+            what: words.rest(),
+        },
+        "reads" => Event::Reads {
+            call: words.number()?,
+        },
+        "needs" => Event::Needs {
+            call: words.number()?,
+            permits: words.number()?,
+        },
+        "together" => Event::Together {
+            call: words.number()?,
+            locks: words
+                .rest()
+                .split_whitespace()
+                .map(str::parse)
+                .collect::<Result<_, _>>()
+                .ok()?,
+        },
+        "waits" => Event::Waits {
+            call: words.number()?,
+            condition: words.number()?,
+            within: words.number()?,
+        },
+        "notifies" => Event::Notifies {
+            lock: words.number()?,
+            condition: words.number()?,
+            all: words.number()?,
+        },
+        "has" => Event::Has {
+            call: words.number()?,
+            token: words.token()?,
+        },
+        "has-again" => Event::HasAgain {
+            call: words.number()?,
+            hold: words.number()?,
+            token: words.token()?,
+        },
+        "held" => Event::Held {
+            call: words.number()?,
+            lock: words.number()?,
+            asked: words.number()?,
+            token: words.token()?,
+            vouched: words.number()?,
+        },
+        "answered" => Event::Answered {
+            call: words.number()?,
+            answer: words.rest(),
+        },
+        "vouches" => Event::Vouches {
+            hold: words.number()?,
+        },
+        "refused" => Event::Refused {
+            call: words.number()?,
+            answer: words.rest(),
+        },
+        "wrong" => Event::Wrong {
+            call: words.number()?,
+            answer: words.rest(),
+        },
+        "starved" => Event::Starved {
+            call: words.number()?,
+            nanos: words.number()?,
+        },
+        "late" => Event::Late {
+            nanos: words.number()?,
+        },
+        "kept" => Event::Kept {
+            nanos: words.number()?,
+        },
+        "client" => Event::Client { id: words.rest() },
+        "may-not-subscribe" => Event::MayNotSubscribe,
+        "waiting" => Event::Waiting {
+            lock: words.number()?,
+            from: words.number()?,
+            clients: words.rest().split_whitespace().map(str::to_owned).collect(),
+        },
+        "pauses" => Event::Pauses {
+            process: words.number()?,
+        },
+        "continued" => Event::Continued {
+            process: words.number()?,
+        },
+        "killed" => Event::Killed {
+            process: words.number()?,
+        },
+        "died" => Event::Died {
+            process: words.number()?,
+        },
+        "lingers" => Event::Lingers {
+            process: words.number()?,
+        },
+        "deleted" => Event::Deleted {
+            lock: words.number()?,
+            from: words.number()?,
+            token: words.token()?,
+        },
+        "failed-over" => Event::FailedOver {
+            lock: words.number()?,
+            from: words.number()?,
+        },
+        "line-lost" => Event::LineLost {
+            lock: words.number()?,
+        },
+        "rotates" => Event::Rotates,
+        "storm" => Event::Storm,
+        "calm" => Event::Calm,
+        "stopping" => Event::Stopping,
+        "end" => Event::End,
+        "left" => Event::Left {
+            lock: words.number()?,
+            what: words.rest(),
+        },
+        "note" => Event::Note(words.rest()),
+        _ => return None,
+    })
+}
+
+struct Words<'a>(&'a str);
+
+impl<'a> Words<'a> {
+    fn next(&mut self) -> Option<&'a str> {
+        let (word, rest) = self.0.split_once(' ').unwrap_or((self.0, ""));
+        self.0 = rest;
+        (!word.is_empty()).then_some(word)
+    }
+
+    fn number<T: std::str::FromStr>(&mut self) -> Option<T> {
+        self.next()?.parse().ok()
+    }
+
+    /// 0 means no token.
+    fn token(&mut self) -> Option<Option<u64>> {
+        Some(Some(self.number()?).filter(|token| *token != 0))
+    }
+
+    fn rest(&mut self) -> String {
+        std::mem::take(&mut self.0).to_owned()
+    }
+}

@@ -1,0 +1,57 @@
+//! Calls that wait for several locks, or for a notification.
+
+use super::assert_found;
+
+#[test]
+fn several_locks_are_stuck_if_all_are_free() {
+    let waits = "
+        50 0 0 calm
+        60 1 1 asks 1 0 0 acquire
+        60 1 1 together 1 0 1
+        60 1 1 asks 2 1 0 acquire
+        60 1 1 together 2 0 1
+        1200 1 1 has 1 0
+        1200 1 1 has 2 0
+        1200 0 0 end";
+    assert_found(waits, &["lock stuck"]);
+    // Another client has one of them.
+    let held = format!(
+        "{waits}
+        20 2 1 asks 1 1 0 lock
+        30 2 1 has 1 0
+        900 2 1 vouches 1"
+    );
+    assert_found(&held, &[]);
+}
+
+#[test]
+fn a_notified_thread_waits_for_the_lock() {
+    let waits = |notifies: &str, within: u64| {
+        format!(
+            "50 0 0 calm
+            60 1 1 asks 1 0 0 wait
+            60 1 1 waits 1 7 {within}
+            70 1 2 asks 1 0 0 wait
+            70 1 2 waits 1 7 0
+            1900 1 1 answered 1 woken
+            1900 1 2 answered 1 woken
+            1950 0 0 end
+            {notifies}"
+        )
+    };
+    assert_found(&waits("", 0), &[]);
+    assert_found(&waits("1200 2 1 notifies 0 7 false", 0), &["lock stuck"]);
+    assert_found(&waits("1200 2 1 notifies 0 7 true", 0), &["lock stuck"; 2]);
+    // Of another condition or lock, in time, or at once after faults.
+    for notifies in [
+        "1200 2 1 notifies 0 8 true",
+        "1200 2 1 notifies 1 7 true",
+        "1500 2 1 notifies 0 7 true",
+        "1000 2 1 notifies 0 7 true",
+    ] {
+        assert_found(&waits(notifies, 0), &[]);
+    }
+    // Its time is over.
+    assert_found(&waits("", 1200), &["lock stuck"]);
+    assert_found(&waits("", 1500), &[]);
+}

@@ -1,0 +1,379 @@
+//! The conductor of one world: alternates storms (periods with faults) and calms (periods without),
+//! stops the workers, and logs what is left.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use leasehold_simulation_world::network::{self, Path};
+use leasehold_simulation_world::processes::{self, ProcessId};
+use leasehold_simulation_world::tasks::{self, TaskId};
+use leasehold_simulation_world::{random, steps, time};
+
+use crate::args::Args;
+use crate::clock;
+use crate::deployment::{Deployment, Layout};
+use crate::faults::Undo;
+use crate::kind::Kind;
+use crate::log::{self, CONDUCTOR, Event, Log};
+use crate::plan::Plan;
+use crate::programs::Program;
+use crate::replication::ServerId;
+use crate::scenario::Scenario;
+use crate::worker;
+
+/// The clocks of two processes differ by up to this many nanoseconds after a second.
+const DRIFT: u64 = 100_000;
+
+/// How often the queues of fair locks and the lines are looked at.
+const LOOKS: Duration = Duration::from_millis(2);
+
+/// How often a storm counts steps and records, in nanoseconds.
+const COUNTS: u64 = 10 * time::MS;
+
+/// A storm ends at this many records too, and the last calm at twice as many steps or records: a
+/// few seconds of real time.
+const MOST_RECORDS: usize = 200_000;
+
+pub struct Conductor {
+    pub scenario: Scenario,
+    pub deployment: Deployment,
+    /// The only server that meets faults in this storm, if the servers are independent.
+    pub faulty: Option<ServerId>,
+    pub slots: Vec<Slot>,
+    pub undo: Vec<(u64, Undo)>,
+    /// When it killed a worker.
+    pub killed: Option<u64>,
+    pub log: Log,
+    stop: &'static AtomicBool,
+}
+
+/// A place for a worker, and the worker that has it now.
+pub struct Slot {
+    pub process: ProcessId,
+    main: TaskId,
+    pub is_paused: bool,
+}
+
+impl Conductor {
+    /// Makes the servers and the workers.
+    pub fn new(scenario: Scenario) -> Self {
+        let mut conductor = Self {
+            deployment: Deployment::start(scenario.layout, drift),
+            faulty: None,
+            scenario,
+            slots: Vec::new(),
+            undo: Vec::new(),
+            killed: None,
+            log: Log::of(CONDUCTOR),
+            stop: Box::leak(Box::default()),
+        };
+        for lock in 0..conductor.args().locks {
+            conductor.set_permits(lock);
+        }
+        for slot in 0..conductor.args().processes {
+            let slot = conductor.start_worker(slot as usize);
+            conductor.slots.push(slot);
+        }
+        conductor
+    }
+
+    pub fn args(&self) -> &Args {
+        &self.scenario.args
+    }
+
+    /// Runs the world. Called on a thread of it.
+    pub fn run(mut self) {
+        // A client of Redisson may lose its place, and all may after a failover.
+        let is_fair = self.args().kind == Some(Kind::Fair);
+        let keeps_places = match self.scenario.program {
+            Program::Torture => is_fair || self.scenario.is_strict,
+            Program::Redisson => false,
+            _ => is_fair,
+        };
+        if keeps_places && self.scenario.layout == Layout::One {
+            self.watch_queues();
+        }
+        let idle = self.scenario.bounds().idle;
+        let lease = self.args().lease();
+        for _ in 0..self.scenario.storms {
+            if self.is_long(1) {
+                break;
+            }
+            let storm = between(lease * 3, lease * 10);
+            self.storm(storm);
+            self.calm();
+            let calm = match random::index(4) {
+                0 => idle * 2,
+                _ => between(Duration::from_millis(20), lease),
+            };
+            thread::sleep(calm);
+            self.replace_ended();
+        }
+        self.finish();
+    }
+
+    /// Pauses some workers for some time, although there is no storm: then the others get the lock
+    /// in a time that is documented.
+    fn pause_many(&mut self) {
+        for _ in 0..3 {
+            let spared = [2, 4, 8][random::index(3)];
+            for slot in 0..self.slots.len() {
+                if !random::one_in(spared) {
+                    self.pause_worker(slot);
+                }
+            }
+            thread::sleep(between(Duration::from_secs(1), Duration::from_secs(6)));
+            for slot in 0..self.slots.len() {
+                self.resume_worker(slot);
+            }
+            thread::sleep(between(Duration::from_secs(1), Duration::from_secs(3)));
+        }
+    }
+
+    /// Every second worker lingers, and of those that use permits without a lease, the last wants
+    /// too many.
+    fn start_worker(&self, slot: usize) -> Slot {
+        let mut args = self.args().clone();
+        args.lingers = slot % 2 == 1;
+        let has_lease = args.kind_of(0).has_lease();
+        args.wants_too_many = !has_lease && slot + 1 == args.processes as usize;
+        let reach = self.deployment.reach();
+        let drift = drift() - self.scenario.slow;
+        let program = (self.scenario.program, args);
+        let (process, main) = worker::start(program, reach, self.stop, drift);
+        Slot {
+            process,
+            main,
+            is_paused: false,
+        }
+    }
+
+    fn storm(&mut self, time: Duration) {
+        let end = clock::now() + nanos(time);
+        self.faulty = self.deployment.any_independent();
+        self.write(Event::Storm);
+        for slot in 0..self.slots.len() {
+            self.plan(slot);
+        }
+        let pace = [20, 80, 400, 1500][random::index(4)];
+        let mut next = clock::now();
+        loop {
+            let now = clock::now();
+            if now >= end || self.is_long(1) {
+                return;
+            }
+            for (_, undo) in self
+                .undo
+                .extract_if(.., |(at, _)| *at <= now)
+                .collect::<Vec<_>>()
+            {
+                self.undo(undo);
+            }
+            if now >= next {
+                self.inject_fault();
+                next = clock::now() + random::between(time::MS..=pace * time::MS);
+            }
+            let due = self.undo.iter().map(|(at, _)| *at);
+            let wake = due.chain([next, end, now + COUNTS]).min();
+            let wake = wake.unwrap_or(end);
+            thread::sleep(Duration::from_nanos(wake.saturating_sub(clock::now())));
+        }
+    }
+
+    /// True if the world has made all steps of its storms, or this many times as many.
+    fn is_long(&self, times: u32) -> bool {
+        steps() >= self.scenario.steps * u64::from(times)
+            || log::count() >= MOST_RECORDS * times as usize
+    }
+
+    /// Ends all faults.
+    fn calm(&mut self) {
+        // The end of a fault can begin another one.
+        while let Some((_, undo)) = self.undo.pop() {
+            self.undo(undo);
+        }
+        for slot in 0..self.slots.len() {
+            let process = self.slots[slot].process;
+            for address in self.deployment.addresses() {
+                network::set_path(process, address, |path| *path = Path::default());
+            }
+            for mut server in self.deployment.servers() {
+                server.set_plan(process, Plan::default());
+            }
+        }
+        for mut server in self.deployment.servers() {
+            server.deliver();
+        }
+        self.write(Event::Calm);
+    }
+
+    pub fn pause_worker(&mut self, slot: usize) {
+        let slot = &mut self.slots[slot];
+        if !slot.is_paused {
+            slot.is_paused = true;
+            let process = slot.process;
+            processes::pause(process);
+            self.write(Event::Pauses { process });
+        }
+    }
+
+    pub fn resume_worker(&mut self, slot: usize) {
+        let slot = &mut self.slots[slot];
+        if slot.is_paused {
+            slot.is_paused = false;
+            let process = slot.process;
+            self.write(Event::Continued { process });
+            processes::resume(process);
+        }
+    }
+
+    /// Kills a worker, and starts another one.
+    pub fn replace(&mut self, slot: usize) {
+        self.resume_worker(slot);
+        let process = self.slots[slot].process;
+        // Its connections end, and do not stay as those of a host that has vanished.
+        for address in self.deployment.addresses() {
+            network::set_path(process, address, |path| *path = Path::default());
+        }
+        processes::kill(process);
+        self.write(Event::Killed { process });
+        self.slots[slot] = self.start_worker(slot);
+    }
+
+    /// Logs each worker that ended unexpectedly, and starts another one.
+    fn replace_ended(&mut self) {
+        for slot in 0..self.slots.len() {
+            let Slot { process, main, .. } = self.slots[slot];
+            if tasks::has_ended(main) {
+                self.write(Event::Died { process });
+                self.slots[slot] = self.start_worker(slot);
+            }
+        }
+    }
+
+    /// Stops the workers and logs the locks that are still in Redis afterwards.
+    fn finish(&mut self) {
+        let bounds = self.scenario.bounds();
+        let args = self.args().clone();
+        // From `idle` on the checker requires more. That time contains the end of a rush.
+        let rush = args.rush_interval() * u32::from(args.rushes);
+        let end = clock::now() + nanos(bounds.idle + args.longest_lease() + rush);
+        while clock::now() < end && !self.is_long(2) {
+            thread::sleep(Duration::from_nanos(COUNTS));
+        }
+        // A place in its queue lasts for as long as that of a client that does not answer.
+        let is_fair = args.kind == Some(Kind::Fair);
+        if self.scenario.is_strict && !args.rushes && !is_fair {
+            self.pause_many();
+        }
+        self.write(Event::Stopping);
+        self.stop.store(true, Ordering::Relaxed);
+        let latest = clock::now() + nanos(bounds.idle * 2 + args.lease() * 2);
+        while clock::now() < latest && !self.slots.iter().all(|slot| tasks::has_ended(slot.main)) {
+            thread::sleep(Duration::from_millis(20));
+        }
+        self.write(Event::End);
+        for slot in &self.slots {
+            let process = slot.process;
+            if !tasks::has_ended(slot.main) {
+                self.write(Event::Lingers { process });
+            }
+        }
+        thread::sleep(bounds.longest_lease);
+        for lock in 0..args.locks {
+            if let Some(what) = self.remains(lock) {
+                self.write(Event::Left { lock, what });
+            }
+        }
+    }
+
+    /// What is left of a lock that nobody holds.
+    fn remains(&self, lock: u32) -> Option<String> {
+        let key = Args::key(lock);
+        let mut server = self.deployment.server_of(lock);
+        if let Some(permits) = self.args().kind.and_then(Kind::permits) {
+            let available = server.query(&["GET", &key]);
+            let all = permits.to_string();
+            let all = format!("${}\r\n{all}\r\n", all.len());
+            return (available != all).then(|| format!("permits: {available:?}"));
+        }
+        let left = server.query(&["HGETALL", &key]);
+        (left != "*0\r\n").then(|| left.replace("\r\n", " "))
+    }
+
+    /// Makes a semaphore, if the locks are of such a kind.
+    pub fn set_permits(&self, lock: u32) {
+        if let Some(permits) = self.args().kind.and_then(Kind::permits) {
+            let mut server = self.deployment.server_of(lock);
+            server.query(&["SET", &Args::key(lock), &permits.to_string()]);
+            // Nobody sets them again after a failover.
+            server.replication.flush();
+        }
+    }
+
+    /// Logs the queues of fair locks and the lines of others from now on.
+    fn watch_queues(&self) {
+        let (server, locks) = (self.deployment.handle(0), self.args().locks);
+        let is_fair = self.args().kind == Some(Kind::Fair);
+        tasks::spawn_in(processes::NONE, "queues", move || {
+            let log = Log::of(CONDUCTOR);
+            let mut waited = vec![false; locks as usize];
+            loop {
+                thread::sleep(LOOKS);
+                for (lock, waited) in (0..locks).zip(&mut waited) {
+                    let key = match is_fair {
+                        true => format!("redisson_lock_queue:{{{}}}", Args::key(lock)),
+                        false => Args::line_key(lock),
+                    };
+                    let list = if is_fair { "LRANGE" } else { "ZRANGE" };
+                    let reply = server.borrow_mut().query(&[list, &key, "0", "-1"]);
+                    let clients: Vec<String> = reply.lines().filter_map(client_of).collect();
+                    if *waited || !clients.is_empty() {
+                        *waited = !clients.is_empty();
+                        let from = clock::now();
+                        let waiting = Event::Waiting {
+                            lock,
+                            from,
+                            clients,
+                        };
+                        log.write(from, 0, waiting);
+                    }
+                }
+            }
+        });
+    }
+
+    pub fn note(&self, text: &str) {
+        self.write(Event::Note(text.to_owned()));
+    }
+
+    pub fn write(&self, event: Event) {
+        self.log.write(clock::now(), 0, event);
+    }
+}
+
+/// The client that has a place in a queue or a line; `None` for other text.
+fn client_of(place: &str) -> Option<String> {
+    // What the line of a semaphore has besides places, and a client that may not subscribe.
+    if place.starts_with([' ', '!', '~']) {
+        return None;
+    }
+    match place.split_once("{leasehold:") {
+        Some((_, client)) => client.strip_suffix('}').map(str::to_owned),
+        None => place.split_once(':').map(|(client, _)| client.to_owned()),
+    }
+}
+
+fn drift() -> i64 {
+    let drift = random::between(0..=DRIFT).cast_signed();
+    drift - (DRIFT / 2).cast_signed()
+}
+
+pub fn between(least: Duration, most: Duration) -> Duration {
+    Duration::from_nanos(random::between(nanos(least)..=nanos(most)))
+}
+
+pub fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

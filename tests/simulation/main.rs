@@ -1,0 +1,155 @@
+//! The library in a simulated world: its real source and its real scripts, on threads, a network and
+//! clocks that follow from a seed. See `docs/simulation.md`.
+
+#![expect(
+    clippy::expect_used,
+    reason = "a scenario that cannot go on is a defect of the simulation"
+)]
+
+// As in the library under test: the threads of the world.
+extern crate leasehold_simulation_std as std;
+// For what happens outside of the world.
+extern crate std as real_std;
+
+mod apart;
+#[path = "../../examples/torture/args.rs"]
+mod args;
+#[path = "../../examples/torture/around.rs"]
+mod around;
+#[path = "../../examples/torture/checker/mod.rs"]
+mod checker;
+mod clock;
+mod cluster;
+mod conductor;
+mod deployment;
+#[path = "../../examples/torture/event_log.rs"]
+mod event_log;
+mod failover;
+mod faults;
+#[allow(dead_code, reason = "another program uses the rest")]
+#[path = "../../testing/src/frame.rs"]
+mod frame;
+#[path = "../../examples/torture/hold_style.rs"]
+mod hold_style;
+#[allow(dead_code, reason = "another program uses the rest")]
+#[path = "../../examples/torture/kind.rs"]
+mod kind;
+#[allow(dead_code, reason = "another program uses the rest")]
+#[path = "../../testing/src/known_scripts.rs"]
+mod known_scripts;
+mod log;
+mod moves;
+mod plan;
+mod programs;
+#[path = "../../examples/torture/read_write.rs"]
+mod read_write;
+#[allow(dead_code, reason = "another program uses the rest")]
+#[path = "../../examples/torture/record.rs"]
+mod record;
+mod redis_server;
+mod replication;
+mod run;
+#[path = "../../examples/torture/rush.rs"]
+mod rush;
+mod scenario;
+mod sentinel;
+#[allow(dead_code, unused_imports, reason = "another program uses the rest")]
+#[path = "../../testing/src/in_memory/server/mod.rs"]
+mod server;
+mod shrink;
+#[path = "../../examples/torture/slice_monitor.rs"]
+mod slice_monitor;
+mod slots;
+mod starvation;
+mod waiting;
+mod worker;
+#[path = "../../examples/torture/worker_thread.rs"]
+mod worker_thread;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+
+use apart::Run;
+use run::Outcome;
+use scenario::Limits;
+
+/// Runs the library in simulated worlds, under random faults, until the time is over.
+///
+/// Each world follows from a seed. Exit status 1 if a lock broke a promise. Then the program prints
+/// what happened, searches a shorter run that also fails, and prints the command that repeats it.
+#[derive(Debug, Parser)]
+#[command(name = "scripts/simulate")]
+struct Options {
+    /// Begins no scenario after this many seconds
+    #[arg(default_value_t = 20)]
+    seconds: u64,
+    /// The seed, from which those of the scenarios are made [default: random]
+    seed: Option<u64>,
+    /// Ends after the first scenario with a violation
+    #[arg(long)]
+    first: bool,
+    /// Runs only the scenario with this seed
+    #[arg(long, conflicts_with_all = ["seconds", "seed"])]
+    scenario: Option<u64>,
+    /// Writes the log of the scenario to this file
+    #[arg(long, requires = "scenario")]
+    log: Option<PathBuf>,
+    /// Searches no shorter run
+    #[arg(long, conflicts_with = "scenario")]
+    no_shrink: bool,
+    #[command(flatten)]
+    limits: Limits,
+}
+
+fn main() -> io::Result<ExitCode> {
+    let options = Options::parse();
+    if let Some(seed) = options.scenario {
+        return Ok(run::run(seed, &options.limits, options.log.as_deref()));
+    }
+    let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
+    println!("seed {seed}");
+    let end = Instant::now() + Duration::from_secs(options.seconds);
+    let mut all = Outcome::default();
+    for number in 0.. {
+        let scenario = scenario_seed(seed, number);
+        let run = Run::of(scenario, &options.limits)?;
+        all.add(run.outcome);
+        if run.fails() {
+            print!("{}", run.text);
+            if options.first {
+                break;
+            }
+            if !options.no_shrink {
+                print_shorter(scenario, &options.limits, run.symptom())?;
+                break;
+            }
+        }
+        if Instant::now() >= end {
+            break;
+        }
+    }
+    println!("{all}");
+    Ok(match all.violations {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+/// The seed of scenario `number`.
+fn scenario_seed(seed: u64, number: u64) -> u64 {
+    fastrand::Rng::with_seed(seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))).u64(..)
+}
+
+/// Searches a run that is shorter than this one and has the same symptom, and prints it.
+fn print_shorter(scenario: u64, limits: &Limits, symptom: &str) -> io::Result<()> {
+    println!("searching a shorter run with the same violation, for up to a minute");
+    match shrink::shrink(scenario, limits, symptom)? {
+        Some(run) => print!("shorter:\n{}", run.text),
+        None => println!("there is none"),
+    }
+    Ok(())
+}

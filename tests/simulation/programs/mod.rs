@@ -1,0 +1,183 @@
+//! What the threads of the workers do. A scenario has one of these programs.
+
+mod conditions;
+pub mod ends;
+mod events;
+mod held;
+mod latches;
+mod majority;
+mod many;
+mod names;
+pub mod redisson;
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use leasehold::LockClient;
+use leasehold_simulation_world::random;
+
+use crate::args::Args;
+use crate::checker::Bounds;
+use crate::deployment::Layout;
+use crate::faults::{FAULTS, LOSE_KEYS, MILD};
+use crate::kind::Kind;
+use crate::worker_thread::WorkerThread;
+
+/// After how long a client far from the head of a line notices that it has lost its place, as
+/// documented.
+const LATEST_LOOK: Duration = Duration::from_secs(28);
+
+/// How long a dead process keeps its place among those that wait for a condition, and its
+/// notification, as documented for leases of less than a second.
+const DEAD_PLACE: Duration = Duration::from_millis(1334);
+
+/// After how long a thread that waits for a latch notices that it missed a message, as documented.
+const LATCH_ASKS: Duration = Duration::from_secs(30);
+
+/// After how long the first client of a line notices that a lock is free which no client of the
+/// library has released, as documented. So ends a lock that is kept after its hold.
+const NO_CALL: Duration = Duration::from_secs(2);
+
+/// For how long a client skips a server that did not reply, as documented.
+const SKIPPED: Duration = Duration::from_secs(3);
+
+/// How long a name stays reserved for a client that waits for several, until the others are free,
+/// as documented.
+const RESERVED: Duration = Duration::from_millis(500);
+
+/// For how long a thread that waits for several names is not overtaken by threads of its client, as
+/// documented.
+const NOT_OVERTAKEN: Duration = Duration::from_millis(1500);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Program {
+    /// That of the torture program: few clients with several threads, all faults
+    Torture,
+    /// Many clients of one thread, short holds, few faults
+    Many,
+    /// Threads that want several names together, beside threads that want one
+    Names,
+    /// Bounded buffers with conditions
+    Conditions,
+    /// Clients of Redisson beside those of the library
+    Redisson,
+    /// Redlocks
+    Majority,
+    /// Latches
+    Latches,
+    /// Locks that are broken or kept, clients that are shut down
+    Ends,
+}
+
+impl Program {
+    /// One of them.
+    pub fn any() -> Self {
+        let all = Self::value_variants();
+        match random::index(2) {
+            0 => Self::Torture,
+            _ => all[random::index(all.len())],
+        }
+    }
+
+    /// Changes what the scenario has for all programs.
+    pub fn adapt(self, args: &mut Args) {
+        match self {
+            Self::Torture => {}
+            Self::Many => many::adapt(args),
+            Self::Names => names::adapt(args),
+            Self::Conditions => conditions::adapt(args),
+            Self::Redisson => redisson::adapt(args),
+            Self::Majority => majority::adapt(args),
+            Self::Latches => latches::adapt(args),
+            Self::Ends => ends::adapt(args),
+        }
+    }
+
+    /// True if requests meet no faults.
+    pub fn is_mild(self, args: &Args) -> bool {
+        match self {
+            // A request without a reply may break a lock later.
+            Self::Many | Self::Ends => true,
+            // Permits of a thread of Redisson that dies are lost, and its place in the queue of a
+            // fair lock lasts for minutes. As if a reply is lost.
+            Self::Redisson => matches!(args.kind_of(0), Kind::Fair | Kind::Semaphore(_)),
+            _ => false,
+        }
+    }
+
+    /// The faults that can occur.
+    pub fn faults(self, args: &Args) -> Vec<usize> {
+        match self {
+            Self::Many => MILD.to_vec(),
+            // Also one of a process that dies.
+            Self::Ends => MILD[1..].to_vec(),
+            Self::Redisson if self.is_mild(args) => MILD[1..].to_vec(),
+            Self::Majority => {
+                let all = 0..FAULTS.len();
+                all.filter(|fault| !LOSE_KEYS.contains(fault)).collect()
+            }
+            _ => (0..FAULTS.len()).collect(),
+        }
+    }
+
+    /// How Redis is deployed for it.
+    pub fn layout(self) -> Layout {
+        match self {
+            Self::Majority => Layout::Independent([3, 5][random::index(2)]),
+            Self::Torture if random::one_in(3) => Layout::any(),
+            _ => Layout::One,
+        }
+    }
+
+    /// What the checker allows.
+    pub fn bounds(self, args: &Args) -> Bounds {
+        let bounds = args.bounds();
+        match self {
+            Self::Torture => bounds,
+            Self::Majority => Bounds {
+                idle: bounds.idle + SKIPPED,
+                ..bounds
+            },
+            Self::Redisson => Bounds {
+                settled: bounds.settled + NO_CALL,
+                ..bounds
+            },
+            Self::Ends => Bounds {
+                settled: bounds.settled + ends::KEPT + NO_CALL,
+                ..bounds
+            },
+            Self::Latches => Bounds {
+                idle: bounds.idle + LATCH_ASKS,
+                ..bounds
+            },
+            Self::Many => Bounds {
+                idle: bounds.idle + LATEST_LOOK,
+                line_noticed: bounds.line_noticed + LATEST_LOOK,
+                ..bounds
+            },
+            Self::Conditions => Bounds {
+                idle: bounds.idle + DEAD_PLACE,
+                ..bounds
+            },
+            Self::Names => Bounds {
+                idle: bounds.idle + RESERVED + NOT_OVERTAKEN,
+                settled: bounds.settled + RESERVED + NOT_OVERTAKEN,
+                ..bounds
+            },
+        }
+    }
+
+    /// Runs a thread of a worker, which has a client for each server, until it is asked to stop.
+    pub fn run(self, clients: &[LockClient], thread: WorkerThread<'static>) {
+        let client = &clients[0];
+        match self {
+            Self::Torture | Self::Redisson => thread.run(),
+            Self::Majority => majority::run(clients, thread),
+            Self::Latches => latches::run(client, thread),
+            Self::Ends => ends::run(client, thread),
+            Self::Many => many::run(thread),
+            Self::Names => names::run(client, thread),
+            Self::Conditions => conditions::run(client, thread),
+        }
+    }
+}
