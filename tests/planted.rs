@@ -59,7 +59,7 @@ mod bug {
         hand_over_of_lost_grants = bugs::HAND_OVER_OF_LOST_GRANTS, "1", "two holders" | "overtaken";
         hand_over_past_the_slice =
             bugs::HAND_OVER_PAST_THE_SLICE, "1", "kept by hand-overs" | "overtaken";
-        idle_grant_that_stays = bugs::IDLE_GRANT_THAT_STAYS, "1", "lock stuck";
+        idle_grant_that_stays = bugs::IDLE_GRANT_THAT_STAYS, "1 --kind reentrant --deployment one", "lock stuck";
         token_given_twice = bugs::TOKEN_GIVEN_TWICE, "1", "token fell";
         fair_lock_without_order = bugs::FAIR_LOCK_WITHOUT_ORDER, "1", "overtaken";
         read_lock_beside_a_writer = bugs::READ_LOCK_BESIDE_A_WRITER, "1", "reader beside a writer";
@@ -69,45 +69,46 @@ mod bug {
     }
 }
 
-/// These tests take long, so a workflow runs them at night.
+/// These tests take long, so a workflow runs them at night. The strict checks that they need also
+/// find something in some scenarios of the unchanged source, which is not explained yet.
 mod left_out {
     use super::{Edit, assert_finds, rules};
 
     planted! {
-        not_marked = rules::NOT_MARKED, "2 --kind reentrant", "overtaken";
-        barges = rules::BARGES, "2 --kind reentrant", "overtaken";
-        dead_kept = rules::DEAD_KEPT, "2 --kind reentrant", "lock stuck";
-        mark_kept = rules::MARK_KEPT, "2 --kind reentrant", "place lost" | "lock stuck";
+        not_marked = rules::NOT_MARKED, "2 --strict --kind reentrant", "overtaken";
+        barges = rules::BARGES, "2 --strict --kind reentrant", "overtaken";
+        dead_kept = rules::DEAD_KEPT, "2 --strict --kind reentrant", "lock stuck";
+        mark_kept = rules::MARK_KEPT, "2 --strict --kind reentrant", "place lost" | "lock stuck";
         dropped_at_call =
-            rules::DROPPED_AT_CALL, "2 --kind reentrant", "lock stuck" | "place lost" | "overtaken";
+            rules::DROPPED_AT_CALL, "2 --strict --kind reentrant", "lock stuck" | "place lost" | "overtaken";
         reserved_without_end =
-            rules::RESERVED_WITHOUT_END, "2 --kind reentrant", "lock stuck" | "thread stuck";
-        calls_one_by_one = rules::CALLS_ONE_BY_ONE, "2 --kind reentrant", "lock stuck";
-        not_followed = rules::NOT_FOLLOWED, "2 --kind reentrant", "lock stuck";
-        not_looked = rules::NOT_LOOKED, "2 --kind reentrant", "lock stuck" | "thread stuck";
-        loss_not_seen = rules::LOSS_NOT_SEEN, "2 --kind reentrant", "lock stuck" | "thread stuck";
-        passes_first = rules::PASSES_FIRST, "2 --kind reentrant", "lock stuck" | "overtaken";
+            rules::RESERVED_WITHOUT_END, "2 --strict --kind reentrant", "lock stuck" | "thread stuck";
+        calls_one_by_one = rules::CALLS_ONE_BY_ONE, "2 --strict --kind reentrant", "lock stuck";
+        not_followed = rules::NOT_FOLLOWED, "2 --strict --kind reentrant", "lock stuck";
+        not_looked = rules::NOT_LOOKED, "2 --strict --kind reentrant", "lock stuck" | "thread stuck";
+        loss_not_seen = rules::LOSS_NOT_SEEN, "2 --strict --kind reentrant", "lock stuck" | "thread stuck";
+        passes_first = rules::PASSES_FIRST, "2 --strict --kind reentrant", "lock stuck" | "overtaken";
         not_asked_after_confirmation =
-            rules::NOT_ASKED_AFTER_CONFIRMATION, "2 --kind reentrant", "lock stuck" | "overtaken";
-        message_forgotten = rules::MESSAGE_FORGOTTEN, "1", "lock stuck";
-        heir_silent = rules::HEIR_SILENT, "2 --kind reentrant", "lock stuck" | "thread stuck";
+            rules::NOT_ASKED_AFTER_CONFIRMATION, "2 --strict --kind reentrant", "lock stuck" | "overtaken";
+        message_forgotten = rules::MESSAGE_FORGOTTEN, "1 --strict", "lock stuck";
+        heir_silent = rules::HEIR_SILENT, "2 --strict --kind reentrant", "lock stuck" | "thread stuck";
 
-        passes_writer = rules::PASSES_WRITER, "2 --kind read-write", "overtaken";
-        chain_broken = rules::CHAIN_BROKEN, "2 --kind read-write", "overtaken" | "lock stuck";
-        mark_dropped = rules::MARK_DROPPED, "2 --kind read-write", "lock stuck" | "overtaken";
+        passes_writer = rules::PASSES_WRITER, "2 --strict --kind read-write", "overtaken";
+        chain_broken = rules::CHAIN_BROKEN, "2 --strict --kind read-write", "overtaken" | "lock stuck";
+        mark_dropped = rules::MARK_DROPPED, "2 --strict --kind read-write", "lock stuck" | "overtaken";
         leaves_readers_silently =
-            rules::LEAVES_READERS_SILENTLY, "2 --kind read-write", "lock stuck" | "overtaken";
+            rules::LEAVES_READERS_SILENTLY, "2 --strict --kind read-write", "lock stuck" | "overtaken";
         downgrades_silently =
-            rules::DOWNGRADES_SILENTLY, "2 --kind read-write", "lock stuck" | "overtaken";
+            rules::DOWNGRADES_SILENTLY, "2 --strict --kind read-write", "lock stuck" | "overtaken";
 
-        not_reserved = rules::NOT_RESERVED, "2 --kind semaphore=4", "overtaken";
-        passes_many = rules::PASSES_MANY, "2 --kind semaphore=4", "overtaken";
-        permits_not_probed = rules::PERMITS_NOT_PROBED, "2 --kind semaphore=4", "lock stuck";
-        permits_call_one_by_one = rules::PERMITS_CALL_ONE_BY_ONE, "2 --kind semaphore=4", "lock stuck";
-        permits_barge = rules::PERMITS_BARGE, "2 --kind semaphore=4", "overtaken";
-        permits_without_chain = rules::PERMITS_WITHOUT_CHAIN, "2 --kind semaphore=4", "lock stuck";
+        not_reserved = rules::NOT_RESERVED, "2 --strict --kind semaphore=4", "overtaken";
+        passes_many = rules::PASSES_MANY, "2 --strict --kind semaphore=4", "overtaken";
+        permits_not_probed = rules::PERMITS_NOT_PROBED, "2 --strict --kind semaphore=4", "lock stuck";
+        permits_call_one_by_one = rules::PERMITS_CALL_ONE_BY_ONE, "2 --strict --kind semaphore=4", "lock stuck";
+        permits_barge = rules::PERMITS_BARGE, "2 --strict --kind semaphore=4", "overtaken";
+        permits_without_chain = rules::PERMITS_WITHOUT_CHAIN, "2 --strict --kind semaphore=4", "lock stuck";
         late_permits_kept =
-            rules::LATE_PERMITS_KEPT, "2 --kind semaphore=4", "lock stuck" | "thread stuck";
+            rules::LATE_PERMITS_KEPT, "2 --strict --kind semaphore=4", "lock stuck" | "thread stuck";
     }
 }
 
@@ -153,14 +154,14 @@ fn assert_finds(bug: &[Edit], run: &str, kinds: &[&str]) {
     let output = text(&run);
     println!("{output}");
     assert_eq!(run.status.code(), Some(1), "{output}");
-    let is_found = |kind: &&str| output.contains(&format!("\"{kind}\": "));
+    let is_found = |kind: &&str| output.contains(&format!(" x {kind}\n"));
     assert!(kinds.iter().any(is_found), "{output}");
 }
 
 /// Runs the simulation with this seed and these limits, until the first violation.
 fn simulate(program: &Path, run: &str) -> Output {
     let run = Command::new(program)
-        .args([SECONDS, "--first", "--strict"])
+        .args([SECONDS, "--first"])
         .args(run.split_whitespace())
         .output();
     run.expect("it was built")
