@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
+use leasehold::LockClientBuilder;
 
 use crate::checker::Bounds;
 use crate::kind::Kind;
@@ -140,6 +141,19 @@ impl Args {
             has_left: self.lingers && at >= lease * 3,
         })
         .filter(|_| self.rushes && at < lease * 4)
+    }
+
+    /// The settings of a worker's client.
+    pub fn set(&self, builder: LockClientBuilder) -> LockClientBuilder {
+        let builder = builder
+            .watchdog_lease(self.lease())
+            .command_timeout(self.command_timeout())
+            .connect_timeout(self.connect_timeout())
+            .pool_timeout(self.pool_timeout());
+        match self.lingers {
+            true => builder.linger(self.linger()),
+            false => builder,
+        }
     }
 
     pub fn command_timeout(&self) -> Duration {

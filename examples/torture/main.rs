@@ -8,6 +8,7 @@
 mod args;
 mod around;
 mod checker;
+mod client_id;
 mod clock;
 mod conductor;
 mod event_log;

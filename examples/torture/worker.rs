@@ -15,7 +15,7 @@ use crate::clock;
 use crate::log::{Event, Log};
 use crate::server::SILENT_USER;
 use crate::worker_thread::WorkerThread;
-use crate::{slice_monitor, stall_monitor};
+use crate::{client_id, slice_monitor, stall_monitor};
 
 pub fn work(args: &Args, number: u32) -> Result<ExitCode> {
     let url = args.url.as_deref().ok_or("a worker needs a server")?;
@@ -28,19 +28,11 @@ pub fn work(args: &Args, number: u32) -> Result<ExitCode> {
     if user == SILENT_USER {
         log.write(clock::now(), 0, Event::MayNotSubscribe);
     }
-    let builder = LockClient::builder(url)
-        .credentials_provider(move || {
-            let password = fs::read_to_string(&password_file)?;
-            Ok(Credentials::user(&user, password))
-        })
-        .watchdog_lease(args.lease())
-        .command_timeout(args.command_timeout())
-        .connect_timeout(args.connect_timeout())
-        .pool_timeout(args.pool_timeout());
-    let builder = match args.lingers {
-        true => builder.linger(args.linger()),
-        false => builder,
-    };
+    let builder = LockClient::builder(url).credentials_provider(move || {
+        let password = fs::read_to_string(&password_file)?;
+        Ok(Credentials::user(&user, password))
+    });
+    let builder = args.set(builder);
     let client = loop {
         match builder.clone().build() {
             // This process was paused, so the password came late.
@@ -53,28 +45,13 @@ pub fn work(args: &Args, number: u32) -> Result<ExitCode> {
     thread::spawn(move || stop_when_asked(&stopped));
     thread::scope(|scope| {
         scope.spawn(|| slice_monitor::run(&client, &log, &stop));
-        scope.spawn(|| log_client(&client, args, &log, &stop));
+        scope.spawn(|| client_id::log(&client, number, &log, &stop));
         for thread in 1..=args.threads {
             let (client, log, stop) = (&client, &log, &stop);
             scope.spawn(move || WorkerThread::new(args, client, log, number, thread, stop).run());
         }
     });
     Ok(ExitCode::SUCCESS)
-}
-
-/// Logs the id of the client, which a lock of its own shows.
-fn log_client(client: &LockClient, args: &Args, log: &Log, stop: &AtomicBool) {
-    let name = format!("worker:{}", args.worker.unwrap_or_default());
-    let id = || {
-        let _guard = client.reentrant_lock(&name).acquire().ok()?;
-        let owner = client.inspect(&name).ok()?.owner?;
-        Some(owner.split(':').next()?.to_owned())
-    };
-    while !stop.load(Ordering::Relaxed) {
-        if let Some(id) = id() {
-            return log.write(clock::now(), 0, Event::Client { id });
-        }
-    }
 }
 
 /// A line on standard input asks the threads to stop. The end of the input means that the conductor

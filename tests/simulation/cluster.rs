@@ -228,7 +228,7 @@ impl RedisServer {
     }
 }
 
-/// The reply to SUBSCRIBE or UNSUBSCRIBE as that of shard channels.
+/// The reply to SUBSCRIBE or UNSUBSCRIBE, as the server sends it for shard channels.
 fn with_shards(reply: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(reply);
     let text = text.replacen("$9\r\nsubscribe", "$10\r\nssubscribe", 1);

@@ -21,6 +21,7 @@ use crate::programs::Program;
 use crate::replication::ServerId;
 use crate::scenario::Scenario;
 use crate::worker;
+use crate::worker_thread::nanos;
 
 /// The clocks of two processes differ by up to this many nanoseconds after a second.
 const DRIFT: u64 = 100_000;
@@ -195,17 +196,21 @@ impl Conductor {
         }
         for slot in 0..self.slots.len() {
             let process = self.slots[slot].process;
-            for address in self.deployment.addresses() {
-                network::set_path(process, address, |path| *path = Path::default());
-            }
+            self.heal(slot);
             for mut server in self.deployment.servers() {
                 server.set_plan(process, Plan::default());
             }
         }
-        for mut server in self.deployment.servers() {
-            server.deliver();
-        }
+        self.deployment.deliver();
         self.write(Event::Calm);
+    }
+
+    /// Ends what is wrong with the connections of a worker.
+    pub fn heal(&self, slot: usize) {
+        let process = self.slots[slot].process;
+        for address in self.deployment.addresses() {
+            network::set_path(process, address, |path| *path = Path::default());
+        }
     }
 
     pub fn pause_worker(&mut self, slot: usize) {
@@ -233,9 +238,7 @@ impl Conductor {
         self.resume_worker(slot);
         let process = self.slots[slot].process;
         // Its connections end, and do not stay as those of a host that has vanished.
-        for address in self.deployment.addresses() {
-            network::set_path(process, address, |path| *path = Path::default());
-        }
+        self.heal(slot);
         processes::kill(process);
         self.write(Event::Killed { process });
         self.slots[slot] = self.start_worker(slot);
@@ -262,7 +265,7 @@ impl Conductor {
         while clock::now() < end && !self.is_long(2) {
             thread::sleep(Duration::from_nanos(COUNTS));
         }
-        // A place in its queue lasts for as long as that of a client that does not answer.
+        // In the queue of a fair lock, the place of a client that does not answer lasts longer.
         let is_fair = args.kind == Some(Kind::Fair);
         if self.scenario.is_strict && !args.rushes && !is_fair {
             self.pause_many();
@@ -288,7 +291,7 @@ impl Conductor {
         }
     }
 
-    /// What is left of a lock that nobody holds.
+    /// What Redis still has of a lock after the end of all workers.
     fn remains(&self, lock: u32) -> Option<String> {
         let key = Args::key(lock);
         let mut server = self.deployment.server_of(lock);
@@ -307,7 +310,7 @@ impl Conductor {
         if let Some(permits) = self.args().kind.and_then(Kind::permits) {
             let mut server = self.deployment.server_of(lock);
             server.query(&["SET", &Args::key(lock), &permits.to_string()]);
-            // Nobody sets them again after a failover.
+            // They are not set again after a failover.
             server.replication.flush();
         }
     }
@@ -316,7 +319,7 @@ impl Conductor {
     fn watch_queues(&self) {
         let (server, locks) = (self.deployment.handle(0), self.args().locks);
         let is_fair = self.args().kind == Some(Kind::Fair);
-        tasks::spawn_in(processes::NONE, "queues", move || {
+        tasks::spawn_in(processes::NONE, move || {
             let log = Log::of(CONDUCTOR);
             let mut waited = vec![false; locks as usize];
             loop {
@@ -372,8 +375,4 @@ fn drift() -> i64 {
 
 pub fn between(least: Duration, most: Duration) -> Duration {
     Duration::from_nanos(random::between(nanos(least)..=nanos(most)))
-}
-
-pub fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -187,6 +187,13 @@ impl Deployment {
         self.servers.iter().map(|server| server.borrow_mut())
     }
 
+    /// Executes the requests that were held back.
+    pub fn deliver(&self) {
+        for mut server in self.servers() {
+            server.deliver();
+        }
+    }
+
     /// The addresses of all servers, also of those without locks.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let servers = self.servers.iter().map(|server| server.borrow().address);

@@ -57,7 +57,7 @@ impl Conductor {
         let keys = {
             let mut server = self.deployment.server(server);
             if !self.args().kind_of(0).has_lease() {
-                // What is not replicated would be lost for ever.
+                // What is not replicated would be lost.
                 server.replication.flush();
             }
             server.replication.cut();
@@ -68,7 +68,7 @@ impl Conductor {
             }
             server.keys()
         };
-        // Permits without a lease would be lost for ever.
+        // Permits without a lease that are lost do not come back.
         let failure = match self.args().kind_of(0).has_lease() {
             true => failure,
             false => Failure::Crash,

@@ -8,11 +8,12 @@ use leasehold_simulation_world::{random, time};
 
 use crate::args::Args;
 use crate::clock;
-use crate::conductor::{Conductor, between, nanos};
+use crate::conductor::{Conductor, between};
 use crate::kind::Kind;
 use crate::log::Event;
 use crate::plan::{Fault, Plan};
 use crate::replication::ServerId;
+use crate::worker_thread::nanos;
 
 type Injection = fn(&mut Conductor, usize);
 
@@ -41,6 +42,7 @@ pub const FAULTS: [Injection; 18] = [
 /// The numbers of the faults of scenarios with several servers.
 pub const FAIL_OVER: usize = 16;
 pub const MOVE_SLOT: usize = 17;
+
 /// Those of programs with few faults: deaths, pauses, the loss of a line, lost messages.
 pub const MILD: [usize; 5] = [2, 0, 9, 14, 15];
 
@@ -83,16 +85,8 @@ impl Conductor {
                 self.note(&format!("server {id} is resumed"));
                 self.deployment.server(id).resume();
             }
-            Undo::Deliver => {
-                for mut server in self.deployment.servers() {
-                    server.deliver();
-                }
-            }
-            Undo::Path(slot) => {
-                for address in self.deployment.addresses() {
-                    self.set_path(slot, address, |path| *path = Path::default());
-                }
-            }
+            Undo::Deliver => self.deployment.deliver(),
+            Undo::Path(slot) => self.heal(slot),
             Undo::Admit(id) => self.deployment.server(id).most_connections = usize::MAX,
             Undo::Promote(group) => self.promote(group),
             Undo::Return(group) => self.take_back(group),

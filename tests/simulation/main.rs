@@ -18,6 +18,8 @@ mod args;
 mod around;
 #[path = "../../examples/torture/checker/mod.rs"]
 mod checker;
+#[path = "../../examples/torture/client_id.rs"]
+mod client_id;
 mod clock;
 mod cluster;
 mod conductor;

@@ -21,7 +21,7 @@ use crate::{around, checker};
 /// The most time of the world that a scenario takes, in nanoseconds.
 const LATEST: u64 = 1_000_000_000_000;
 
-/// After so many steps the world does not end by itself: some threads do not wait for anything.
+/// A world with more steps than this does not end: some of its threads wait for nothing.
 const MOST_STEPS: u64 = 30_000_000;
 
 /// The most violations that are printed.
@@ -96,7 +96,7 @@ pub fn run(seed: u64, limits: &Limits, file: Option<&Path>) -> ExitCode {
         println!("VIOLATION a thread panicked: {panic}");
     }));
     let conductor = Conductor::new(scenario);
-    let main = tasks::spawn_in(processes::NONE, "conductor", move || conductor.run());
+    let main = tasks::spawn_in(processes::NONE, move || conductor.run());
     let is_long = || leasehold_simulation_world::steps() >= MOST_STEPS;
     let end = leasehold_simulation_world::run(LATEST, || tasks::has_ended(main) || is_long());
     let records = log::take_all();

@@ -128,10 +128,8 @@ impl Scenario {
     /// The scenario with this seed. The world begins with it.
     pub fn of(seed: u64, limits: &Limits) -> Self {
         begin(seed);
-        let mut program = Program::any();
-        if limits.strict {
-            program = Program::Torture;
-        }
+        let any = Program::any();
+        let program = if limits.strict { Program::Torture } else { any };
         let program = limits.program.unwrap_or(program);
         let kind = match random::index(10) {
             0..2 => None,
@@ -164,10 +162,8 @@ impl Scenario {
         let preempts = [0, 3, 16, 64][random::index(4)];
         let order = [Order::Random, Order::Random, Order::Priorities][random::index(3)];
         tasks::set_order(preempts, order);
-        let mut layout = program.layout();
-        if limits.strict {
-            layout = Layout::One;
-        }
+        let any = program.layout();
+        let layout = if limits.strict { Layout::One } else { any };
         let layout = limits.deployment.unwrap_or(layout);
         let all = program.faults(&args);
         let most = 1 + random::index(2 * all.len());
@@ -199,9 +195,7 @@ impl Scenario {
             slow: limits.slow.unwrap_or(0).cast_signed() * 10_000_000,
         }
     }
-}
 
-impl Scenario {
     /// True if requests meet no faults.
     pub fn is_mild(&self) -> bool {
         self.program.is_mild(&self.args)

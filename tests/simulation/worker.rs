@@ -8,6 +8,7 @@ use leasehold_simulation_world::processes::{self, ProcessId};
 use leasehold_simulation_world::tasks::{self, TaskId};
 
 use crate::args::Args;
+use crate::client_id;
 use crate::clock;
 use crate::deployment::Reach;
 use crate::log::{Event, Log};
@@ -39,7 +40,7 @@ pub fn start(
         process,
         stop,
     }));
-    let main = tasks::spawn_in(process, "main", move || worker.run(&reach));
+    let main = tasks::spawn_in(process, move || worker.run(&reach));
     (process, main)
 }
 
@@ -75,16 +76,7 @@ impl Worker {
 
     /// `None` if it is asked to stop before the server answers.
     fn connect(&self, builder: LockClientBuilder) -> Option<LockClient> {
-        let args = &self.args;
-        let builder = builder
-            .watchdog_lease(args.lease())
-            .command_timeout(args.command_timeout())
-            .connect_timeout(args.connect_timeout())
-            .pool_timeout(args.pool_timeout());
-        let builder = match args.lingers {
-            true => builder.linger(args.linger()),
-            false => builder,
-        };
+        let builder = self.args.set(builder);
         loop {
             match builder.clone().build() {
                 Err(Error::Unavailable { .. }) if !self.stop.load(Ordering::Relaxed) => {}
@@ -102,7 +94,9 @@ impl Worker {
             slice_monitor::run(&own, &self.log, self.stop);
         }));
         let own = client.clone();
-        threads.push(thread::spawn(move || self.log_client(&own)));
+        threads.push(thread::spawn(move || {
+            client_id::log(&own, self.process, &self.log, self.stop);
+        }));
         for number in 1..=args.threads {
             let own = clients.to_vec();
             threads.push(thread::spawn(move || {
@@ -121,21 +115,6 @@ impl Worker {
             if thread.join().is_err() {
                 let process = self.process;
                 self.log.write(clock::now(), 0, Event::Died { process });
-            }
-        }
-    }
-
-    /// Logs the id of the client, which a lock of its own shows.
-    fn log_client(&self, client: &LockClient) {
-        let name = format!("worker:{}", self.process);
-        let id = || {
-            let _guard = client.reentrant_lock(&name).acquire().ok()?;
-            let owner = client.inspect(&name).ok()?.owner?;
-            Some(owner.split(':').next()?.to_owned())
-        };
-        while !self.stop.load(Ordering::Relaxed) {
-            if let Some(id) = id() {
-                return self.log.write(clock::now(), 0, Event::Client { id });
             }
         }
     }

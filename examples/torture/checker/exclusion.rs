@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::history::{Hold, Span};
-use super::{Bounds, History, Violation};
+use super::{Bounds, History, Violation, nanos};
 
 type Spans<'a> = Vec<(Span, &'a Hold)>;
 
@@ -85,7 +85,7 @@ fn not_notified_of_failover(
         .filter_map(|hold| history.deleted(hold))
         .map(|deletion| deletion.to)
         .max()?;
-    let end = at.saturating_add(u64::try_from(overlap.as_nanos()).unwrap_or(u64::MAX));
+    let end = at.saturating_add(nanos(overlap));
     let after = Duration::from_nanos(end.saturating_sub(at.max(last)));
     (after > bounds.longest_lease).then_some(Violation::NotNotified {
         lock,

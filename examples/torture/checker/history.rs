@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
-use super::Bounds;
 use super::machine::Machine;
+use super::{Bounds, nanos};
 use crate::log::{Event, Record};
 
 /// How long after a pause the clients have answered their calls, in nanoseconds.
@@ -207,7 +207,7 @@ pub struct History {
 impl History {
     pub fn of(records: &[Record], bounds: &Bounds) -> Self {
         let mut history = Self {
-            reuse: u64::try_from(bounds.reuse.as_nanos()).unwrap_or(u64::MAX),
+            reuse: nanos(bounds.reuse),
             shares: bounds.permits.is_some(),
             ..Self::default()
         };

@@ -69,6 +69,10 @@ pub fn predicted(records: &[Record], bounds: &Bounds) -> u64 {
     }
 }
 
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// The violation that one record shows by itself.
 fn single_record(record: &Record) -> Option<Violation> {
     match &record.event {

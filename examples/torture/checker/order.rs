@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::history::{Hold, Queue, Span};
-use super::{Bounds, History, Violation};
+use super::{Bounds, History, Violation, nanos};
 
 /// For how long a client that wants several permits keeps those behind it waiting, as documented.
 const KEEPS_OUT: Duration = Duration::from_secs(2);
@@ -346,8 +346,4 @@ fn overtaken(
         hold: hold.id,
         at: hold.since,
     })
-}
-
-fn nanos(time: Duration) -> u64 {
-    time.as_nanos().try_into().unwrap_or(u64::MAX)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::history::{Call, Hold, Span};
-use super::{Bounds, History, HoldId, Violation, waits};
+use super::{Bounds, History, HoldId, Violation, nanos, waits};
 
 /// How long a client that was called may take to answer, and how long clients that do not answer
 /// delay the others at most, as documented.
@@ -194,10 +194,6 @@ fn writers(history: &History) -> BTreeMap<u32, Vec<Span>> {
         spans.sort_by_key(|span| span.from);
     }
     writers
-}
-
-fn nanos(time: Duration) -> u64 {
-    time.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
 /// When fewer permits were free than are needed, in the order of time. A hold that begins shows

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::history::Wait;
-use super::{Bounds, History, HoldId};
+use super::{Bounds, History, HoldId, nanos};
 
 /// By call: from when on it waits for its lock only, as a call that acquires the lock does. It was
 /// notified then, or its time was over.
@@ -12,7 +12,7 @@ use super::{Bounds, History, HoldId};
 /// calm that has lasted for some time count: before, they may be lost, or meet threads that have
 /// died.
 pub(super) fn ready(history: &History, bounds: &Bounds) -> BTreeMap<HoldId, u64> {
-    let idle = u64::try_from(bounds.idle.as_nanos()).unwrap_or(u64::MAX);
+    let idle = nanos(bounds.idle);
     let mut ready = BTreeMap::new();
     let mut notified = HashSet::new();
     // By lock and condition, in the order of their begins.

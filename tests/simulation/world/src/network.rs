@@ -121,7 +121,7 @@ pub fn serve(address: SocketAddr, service: Rc<RefCell<dyn Service>>) {
     world(|world| world.network.borrow_mut().services.insert(address, service));
 }
 
-/// Nobody listens at the address any more, and its connections are reset.
+/// No service is at the address from now on, and its connections are reset.
 pub fn stop_serving(address: SocketAddr) {
     network(|network| network.services.remove(&address));
     reset_connections(|_, connection| connection.service == address);
@@ -189,16 +189,6 @@ pub fn hang_up(connection: SocketId) {
     send_message(connection, TO_PROCESS, Message::End);
 }
 
-/// The connections that a service knows.
-#[must_use]
-pub fn connections(service: SocketAddr) -> Vec<(SocketId, ProcessId)> {
-    network(|network| {
-        let all = network.connections.iter();
-        let open = all.filter(|(_, one)| one.service == service && one.is_open);
-        open.map(|(id, one)| (*id, one.process)).collect()
-    })
-}
-
 /// Ends one connection.
 pub fn reset_one(connection: SocketId) {
     reset_connections(|id, _| id == connection);
@@ -229,7 +219,7 @@ pub fn socket() -> SocketId {
 ///
 /// # Errors
 ///
-/// If nobody listens there, or the time is over.
+/// If no service listens there, or the time is over.
 pub fn connect(id: SocketId, service: SocketAddr, timeout: u64) -> io::Result<()> {
     let process = processes::current();
     let connection = Connection {

@@ -86,18 +86,6 @@ pub fn kill(id: ProcessId) {
     network::close_all(id);
 }
 
-/// True while its threads may run.
-#[must_use]
-pub fn is_running(id: ProcessId) -> bool {
-    of(id, |process| !process.is_paused && !process.is_dead).unwrap_or(true)
-}
-
-/// True after a [kill].
-#[must_use]
-pub fn is_dead(id: ProcessId) -> bool {
-    of(id, |process| process.is_dead).unwrap_or(false)
-}
-
 /// Keeps a thread that can run until its process goes on. False if the process is running.
 pub(crate) fn hold_back(id: ProcessId, task: TaskId) -> bool {
     of(id, |process| {

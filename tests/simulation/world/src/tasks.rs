@@ -46,7 +46,6 @@ pub enum Order {
 
 struct Task {
     process: ProcessId,
-    name: String,
     fiber: Option<Fiber>,
     /// Where the thread left its code. Valid while the thread has begun and has not ended.
     switch: *const Switch,
@@ -81,7 +80,7 @@ pub fn set_order(preempts: u64, order: Order) {
 }
 
 /// Starts a thread in this process.
-pub fn spawn_in(process: ProcessId, name: &str, body: impl FnOnce() + 'static) -> TaskId {
+pub fn spawn_in(process: ProcessId, body: impl FnOnce() + 'static) -> TaskId {
     let id = world(|world| world.tasks.borrow().list.len());
     let run = move |switch: &Switch, ()| {
         set(id, |task| task.switch = switch);
@@ -98,7 +97,6 @@ pub fn spawn_in(process: ProcessId, name: &str, body: impl FnOnce() + 'static) -
     let stack = stack.unwrap_or_else(|| DefaultStack::new(STACK).expect("there is memory"));
     let task = Task {
         process,
-        name: name.into(),
         fiber: Some(Coroutine::with_stack(stack, run)),
         switch: std::ptr::null(),
         is_waiting: false,
@@ -115,8 +113,8 @@ pub fn spawn_in(process: ProcessId, name: &str, body: impl FnOnce() + 'static) -
 }
 
 /// Starts a thread in the process of the running one.
-pub fn spawn(name: &str, body: impl FnOnce() + 'static) -> TaskId {
-    spawn_in(current_process(), name, body)
+pub fn spawn(body: impl FnOnce() + 'static) -> TaskId {
+    spawn_in(current_process(), body)
 }
 
 /// The running thread.
@@ -137,12 +135,6 @@ fn running() -> Option<TaskId> {
 #[must_use]
 pub fn current_process() -> ProcessId {
     running().map_or(NONE, |id| set(id, |task| task.process))
-}
-
-/// The name of a thread.
-#[must_use]
-pub fn name(id: TaskId) -> String {
-    set(id, |task| task.name.clone())
 }
 
 /// True if the code of the thread has ended.
@@ -170,6 +162,13 @@ pub fn wait(until: Option<u64>) -> bool {
     });
     suspend(id);
     set(id, |task| task.is_woken)
+}
+
+/// Waits until this time.
+pub fn sleep_until(time: u64) {
+    while time::now() < time {
+        wait(Some(time));
+    }
 }
 
 /// Ends the wait of a thread, if it waits.
@@ -201,7 +200,7 @@ pub fn yield_now() {
     let Some(id) = running() else {
         return;
     };
-    // Otherwise a thread with a high priority would wait for the others for ever.
+    // Otherwise the others never run while a thread with a high priority yields again and again.
     set(id, |task| task.priority = random::seed() / 2);
     make_ready(id);
     suspend(id);
@@ -308,7 +307,7 @@ fn take_ready(process: ProcessId) -> Vec<TaskId> {
     })
 }
 
-/// Forgets the threads of a dead process: they hold their stacks for ever.
+/// Forgets the threads of a dead process. Their stacks stay until the end of the program.
 pub(crate) fn forget(process: ProcessId) {
     take_ready(process);
     world(|world| {

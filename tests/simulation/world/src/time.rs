@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use crate::world;
 
@@ -34,6 +35,18 @@ impl fmt::Debug for Time {
 #[must_use]
 pub fn now() -> u64 {
     world(|world| world.time.now.get())
+}
+
+/// A time in nanoseconds; of one that is too long, half of the longest.
+#[must_use]
+pub fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2)
+}
+
+/// The time that is later than now by this.
+#[must_use]
+pub fn after(time: Duration) -> u64 {
+    now().saturating_add(nanos(time))
 }
 
 /// The time now, which nothing else shows: the clock goes on by a nanosecond. So the records of a

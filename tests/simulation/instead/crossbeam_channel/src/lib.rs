@@ -119,8 +119,7 @@ impl<T> Receiver<T> {
     ///
     /// Without a message in time, and without a sender.
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        let nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX / 2);
-        let until = time::now().saturating_add(nanos);
+        let until = time::after(timeout);
         let mut queue = self.0.queue.lock();
         loop {
             if let Some(message) = queue.pop_front() {

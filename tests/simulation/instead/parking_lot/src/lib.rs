@@ -60,7 +60,7 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
 
     fn try_lock_for(&self, time: Duration) -> bool {
         tasks::preempt();
-        let until = after(time);
+        let until = time::after(time);
         while !self.try_lock() {
             if time::now() >= until {
                 return false;
@@ -73,11 +73,6 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
     fn try_lock_until(&self, until: std::time::Instant) -> bool {
         self.try_lock_for(until.saturating_duration_since(std::time::Instant::now()))
     }
-}
-
-fn after(time: Duration) -> u64 {
-    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2);
-    time::now().saturating_add(nanos)
 }
 
 /// A mutex that readers share, without a value.
@@ -181,7 +176,7 @@ impl Condvar {
         guard: &mut MutexGuard<'_, T>,
         time: Duration,
     ) -> WaitTimeoutResult {
-        WaitTimeoutResult(!self.wait_until_time(guard, Some(after(time))))
+        WaitTimeoutResult(!self.wait_until_time(guard, Some(time::after(time))))
     }
 
     fn wait_until_time<T: ?Sized>(

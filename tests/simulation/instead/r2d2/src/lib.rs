@@ -103,7 +103,7 @@ impl<M: ManageConnection> Pool<M> {
     ///
     /// If there is none.
     pub fn get_timeout(&self, timeout: Duration) -> Result<PooledConnection<M>, Error> {
-        let end = time::now() + nanos(timeout);
+        let end = time::after(timeout);
         loop {
             if let Some(connection) = self.try_get() {
                 return Ok(connection);
@@ -145,7 +145,7 @@ impl<M: ManageConnection> Pool<M> {
             state.count += 1;
         }
         let shared = Arc::downgrade(&self.0);
-        tasks::spawn("r2d2-worker", move || open(&shared));
+        tasks::spawn(move || open(&shared));
     }
 }
 
@@ -158,12 +158,10 @@ fn open<M: ManageConnection>(pool: &Weak<Shared<M>>) {
             shared.returned.notify_one();
             return;
         }
-        let until = time::now() + nanos(pause);
+        let until = time::after(pause);
         pause = (pause * 2).min(shared.timeout / 2);
         drop(shared);
-        while time::now() < until {
-            tasks::wait(Some(until));
-        }
+        tasks::sleep_until(until);
     }
 }
 
@@ -264,8 +262,4 @@ impl<M: ManageConnection> Builder<M> {
             returned: Condvar::new(),
         }))
     }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -5,6 +5,7 @@ use std::net::Shutdown;
 use std::time::Duration;
 
 use leasehold_simulation_world::network::{self, SocketId};
+use leasehold_simulation_world::time;
 use rustix::event::HasSocket;
 
 pub use real::{Domain, Protocol, SockAddr, TcpKeepalive, Type};
@@ -27,10 +28,10 @@ impl Socket {
     ///
     /// # Errors
     ///
-    /// If nobody listens there, or the time is over.
+    /// If no service listens there, or the time is over.
     pub fn connect_timeout(&self, address: &SockAddr, time: Duration) -> io::Result<()> {
         let address = address.as_socket().ok_or(ErrorKind::Unsupported)?;
-        network::connect(self.0, address, nanos(time))
+        network::connect(self.0, address, time::nanos(time))
     }
 
     /// The simulation has no such sockets.
@@ -66,7 +67,7 @@ impl Socket {
     ///
     /// Never.
     pub fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
-        network::set_read_timeout(self.0, time.map(nanos));
+        network::set_read_timeout(self.0, time.map(time::nanos));
         Ok(())
     }
 
@@ -115,8 +116,4 @@ impl Drop for Socket {
     fn drop(&mut self) {
         network::close(self.0);
     }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2)
 }

@@ -99,9 +99,7 @@ pub mod thread {
 
     /// Starts threads.
     #[derive(Debug, Default)]
-    pub struct Builder {
-        name: String,
-    }
+    pub struct Builder(());
 
     impl Builder {
         /// A builder for a thread without a name.
@@ -110,10 +108,10 @@ pub mod thread {
             Self::default()
         }
 
-        /// Names the thread.
+        /// Does nothing: no name is shown.
         #[must_use]
-        pub fn name(self, name: String) -> Self {
-            Self { name }
+        pub fn name(self, _: String) -> Self {
+            self
         }
 
         /// Starts the thread.
@@ -127,7 +125,7 @@ pub mod thread {
         ) -> io::Result<JoinHandle<T>> {
             let result = Arc::default();
             let returned = Arc::<Mutex<_>>::clone(&result);
-            let task = tasks::spawn(&self.name, move || {
+            let task = tasks::spawn(move || {
                 let value = body();
                 if let Ok(mut returned) = returned.lock() {
                     *returned = Some(value);
@@ -163,11 +161,7 @@ pub mod thread {
 
     /// Waits for this time.
     pub fn sleep(time: Duration) {
-        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2);
-        let until = time::now().saturating_add(nanos);
-        while time::now() < until {
-            tasks::wait(Some(until));
-        }
+        tasks::sleep_until(time::after(time));
     }
 }
 
