@@ -12,29 +12,29 @@ extern crate leasehold_simulation_std as std;
 extern crate std as real_std;
 
 mod apart;
-#[path = "../../examples/torture/args.rs"]
+#[path = "../workload/args.rs"]
 mod args;
-#[path = "../../examples/torture/around.rs"]
+#[path = "../history/around.rs"]
 mod around;
-#[path = "../../examples/torture/checker/mod.rs"]
+#[path = "../history/checker/mod.rs"]
 mod checker;
-#[path = "../../examples/torture/client_id.rs"]
+#[path = "../workload/client_id.rs"]
 mod client_id;
 mod clock;
 mod cluster;
 mod conductor;
 mod deployment;
-#[path = "../../examples/torture/event_log.rs"]
+#[path = "../workload/event_log.rs"]
 mod event_log;
 mod failover;
 mod faults;
 #[allow(dead_code, reason = "another program uses the rest")]
 #[path = "../../testing/src/frame.rs"]
 mod frame;
-#[path = "../../examples/torture/hold_style.rs"]
+#[path = "../workload/hold_style.rs"]
 mod hold_style;
 #[allow(dead_code, reason = "another program uses the rest")]
-#[path = "../../examples/torture/kind.rs"]
+#[path = "../workload/kind.rs"]
 mod kind;
 #[allow(dead_code, reason = "another program uses the rest")]
 #[path = "../../testing/src/known_scripts.rs"]
@@ -43,15 +43,15 @@ mod log;
 mod moves;
 mod plan;
 mod programs;
-#[path = "../../examples/torture/read_write.rs"]
+#[path = "../workload/read_write.rs"]
 mod read_write;
 #[allow(dead_code, reason = "another program uses the rest")]
-#[path = "../../examples/torture/record.rs"]
+#[path = "../history/record.rs"]
 mod record;
 mod redis_server;
 mod replication;
 mod run;
-#[path = "../../examples/torture/rush.rs"]
+#[path = "../workload/rush.rs"]
 mod rush;
 mod scenario;
 mod sentinel;
@@ -59,13 +59,13 @@ mod sentinel;
 #[path = "../../testing/src/in_memory/server/mod.rs"]
 mod server;
 mod shrink;
-#[path = "../../examples/torture/slice_monitor.rs"]
+#[path = "../workload/slice_monitor.rs"]
 mod slice_monitor;
 mod slots;
 mod starvation;
 mod waiting;
 mod worker;
-#[path = "../../examples/torture/worker_thread.rs"]
+#[path = "../workload/worker_thread.rs"]
 mod worker_thread;
 
 use std::io;

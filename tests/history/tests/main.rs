@@ -3,16 +3,14 @@
 //!
 //! The logs are minimal. Their times are in milliseconds.
 
-#[path = "../examples/torture/checker/mod.rs"]
+#[path = "../checker/mod.rs"]
 mod checker;
-#[path = "checker/kinds.rs"]
 mod kinds;
 #[allow(dead_code, reason = "nothing is written here")]
-#[path = "../examples/torture/log.rs"]
+#[path = "../../torture/log.rs"]
 mod log;
-#[path = "../examples/torture/record.rs"]
+#[path = "../record.rs"]
 mod record;
-#[path = "checker/waits.rs"]
 mod waits;
 
 use std::time::Duration;

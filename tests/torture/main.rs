@@ -5,30 +5,42 @@
 //! only what the lock confirms: a holder notes the time, then calls `check`. If that succeeds, the
 //! lock was held from the return of the acquire until the noted time.
 
+#[path = "../workload/args.rs"]
 mod args;
+#[path = "../history/around.rs"]
 mod around;
+#[path = "../history/checker/mod.rs"]
 mod checker;
+#[path = "../workload/client_id.rs"]
 mod client_id;
 mod clock;
 mod conductor;
+#[path = "../workload/event_log.rs"]
 mod event_log;
 mod faults;
+#[path = "../workload/hold_style.rs"]
 mod hold_style;
+#[path = "../workload/kind.rs"]
 mod kind;
 mod log;
 mod network;
 mod permits;
 mod process;
 mod queue_monitor;
+#[path = "../workload/read_write.rs"]
 mod read_write;
+#[path = "../history/record.rs"]
 mod record;
 mod report;
+#[path = "../workload/rush.rs"]
 mod rush;
 mod server;
+#[path = "../workload/slice_monitor.rs"]
 mod slice_monitor;
 mod stall_monitor;
 mod starvation;
 mod worker;
+#[path = "../workload/worker_thread.rs"]
 mod worker_thread;
 mod workers;
 
