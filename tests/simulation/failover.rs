@@ -38,7 +38,7 @@ enum Loss {
 
 impl Conductor {
     /// The master of a group fails, and a replica takes its place later.
-    pub fn fail_over(&mut self, _: usize) {
+    pub fn fail_over(&mut self) {
         let lock = random::index(self.args().locks as usize) as u32;
         let group = self.deployment.group_of(lock);
         let of_group = &self.deployment.groups[group];

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use leasehold_simulation_world::network::{self, Path};
 use leasehold_simulation_world::{random, time};
 
@@ -11,43 +12,50 @@ use crate::clock;
 use crate::conductor::{Conductor, between};
 use crate::kind::Kind;
 use crate::log::Event;
-use crate::plan::{Fault, Plan};
+use crate::plan::{Plan, RequestFault};
 use crate::replication::ServerId;
 use crate::worker_thread::nanos;
 
-type Injection = fn(&mut Conductor, usize);
+/// A fault. A scenario has some of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Fault {
+    PauseForAWhile,
+    PauseServer,
+    KillWorker,
+    Isolate,
+    Delay,
+    LoseOneDirection,
+    Reset,
+    DeliverSoon,
+    Delete,
+    LoseLine,
+    FlushScripts,
+    RestartServer,
+    FillServer,
+    KillClients,
+    Plan,
+    PauseBriefly,
+    /// Of scenarios with replicas.
+    FailOver,
+    /// Of scenarios with a cluster.
+    MoveSlot,
+}
 
-/// All faults. A scenario has some of them.
-pub const FAULTS: [Injection; 18] = [
-    Conductor::pause_for_a_while,
-    Conductor::pause_server,
-    Conductor::kill_worker,
-    Conductor::isolate,
-    Conductor::delay,
-    Conductor::lose_one_direction,
-    Conductor::reset,
-    Conductor::deliver_soon,
-    Conductor::delete,
-    Conductor::lose_line,
-    Conductor::flush_scripts,
-    Conductor::restart_server,
-    Conductor::fill_server,
-    Conductor::kill_clients,
-    Conductor::plan,
-    Conductor::pause_briefly,
-    Conductor::fail_over,
-    Conductor::move_slot,
-];
+impl Fault {
+    /// Those of programs with few faults: deaths, pauses, the loss of a line, lost messages.
+    pub const MILD: [Self; 5] = [
+        Self::KillWorker,
+        Self::PauseForAWhile,
+        Self::LoseLine,
+        Self::Plan,
+        Self::PauseBriefly,
+    ];
 
-/// The numbers of the faults of scenarios with several servers.
-pub const FAIL_OVER: usize = 16;
-pub const MOVE_SLOT: usize = 17;
-
-/// Those of programs with few faults: deaths, pauses, the loss of a line, lost messages.
-pub const MILD: [usize; 5] = [2, 0, 9, 14, 15];
-
-/// Those after which a server does not know locks that it has granted.
-pub const LOSE_KEYS: [usize; 2] = [8, 11];
+    /// True if it makes a server forget locks that it has granted.
+    pub fn loses_keys(self) -> bool {
+        matches!(self, Self::Delete | Self::RestartServer)
+    }
+}
 
 /// The action that ends a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +83,26 @@ impl Conductor {
         }
         let fault = self.scenario.faults[random::index(self.scenario.faults.len())];
         let slot = random::index(self.slots.len());
-        FAULTS[fault](self, slot);
+        match fault {
+            Fault::PauseForAWhile => self.pause_for_a_while(slot),
+            Fault::PauseServer => self.pause_server(),
+            Fault::KillWorker => self.kill_worker(slot),
+            Fault::Isolate => self.isolate(slot),
+            Fault::Delay => self.delay(slot),
+            Fault::LoseOneDirection => self.lose_one_direction(slot),
+            Fault::Reset => self.reset(slot),
+            Fault::DeliverSoon => self.deliver_soon(),
+            Fault::Delete => self.delete(),
+            Fault::LoseLine => self.lose_line(),
+            Fault::FlushScripts => self.flush_scripts(),
+            Fault::RestartServer => self.restart_server(),
+            Fault::FillServer => self.fill_server(),
+            Fault::KillClients => self.kill_clients(),
+            Fault::Plan => self.plan(slot),
+            Fault::PauseBriefly => self.pause_briefly(slot),
+            Fault::FailOver => self.fail_over(),
+            Fault::MoveSlot => self.move_slot(),
+        }
     }
 
     pub fn undo(&mut self, undo: Undo) {
@@ -109,7 +136,7 @@ impl Conductor {
         self.later(time, Undo::ResumeWorker(slot));
     }
 
-    fn pause_server(&mut self, _: usize) {
+    fn pause_server(&mut self) {
         let id = self.any_server();
         if self.deployment.server(id).is_paused() {
             return;
@@ -210,13 +237,13 @@ impl Conductor {
         }
     }
 
-    fn deliver_soon(&mut self, _: usize) {
+    fn deliver_soon(&mut self) {
         let time = between(Duration::ZERO, self.args().lease() * 2);
         self.later(time, Undo::Deliver);
     }
 
     /// Deletes the key of a lock, as an operator might who believes that the lock is stuck.
-    fn delete(&mut self, _: usize) {
+    fn delete(&mut self) {
         if !self.args().kind_of(0).has_lease() {
             // A later release of permits without a lease would add some.
             return;
@@ -243,7 +270,7 @@ impl Conductor {
         }
     }
 
-    fn lose_line(&mut self, _: usize) {
+    fn lose_line(&mut self) {
         let lock = random::index(self.args().locks as usize) as u32;
         if self.deployment.moving().is_some() {
             return;
@@ -256,7 +283,7 @@ impl Conductor {
         self.write(Event::LineLost { lock });
     }
 
-    fn flush_scripts(&mut self, _: usize) {
+    fn flush_scripts(&mut self) {
         self.note("SCRIPT FLUSH");
         for mut server in self.deployment.servers() {
             server.query(&["SCRIPT", "FLUSH"]);
@@ -264,7 +291,7 @@ impl Conductor {
     }
 
     /// As after a crash without persistence.
-    fn restart_server(&mut self, _: usize) {
+    fn restart_server(&mut self) {
         let group = random::index(self.deployment.groups.len());
         let server = self.deployment.groups[group].master;
         let is_failed = self.deployment.groups[group].failed.is_some();
@@ -285,7 +312,7 @@ impl Conductor {
     }
 
     /// Lets no further client connect to the server for some time.
-    fn fill_server(&mut self, _: usize) {
+    fn fill_server(&mut self) {
         let id = self.any_server();
         self.note(&format!("server {id} has its most connections"));
         self.deployment.server(id).most_connections = random::index(30);
@@ -293,7 +320,7 @@ impl Conductor {
         self.later(time, Undo::Admit(id));
     }
 
-    fn kill_clients(&mut self, _: usize) {
+    fn kill_clients(&mut self) {
         let id = self.any_server();
         self.note(&format!("all connections of server {id} are reset"));
         self.kill_connections(id);
@@ -313,7 +340,7 @@ impl Conductor {
                 true => 0,
                 false => [0, 3, 10, 30, 200][random::index(5)],
             },
-            fault: random::one_in(2).then(Fault::any),
+            fault: random::one_in(2).then(RequestFault::any),
             lost_messages: [0, 0, 50, 100][random::index(4)],
         };
         let process = self.slots[slot].process;

@@ -12,7 +12,7 @@ use crate::slots::{Move, slot_of};
 
 impl Conductor {
     /// Moves the slot of a lock to another master. Its keys follow one after the other.
-    pub fn move_slot(&mut self, _: usize) {
+    pub fn move_slot(&mut self) {
         let lock = random::index(self.args().locks as usize) as u32;
         let groups = self.deployment.groups.len();
         let from = self.deployment.group_of(lock);

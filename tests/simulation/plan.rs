@@ -8,13 +8,14 @@ pub struct Plan {
     /// A fault meets one of this many requests; 0: none.
     pub one_of: u64,
     /// The only fault; `None`: any.
-    pub fault: Option<Fault>,
+    pub fault: Option<RequestFault>,
     /// Percent.
     pub lost_messages: u64,
 }
 
+/// What happens to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum RequestFault {
     /// The connection does not reply any more, and executes nothing.
     LoseRequest,
     /// The connection does not reply any more.
@@ -25,7 +26,7 @@ pub enum Fault {
     HoldBack,
 }
 
-impl Fault {
+impl RequestFault {
     const ALL: [Self; 4] = [
         Self::LoseRequest,
         Self::LoseReply,

@@ -14,7 +14,7 @@ use crate::clock;
 use crate::cluster::Member;
 use crate::known_scripts::KnownScripts;
 use crate::log::{CONDUCTOR, Event, Log};
-use crate::plan::{Fault, Plan};
+use crate::plan::{Plan, RequestFault};
 use crate::replication::Replication;
 use crate::server::{Keyspace, Server, SessionId};
 use crate::slots::slot_of;
@@ -307,21 +307,21 @@ impl RedisServer {
                 .first()
                 .is_some_and(|name| name.starts_with(b"EVAL"));
             let fault = (is_request && random::one_in(plan.one_of))
-                .then(|| plan.fault.unwrap_or_else(Fault::any));
+                .then(|| plan.fault.unwrap_or_else(RequestFault::any));
             match fault {
-                Some(Fault::LoseRequest) => {
+                Some(RequestFault::LoseRequest) => {
                     self.mute.insert(socket, Mute::Requests);
                     continue;
                 }
-                Some(Fault::HoldBack) => {
+                Some(RequestFault::HoldBack) => {
                     self.mute.insert(socket, Mute::Requests);
                     self.held_back.push(command);
                     continue;
                 }
-                Some(Fault::LoseReply) => {
+                Some(RequestFault::LoseReply) => {
                     self.mute.insert(socket, Mute::Replies);
                 }
-                Some(Fault::ResetBeforeReply) | None => {}
+                Some(RequestFault::ResetBeforeReply) | None => {}
             }
             if command.first().is_some_and(|name| name == b"WAIT") {
                 self.wait(socket, session, &command);
@@ -331,7 +331,7 @@ impl RedisServer {
                 Some(reply) => reply,
                 None => self.execute(session, command),
             };
-            if fault == Some(Fault::ResetBeforeReply) {
+            if fault == Some(RequestFault::ResetBeforeReply) {
                 // The network has this server borrowed.
                 time::at(time::now(), move || network::reset_one(socket));
                 self.mute.insert(socket, Mute::Requests);

@@ -9,7 +9,7 @@ use leasehold_simulation_world::{begin, random};
 use crate::args::Args;
 use crate::checker::Bounds;
 use crate::deployment::Layout;
-use crate::faults::{FAIL_OVER, MOVE_SLOT};
+use crate::faults::Fault;
 use crate::kind::Kind;
 use crate::programs::Program;
 
@@ -27,8 +27,8 @@ pub struct Scenario {
     /// Once in how many calls a thread that locks a mutex is preempted; 0: never.
     pub preempts: u64,
     pub order: Order,
-    /// The faults that occur, of [`FAULTS`](crate::faults::FAULTS), and how often each.
-    pub faults: Vec<usize>,
+    /// The faults that occur. Those that are in it several times occur more often.
+    pub faults: Vec<Fault>,
     /// How many storms there are.
     pub storms: u32,
     /// After how many steps of the world the last storm ends.
@@ -74,9 +74,9 @@ pub struct Limits {
     /// Also checks the order of lines, and how long clients that do not answer delay the others
     #[arg(long)]
     pub strict: bool,
-    /// Leaves out these faults, by their numbers
+    /// Leaves out these faults
     #[arg(long, value_delimiter = ',')]
-    pub without: Vec<usize>,
+    pub without: Vec<Fault>,
     /// Slows the clocks of the processes by this many percent. From 2 on, leases are too long
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=99))]
     pub slow: Option<u64>,
@@ -102,11 +102,10 @@ impl Limits {
             .deployment
             .map(|layout| format!("--deployment={layout}"));
         let strict = self.strict.then(|| "--strict".to_owned());
-        let without: Vec<String> = self.without.iter().map(usize::to_string).collect();
+        let without: Vec<String> = self.without.iter().map(name_of).collect();
         let without = (!without.is_empty()).then(|| format!("--without={}", without.join(",")));
-        let program = self.program.and_then(|one| one.to_possible_value());
-        let program = program.map(|one| format!("--program={}", one.get_name()));
-        let program = program.into_iter();
+        let program = self.program.iter();
+        let program = program.map(|one| format!("--program={}", name_of(one)));
         numbers
             .chain(program)
             .chain(kind)
@@ -168,10 +167,10 @@ impl Scenario {
         let all = program.faults(&args);
         let most = 1 + random::index(2 * all.len());
         let faults = (0..most).map(|_| all[random::index(all.len())]);
-        let of_several: &[usize] = match layout {
+        let of_several: &[Fault] = match layout {
             Layout::One | Layout::Independent(_) => &[],
-            Layout::Sentinel(_) | Layout::MinReplicas(_) => &[FAIL_OVER],
-            Layout::Cluster => &[FAIL_OVER, MOVE_SLOT, MOVE_SLOT],
+            Layout::Sentinel(_) | Layout::MinReplicas(_) => &[Fault::FailOver],
+            Layout::Cluster => &[Fault::FailOver, Fault::MoveSlot, Fault::MoveSlot],
         };
         let faults = faults
             .chain(of_several.iter().copied())
@@ -208,6 +207,12 @@ impl Scenario {
             ..self.program.bounds(&self.args)
         }
     }
+}
+
+/// The name of a value on the command line.
+fn name_of(value: &impl ValueEnum) -> String {
+    let value = value.to_possible_value().expect("each has a name");
+    value.get_name().to_owned()
 }
 
 /// From 1 to `most`.

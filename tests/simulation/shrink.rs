@@ -6,6 +6,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::apart::Run;
+use crate::faults::Fault;
 use crate::scenario::{Limits, Scenario};
 
 /// How long it searches.
@@ -58,11 +59,11 @@ fn shorter(scenario: &Scenario, limits: &Limits) -> [Vec<Limits>; WAYS] {
         let fewer = (1..number).map(|number| with(&|limits| *limit(limits) = Some(number)));
         fewer.collect()
     };
-    let without = |faults: &[usize]| with(&|limits| limits.without.extend(faults));
+    let without = |faults: &[Fault]| with(&|limits| limits.without.extend(faults));
     let parts = [1, 2, 4, 8, 12].map(|part| scenario.steps * part / 16);
     let steps = parts.into_iter().filter(|steps| *steps >= FEWEST_STEPS);
-    let faults: BTreeSet<usize> = scenario.faults.iter().copied().collect();
-    let faults: Vec<usize> = faults.into_iter().collect();
+    let faults: BTreeSet<Fault> = scenario.faults.iter().copied().collect();
+    let faults: Vec<Fault> = faults.into_iter().collect();
     // Half of them, then one.
     let halves = faults.chunks(faults.len().div_ceil(2).max(1));
     let each = faults.chunks(1);

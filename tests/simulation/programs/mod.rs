@@ -19,7 +19,7 @@ use leasehold_simulation_world::random;
 use crate::args::Args;
 use crate::checker::Bounds;
 use crate::deployment::Layout;
-use crate::faults::{FAULTS, LOSE_KEYS, MILD};
+use crate::faults::Fault;
 use crate::kind::Kind;
 use crate::worker_thread::WorkerThread;
 
@@ -106,17 +106,15 @@ impl Program {
     }
 
     /// The faults that can occur.
-    pub fn faults(self, args: &Args) -> Vec<usize> {
+    pub fn faults(self, args: &Args) -> Vec<Fault> {
+        let all = Fault::value_variants().iter().copied();
         match self {
-            Self::Many => MILD.to_vec(),
+            Self::Many => Fault::MILD.to_vec(),
             // Also one of a process that dies.
-            Self::Ends => MILD[1..].to_vec(),
-            Self::Redisson if self.is_mild(args) => MILD[1..].to_vec(),
-            Self::Majority => {
-                let all = 0..FAULTS.len();
-                all.filter(|fault| !LOSE_KEYS.contains(fault)).collect()
-            }
-            _ => (0..FAULTS.len()).collect(),
+            Self::Ends => Fault::MILD[1..].to_vec(),
+            Self::Redisson if self.is_mild(args) => Fault::MILD[1..].to_vec(),
+            Self::Majority => all.filter(|fault| !fault.loses_keys()).collect(),
+            _ => all.collect(),
         }
     }
 
