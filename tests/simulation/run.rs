@@ -100,17 +100,20 @@ pub fn run(seed: u64, limits: &Limits, file: Option<&Path>) -> ExitCode {
     let is_long = || leasehold_simulation_world::steps() >= MOST_STEPS;
     let end = leasehold_simulation_world::run(LATEST, || tasks::has_ended(main) || is_long());
     let records = log::take_all();
+    let checker::Findings {
+        violations,
+        predicted,
+    } = checker::check(&records, &bounds);
     let mut outcome = Outcome {
         steps: leasehold_simulation_world::steps(),
         acquisitions: acquisitions(&records),
         violations: PANICS.load(Ordering::Relaxed),
-        predicted: checker::predicted(&records, &bounds),
+        predicted,
     };
     if end != End::Done || is_long() {
         println!("VIOLATION the world does not come to its end: {end:?}");
         outcome.violations += 1;
     }
-    let violations = checker::check(&records, &bounds);
     outcome.violations += violations.len() as u64;
     for violation in violations.iter().take(SHOWN) {
         println!("VIOLATION {violation}");

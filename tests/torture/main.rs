@@ -128,7 +128,7 @@ fn run(args: &Args, log: &mut LogDirectory) -> Result<Round> {
         conduct(args, log.path())?;
     }
     let records = log::read_all(log.path())?;
-    let violations = checker::check(&records, &args.bounds());
+    let violations = checker::check(&records, &args.bounds()).violations;
     if !violations.is_empty() {
         log.keep();
     }

@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::history::{Hold, Span};
+use super::calls::Hold;
+use super::span::Span;
 use super::{Bounds, History, Violation, nanos};
 
 type Spans<'a> = Vec<(Span, &'a Hold)>;
 
-pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
+/// Returns the violations, and how many double holds a failover explains. Not those of permits.
+pub(super) fn check(history: &History, bounds: &Bounds) -> (Vec<Violation>, u64) {
     let mut by_lock: BTreeMap<u32, Spans<'_>> = BTreeMap::new();
     let mut by_process: BTreeMap<(u32, u32), Spans<'_>> = BTreeMap::new();
     for hold in history.holds.values() {
@@ -32,14 +34,18 @@ pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
     }
     let holds = history.holds.values();
     violations.extend(holds.filter_map(|hold| not_notified(history, hold, bounds)));
-    let lost = predicted(history).into_iter();
-    let late = |found| not_notified_of_failover(history, &found, bounds);
-    violations.extend(lost.filter_map(late));
-    violations
+    let predicted = predicted(history);
+    let late = |found| not_notified_of_failover(history, found, bounds);
+    violations.extend(predicted.iter().filter_map(late));
+    let predicted = match bounds.permits {
+        Some(_) => 0,
+        None => predicted.len() as u64,
+    };
+    (violations, predicted)
 }
 
 /// The holds of different processes that overlap only because a lock was lost in a failover.
-pub(super) fn predicted(history: &History) -> Vec<Violation> {
+fn predicted(history: &History) -> Vec<Violation> {
     let mut by_lock: BTreeMap<u32, Spans<'_>> = BTreeMap::new();
     for hold in history.holds.values() {
         if let Some(span) = hold.confirmed()

@@ -1,165 +1,16 @@
 //! Turns records into calls, holds, deletions and calms.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt;
 
+use super::calls::{Call, Hold, HoldId, Notification, Wait};
+use super::deletion::Deletion;
 use super::machine::Machine;
+use super::span::Span;
 use super::{Bounds, nanos};
 use crate::log::{Event, Record};
 
 /// How long after a pause the clients have answered their calls, in nanoseconds.
 const ANSWERED: u64 = 1_000_000_000;
-
-/// Identifies a call, and the hold that it acquired: process, thread, and number of the call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct HoldId {
-    pub process: u32,
-    pub thread: u32,
-    pub call: u64,
-}
-
-impl HoldId {
-    pub fn of(record: &Record, call: u64) -> Self {
-        Self {
-            process: record.process,
-            thread: record.thread,
-            call,
-        }
-    }
-
-    pub fn is_in_thread_of(self, other: Self) -> bool {
-        (self.process, self.thread) == (other.process, other.thread)
-    }
-}
-
-impl fmt::Display for HoldId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            process,
-            thread,
-            call,
-        } = self;
-        write!(f, "process {process} thread {thread} call {call}")
-    }
-}
-
-#[derive(Clone, Debug)]
-pub struct Call {
-    pub lock: u32,
-    /// The locks that it acquires, if they are several.
-    pub together: Vec<u32>,
-    /// What it waits for, if it waits for a notification.
-    pub waits: Option<Wait>,
-    /// How many permits it acquires; 1 for a lock.
-    pub permits: u32,
-    pub asked: u64,
-    /// Milliseconds; 0: no bound while other threads hold the lock.
-    pub budget: u64,
-    pub what: String,
-    pub answered: Option<u64>,
-    /// How long its thread was runnable without a CPU, in nanoseconds.
-    pub starved: u64,
-}
-
-impl Call {
-    /// For how long it waits, in nanoseconds, as `what` says.
-    fn wait(&self) -> Option<u64> {
-        let wait = self.what.strip_prefix("try_")?.split(' ').nth(1)?;
-        let unit = wait.find(|c: char| c != '.' && !c.is_ascii_digit())?;
-        let nanos = match &wait[unit..] {
-            "ns" => 1.0,
-            "\u{b5}s" => 1e3,
-            "ms" => 1e6,
-            _ => 1e9,
-        };
-        let number: f64 = wait[..unit].parse().ok()?;
-        Some((number * nanos) as u64)
-    }
-}
-
-/// A wait for the notification of a condition.
-#[derive(Clone, Copy, Debug)]
-pub struct Wait {
-    pub condition: u32,
-    /// Milliseconds; 0: without a limit.
-    pub within: u64,
-}
-
-/// A notification of the thread that waits longest, or of all.
-#[derive(Clone, Copy, Debug)]
-pub struct Notification {
-    pub lock: u32,
-    pub condition: u32,
-    pub all: bool,
-    pub at: u64,
-}
-
-#[derive(Clone, Debug)]
-pub struct Hold {
-    pub id: HoldId,
-    pub lock: u32,
-    /// 1 for a lock.
-    pub permits: u32,
-    pub asked: u64,
-    /// When the call that acquired it had returned.
-    pub since: u64,
-    /// The last time for which the lock confirmed the hold; at least `since`.
-    pub vouched: Option<u64>,
-    pub token: Option<u64>,
-    /// Other threads may read at the same time.
-    pub reads: bool,
-    /// Its thread released it, and Redis confirmed that.
-    pub is_released: bool,
-    /// Its thread held the write lock when it acquired this read lock.
-    pub is_nested: bool,
-}
-
-impl Hold {
-    /// From the return of its acquire to its last confirmation, even if its key was deleted.
-    pub fn confirmed(&self) -> Option<Span> {
-        let (from, to) = (self.since, self.vouched?);
-        Some(Span { from, to })
-    }
-}
-
-/// The deletion of a key, at some time from `from` to `to`.
-#[derive(Clone, Copy, Debug)]
-pub struct Deletion {
-    pub from: u64,
-    pub to: u64,
-    /// All tokens granted before are at most this one.
-    pub token: Option<u64>,
-    /// False after a failover: the new master may have the key.
-    pub is_certain: bool,
-}
-
-impl Deletion {
-    /// True if it may have deleted the key of this hold's grant. Threads may begin holds on one
-    /// grant for `reuse`, also after its key was deleted. With tokens it is certain: those granted
-    /// before are not greater.
-    fn may_end(self, hold: &Hold, reuse: u64) -> bool {
-        match hold.token.zip(self.token) {
-            Some((token, last)) => token <= last,
-            None => self.to + reuse >= hold.asked,
-        }
-    }
-}
-
-/// A period; `to` is `u64::MAX` if it has not ended.
-#[derive(Clone, Copy, Debug)]
-pub struct Span {
-    pub from: u64,
-    pub to: u64,
-}
-
-impl Span {
-    /// The length of the overlap, in nanoseconds.
-    pub fn shared(self, other: Self) -> u64 {
-        self.to
-            .min(other.to)
-            .saturating_sub(self.from.max(other.from))
-    }
-}
 
 /// The ids of the clients in the queue of a fair lock, at some time within `span`.
 #[derive(Clone, Debug)]
@@ -198,7 +49,7 @@ pub struct History {
     /// By lock number, in the order of their times.
     pub queues: BTreeMap<u32, Vec<Queue>>,
     /// How long threads may begin holds on one grant, in nanoseconds.
-    reuse: u64,
+    pub(super) reuse: u64,
     /// By process number: when it was killed or died.
     pub gone: HashMap<u32, u64>,
     pub end: Option<u64>,
@@ -456,42 +307,5 @@ impl History {
         let call = self.calls.get(&hold.id);
         let wait = call.and_then(Call::wait);
         wait.is_some_and(|wait| hold.since >= hold.asked.saturating_add(wait))
-    }
-
-    /// The first deletion that may have ended the hold.
-    pub fn deleted(&self, hold: &Hold) -> Option<Deletion> {
-        self.deletions(hold).min_by_key(|deletion| deletion.from)
-    }
-
-    /// The deletions that may have ended the hold.
-    pub fn deletions<'a>(&'a self, hold: &'a Hold) -> impl Iterator<Item = Deletion> + 'a {
-        let deletions = self
-            .deletions
-            .get(&hold.lock)
-            .into_iter()
-            .flatten()
-            .copied();
-        deletions.filter(|deletion| deletion.may_end(hold, self.reuse))
-    }
-
-    /// True if the hold began on a grant that the threads of its process did not know to be
-    /// deleted. After a failover, the old master can still have granted locks.
-    pub fn began_after_deletion(&self, hold: &Hold) -> bool {
-        self.deleted(hold)
-            .is_some_and(|deletion| match deletion.is_certain {
-                true => deletion.from < hold.asked,
-                false => deletion.from < hold.since,
-            })
-    }
-
-    /// When the hold is known to be valid: from the return of its acquire to its last confirmation,
-    /// but no longer than until its key may have been deleted.
-    pub fn vouched(&self, hold: &Hold) -> Option<Span> {
-        let deleted = self
-            .deleted(hold)
-            .map_or(u64::MAX, |deletion| deletion.from);
-        let Span { from, to } = hold.confirmed()?;
-        let to = to.min(deleted);
-        (from <= to).then_some(Span { from, to })
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::history::Span;
 use super::machine::Machine;
+use super::span::Span;
 use super::{Bounds, HoldId, Violation};
 use crate::log::{Event, Record};
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::history::Span;
+use super::span::Span;
 use crate::log::{CONDUCTOR, Event, Record};
 
 /// How many switches between threads and processes one request to the server takes.

@@ -1,18 +1,22 @@
 //! Finds violations of the locks' promises in the event logs. A pure function of the records.
 
+mod calls;
+mod deletion;
 mod exclusion;
 mod history;
 mod log_ins;
 mod machine;
 mod order;
 mod progress;
+mod span;
 mod tokens;
 mod violation;
 mod waits;
 
 use std::time::Duration;
 
-pub use history::{History, HoldId};
+pub use calls::HoldId;
+pub use history::History;
 pub use violation::Violation;
 
 use crate::log::{Event, Record};
@@ -47,25 +51,29 @@ pub struct Bounds {
     pub is_strict: bool,
 }
 
-/// Finds all violations in `records`, which are in the order of their times.
-pub fn check(records: &[Record], bounds: &Bounds) -> Vec<Violation> {
+/// What the checker finds in a log.
+#[derive(Debug)]
+pub struct Findings {
+    /// In the order of their times.
+    pub violations: Vec<Violation>,
+    /// How many double holds a failover explains. Not those of permits.
+    #[allow(dead_code, reason = "only the simulation has failovers")]
+    pub predicted: u64,
+}
+
+/// Checks `records`, which are in the order of their times.
+pub fn check(records: &[Record], bounds: &Bounds) -> Findings {
     let history = History::of(records, bounds);
-    let mut violations = exclusion::check(&history, bounds);
+    let (mut violations, predicted) = exclusion::check(&history, bounds);
     violations.extend(tokens::check(&history));
     violations.extend(order::check(&history, bounds));
     violations.extend(progress::check(&history, bounds));
     violations.extend(log_ins::check(records, &history.machine, bounds));
     violations.extend(records.iter().filter_map(single_record));
     violations.sort_by_key(Violation::at);
-    violations
-}
-
-/// How many double holds a failover explains. Not those of permits.
-#[allow(dead_code, reason = "only the simulation has failovers")]
-pub fn predicted(records: &[Record], bounds: &Bounds) -> u64 {
-    match bounds.permits {
-        Some(_) => 0,
-        None => exclusion::predicted(&History::of(records, bounds)).len() as u64,
+    Findings {
+        violations,
+        predicted,
     }
 }
 

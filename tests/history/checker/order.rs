@@ -14,7 +14,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::history::{Hold, Queue, Span};
+use super::calls::Hold;
+use super::history::Queue;
+use super::span::Span;
 use super::{Bounds, History, Violation, nanos};
 
 /// For how long a client that wants several permits keeps those behind it waiting, as documented.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::history::{Call, Hold, Span};
+use super::calls::{Call, Hold};
+use super::span::Span;
 use super::{Bounds, History, HoldId, Violation, nanos, waits};
 
 /// How long a client that was called may take to answer, and how long clients that do not answer

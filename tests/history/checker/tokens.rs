@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::history::{History, Hold};
-use super::{HoldId, Violation};
+use super::calls::Hold;
+use super::{History, HoldId, Violation};
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut by_lock: BTreeMap<u32, Vec<(&Hold, u64)>> = BTreeMap::new();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::history::Wait;
+use super::calls::Wait;
 use super::{Bounds, History, HoldId, nanos};
 
 /// By call: from when on it waits for its lock only, as a call that acquires the lock does. It was

@@ -45,7 +45,7 @@ fn found(log: &str) -> Vec<&'static str> {
 }
 
 fn found_with(bounds: &Bounds, log: &str) -> Vec<&'static str> {
-    let violations = checker::check(&records(log), bounds);
+    let violations = checker::check(&records(log), bounds).violations;
     violations.iter().map(Violation::kind).collect()
 }
 
@@ -93,7 +93,7 @@ fn two_holders_are_found() {
     // Two holders at the same time are found.
     let log = format!("{TWO_IN_TURN}\n 23 1 1 vouches 1");
     assert_found(&log, &["two holders"]);
-    let violations = checker::check(&records(&log), &BOUNDS);
+    let violations = checker::check(&records(&log), &BOUNDS).violations;
     let Violation::TwoHolders { overlap, .. } = violations[0] else {
         panic!("{violations:?}");
     };
@@ -170,7 +170,7 @@ fn a_deleted_key_excuses_two_holders_for_a_lease() {
 fn a_failover_excuses_two_holders_for_a_lease() {
     let log = format!("{TWO_IN_TURN}\n 21 0 0 failed-over 0 21\n 28 1 1 vouches 1");
     assert_found(&log, &[]);
-    assert_eq!(checker::predicted(&records(&log), &BOUNDS), 1);
+    assert_eq!(checker::check(&records(&log), &BOUNDS).predicted, 1);
     // It does not excuse an earlier overlap.
     assert_found(
         &log.replace("21 0 0 failed-over 0 21", "25 0 0 failed-over 0 25"),
@@ -186,7 +186,7 @@ fn a_failover_excuses_two_holders_for_a_lease() {
         21 0 0 failed-over 0 21
         400 1 1 vouches 1";
     assert_found(log, &[]);
-    assert_eq!(checker::predicted(&records(log), &BOUNDS), 0);
+    assert_eq!(checker::check(&records(log), &BOUNDS).predicted, 0);
 }
 
 #[test]
