@@ -5,8 +5,10 @@
 -- ARGV[3i-1]   least time to live from now on, in milliseconds; never shortens it; 0: no change
 -- ARGV[3i]     the hold count, written if it differs; empty: no change
 -- reply[i]     1: renewed; 0: no owner holds it; -1: another owner holds it, or it is not a lock
+-- reply        an error if a cluster moves the slot, and the lease of a reader is not here: then it
+--              would end although the lock is renewed
 
--- require "timeout_key"
+-- require "hold_left"
 
 local replies = {}
 for i, lock in ipairs(KEYS) do
@@ -19,15 +21,15 @@ for i, lock in ipairs(KEYS) do
     elseif type(written) == 'string' then
         local may_read = lease > 0 and not string.find(owner, ':write$')
         if may_read and redis.call('hexists', lock, 'mode') == 1 then
-            local hold = timeout_key(lock, owner)
-            -- pcall: a cluster that moves the slot refuses a key that is not there. If Redis
-            -- refuses it, the lease of the lock is still renewed.
-            local left = redis.pcall('pttl', hold)
-            if left == -2 then
-                -- The key has been deleted.
-                redis.pcall('set', hold, '1', 'px', millis)
-            elseif type(left) == 'number' and left < lease then
-                redis.call('pexpire', hold, millis)
+            local left = hold_left(lock, owner)
+            if type(left) == 'table' then
+                return left
+            elseif left == -2 then
+                -- pcall: the key has been deleted. If Redis refuses it, the lease of the lock is
+                -- still renewed.
+                redis.pcall('set', timeout_key(lock, owner), '1', 'px', millis)
+            elseif left < lease then
+                redis.call('pexpire', timeout_key(lock, owner), millis)
             end
         end
         if lease > 0 and redis.call('pttl', lock) < lease then

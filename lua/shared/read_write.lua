@@ -4,7 +4,7 @@
 -- require "kinds"
 -- require "wrong_type"
 -- require "tagged"
--- require "timeout_key"
+-- require "hold_left"
 
 -- The largest number of readers, and of their holds, that a script looks at.
 local MANY = 1000
@@ -80,12 +80,12 @@ local function owner_of(lock, is_writer)
     end
 end
 
--- How long the longest lease of this reader lasts, in milliseconds; 0 if all have ended; nil if a
--- cluster that moves the slot refuses a key that is not there.
+-- How long the longest lease of this reader lasts, in milliseconds; 0 if all have ended; nil if that
+-- is not known: a cluster is moving the slot.
 local function lease_left(lock, reader, count)
     local longest = 0
     for hold = 1, count do
-        local left = redis.pcall('pttl', timeout_key(lock, reader, hold))
+        local left = hold_left(lock, reader, hold)
         if type(left) == 'table' then
             return nil
         end

@@ -76,3 +76,29 @@ fn a_second_reader_waits_for_the_end_of_the_move() {
     reading.unlock().unwrap();
     pair(&theirs.read_write_lock(&name).write());
 }
+
+/// The lease of a reader has a key of its own. While it is at the old server and the lock at the new
+/// one, a writer does not take the reader for dead, and a renewal of the lock alone is no renewal.
+#[test]
+fn a_lock_that_moves_before_the_lease_of_its_reader_stays_locked() {
+    let cluster = ClusterDeployment::start();
+    let [ours, theirs] = [(); 2].map(|()| client_for_failovers(of_cluster(&cluster)));
+    let name = unique("moves");
+    let reading = ours.read_write_lock(&name).read().acquire().unwrap();
+    let write = theirs.read_write_lock(&name).write();
+    let slot = cluster.slot_of(&name);
+    let migration = cluster.begin_migration(slot, cluster.another_primary(slot));
+    migration.move_these(&[&name]);
+    assert!(!write.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+    let before = ours.stats();
+    eventually("a renewal that fails", || {
+        ours.stats().renewals_failed > before.renewals_failed
+    });
+    assert_eq!(ours.stats().renewals, before.renewals);
+    assert!(!write.try_lock(Duration::ZERO, Lease::RENEWED).unwrap());
+    migration.move_keys();
+    eventually("a renewal", || ours.stats().renewals > before.renewals);
+    migration.end();
+    reading.unlock().unwrap();
+    pair(&write);
+}

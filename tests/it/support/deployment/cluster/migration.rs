@@ -40,12 +40,17 @@ impl<'c> Migration<'c> {
             if keys.is_empty() {
                 return;
             }
-            let mut migrate = redis::cmd("MIGRATE");
-            migrate.arg(HOST).arg(self.to.port()).arg("").arg(0);
-            migrate.arg(u64::try_from(SOON.get().as_millis()).expect("a short timeout"));
-            migrate.arg("KEYS").arg(keys);
-            self.from.ask::<()>(&migrate);
+            self.move_these(&keys);
         }
+    }
+
+    /// Moves these keys together.
+    pub fn move_these(&self, keys: &[impl redis::ToRedisArgs]) {
+        let mut migrate = redis::cmd("MIGRATE");
+        migrate.arg(HOST).arg(self.to.port()).arg("").arg(0);
+        migrate.arg(u64::try_from(SOON.get().as_millis()).expect("a short timeout"));
+        migrate.arg("KEYS").arg(keys);
+        self.from.ask::<()>(&migrate);
     }
 
     /// The new primary owns the slot, and every node knows it when this returns. Keys that were not
