@@ -270,8 +270,9 @@ impl LockClientBuilder {
     }
 
     /// Requires that `replicas` replicas of the server confirm each acquired lock (`WAIT`). If
-    /// fewer confirm it within `timeout`, the client releases the lock and tries again, within the
-    /// time that the call may wait for replies ([`give_up_after`](Self::give_up_after) for
+    /// fewer confirm it within `timeout`, or within three quarters of the rest of the time below if
+    /// that is shorter, the client releases the lock and tries again, within the time that the call
+    /// may wait for replies ([`give_up_after`](Self::give_up_after) for
     /// [`lock`](crate::Lock::lock)). Then the call fails with
     /// [`Error::TooFewReplicas`](crate::Error::TooFewReplicas).
     /// [`Stats::unreplicated`](crate::Stats::unreplicated) counts the released locks.

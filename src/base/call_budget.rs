@@ -120,13 +120,6 @@ impl<'c> CallBudget<'c> {
         }
     }
 
-    /// The budget of one request that undoes what this call did: what is left of the time for
-    /// replies, at least [`GRACE`] and at most `command_timeout`. No interrupt ends it.
-    pub(crate) fn for_cleanup(&self, command_timeout: Duration) -> Self {
-        let left = self.reply_deadline().left().max(GRACE);
-        Self::for_reply(left.min(command_timeout)).with_clock(&self.clock)
-    }
-
     /// The budget of the last steps of this call: what is left of the time for replies, at most
     /// `command_timeout`. No interrupt ends it, and no grace is added.
     pub(crate) fn remaining(&self, command_timeout: Duration) -> CallBudget<'static> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::{RedisError, RedisResult};
 
-use crate::base::call_budget::{CallBudget, GRACE};
+use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::key::LockKey;
 use crate::base::test_clock::ClientClock;
@@ -73,19 +73,18 @@ impl RedisClient {
         }
     }
 
-    /// Waits until enough replicas have what was written on this connection. If there are too few,
-    /// returns how many have it.
+    /// Waits until enough replicas have what was written on this connection, at most until this
+    /// moment. If there are too few, returns how many have it.
     pub(super) fn replicate(&self, link: &Arc<Link>, until: Moment) -> RedisResult<Option<u32>> {
         let Some((wanted, time)) = self.min_replicas else {
             return Ok(None);
         };
-        let left = until.left();
-        let time = time.min(left);
-        // The reply to a WAIT that ends with the call is under way then.
-        let for_reply = self.command_timeout.min((left - time).max(GRACE));
+        // The rest of the time is for the reply, and for the release if there are too few.
+        let time = time.min(until.left() * 3 / 4);
         // Redis counts for each connection separately. Zero would mean no timeout.
         let millis = time.as_millis().max(1).to_string();
-        let end = Moment::now().after(time.saturating_add(for_reply));
+        let end = Moment::now().after(time.saturating_add(self.command_timeout));
+        let end = end.min(until);
         let reply = link.ask_one(redis::cmd("WAIT").arg(wanted).arg(millis), end)?;
         let confirmed: u32 = decoded(&reply)?;
         Ok((confirmed < wanted).then_some(confirmed))

@@ -107,6 +107,22 @@ fn too_few(master: &Server) {
     guard.unlock().unwrap();
 }
 
+/// A nested acquire waits only for replies, also of a read lock within a write lock.
+#[test]
+fn a_read_lock_within_a_write_lock_fails_in_time() {
+    let deployment = Replicated::start(1);
+    let client = requiring(1, &deployment.url());
+    let client = client.give_up_after(millis(2 * TIMEOUT)).build().unwrap();
+    let lock = client.read_write_lock("lock");
+    let _writing = lock.write().acquire().unwrap();
+    deployment.pause_replica(0);
+    within(millis(2 * TIMEOUT) + SLIP.get() * 2, "a lock", || {
+        assert_eq!(confirmed(lock.read().lock(), 1, deployment.master()), 0);
+    });
+    assert_eq!(lock.read().hold_count(), 0);
+    assert!(client.stats().unreplicated > 1);
+}
+
 /// However short the timeout for the replicas is, each attempt is followed by a pause.
 #[test]
 fn a_short_timeout_for_replicas_does_not_flood_the_server() {

@@ -43,11 +43,14 @@ impl Layout {
         }
     }
 
-    /// Several servers. The others are chosen by `--deployment` only: the checker does not know yet
-    /// which locks are lost if a master of a cluster fails soon after a slot has moved, and how much
-    /// longer the last reply to WAIT may take.
+    /// A master and its replicas. A cluster is chosen by `--deployment` only: the checker does not
+    /// know yet which locks are lost if a master of it fails soon after a slot has moved.
     pub fn any() -> Self {
-        Self::Sentinel(1 + random::index(2))
+        let replicas = 1 + random::index(2);
+        match random::index(2) {
+            0 => Self::Sentinel(replicas),
+            _ => Self::MinReplicas(replicas),
+        }
     }
 }
 

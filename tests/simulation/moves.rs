@@ -63,7 +63,7 @@ impl Deployment {
                 new.change_keys(|keys| {
                     keys.set(&key, value);
                     if left >= 0 {
-                        keys.set_time_to_live(&key, Some(left));
+                        keys.set_time_to_live(&key, Some(left.max(1)));
                     }
                 });
             }

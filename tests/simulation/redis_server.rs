@@ -22,6 +22,9 @@ use crate::slots::slot_of;
 /// When the world begins, in microseconds since 1970.
 const BEGIN: i64 = 1_700_000_000_000_000;
 
+/// Before one of this many commands, the server removes keys in the background.
+const EXPIRES: u64 = 4;
+
 /// The reply of a server that is no master.
 const READ_ONLY: &[u8] = b"-READONLY You can't write against a read only replica.\r\n";
 
@@ -155,7 +158,7 @@ impl RedisServer {
 
     /// The names of the keys in a slot.
     pub fn keys_of(&mut self, slot: u16) -> Vec<Vec<u8>> {
-        let mut names = self.with_keys(Keyspace::keys);
+        let mut names = self.with_keys(|keys| keys.keys());
         names.retain(|name| slot_of(name) == slot);
         names
     }
@@ -198,6 +201,9 @@ impl RedisServer {
     /// Executes a command, sends its messages, and returns its replies.
     pub fn execute(&mut self, session: SessionId, command: Vec<Vec<u8>>) -> Vec<u8> {
         self.set_time();
+        if random::one_in(EXPIRES) {
+            self.machine.with_keys(Keyspace::expire_all);
+        }
         let is_write = is_write(&command);
         let is_traced = self.traces && session != self.admin;
         let words = is_traced.then(|| text(&command.join(&b' ')));

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::begin::{TicketsLost, keep, take_without_request};
 use super::unit::{First, Unit};
-use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::OwnerId;
@@ -69,6 +68,8 @@ pub(super) struct Acquisition<'a> {
     /// The parts that another thread handed over, or that were idle, after this thread had given
     /// tickets back.
     without_request: Option<List<HeldPart>>,
+    /// Set if the last reply was a grant that only this many replicas confirmed: too few.
+    pub(super) unreplicated: Option<u32>,
     /// The owner of the last grant that had ended when its reply arrived.
     pub(super) late: Option<OwnerId>,
 }
@@ -106,6 +107,7 @@ impl<'a> Acquisition<'a> {
             within,
             has_asked_again: false,
             is_logged: false,
+            unreplicated: None,
             late: None,
         }
     }
@@ -142,7 +144,15 @@ impl<'a> Acquisition<'a> {
         }
         self.undo();
         self.give_up();
-        is_granted.map(|_| None)
+        is_granted
+            .map(|_| None)
+            .map_err(|error| match (&error, self.unreplicated) {
+                (Error::Unavailable { .. }, Some(confirmed)) => {
+                    let first = self.units[0].parts[0];
+                    first.core.redis.too_few_replicas(&first.key, confirmed)
+                }
+                _ => error,
+            })
     }
 
     /// Takes the tickets back that this thread gave to other threads while it waited for one of
@@ -244,11 +254,6 @@ impl<'a> Acquisition<'a> {
     /// Releases what is granted. What gets no reply is released in the background.
     pub(super) fn undo(&mut self) {
         let LockCall { core, budget, .. } = self.call;
-        self.undo_within(&budget.remaining(core.command_timeout));
-    }
-
-    /// As [`undo`](Self::undo), within this time.
-    pub(super) fn undo_within(&mut self, budget: &CallBudget) {
         self.kept_until = None;
         if let Some((owner, prepared)) = self.prepared.take() {
             self.units[0].undo_lost_copies(&owner, prepared.abandon());
@@ -267,7 +272,8 @@ impl<'a> Acquisition<'a> {
             // Each server gets one request.
             Needed::Majority(_) => Needed::Majority(unused.len()),
         };
-        release_unused(unused, ends, needed, budget);
+        let budget = budget.remaining(core.command_timeout);
+        release_unused(unused, ends, needed, &budget);
     }
 
     /// True if this thread may have the place of the client in a line, and another thread of the

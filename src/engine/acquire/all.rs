@@ -15,7 +15,7 @@ use crate::base::backoff::jitter;
 use crate::base::clock::Moment;
 use crate::base::list::List;
 use crate::base::owner::OwnerId;
-use crate::engine::parts::{LockCall, Part};
+use crate::engine::parts::Part;
 use crate::engine::wait::{Channel, wait_until};
 use crate::error::{Error, LostReason, Result};
 use crate::protocol::message::is_deaf;
@@ -97,11 +97,12 @@ impl<'a> Acquisition<'a> {
     /// Pauses after a grant that only this many replicas confirmed.
     fn after_unreplicated(&mut self, confirmed: u32, is_over: bool) -> Result<Option<bool>> {
         let first = self.units[0].parts[0];
-        let LockCall { core, budget, .. } = self.call;
-        self.undo_within(&budget.for_cleanup(core.command_timeout));
+        let budget = self.call.budget;
+        self.undo();
         if is_over {
             return Err(first.core.redis.too_few_replicas(&first.key, confirmed));
         }
+        self.unreplicated = Some(confirmed);
         self.claim.unreplicated(confirmed);
         // The message of that release would end the pause.
         self.wait.stop_listening();
@@ -111,6 +112,7 @@ impl<'a> Acquisition<'a> {
 
     fn after_refusal(&mut self, held: HeldByOther<'a>) -> Result<Option<bool>> {
         self.claim.replied();
+        self.unreplicated = None;
         self.waiting.get_or_insert(self.expected_holds);
         if let Some(within) = self.within {
             // Nothing but the loss of that hold excludes this thread.

@@ -73,8 +73,11 @@ impl<'a> Acquisition<'a> {
     pub(super) fn begin_round(&mut self) -> Result<Moment> {
         let (since, expected_holds) = self.claim.begin_request();
         self.expected_holds = expected_holds;
-        self.call.budget.set_unanswered_since(Some(since));
-        let deadline = self.call.budget.reply_deadline();
+        let budget = self.call.budget;
+        // Within its own hold, the thread waits only for replies.
+        let since = self.within.map_or(since, |_| budget.started());
+        budget.set_unanswered_since(Some(since));
+        let deadline = budget.reply_deadline();
         match deadline.is_past() {
             true => Err(no_reply(self.call, self.claim.locks())),
             false => Ok(deadline),

@@ -95,7 +95,7 @@ impl Number {
 
     /// Undoes a request that has taken permits.
     fn give_back(&self, id: RequestId<'_>, budget: &CallBudget) {
-        let budget = budget.for_cleanup(self.core.command_timeout);
+        let budget = budget.remaining(self.core.command_timeout);
         let call = self.key().undo(&id, true);
         let undone = self.core.redis.request(&self.key, call, &budget);
         if let Err(no_reply) = undone {

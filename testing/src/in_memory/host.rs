@@ -52,9 +52,10 @@ impl Host {
         self.delay = delay.min(LONGEST_DELAY);
     }
 
-    /// Moves the clock of the server forward.
+    /// Moves the clock of the server forward. A lease that is as long is over then.
     pub(super) fn advance(&mut self, time: Duration) {
         self.start = self.start.saturating_add(time);
+        self.with_keys(Keyspace::expire_all);
     }
 
     fn set_time(&mut self) {

@@ -65,13 +65,22 @@ impl Keyspace {
         self.now / 1000
     }
 
-    /// Removes the key if it has expired.
+    /// Removes the key if it has expired. As in Redis, a command still finds it in the millisecond
+    /// in which it expires.
     fn expire(&mut self, key: &[u8]) {
         let now = self.now_millis();
         let expires = self.entries.get(key).and_then(|entry| entry.expires);
-        if expires.is_some_and(|expires| expires <= now) {
+        if expires.is_some_and(|expires| expires < now) {
             self.entries.remove(key);
         }
+    }
+
+    /// Removes all keys that have expired. As Redis in the background, it does not wait for the end
+    /// of the millisecond in which a key expires.
+    pub(crate) fn expire_all(&mut self) {
+        let now = self.now_millis();
+        self.entries
+            .retain(|_, entry| entry.expires.is_none_or(|expires| expires > now));
     }
 
     pub(crate) fn get(&mut self, key: &[u8]) -> Option<&mut Value> {
@@ -118,11 +127,11 @@ impl Keyspace {
     }
 
     /// All keys, in order.
-    pub(crate) fn keys(&mut self) -> Vec<Vec<u8>> {
+    pub(crate) fn keys(&self) -> Vec<Vec<u8>> {
         let now = self.now_millis();
-        self.entries
-            .retain(|_, entry| entry.expires.is_none_or(|expires| expires > now));
-        self.entries.keys().cloned().collect()
+        let entries = self.entries.iter();
+        let lasting = entries.filter(|(_, entry)| entry.expires.is_none_or(|end| end >= now));
+        lasting.map(|(key, _)| key.clone()).collect()
     }
 
     /// What is left of the time to live, in milliseconds; -1 without an expiry, -2 without a key.
@@ -135,8 +144,8 @@ impl Keyspace {
         })
     }
 
-    /// Sets the time to live in milliseconds, or removes the expiry. A time that is over removes
-    /// the key. Returns whether the key exists.
+    /// Sets the time to live in milliseconds, or removes the expiry. A time that is not positive
+    /// removes the key. Returns whether the key existed.
     pub(crate) fn set_time_to_live(&mut self, key: &[u8], millis: Option<i64>) -> bool {
         self.expire(key);
         let now = self.now_millis();
@@ -144,7 +153,55 @@ impl Keyspace {
             return false;
         };
         entry.expires = millis.map(|millis| now.saturating_add(millis));
-        self.expire(key);
+        if millis.is_some_and(|millis| millis <= 0) {
+            self.entries.remove(key);
+        }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &[u8] = b"key";
+
+    /// A key that expires at the fifth millisecond, at this one.
+    fn at_millis(now: i64) -> Keyspace {
+        let mut keys = Keyspace::default();
+        keys.set(KEY, Value::Text(Vec::new()));
+        assert!(keys.set_time_to_live(KEY, Some(5)));
+        keys.set_time(now * 1000);
+        keys
+    }
+
+    /// Also by its time to live, which is zero then.
+    #[test]
+    fn a_key_is_found_in_the_millisecond_in_which_it_expires_and_not_later() {
+        for (now, left) in [(4, 1), (5, 0), (6, -2)] {
+            let is_there = left >= 0;
+            assert_eq!(at_millis(now).time_to_live(KEY), left);
+            assert_eq!(at_millis(now).get(KEY).is_some(), is_there, "{now}");
+            assert_eq!(at_millis(now).keys().len(), usize::from(is_there), "{now}");
+            assert_eq!(at_millis(now).remove(KEY), is_there, "{now}");
+        }
+    }
+
+    #[test]
+    fn the_background_removes_a_key_in_the_millisecond_in_which_it_expires() {
+        for (now, is_there) in [(4, true), (5, false)] {
+            let mut keys = at_millis(now);
+            keys.expire_all();
+            assert_eq!(keys.get(KEY).is_some(), is_there, "{now}");
+        }
+    }
+
+    #[test]
+    fn a_time_to_live_that_is_not_positive_removes_the_key() {
+        for millis in [0, -1] {
+            let mut keys = at_millis(0);
+            assert!(keys.set_time_to_live(KEY, Some(millis)));
+            assert_eq!(keys.time_to_live(KEY), -2);
+        }
     }
 }
