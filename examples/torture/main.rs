@@ -22,6 +22,7 @@ mod process;
 mod queue_monitor;
 mod read_write;
 mod record;
+mod remains;
 mod report;
 mod rush;
 mod server;
