@@ -119,8 +119,12 @@ pub enum Event {
     Stopping,
     /// The conductor waits no longer for workers. A call without a result by now is stuck.
     End,
-    /// The key of a lock is still in Redis after the run.
-    Left { lock: u32, what: String },
+    /// A key is still in Redis after the run, and ends after this number of milliseconds; -1: never.
+    Left {
+        ends: i64,
+        key: String,
+        value: String,
+    },
     /// Text for readers; the checker ignores it.
     Note(String),
 }
@@ -197,7 +201,7 @@ impl fmt::Display for Record {
             Event::Calm => write!(f, "calm"),
             Event::Stopping => write!(f, "stopping"),
             Event::End => write!(f, "end"),
-            Event::Left { lock, what } => write!(f, "left {lock} {what}"),
+            Event::Left { ends, key, value } => write!(f, "left {ends} {key} = {value}"),
             Event::Note(text) => write!(f, "note {text}"),
         }
     }
@@ -330,10 +334,15 @@ fn event(words: &mut Words) -> Option<Event> {
         "calm" => Event::Calm,
         "stopping" => Event::Stopping,
         "end" => Event::End,
-        "left" => Event::Left {
-            lock: words.number()?,
-            what: words.rest(),
-        },
+        "left" => {
+            let ends = words.number()?;
+            let (key, value) = words.0.split_once(" = ")?;
+            Event::Left {
+                ends,
+                key: key.to_owned(),
+                value: value.to_owned(),
+            }
+        }
         "note" => Event::Note(words.rest()),
         _ => return None,
     })

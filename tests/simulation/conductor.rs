@@ -18,6 +18,7 @@ use crate::kind::Kind;
 use crate::log::{self, CONDUCTOR, Event, Log};
 use crate::plan::Plan;
 use crate::programs::Program;
+use crate::remains;
 use crate::replication::ServerId;
 use crate::scenario::Scenario;
 use crate::worker;
@@ -284,25 +285,9 @@ impl Conductor {
             }
         }
         thread::sleep(bounds.longest_lease);
-        for lock in 0..args.locks {
-            if let Some(what) = self.remains(lock) {
-                self.write(Event::Left { lock, what });
-            }
+        for left in self.deployment.remains() {
+            remains::events(&left).for_each(|event| self.write(event));
         }
-    }
-
-    /// What Redis still has of a lock after the end of all workers.
-    fn remains(&self, lock: u32) -> Option<String> {
-        let key = Args::key(lock);
-        let mut server = self.deployment.server_of(lock);
-        if let Some(permits) = self.args().kind.and_then(Kind::permits) {
-            let available = server.query(&["GET", &key]);
-            let all = permits.to_string();
-            let all = format!("${}\r\n{all}\r\n", all.len());
-            return (available != all).then(|| format!("permits: {available:?}"));
-        }
-        let left = server.query(&["HGETALL", &key]);
-        (left != "*0\r\n").then(|| left.replace("\r\n", " "))
     }
 
     /// Makes a semaphore, if the locks are of such a kind.

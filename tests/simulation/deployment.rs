@@ -12,6 +12,7 @@ use leasehold_simulation_world::random;
 
 use crate::args::Args;
 use crate::redis_server::RedisServer;
+use crate::remains;
 use crate::replication::{Replication, ServerId};
 use crate::sentinel::{self, Sentinel};
 use crate::server::Keyspace;
@@ -188,6 +189,14 @@ impl Deployment {
     /// All Redis servers.
     pub fn servers(&self) -> impl Iterator<Item = RefMut<'_, RedisServer>> {
         self.servers.iter().map(|server| server.borrow_mut())
+    }
+
+    /// What the servers with locks have: a text of each.
+    pub fn remains(&self) -> Vec<String> {
+        let masters = self.groups.iter().map(|group| self.server(group.master));
+        let query =
+            |mut server: RefMut<'_, RedisServer>| server.query(&["EVAL", remains::SCRIPT, "0"]);
+        masters.map(query).collect()
     }
 
     /// Executes the requests that were held back.

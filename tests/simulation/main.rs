@@ -49,6 +49,8 @@ mod read_write;
 #[path = "../history/record.rs"]
 mod record;
 mod redis_server;
+#[path = "../../examples/torture/remains.rs"]
+mod remains;
 mod replication;
 mod run;
 #[path = "../workload/rush.rs"]

@@ -11,9 +11,8 @@ use redis::cmd;
 use crate::Result;
 use crate::args::Args;
 use crate::clock;
-use crate::kind::Kind;
 use crate::log::{Event, Log};
-use crate::permits;
+use crate::remains;
 use crate::server::Server;
 use crate::workers::Workers;
 
@@ -70,28 +69,12 @@ impl Conductor {
         thread::sleep(idle + self.args.rush_interval() + self.args.longest_lease());
         // The time of a last hold and of the threads that wait for that lock.
         self.workers.finish(idle * 2 + self.args.lease() * 2)?;
-        let start = Instant::now();
-        while start.elapsed() < self.args.bounds().longest_lease && !self.remains()?.is_empty() {
-            thread::sleep(Duration::from_millis(20));
-        }
-        for (lock, what) in self.remains()? {
-            self.write(Event::Left { lock, what });
+        thread::sleep(self.args.bounds().longest_lease);
+        let left: String = self.server.query(cmd("EVAL").arg(remains::SCRIPT).arg(0))?;
+        for event in remains::events(&left) {
+            self.write(event);
         }
         Ok(())
-    }
-
-    fn remains(&mut self) -> Result<Vec<(u32, String)>> {
-        let mut found = Vec::new();
-        for lock in 0..self.args.locks {
-            let remains = match self.args.kind {
-                Some(kind @ (Kind::Permits(_) | Kind::Semaphore(_))) => {
-                    permits::missing(&self.server, lock, kind)?
-                }
-                _ => self.server.remains(&Args::key(lock))?,
-            };
-            found.extend(remains.map(|what| (lock, what)));
-        }
-        Ok(found)
     }
 
     fn storm(&mut self, time: Duration) -> Result<()> {

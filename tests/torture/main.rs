@@ -31,6 +31,7 @@ mod queue_monitor;
 mod read_write;
 #[path = "../history/record.rs"]
 mod record;
+mod remains;
 mod report;
 #[path = "../workload/rush.rs"]
 mod rush;

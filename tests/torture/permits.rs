@@ -1,5 +1,5 @@
-//! What the conductor does with semaphores: it sets their permits, takes all of them from their
-//! holders, and counts them after the run.
+//! What the conductor does with semaphores: it sets their permits, and takes all of them from their
+//! holders.
 
 use leasehold::LockClient;
 use redis::{Cmd, cmd};
@@ -36,17 +36,4 @@ pub fn take_all(lock: u32, permits: u32) -> Cmd {
         .arg(format!("{{{key}}}:timeout"))
         .arg(permits);
     take
-}
-
-/// Describes a semaphore if not all of its permits are available.
-pub fn missing(server: &Server, lock: u32, kind: Kind) -> Result<Option<String>> {
-    let client = LockClient::connect(&server.url())?;
-    let key = Args::key(lock);
-    let available = match kind {
-        Kind::Semaphore(_) => client.semaphore(&key).available()?.into(),
-        _ => client.leased_semaphore(&key).available()?,
-    };
-    let permits = kind.permits().unwrap_or_default();
-    let is_missing = available != i64::from(permits);
-    Ok(is_missing.then(|| format!("with {available} of {permits} permits available")))
 }

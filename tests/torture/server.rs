@@ -132,14 +132,6 @@ impl Server {
         Ok(answer?)
     }
 
-    /// Describes the key of a lock, its time to live and its fields, if it exists.
-    pub fn remains(&mut self, key: &str) -> Result<Option<String>> {
-        let script = "local fields = redis.call('hgetall', KEYS[1])
-            if #fields == 0 then return nil end
-            return 'for ' .. redis.call('pttl', KEYS[1]) .. ' ms: ' .. table.concat(fields, ' ')";
-        self.query(redis::cmd("EVAL").arg(script).arg(1).arg(key))
-    }
-
     fn admin(&mut self) -> Result<&mut Connection> {
         if self.admin.is_none() {
             let client = redis::Client::open(self.url())?;

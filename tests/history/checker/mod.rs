@@ -4,6 +4,7 @@ mod calls;
 mod deletion;
 mod exclusion;
 mod history;
+mod left_over;
 mod log_ins;
 mod machine;
 mod order;
@@ -70,6 +71,7 @@ pub fn check(records: &[Record], bounds: &Bounds) -> Findings {
     violations.extend(progress::check(&history, bounds));
     violations.extend(log_ins::check(records, &history.machine, bounds));
     violations.extend(records.iter().filter_map(single_record));
+    violations.extend(left_over::check(records, &history, bounds));
     violations.sort_by_key(Violation::at);
     Findings {
         violations,
@@ -100,11 +102,6 @@ fn single_record(record: &Record) -> Option<Violation> {
         Event::Kept { nanos } => Some(Violation::Kept {
             process: record.process,
             time: Duration::from_nanos(*nanos),
-            at: record.at,
-        }),
-        Event::Left { lock, what } => Some(Violation::LeftOver {
-            lock: *lock,
-            what: what.clone(),
             at: record.at,
         }),
         _ => None,

@@ -87,8 +87,8 @@ pub enum Violation {
     Died { process: u32, at: u64 },
     /// A process did not end when asked to.
     Lingers { process: u32, at: u64 },
-    /// The key of a lock was still in Redis after the run.
-    LeftOver { lock: u32, what: String, at: u64 },
+    /// A key was still in Redis after the run that should have ended, or not with this value.
+    LeftOver { key: String, value: String, at: u64 },
 }
 
 impl Violation {
@@ -226,7 +226,7 @@ impl fmt::Display for Violation {
             Self::Lingers { process, .. } => {
                 write!(f, "process {process} does not end when asked to")
             }
-            Self::LeftOver { lock, what, .. } => write!(f, "lock {lock} is still in Redis {what}"),
+            Self::LeftOver { key, value, .. } => write!(f, "{key} is still in Redis: {value}"),
         }
     }
 }

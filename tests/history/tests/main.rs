@@ -6,6 +6,8 @@
 #[path = "../checker/mod.rs"]
 mod checker;
 mod kinds;
+#[path = "checker/left_over.rs"]
+mod left_over;
 #[allow(dead_code, reason = "nothing is written here")]
 #[path = "../../torture/log.rs"]
 mod log;
@@ -79,7 +81,6 @@ fn a_violation_in_one_record_is_found() {
     for (record, kind) in [
         ("10 1 1 wrong 1 it is not held", "wrong result"),
         ("10 0 0 died 1", "worker died"),
-        ("10 0 0 left 2 for -1 ms: someone 1", "left over"),
         ("100 1 0 kept 90000000", "kept by hand-overs"),
     ] {
         assert_found(record, &[kind]);
