@@ -59,7 +59,6 @@ mod sentinel;
 #[path = "../../testing/src/in_memory/server/mod.rs"]
 mod server;
 mod shrink;
-#[path = "../workload/slice_monitor.rs"]
 mod slice_monitor;
 mod slots;
 mod starvation;

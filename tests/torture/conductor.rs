@@ -11,9 +11,7 @@ use redis::cmd;
 use crate::Result;
 use crate::args::Args;
 use crate::clock;
-use crate::kind::Kind;
 use crate::log::{Event, Log};
-use crate::permits;
 use crate::server::Server;
 use crate::workers::Workers;
 
@@ -35,7 +33,6 @@ pub enum Undo {
     ResumeWorker(usize),
     ResumeServer,
     Accept(usize),
-    Deliver(usize),
     Reconnect(usize),
     GiveRights,
     /// Lets clients connect to the server.
@@ -53,7 +50,6 @@ impl Conductor {
             // One calm in eight is long enough to detect a stuck lock.
             let idle = self.args.bounds().idle;
             let calm = match self.random.u8(0..8) {
-                _ if self.args.acquisitions.is_some() => self.between(idle, idle * 4),
                 0 => idle * 2,
                 _ => self.between(Duration::from_millis(20), self.args.lease()),
             };
@@ -83,12 +79,7 @@ impl Conductor {
     fn remains(&mut self) -> Result<Vec<(u32, String)>> {
         let mut found = Vec::new();
         for lock in 0..self.args.locks {
-            let remains = match self.args.kind {
-                Some(kind @ (Kind::Permits(_) | Kind::Semaphore(_))) => {
-                    permits::missing(&self.server, lock, kind)?
-                }
-                _ => self.server.remains(&Args::key(lock))?,
-            };
+            let remains = self.server.remains(&Args::key(lock))?;
             found.extend(remains.map(|what| (lock, what)));
         }
         Ok(found)
@@ -126,7 +117,7 @@ impl Conductor {
         for (_, undo) in undo {
             self.undo(undo)?;
         }
-        for slot in &mut self.workers.slots {
+        for slot in &self.workers.slots {
             slot.network.calm();
         }
         self.write(Event::Calm);
@@ -147,7 +138,6 @@ impl Conductor {
             Undo::ResumeWorker(slot) => self.workers.resume(slot)?,
             Undo::ResumeServer => self.resume_server()?,
             Undo::Accept(slot) => self.workers.slots[slot].network.refuse(false),
-            Undo::Deliver(slot) => self.workers.slots[slot].network.deliver(),
             Undo::Reconnect(slot) => self.workers.slots[slot].network.storm(&mut self.random),
             Undo::GiveRights => {
                 self.resume_server()?;

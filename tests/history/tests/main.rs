@@ -6,9 +6,6 @@
 #[path = "../checker/mod.rs"]
 mod checker;
 mod kinds;
-#[allow(dead_code, reason = "nothing is written here")]
-#[path = "../../torture/log.rs"]
-mod log;
 #[path = "../record.rs"]
 mod record;
 mod waits;
@@ -16,7 +13,7 @@ mod waits;
 use std::time::Duration;
 
 use checker::{Bounds, Violation};
-use log::{Event, Record};
+use record::{Event, Record};
 
 const BOUNDS: Bounds = Bounds {
     permits: None,
