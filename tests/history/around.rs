@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use crate::log::{Event, Record};
+use crate::record::{Event, Record};
 
 /// Records this close to the violation are printed, except confirmations.
 const AROUND: Duration = Duration::from_millis(20);

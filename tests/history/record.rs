@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// The number of the conductor's process.
+pub const CONDUCTOR: u32 = 0;
+
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {

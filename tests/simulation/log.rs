@@ -2,10 +2,7 @@
 
 use std::sync::Mutex;
 
-pub use crate::record::{Event, Record};
-
-/// The number of the conductor's process.
-pub const CONDUCTOR: u32 = 0;
+pub use crate::record::{CONDUCTOR, Event, Record};
 
 static RECORDS: Mutex<Vec<Record>> = Mutex::new(Vec::new());
 

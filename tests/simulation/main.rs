@@ -49,7 +49,7 @@ mod read_write;
 #[path = "../history/record.rs"]
 mod record;
 mod redis_server;
-#[path = "../../examples/torture/remains.rs"]
+#[path = "../history/remains.rs"]
 mod remains;
 mod replication;
 mod run;
@@ -61,7 +61,6 @@ mod sentinel;
 #[path = "../../testing/src/in_memory/server/mod.rs"]
 mod server;
 mod shrink;
-#[path = "../workload/slice_monitor.rs"]
 mod slice_monitor;
 mod slots;
 mod starvation;

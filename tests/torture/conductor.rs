@@ -34,7 +34,6 @@ pub enum Undo {
     ResumeWorker(usize),
     ResumeServer,
     Accept(usize),
-    Deliver(usize),
     Reconnect(usize),
     GiveRights,
     /// Lets clients connect to the server.
@@ -52,7 +51,6 @@ impl Conductor {
             // One calm in eight is long enough to detect a stuck lock.
             let idle = self.args.bounds().idle;
             let calm = match self.random.u8(0..8) {
-                _ if self.args.acquisitions.is_some() => self.between(idle, idle * 4),
                 0 => idle * 2,
                 _ => self.between(Duration::from_millis(20), self.args.lease()),
             };
@@ -109,7 +107,7 @@ impl Conductor {
         for (_, undo) in undo {
             self.undo(undo)?;
         }
-        for slot in &mut self.workers.slots {
+        for slot in &self.workers.slots {
             slot.network.calm();
         }
         self.write(Event::Calm);
@@ -130,7 +128,6 @@ impl Conductor {
             Undo::ResumeWorker(slot) => self.workers.resume(slot)?,
             Undo::ResumeServer => self.resume_server()?,
             Undo::Accept(slot) => self.workers.slots[slot].network.refuse(false),
-            Undo::Deliver(slot) => self.workers.slots[slot].network.deliver(),
             Undo::Reconnect(slot) => self.workers.slots[slot].network.storm(&mut self.random),
             Undo::GiveRights => {
                 self.resume_server()?;

@@ -8,9 +8,7 @@ use crate::Result;
 use crate::args::Args;
 use crate::clock;
 use crate::conductor::{Conductor, Undo};
-use crate::kind::Kind;
 use crate::log::Event;
-use crate::permits::{set as set_permits, take_all};
 
 /// What the users of the workers may not use for some time, and the rules that say so. Not
 /// SUBSCRIBE, which some workers may never use: a client sends it again only 30 s after a refusal,
@@ -27,7 +25,7 @@ impl Conductor {
     /// Injects one random fault.
     pub fn inject_fault(&mut self) -> Result<()> {
         let slot = self.random.usize(0..self.workers.slots.len());
-        match self.random.u8(0..35) {
+        match self.random.u8(0..29) {
             0..9 => self.pause_worker(slot),
             9 => self.pause_server(),
             10 => self.kill_worker(slot),
@@ -41,39 +39,14 @@ impl Conductor {
                 self.workers.slots[slot].network.reset();
                 Ok(())
             }
-            18..22 => {
-                let soon = self.between(Duration::ZERO, self.args.lease() * 2);
-                self.later(soon, Undo::Deliver(slot));
-                Ok(())
-            }
             // The rest are commands. A paused server does not reply, and this thread resumes it.
             _ if self.server_paused => Ok(()),
-            // A later release of permits without a lease would add some.
-            22 | 28 if !self.args.kind_of(0).has_lease() => Ok(()),
-            22 => self.delete(),
-            23 => self.kill_clients(),
-            24 => {
-                let lock = self.random.u32(0..self.args.locks);
-                self.note(&format!("DEL of the token and of the line of lock {lock}"));
-                let keys = [Args::token_key(lock), Args::line_key(lock)];
-                self.server.query::<()>(cmd("DEL").arg(&keys))?;
-                self.write(Event::LineLost { lock });
-                Ok(())
-            }
-            25 => {
-                self.note("SCRIPT FLUSH");
-                self.server.query(cmd("SCRIPT").arg("FLUSH"))
-            }
-            26 | 27 => self.take_rights(),
-            28 => self.restart_server(),
-            29 | 30 => self.rotate_password(),
-            31 | 32 => self.fill_server(),
-            _ => {
-                let hz = self.random.u32(5..50);
-                self.note("CONFIG SET");
-                self.server
-                    .query(cmd("CONFIG").arg("SET").arg("hz").arg(hz))
-            }
+            18 => self.delete(),
+            19 | 20 => self.kill_clients(),
+            21 | 22 => self.take_rights(),
+            23 | 24 => self.restart_server(),
+            25 | 26 => self.rotate_password(),
+            _ => self.fill_server(),
         }
     }
 
@@ -87,14 +60,7 @@ impl Conductor {
 
     /// Kills the worker, unless another one was killed so shortly before that both can have places
     /// in the queue of a fair lock. The places would end one after the other.
-    ///
-    /// A process that is killed loses its permits without a lease. So of the workers that use such
-    /// permits, only the one that wants too many is killed.
     fn kill_worker(&mut self, slot: usize) -> Result<()> {
-        let slot = match self.args.kind_of(0).has_lease() {
-            true => slot,
-            false => self.workers.slots.len() - 1,
-        };
         let place = self.args.kind_of(0).place();
         let is_too_soon = |killed: Instant| killed.elapsed() < place * 2;
         if self.killed.is_some_and(is_too_soon) {
@@ -140,17 +106,6 @@ impl Conductor {
     fn delete(&mut self) -> Result<()> {
         let lock = self.random.u32(0..self.args.locks);
         let from = clock::now();
-        if let Some(Kind::Permits(permits)) = self.args.kind {
-            let taken: (u32, Option<u64>) = self.server.query(&take_all(lock, permits))?;
-            if taken.0 > 0 {
-                self.write(Event::Deleted {
-                    lock,
-                    from,
-                    token: None,
-                });
-            }
-            return Ok(());
-        }
         let script = "return { redis.call('del', KEYS[1]), redis.call('get', KEYS[2]) }";
         let mut delete = cmd("EVAL");
         delete.arg(script).arg(2);
@@ -177,7 +132,6 @@ impl Conductor {
         self.note("the server is restarted without its data");
         let from = clock::now();
         self.server.restart()?;
-        set_permits(&self.server, self.args.locks, self.args.kind_of(0))?;
         for lock in 0..self.args.locks {
             let token = None;
             self.write(Event::Deleted { lock, from, token });

@@ -8,10 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-pub use crate::record::{Event, Record};
-
-/// The number of the conductor's process.
-pub const CONDUCTOR: u32 = 0;
+pub use crate::record::{CONDUCTOR, Event, Record};
 
 /// The log file of one process.
 #[derive(Debug)]

@@ -5,6 +5,7 @@
 //! only what the lock confirms: a holder notes the time, then calls `check`. If that succeeds, the
 //! lock was held from the return of the acquire until the noted time.
 
+#[allow(dead_code, reason = "another program uses the rest")]
 #[path = "../workload/args.rs"]
 mod args;
 #[path = "../history/around.rs"]
@@ -20,24 +21,22 @@ mod event_log;
 mod faults;
 #[path = "../workload/hold_style.rs"]
 mod hold_style;
+#[allow(dead_code, reason = "another program uses the rest")]
 #[path = "../workload/kind.rs"]
 mod kind;
 mod log;
 mod network;
-mod permits;
 mod process;
-mod queue_monitor;
 #[path = "../workload/read_write.rs"]
 mod read_write;
 #[path = "../history/record.rs"]
 mod record;
+#[path = "../history/remains.rs"]
 mod remains;
 mod report;
 #[path = "../workload/rush.rs"]
 mod rush;
 mod server;
-#[path = "../workload/slice_monitor.rs"]
-mod slice_monitor;
 mod stall_monitor;
 mod starvation;
 mod worker;
@@ -78,41 +77,8 @@ fn main() -> ExitCode {
 fn torture(mut args: Args) -> Result<ExitCode> {
     let mut log = LogDirectory::of(&args)?;
     ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed))?;
-    let mut seed = args.seed.unwrap_or_else(|| fastrand::u64(..1_000_000));
-    let mut acquired = 0;
-    loop {
-        args.seed = Some(seed);
-        let round = run(&args, &mut log)?;
-        acquired += round.acquired;
-        let Some(wanted) = args.acquisitions else {
-            return Ok(round.exit_code());
-        };
-        println!("{acquired} of {wanted} acquisitions");
-        if round.violations > 0 || acquired >= wanted {
-            return Ok(round.exit_code());
-        }
-        log.clear()?;
-        seed += 1;
-    }
-}
-
-/// Ctrl-C was pressed.
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-/// What the checker found in one run.
-struct Round {
-    acquired: usize,
-    violations: usize,
-}
-
-impl Round {
-    fn exit_code(&self) -> ExitCode {
-        ExitCode::from(u8::from(self.violations > 0))
-    }
-}
-
-fn run(args: &Args, log: &mut LogDirectory) -> Result<Round> {
     if !args.check_only {
+        let seed = *args.seed.get_or_insert_with(|| fastrand::u64(..1_000_000));
         let Args {
             processes,
             threads,
@@ -121,12 +87,14 @@ fn run(args: &Args, log: &mut LogDirectory) -> Result<Round> {
             kind,
             ..
         } = args;
-        let seed = args.seed.unwrap_or(0);
+        if kind.and_then(Kind::permits).is_some() {
+            return Err("only the simulation has semaphores".into());
+        }
         let kind = kind.map_or(String::new(), |kind| format!("{kind} "));
         println!(
             "seed {seed}: {processes} x {threads} threads, {locks} {kind}locks, {seconds} s of faults"
         );
-        conduct(args, log.path())?;
+        conduct(&args, log.path())?;
     }
     let records = log::read_all(log.path())?;
     let violations = checker::check(&records, &args.bounds()).violations;
@@ -137,11 +105,11 @@ fn run(args: &Args, log: &mut LogDirectory) -> Result<Round> {
     if !report::has_enough_holds(&records) {
         return Err("too few holds: the run proves nothing".into());
     }
-    Ok(Round {
-        acquired: report::acquired(&records),
-        violations: violations.len(),
-    })
+    Ok(ExitCode::from(u8::from(!violations.is_empty())))
 }
+
+/// Ctrl-C was pressed.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// Starts the server and the workers, injects the faults, and stops everything.
 fn conduct(args: &Args, directory: &Path) -> Result<()> {
@@ -149,12 +117,6 @@ fn conduct(args: &Args, directory: &Path) -> Result<()> {
     let monitored = Arc::downgrade(&log);
     thread::spawn(move || stall_monitor::run(&monitored));
     let server = Server::start()?;
-    if args.kind == Some(Kind::Fair) {
-        let (url, locks) = (server.url(), args.locks);
-        let monitored = Arc::downgrade(&log);
-        thread::spawn(move || queue_monitor::run(&url, locks, &monitored));
-    }
-    permits::set(&server, args.locks, args.kind_of(0))?;
     let workers = Workers::start(args, &server, directory.to_owned(), &log)?;
     let mut conductor = Conductor {
         args: args.clone(),
@@ -193,14 +155,6 @@ impl LogDirectory {
             Self::Given(path) => path,
             Self::Temporary(directory) => directory.path(),
         }
-    }
-
-    /// Deletes the logs.
-    fn clear(&self) -> Result<()> {
-        for file in std::fs::read_dir(self.path())? {
-            std::fs::remove_file(file?.path())?;
-        }
-        Ok(())
     }
 
     fn keep(&mut self) {

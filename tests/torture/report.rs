@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::Result;
 use crate::around;
 use crate::checker::Violation;
-use crate::log::{CONDUCTOR, Event, Record};
+use crate::record::{CONDUCTOR, Event, Record};
 
 /// The most violations to print.
 const SHOWN: usize = 20;
@@ -55,39 +55,20 @@ pub fn print(records: &[Record], violations: &[Violation], log: &Path) -> Result
 fn name(event: &Event) -> &'static str {
     match event {
         Event::Asks { .. } => "calls",
-        Event::Reads { .. } => "reads",
-        Event::Needs { .. } => "needs",
-        Event::Together { .. } => "parts of calls",
-        Event::Waits { .. } => "waits",
-        Event::Notifies { .. } => "notifications",
         Event::Has { .. } => "holds",
         Event::HasAgain { .. } => "nested holds",
         Event::Held { .. } => "short holds",
         Event::Answered { answer, .. } if answer.starts_with("unavailable: ") => "unavailable",
         Event::Answered { answer, .. } if answer.starts_with("lost: ") => "lost",
-        Event::Answered { .. } => "other results",
         Event::Vouches { .. } => "confirmations",
         Event::Refused { .. } => "refused log-ins",
-        Event::Wrong { .. } => "wrong results",
-        Event::Starved { .. } => "starved calls",
-        Event::Late { .. } => "late threads",
-        Event::Kept { .. } => "exceeded slices",
-        Event::Client { .. } => "clients",
-        Event::MayNotSubscribe => "clients without messages",
-        Event::Waiting { .. } => "looks at queues",
         Event::Pauses { .. } => "pauses",
-        Event::Continued { .. } => "continuations",
         Event::Killed { .. } => "kills",
-        Event::Died { .. } | Event::Lingers { .. } => "deaths",
         Event::Deleted { .. } => "deletions",
-        Event::FailedOver { .. } => "failovers",
-        Event::LineLost { .. } => "lost lines",
         Event::Rotates => "rotations",
         Event::Storm => "storms",
-        Event::Calm => "calms",
-        Event::Left { .. } => "left over",
-        Event::Stopping | Event::End => "ends",
         Event::Note(_) => "notes",
+        _ => "others",
     }
 }
 

@@ -15,7 +15,7 @@ use crate::clock;
 use crate::log::{Event, Log};
 use crate::server::SILENT_USER;
 use crate::worker_thread::WorkerThread;
-use crate::{client_id, slice_monitor, stall_monitor};
+use crate::{client_id, stall_monitor};
 
 pub fn work(args: &Args, number: u32) -> Result<ExitCode> {
     let url = args.url.as_deref().ok_or("a worker needs a server")?;
@@ -44,7 +44,6 @@ pub fn work(args: &Args, number: u32) -> Result<ExitCode> {
     let stopped = Arc::clone(&stop);
     thread::spawn(move || stop_when_asked(&stopped));
     thread::scope(|scope| {
-        scope.spawn(|| slice_monitor::run(&client, &log, &stop));
         scope.spawn(|| client_id::log(&client, number, &log, &stop));
         for thread in 1..=args.threads {
             let (client, log, stop) = (&client, &log, &stop);

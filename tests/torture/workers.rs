@@ -57,16 +57,14 @@ impl Workers {
             slots: Vec::new(),
         };
         for slot in 0..args.processes {
-            let scripts = args.kind_of(0).scripts();
-            let network = Network::before(&server.address(), slot + 1, log, scripts);
+            let network = Network::before(&server.address(), slot + 1, log);
             let worker = workers.start_worker(slot as usize, &network.url())?;
             workers.slots.push(Slot { network, worker });
         }
         Ok(workers)
     }
 
-    /// Every second worker lingers, about every fourth may not subscribe, and of those that use
-    /// permits without a lease, the last wants too many.
+    /// Every second worker lingers, and about every fourth may not subscribe.
     fn start_worker(&mut self, slot: usize, url: &str) -> Result<Worker> {
         self.started += 1;
         let number = self.started;
@@ -86,9 +84,6 @@ impl Workers {
         }
         if slot % 2 == 1 {
             command.arg("--lingers");
-        }
-        if !args.kind_of(0).has_lease() && slot + 1 == args.processes as usize {
-            command.arg("--wants-too-many");
         }
         let user = match self.random.u8(0..4) {
             0 => SILENT_USER,

@@ -32,18 +32,13 @@ pub struct Args {
     /// Number of locks
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub locks: u32,
-    /// Kind of the locks: reentrant, fenced, fair, read-write, permits=K for semaphores with K
-    /// leased permits, or semaphore=K for semaphores whose calls acquire 1 to K of K permits
-    /// [default: the first lock is reentrant, the others are fenced]
+    /// Kind of the locks: reentrant, fenced, fair, or read-write [default: the first lock is
+    /// reentrant, the others are fenced]
     #[arg(long)]
     pub kind: Option<Kind>,
     /// How long to inject faults, in seconds
     #[arg(long, default_value_t = 60)]
     pub seconds: u64,
-    /// Repeat the run, each time with the next seed and with longer times without faults, until
-    /// this many locks were acquired in all processes
-    #[arg(long, conflicts_with = "check_only")]
-    pub acquisitions: Option<usize>,
     /// Seed of the faults [default: random, printed]
     #[arg(long)]
     pub seed: Option<u64>,
@@ -69,7 +64,7 @@ pub struct Args {
     #[arg(long, hide = true)]
     pub lingers: bool,
     /// The worker wants more permits than there are
-    #[arg(long, hide = true)]
+    #[arg(skip)]
     pub wants_too_many: bool,
     /// URL of the worker's server
     #[arg(long, hide = true, requires = "user", requires = "password_file")]

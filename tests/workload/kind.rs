@@ -60,17 +60,6 @@ impl Kind {
         }
     }
 
-    /// The scripts whose calls can be the only ones that meet faults.
-    pub fn scripts(self) -> &'static [&'static str] {
-        match self {
-            Self::Reentrant | Self::Fenced => &["acquire", "release", "renew"],
-            Self::Fair => &["fair_acquire", "fair_release", "fair_leave", "renew"],
-            Self::ReadWrite => &["read_write_acquire", "read_write_release", "renew"],
-            Self::Permits(_) => &["permit_acquire", "permit_release", "permit_renew"],
-            Self::Semaphore(_) => &["take_permits", "change_number", "undo_request"],
-        }
-    }
-
     /// The number of permits of a semaphore; `None` for a lock.
     pub fn permits(self) -> Option<u32> {
         match self {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::span::Span;
-use crate::log::Record;
+use crate::record::Record;
 
 /// Identifies a call, and the hold that it acquired: process, thread, and number of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

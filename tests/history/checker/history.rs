@@ -7,7 +7,7 @@ use super::deletion::Deletion;
 use super::machine::Machine;
 use super::span::Span;
 use super::{Bounds, nanos};
-use crate::log::{Event, Record};
+use crate::record::{Event, Record};
 
 /// How long after a pause the clients have answered their calls, in nanoseconds.
 const ANSWERED: u64 = 1_000_000_000;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Bounds, History, Violation};
-use crate::log::{Event, Record};
+use crate::record::{Event, Record};
 
 /// What the names of keys contain that stay for some time after the last request, as documented, and
 /// for how many milliseconds at most.

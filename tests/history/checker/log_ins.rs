@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::machine::Machine;
 use super::span::Span;
 use super::{Bounds, HoldId, Violation};
-use crate::log::{Event, Record};
+use crate::record::{Event, Record};
 
 /// Finds refused log-ins before any change of the password, and those that follow the first of
 /// their process since the last change by more than the bound.

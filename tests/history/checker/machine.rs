@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::span::Span;
-use crate::log::{CONDUCTOR, Event, Record};
+use crate::record::{CONDUCTOR, Event, Record};
 
 /// How many switches between threads and processes one request to the server takes.
 const THREAD_SWITCHES: u32 = 10;

@@ -20,7 +20,7 @@ pub use calls::HoldId;
 pub use history::History;
 pub use violation::Violation;
 
-use crate::log::{Event, Record};
+use crate::record::{Event, Record};
 
 /// The durations that the checker allows.
 #[derive(Clone, Copy, Debug)]

@@ -6,11 +6,7 @@
 #[path = "../checker/mod.rs"]
 mod checker;
 mod kinds;
-#[path = "checker/left_over.rs"]
 mod left_over;
-#[allow(dead_code, reason = "nothing is written here")]
-#[path = "../../torture/log.rs"]
-mod log;
 #[path = "../record.rs"]
 mod record;
 mod waits;
@@ -18,7 +14,7 @@ mod waits;
 use std::time::Duration;
 
 use checker::{Bounds, Violation};
-use log::{Event, Record};
+use record::{Event, Record};
 
 const BOUNDS: Bounds = Bounds {
     permits: None,

@@ -8,7 +8,6 @@ mod contention;
 mod crowd;
 mod lease;
 mod style;
-mod torture;
 mod waits;
 
 use std::path::PathBuf;
@@ -25,9 +24,6 @@ struct Args {
     /// The trace that the example watchdog wrote
     #[arg(long, default_value = "benches/peers/results/lease.csv")]
     trace: PathBuf,
-    /// The event logs of a run of the torture program: draws only the plot of this run
-    #[arg(long)]
-    torture: Option<PathBuf>,
     /// The folder of the pictures
     #[arg(long, default_value = "docs/pictures")]
     output: PathBuf,
@@ -37,9 +33,6 @@ fn main() -> Result<()> {
     let args = Args::parse();
     std::fs::create_dir_all(&args.output)?;
     let file = |name: &str| args.output.join(name);
-    if let Some(logs) = &args.torture {
-        return torture::draw(&torture::read(logs)?, &file("torture.svg"));
-    }
     let results = results::read(&args.figures)?;
     contention::draw(&results, &file("contention.svg"))?;
     waits::draw(&results, &file("waits.svg"))?;
