@@ -75,6 +75,7 @@ fn name(event: &Event) -> &'static str {
         Event::Client { .. } => "clients",
         Event::MayNotSubscribe => "clients without messages",
         Event::Waiting { .. } => "looks at queues",
+        Event::NotSubscribed { .. } => "clients without a subscription",
         Event::Pauses { .. } => "pauses",
         Event::Continued { .. } => "continuations",
         Event::Killed { .. } => "kills",

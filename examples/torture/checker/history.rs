@@ -62,6 +62,12 @@ pub struct Call {
 }
 
 impl Call {
+    /// True if the lease of its hold can end although its process lives, as `what` says.
+    pub fn has_limited_lease(&self) -> bool {
+        let limited = ["renewals: None", "renewals: Left"];
+        limited.iter().any(|lease| self.what.contains(lease))
+    }
+
     /// For how long it waits, in nanoseconds, as `what` says.
     fn wait(&self) -> Option<u64> {
         let wait = self.what.strip_prefix("try_")?.split(' ').nth(1)?;
@@ -197,6 +203,8 @@ pub struct History {
     pub clients: HashMap<String, u32>,
     /// By lock number, in the order of their times.
     pub queues: BTreeMap<u32, Vec<Queue>>,
+    /// By lock number, in the order of their times: which clients in the line get no message.
+    pub not_subscribed: BTreeMap<u32, Vec<(u64, Vec<String>)>>,
     /// How long threads may begin holds on one grant, in nanoseconds.
     reuse: u64,
     /// By process number: when it was killed or died.
@@ -382,6 +390,10 @@ impl History {
                 };
                 self.queues.entry(*lock).or_default().push(queue);
             }
+            Event::NotSubscribed { lock, clients } => {
+                let list = self.not_subscribed.entry(*lock).or_default();
+                list.push((at, clients.clone()));
+            }
             Event::End => self.end = Some(at),
             Event::Starved { call, nanos } => {
                 if let Some(call) = self.calls.get_mut(&HoldId::of(record, *call)) {
@@ -448,6 +460,24 @@ impl History {
             }
         }
         parts
+    }
+
+    /// How many clients in the line of this lock died within `span` or before, and could not
+    /// subscribe when they asked last. A call does not find out that such a client is dead.
+    pub fn dead_without_call(&self, lock: u32, span: Span) -> usize {
+        let list = self
+            .not_subscribed
+            .get(&lock)
+            .map_or(&[][..], Vec::as_slice);
+        let begin = list.partition_point(|(at, _)| *at <= span.from);
+        let list = list[begin.saturating_sub(1)..].iter();
+        let seen = list.take_while(|(at, _)| *at < span.to);
+        let clients: HashSet<&String> = seen.flat_map(|(_, clients)| clients).collect();
+        let is_gone = |client: &&&String| {
+            let process = self.clients.get(**client);
+            process.is_some_and(|process| self.gone.contains_key(process))
+        };
+        clients.iter().filter(is_gone).count()
     }
 
     /// True if the time to wait of the call that acquired the hold may have been over before: then
