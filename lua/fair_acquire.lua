@@ -17,8 +17,10 @@
 --          again: about a third of the life of a place, or earlier. An error, without any change,
 --          if the lock has another type or form, or is in use as another kind
 --
--- If the request removes the first place of a free lock, the next client is notified. The cost of a
--- request does not depend on the number of places.
+-- If the request removes the first place of a free lock, the next client is notified. If a client
+-- asks again while the lock is free, the first client is notified, too: the lease of a dead holder
+-- may have ended, or a message was lost. The cost of a request does not depend on the number of
+-- places.
 --
 -- Clients of Redisson subtract the time of their own place from the ends of all places when they
 -- acquire the lock. So a place behind one of Redisson has an end that is late enough for as many
@@ -115,7 +117,7 @@ local head, head_ends, is_changed = fair_head(queue, ends, now, not holder and c
 if not holder and (not head or head == place) then
     return granted(head)
 end
-if head and is_changed then
+if head and (is_changed or last_own_end and not holder) then
     notify(head, channels, publish)
 end
 local left = holder and call('pttl', lock) or head_ends - now

@@ -369,7 +369,12 @@ fn is_for_one_lock(error: &RedisError) -> bool {
     match error.kind() {
         ErrorKind::Server(ServerErrorKind::TryAgain) => true,
         // The key beside the lock that has the lease of a reader.
-        _ if error.detail().is_some_and(|text| text.contains("a non local key")) => true,
+        _ if error
+            .detail()
+            .is_some_and(|text| text.contains("a non local key")) =>
+        {
+            true
+        }
         _ => missing_permission(error) == Some(Permission::Key),
     }
 }

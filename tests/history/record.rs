@@ -90,6 +90,9 @@ pub enum Event {
         from: u64,
         clients: Vec<String>,
     },
+    /// The clients in the line of a lock that get no message when they are called, from now on. They
+    /// could not subscribe when they asked last.
+    NotSubscribed { lock: u32, clients: Vec<String> },
     /// Before a process is paused.
     Pauses { process: u32 },
     /// After a paused process was resumed.
@@ -187,6 +190,10 @@ impl fmt::Display for Record {
                 clients,
             } => {
                 write!(f, "waiting {lock} {from}")?;
+                clients.iter().try_for_each(|client| write!(f, " {client}"))
+            }
+            Event::NotSubscribed { lock, clients } => {
+                write!(f, "not-subscribed {lock}")?;
                 clients.iter().try_for_each(|client| write!(f, " {client}"))
             }
             Event::Pauses { process } => write!(f, "pauses {process}"),
@@ -303,6 +310,10 @@ fn event(words: &mut Words) -> Option<Event> {
         "waiting" => Event::Waiting {
             lock: words.number()?,
             from: words.number()?,
+            clients: words.rest().split_whitespace().map(str::to_owned).collect(),
+        },
+        "not-subscribed" => Event::NotSubscribed {
+            lock: words.number()?,
             clients: words.rest().split_whitespace().map(str::to_owned).collect(),
         },
         "pauses" => Event::Pauses {

@@ -13,7 +13,8 @@ use crate::check::{Model, Promises, Step, breaks, keeps, with};
 const KEPT: &str = "a live client keeps its place";
 /// After a script, the first place of a free lock belongs to no client that is known to be dead.
 const NO_DEAD_FIRST: &str = "no dead client is the first";
-/// A script that removes the first place of a free lock, or frees it, notifies the next client.
+/// A script that removes the first place of a free lock, or frees it, notifies the next client, and
+/// so does one of a client that asks again.
 const NOTIFIED: &str = "the next client is notified";
 /// If clients die only while the lock is held, no client has to ask again without a reason. A
 /// thread of Redisson has to, if its own scripts are the next ones: they know nothing of dead
@@ -145,7 +146,8 @@ impl Machine {
                 return;
             }
             let is_silent = self.planted == Some(Planted::Silent);
-            self.left_free(state, by, is_removed && !self.is_java(by), is_silent);
+            let notifies = (is_removed || is_queued) && !self.is_java(by);
+            self.left_free(state, by, notifies, is_silent);
         }
         if !is_queued {
             state.queue.push(Place {

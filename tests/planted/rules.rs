@@ -347,8 +347,6 @@ end",
 /// A request that removes a place notifies no client.
 pub const REMOVES_SILENTLY: &[Edit] = &[Edit::new(
     "lua/fair_acquire.lua",
-    r"if head and is_changed then
-    notify(head, channels, publish)",
-    r"if head and is_changed and head == lock then
-    notify(head, channels, publish)",
+    r"if head and (is_changed or",
+    r"if head == lock and (is_changed or",
 )];

@@ -27,9 +27,6 @@ use crate::worker_thread::nanos;
 /// The clocks of two processes differ by up to this many nanoseconds after a second.
 const DRIFT: u64 = 100_000;
 
-/// How often the queues of fair locks and the lines are looked at.
-const LOOKS: Duration = Duration::from_millis(2);
-
 /// How often a storm counts steps and records, in nanoseconds.
 const COUNTS: u64 = 10 * time::MS;
 
@@ -95,6 +92,9 @@ impl Conductor {
         };
         if keeps_places && self.scenario.layout == Layout::One {
             self.watch_queues();
+        }
+        if !is_fair {
+            self.watch_subscriptions();
         }
         let idle = self.scenario.bounds().idle;
         let lease = self.args().lease();
@@ -300,56 +300,12 @@ impl Conductor {
         }
     }
 
-    /// Logs the queues of fair locks and the lines of others from now on.
-    fn watch_queues(&self) {
-        let (server, locks) = (self.deployment.handle(0), self.args().locks);
-        let is_fair = self.args().kind == Some(Kind::Fair);
-        tasks::spawn_in(processes::NONE, move || {
-            let log = Log::of(CONDUCTOR);
-            let mut waited = vec![false; locks as usize];
-            loop {
-                thread::sleep(LOOKS);
-                for (lock, waited) in (0..locks).zip(&mut waited) {
-                    let key = match is_fair {
-                        true => format!("redisson_lock_queue:{{{}}}", Args::key(lock)),
-                        false => Args::line_key(lock),
-                    };
-                    let list = if is_fair { "LRANGE" } else { "ZRANGE" };
-                    let reply = server.borrow_mut().query(&[list, &key, "0", "-1"]);
-                    let clients: Vec<String> = reply.lines().filter_map(client_of).collect();
-                    if *waited || !clients.is_empty() {
-                        *waited = !clients.is_empty();
-                        let from = clock::now();
-                        let waiting = Event::Waiting {
-                            lock,
-                            from,
-                            clients,
-                        };
-                        log.write(from, 0, waiting);
-                    }
-                }
-            }
-        });
-    }
-
     pub fn note(&self, text: &str) {
         self.write(Event::Note(text.to_owned()));
     }
 
     pub fn write(&self, event: Event) {
         self.log.write(clock::now(), 0, event);
-    }
-}
-
-/// The client that has a place in a queue or a line; `None` for other text.
-fn client_of(place: &str) -> Option<String> {
-    // What the line of a semaphore has besides places, and a client that may not subscribe.
-    if place.starts_with([' ', '!', '~']) {
-        return None;
-    }
-    match place.split_once("{leasehold:") {
-        Some((_, client)) => client.strip_suffix('}').map(str::to_owned),
-        None => place.split_once(':').map(|(client, _)| client.to_owned()),
     }
 }
 

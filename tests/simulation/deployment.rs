@@ -157,6 +157,10 @@ impl Deployment {
         Rc::clone(&self.servers[id])
     }
 
+    pub fn handles(&self) -> Vec<Rc<RefCell<RedisServer>>> {
+        self.servers.clone()
+    }
+
     pub fn server(&self, id: ServerId) -> RefMut<'_, RedisServer> {
         self.servers[id].borrow_mut()
     }

@@ -43,6 +43,7 @@ mod log;
 mod moves;
 mod plan;
 mod programs;
+mod queues;
 #[path = "../workload/read_write.rs"]
 mod read_write;
 #[allow(dead_code, reason = "another program uses the rest")]

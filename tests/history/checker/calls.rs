@@ -57,6 +57,12 @@ pub struct Call {
 }
 
 impl Call {
+    /// True if the lease of its hold can end although its process lives, as `what` says.
+    pub fn has_limited_lease(&self) -> bool {
+        let limited = ["renewals: None", "renewals: Left"];
+        limited.iter().any(|lease| self.what.contains(lease))
+    }
+
     /// For how long it waits, in nanoseconds, as `what` says.
     pub fn wait(&self) -> Option<u64> {
         let wait = self.what.strip_prefix("try_")?.split(' ').nth(1)?;

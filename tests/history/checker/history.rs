@@ -48,6 +48,8 @@ pub struct History {
     pub clients: HashMap<String, u32>,
     /// By lock number, in the order of their times.
     pub queues: BTreeMap<u32, Vec<Queue>>,
+    /// By lock number, in the order of their times: which clients in the line get no message.
+    pub not_subscribed: BTreeMap<u32, Vec<(u64, Vec<String>)>>,
     /// How long threads may begin holds on one grant, in nanoseconds.
     pub(super) reuse: u64,
     /// By process number: when it was killed or died.
@@ -233,6 +235,10 @@ impl History {
                 };
                 self.queues.entry(*lock).or_default().push(queue);
             }
+            Event::NotSubscribed { lock, clients } => {
+                let list = self.not_subscribed.entry(*lock).or_default();
+                list.push((at, clients.clone()));
+            }
             Event::End => self.end = Some(at),
             Event::Starved { call, nanos } => {
                 if let Some(call) = self.calls.get_mut(&HoldId::of(record, *call)) {
@@ -299,6 +305,24 @@ impl History {
             }
         }
         parts
+    }
+
+    /// How many clients in the line of this lock died within `span` or before, and could not
+    /// subscribe when they asked last. A call does not find out that such a client is dead.
+    pub fn dead_without_call(&self, lock: u32, span: Span) -> usize {
+        let list = self
+            .not_subscribed
+            .get(&lock)
+            .map_or(&[][..], Vec::as_slice);
+        let begin = list.partition_point(|(at, _)| *at <= span.from);
+        let list = list[begin.saturating_sub(1)..].iter();
+        let seen = list.take_while(|(at, _)| *at < span.to);
+        let clients: HashSet<&String> = seen.flat_map(|(_, clients)| clients).collect();
+        let is_gone = |client: &&&String| {
+            let process = self.clients.get(**client);
+            process.is_some_and(|process| self.gone.contains_key(process))
+        };
+        clients.iter().filter(is_gone).count()
     }
 
     /// True if the time to wait of the call that acquired the hold may have been over before: then

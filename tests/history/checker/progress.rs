@@ -59,7 +59,7 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
     let mut last = BTreeMap::new();
     for hold in history.holds.values() {
         let (from, to) = (hold.since, hold.vouched.unwrap_or(hold.since));
-        last.insert(to, hold);
+        last.insert((hold.lock, to), hold);
         let held = held.entry(hold.lock).or_default();
         held.push((Span { from, to }, hold.permits));
     }
@@ -112,7 +112,10 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
             }
             for gap in gaps(Span { from, to }, taken) {
                 let idle = Duration::from_nanos(gap.to - gap.from);
-                let Some(delay) = delay_by_others(history, bounds, *id, gap, &last) else {
+                let mut before = last.range((call.lock, 0)..=(call.lock, gap.from));
+                let holder = before.next_back().map(|(_, hold)| *hold);
+                let Some(delay) = delay_by_others(history, bounds, *id, (call.lock, gap), holder)
+                else {
                     continue;
                 };
                 let slip = history.machine.slip(id.process, gap) + delay;
@@ -135,28 +138,35 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
     violations
 }
 
-/// How much longer a lock may stay free because processes are paused in a calm: clients that were
-/// called may not answer. `None` if that is not known: the waiting process is paused.
+/// How much longer a lock may stay free because clients that were called do not answer, or because
+/// its last holder did not release it: its lease has ended. `None` if that is not known: the waiting
+/// process is paused.
 fn delay_by_others(
     history: &History,
     bounds: &Bounds,
     waiter: HoldId,
-    gap: Span,
-    last: &BTreeMap<u64, &Hold>,
+    (lock, gap): (u32, Span),
+    holder: Option<&Hold>,
 ) -> Option<Duration> {
     let machine = &history.machine;
     if machine.paused(waiter.process, gap) > Duration::ZERO {
         return None;
     }
     let pauses: Vec<Span> = machine.pauses_of_others(waiter.process, gap).collect();
-    if pauses.is_empty() {
-        return Some(Duration::ZERO);
-    }
-    let silent = UNANSWERED.saturating_mul(u32::try_from(pauses.len()).unwrap_or(u32::MAX));
+    let silent = pauses.len() + history.dead_without_call(lock, gap);
+    let silent = UNANSWERED.saturating_mul(u32::try_from(silent).unwrap_or(u32::MAX));
     let silent = silent.min(LONGEST_UNANSWERED);
+    if pauses.is_empty() {
+        let may_have_ended = |hold: &Hold| {
+            let call = history.calls.get(&hold.id);
+            !hold.is_released && call.is_some_and(Call::has_limited_lease)
+        };
+        let look = LOOK * u32::from(holder.is_some_and(may_have_ended));
+        return Some(silent + look);
+    }
     // Before its pause, a process can get the lock, or keep it for its threads.
     let begins = |pause: &Span| pause.from + nanos(bounds.slip) > gap.from;
-    let holder = last.get(&gap.from);
+    let holder = holder.filter(|hold| hold.vouched.unwrap_or(hold.since) == gap.from);
     let is_released = holder.is_some_and(|hold| hold.is_released);
     let is_paused = holder.is_none_or(|hold| machine.paused(hold.id.process, gap) > Duration::ZERO);
     Some(

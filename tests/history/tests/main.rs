@@ -264,6 +264,48 @@ fn a_free_lock_with_a_waiter_is_found() {
 }
 
 #[test]
+fn a_lock_is_free_for_longer_if_a_dead_client_was_called_or_no_client_released_it() {
+    let free = |until: u64, before: &str| {
+        format!(
+            "{before}
+            100 0 0 calm
+            1200 1 1 asks 1 0 0 lock
+            {until} 1 1 has 1 5
+            5000 0 0 end"
+        )
+    };
+    // Half a second for a dead client that could not subscribe.
+    let dead = "
+        10 2 0 client a
+        20 0 0 not-subscribed 0 a
+        30 0 0 killed 2";
+    assert_found(&free(2200, dead), &[]);
+    assert_found(&free(2201, dead), &["lock stuck"]);
+    for other in [
+        dead.replace("subscribed 0", "subscribed 1"),
+        dead.replace("killed 2", "note 2"),
+        format!("{dead}\n 40 0 0 not-subscribed 0"),
+    ] {
+        assert_found(&free(2200, &other), &["lock stuck"]);
+    }
+    // Two seconds after a hold whose lease may have ended.
+    let lost = "
+        40 2 1 asks 1 0 0 acquire Lease { length: Some(300ms), renewals: None }
+        50 2 1 has 1 4
+        60 2 1 vouches 1
+        80 2 1 asks 2 0 0 unlock
+        90 2 1 answered 2 lost";
+    assert_found(&free(3700, lost), &[]);
+    assert_found(&free(3701, lost), &["lock stuck"]);
+    for other in [
+        lost.replace("renewals: None", "renewals: Unlimited"),
+        lost.replace("answered 2 lost", "answered 2 unlocked"),
+    ] {
+        assert_found(&free(2200, &other), &["lock stuck"]);
+    }
+}
+
+#[test]
 fn a_call_that_takes_longer_than_its_budget_is_found() {
     // A call that takes longer than its budget is found.
     let log = "

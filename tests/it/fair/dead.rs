@@ -1,6 +1,6 @@
 //! Clients that die while they wait: their places do not delay the others.
 
-use super::{ENDS, PLACE, QUEUE, await_places, places, queue_up};
+use super::{ENDS, PLACE, QUEUE, await_places, place_of, places, queue_up};
 use crate::support::prelude::*;
 
 /// How many clients are killed, and how many wait behind them.
@@ -96,6 +96,36 @@ fn dead_clients_do_not_delay_the_first_live_client() {
             }
         });
     }
+}
+
+/// A client does not know the end of a lease that began while it was not the first. Another one that
+/// waits knows it.
+#[test]
+fn a_client_that_asks_again_notifies_the_first_client() {
+    const LEASE: Duration = Duration::from_millis(500);
+    let server = Server::start();
+    let [first, second] = [(); 2].map(|()| client(&server.url()));
+    let place = place_of(&first);
+    queue_up(&server, "another:0", PLACE);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            first.fair_lock("lock").lock().unwrap();
+            Instant::now()
+        });
+        await_places(&server, 2);
+        eventually("its subscription", || end_of(&server, &place) % 1.0 >= 0.5);
+        // The other client acquires the lock, and dies.
+        server.ask::<()>(redis::cmd("HSET").arg("lock").arg("java:1").arg(1));
+        let millis = u64::try_from(LEASE.as_millis()).unwrap();
+        server.ask::<()>(redis::cmd("PEXPIRE").arg("lock").arg(millis));
+        let free_at = Instant::now() + LEASE;
+        server.ask::<()>(redis::cmd("LPOP").arg(QUEUE));
+        server.ask::<()>(redis::cmd("ZREM").arg(ENDS).arg("another:0"));
+        scope.spawn(|| second.fair_lock("lock").try_lock(LEASE * 2, Lease::RENEWED));
+        let late = waiting.join().unwrap().saturating_duration_since(free_at);
+        assert!(late < SLIP.get(), "{late:?}");
+        first.force_unlock("lock").unwrap();
+    });
 }
 
 /// A thread of Redisson enters the queue before it listens, and so does a client of this library.

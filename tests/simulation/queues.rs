@@ -1,0 +1,104 @@
+//! Logs who waits in the queues of fair locks, and in the lines of other locks.
+
+use std::cell::RefCell;
+use std::thread;
+use std::time::Duration;
+
+use leasehold_simulation_world::processes;
+use leasehold_simulation_world::tasks;
+
+use crate::args::Args;
+use crate::clock;
+use crate::conductor::Conductor;
+use crate::kind::Kind;
+use crate::log::{CONDUCTOR, Event, Log};
+use crate::redis_server::RedisServer;
+
+/// How often Redis is looked at.
+const LOOKS: Duration = Duration::from_millis(2);
+
+impl Conductor {
+    /// Logs the queues of fair locks and the lines of others from now on.
+    pub fn watch_queues(&self) {
+        let (server, locks) = (self.deployment.handle(0), self.args().locks);
+        let is_fair = self.args().kind == Some(Kind::Fair);
+        tasks::spawn_in(processes::NONE, move || {
+            let log = Log::of(CONDUCTOR);
+            let mut waited = vec![false; locks as usize];
+            loop {
+                thread::sleep(LOOKS);
+                for (lock, waited) in (0..locks).zip(&mut waited) {
+                    let places = match is_fair {
+                        true => {
+                            let queue = format!("redisson_lock_queue:{{{}}}", Args::key(lock));
+                            places(&server, "LRANGE", &queue)
+                        }
+                        false => places(&server, "ZRANGE", &Args::line_key(lock)),
+                    };
+                    let subscribed = places.iter().filter(|place| !place.starts_with(DEAF));
+                    let clients: Vec<String> =
+                        subscribed.filter_map(|one| client_of(one)).collect();
+                    if *waited || !clients.is_empty() {
+                        *waited = !clients.is_empty();
+                        let from = clock::now();
+                        let waiting = Event::Waiting {
+                            lock,
+                            from,
+                            clients,
+                        };
+                        log.write(from, 0, waiting);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Logs the clients in the lines that get no message from now on.
+    pub fn watch_subscriptions(&self) {
+        let (servers, locks) = (self.deployment.handles(), self.args().locks);
+        tasks::spawn_in(processes::NONE, move || {
+            let log = Log::of(CONDUCTOR);
+            let mut known = vec![Vec::new(); locks as usize];
+            loop {
+                thread::sleep(LOOKS);
+                for (lock, known) in (0..locks).zip(&mut known) {
+                    let line = Args::line_key(lock);
+                    let places = servers.iter().flat_map(|one| places(one, "ZRANGE", &line));
+                    let deaf = |place: String| client_of(place.strip_prefix(DEAF)?);
+                    let clients: Vec<String> = places.filter_map(deaf).collect();
+                    if *known != clients {
+                        known.clone_from(&clients);
+                        let not_subscribed = Event::NotSubscribed { lock, clients };
+                        log.write(clock::now(), 0, not_subscribed);
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// The mark of a client in a line that gets no message: `lua/shared/line.lua`.
+const DEAF: char = '~';
+
+/// The elements of a queue or a line.
+fn places(server: &RefCell<RedisServer>, command: &str, key: &str) -> Vec<String> {
+    let reply = server.borrow_mut().query(&[command, key, "0", "-1"]);
+    let lines = reply.lines().filter(|line| !line.starts_with(['*', '$']));
+    lines.map(str::to_owned).collect()
+}
+
+/// The client that has a place in a queue or a line; `None` for other text.
+fn client_of(place: &str) -> Option<String> {
+    // What the line of a semaphore has besides places.
+    if place.starts_with([' ', '!']) {
+        return None;
+    }
+    match place.split_once("{leasehold:") {
+        Some((_, client)) => client.strip_suffix('}').map(str::to_owned),
+        // In the line of a cluster, the client is the last part.
+        None if place.starts_with("redisson") => {
+            place.rsplit_once(':').map(|(_, client)| client.to_owned())
+        }
+        None => place.split_once(':').map(|(client, _)| client.to_owned()),
+    }
+}
