@@ -112,19 +112,21 @@ impl RedisServer {
                 let redirect = self.redirect(slot_of(&channel), &[], false);
                 Some(redirect.unwrap_or_else(|| self.subscribe(socket, session, &name, channel)))
             }
-            (b"EVAL" | b"EVALSHA", _) => {
-                let count = String::from_utf8_lossy(command.get(2)?).parse::<usize>();
-                let keys = command.get(3..3 + count.ok()?)?;
-                let slot = slot_of(keys.first()?);
-                if keys.iter().any(|key| slot_of(key) != slot) {
-                    return Some(
-                        b"-CROSSSLOT Keys in request don't hash to the same slot\r\n".into(),
-                    );
-                }
-                self.redirect(slot, keys, is_asking)
-            }
+            (b"EVAL" | b"EVALSHA", _) => self.refusal(command, is_asking),
             _ => None,
         }
+    }
+
+    /// The error reply to a script whose keys the server does not serve.
+    pub fn refusal(&mut self, script: &[Vec<u8>], is_asking: bool) -> Option<Vec<u8>> {
+        self.member.as_ref()?;
+        let count = String::from_utf8_lossy(script.get(2)?).parse::<usize>();
+        let keys = script.get(3..3 + count.ok()?)?;
+        let slot = slot_of(keys.first()?);
+        if keys.iter().any(|key| slot_of(key) != slot) {
+            return Some(b"-CROSSSLOT Keys in request don't hash to the same slot\r\n".into());
+        }
+        self.redirect(slot, keys, is_asking)
     }
 
     /// The slots, with this server as the master of its group if it is.

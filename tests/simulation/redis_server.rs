@@ -184,10 +184,12 @@ impl RedisServer {
         self.plans.insert(process, plan);
     }
 
-    /// Executes the requests that were held back.
+    /// Executes the requests that were held back, if the server still serves their keys.
     pub fn deliver(&mut self) {
         for command in std::mem::take(&mut self.held_back) {
-            self.execute(self.admin, command);
+            if self.refusal(&command, false).is_none() {
+                self.execute(self.admin, command);
+            }
         }
     }
 
@@ -227,7 +229,11 @@ impl RedisServer {
             let process = self.sockets.get(&session);
             let process = process.and_then(|socket| network::process_of(*socket));
             let process = process.unwrap_or_default();
-            self.note(&format!("{process} {words} -> {}", text(&replies)));
+            let server = self.address.ip();
+            self.note(&format!(
+                "{process} to {server}: {words} -> {}",
+                text(&replies)
+            ));
         }
         replies
     }
