@@ -128,7 +128,11 @@ impl Scenario {
     pub fn of(seed: u64, limits: &Limits) -> Self {
         begin(seed);
         let any = Program::any();
-        let program = if limits.strict { Program::Torture } else { any };
+        let is_suitable = limits.deployment.is_none_or(|layout| any.suits(layout));
+        let program = match limits.strict || !is_suitable {
+            true => Program::Torture,
+            false => any,
+        };
         let program = limits.program.unwrap_or(program);
         let kind = match random::index(10) {
             0..2 => None,

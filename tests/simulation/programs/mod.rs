@@ -127,6 +127,16 @@ impl Program {
         }
     }
 
+    /// True if it can run on such a deployment.
+    pub fn suits(self, layout: Layout) -> bool {
+        match self {
+            Self::Majority => matches!(layout, Layout::Independent(_)),
+            // Its clients know one server.
+            Self::Redisson => layout == Layout::One,
+            _ => true,
+        }
+    }
+
     /// What the checker allows.
     pub fn bounds(self, args: &Args) -> Bounds {
         let bounds = args.bounds();
