@@ -111,8 +111,8 @@ pub enum Event {
         token: Option<u64>,
     },
     /// After another server took the place of the lock's master at some time from `from` on,
-    /// without the newest writes to the lock.
-    FailedOver { lock: u32, from: u64 },
+    /// without the newest writes to the lock: those since `apart`.
+    FailedOver { lock: u32, from: u64, apart: u64 },
     /// After the line of a lock was deleted.
     LineLost { lock: u32 },
     /// Before the password of the workers is changed.
@@ -204,7 +204,9 @@ impl fmt::Display for Record {
             Event::Deleted { lock, from, token } => {
                 write!(f, "deleted {lock} {from} {}", token.unwrap_or(0))
             }
-            Event::FailedOver { lock, from } => write!(f, "failed-over {lock} {from}"),
+            Event::FailedOver { lock, from, apart } => {
+                write!(f, "failed-over {lock} {from} {apart}")
+            }
             Event::LineLost { lock } => write!(f, "line-lost {lock}"),
             Event::Rotates => write!(f, "rotates"),
             Event::Storm => write!(f, "storm"),
@@ -339,6 +341,7 @@ fn event(words: &mut Words) -> Option<Event> {
         "failed-over" => Event::FailedOver {
             lock: words.number()?,
             from: words.number()?,
+            apart: words.number()?,
         },
         "line-lost" => Event::LineLost {
             lock: words.number()?,

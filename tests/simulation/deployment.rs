@@ -37,7 +37,7 @@ pub enum Layout {
 
 impl Layout {
     /// Of the replication. Without faults, replicas confirm locks in time.
-    fn longest_lag(self) -> Duration {
+    pub fn longest_lag(self) -> Duration {
         match self {
             Self::MinReplicas(_) => REPLICATED / 2,
             _ => Duration::from_millis(400),
@@ -70,6 +70,8 @@ pub struct Group {
     pub members: Vec<ServerId>,
     pub master: ServerId,
     pub failed: Option<Failed>,
+    /// When all will have learned which server is the master.
+    pub announced: u64,
 }
 
 /// A master that has failed, and has not come back.
@@ -78,7 +80,9 @@ pub struct Failed {
     pub server: ServerId,
     /// Its connections work: it is cut off from its replicas and the sentinels only.
     pub is_reachable: bool,
-    /// When it failed, or another server took its place.
+    /// When it failed: its replicas get nothing more.
+    pub apart: u64,
+    /// The same, or when another server took its place.
     pub since: u64,
     /// Its keys at that time.
     pub keys: Keyspace,
@@ -110,6 +114,7 @@ impl Deployment {
             members: (master..servers.len()).step_by(masters).collect(),
             master,
             failed: None,
+            announced: 0,
         });
         let sentinels =
             (0..sentinels).map(|number| Sentinel::start(address_of_sentinel(number), address(0)));

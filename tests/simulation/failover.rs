@@ -12,9 +12,11 @@ use crate::conductor::{Conductor, between};
 use crate::deployment::{Failed, Layout};
 use crate::faults::Undo;
 use crate::log::Event;
+use crate::programs::ends;
 use crate::replication::Replication;
 use crate::server::{Keyspace, Value};
 use crate::slots::Slots;
+use crate::worker_thread::nanos;
 
 /// How a master fails.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +34,8 @@ enum Loss {
     Nothing,
     /// The last renewal: the lock can be free this many milliseconds after the failure.
     Renewal(u64),
+    /// The deletion of a key.
+    Deletion,
     /// More than that.
     Grant,
 }
@@ -78,10 +82,15 @@ impl Conductor {
             Failure::Hang => self.deployment.server(server).pause(),
             Failure::CutOff => {}
         }
+        for lock in self.locks_of(group) {
+            ends::begin_breaking(lock);
+        }
+        let now = clock::now();
         self.deployment.groups[group].failed = Some(Failed {
             server,
             is_reachable: matches!(failure, Failure::CutOff),
-            since: clock::now(),
+            apart: now,
+            since: now,
             keys,
         });
         let most = [50, 500, 2000][random::index(3)];
@@ -114,11 +123,11 @@ impl Conductor {
             failed.since = clock::now();
             if self.are_confirmed() {
                 // It still renews the locks that it has granted before.
-                self.log_all(group, failed.since);
+                self.log_all(group, &failed);
             }
             self.deployment.groups[group].failed = Some(failed);
         } else {
-            self.log_losses(group, failed.since, &mut failed.keys, &mut replicated);
+            self.log_losses(group, &mut failed, &mut replicated);
         }
         self.log_lines(group);
         let time = between(Duration::from_millis(10), Duration::from_secs(2));
@@ -133,7 +142,10 @@ impl Conductor {
         self.note(&format!("server {} is a replica now", failed.server));
         // Its replicas do not confirm the locks that it has granted since then.
         if failed.is_reachable && !self.are_confirmed() {
-            self.log_all(group, failed.since);
+            self.log_all(group, &failed);
+        }
+        for lock in self.locks_of(group) {
+            ends::end_breaking(lock);
         }
         let address = self.deployment.address(failed.server);
         network::stop_serving(address);
@@ -156,17 +168,28 @@ impl Conductor {
 
     /// The sentinels learn one after the other which server is the master, or the servers of the
     /// cluster do.
-    fn announce(&self, group: usize) {
+    fn announce(&mut self, group: usize) {
         let master = self.deployment.groups[group].master;
         let master = self.deployment.address(master);
-        let later = || time::now() + random::between(0..=200 * time::MS);
+        let announced = &mut self.deployment.groups[group].announced;
+        // After all that they learned before.
+        let earliest = (*announced).max(time::now());
+        let later = |announced: &mut u64| {
+            let at = earliest.max(time::now() + random::between(0..=200 * time::MS));
+            *announced = (*announced).max(at);
+            at
+        };
         for sentinel in &self.deployment.sentinels {
             let sentinel = Rc::clone(sentinel);
-            time::at(later(), move || sentinel.borrow_mut().master = master);
+            time::at(later(announced), move || {
+                sentinel.borrow_mut().master = master;
+            });
         }
         if let Some(slots) = &self.deployment.slots {
             let slots = Rc::clone(slots);
-            time::at(later(), move || slots.borrow_mut().masters[group] = master);
+            time::at(later(announced), move || {
+                slots.borrow_mut().masters[group] = master;
+            });
         }
     }
 
@@ -175,22 +198,31 @@ impl Conductor {
         matches!(self.deployment.layout, Layout::MinReplicas(_))
     }
 
-    fn log_all(&self, group: usize, from: u64) {
+    fn log_all(&self, group: usize, failed: &Failed) {
+        let (from, apart) = (failed.since, failed.apart);
         for lock in self.locks_of(group) {
-            self.write(Event::FailedOver { lock, from });
+            self.write(Event::FailedOver { lock, from, apart });
         }
     }
 
     /// Logs which locks the new master does not know as the old one did.
-    fn log_losses(&self, group: usize, from: u64, old: &mut Keyspace, new: &mut Keyspace) {
+    fn log_losses(&self, group: usize, failed: &mut Failed, new: &mut Keyspace) {
+        let from = failed.since;
+        let lag = nanos(self.deployment.layout.longest_lag());
+        let apart = failed.apart.saturating_sub(lag);
         for lock in self.locks_of(group) {
-            let ends = match loss(old, new, lock) {
+            let ends = match loss(&mut failed.keys, new, lock) {
                 Loss::Grant if !self.are_confirmed() => from,
+                Loss::Deletion => from,
                 // Replicas do not confirm renewals. The server rounds the time up.
                 Loss::Renewal(left) => from + left.saturating_sub(2) * time::MS,
                 _ => continue,
             };
-            let lost = Event::FailedOver { lock, from: ends };
+            let lost = Event::FailedOver {
+                lock,
+                from: ends,
+                apart,
+            };
             self.log.write(clock::now().max(ends), 0, lost);
         }
     }
@@ -216,7 +248,11 @@ fn loss(old: &mut Keyspace, new: &mut Keyspace, lock: u32) -> Loss {
     let now = old.now_micros().max(new.now_micros());
     old.set_time(now);
     new.set_time(now);
-    let mut loss = Loss::Nothing;
+    let is_back = |key: &Vec<u8>| has_owners(key, lock) && old.get(key).is_none();
+    let mut loss = match new.keys().iter().any(is_back) {
+        true => Loss::Deletion,
+        false => Loss::Nothing,
+    };
     for key in old.keys() {
         if !has_owners(&key, lock) {
             continue;
@@ -231,6 +267,7 @@ fn loss(old: &mut Keyspace, new: &mut Keyspace, lock: u32) -> Loss {
                 }
                 loss = Loss::Renewal(0);
             }
+            _ if matches!(loss, Loss::Deletion) => {}
             (old, new) if old != new => return Loss::Grant,
             _ if left.0 != left.1 => {
                 let before = match loss {

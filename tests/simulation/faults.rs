@@ -118,7 +118,7 @@ impl Conductor {
             Undo::Promote(group) => self.promote(group),
             Undo::Return(group) => self.take_back(group),
             Undo::MoveKeys => self.deployment.move_keys(false),
-            Undo::MoveSlot => self.deployment.end_move(),
+            Undo::MoveSlot => self.end_move(),
         }
     }
 
@@ -249,7 +249,7 @@ impl Conductor {
             return;
         }
         let lock = random::index(self.args().locks as usize) as u32;
-        if self.deployment.moving().is_some() {
+        if self.is_elsewhere(lock) {
             return;
         }
         let (key, from) = (Args::key(lock), clock::now());
@@ -270,9 +270,15 @@ impl Conductor {
         }
     }
 
+    /// True if two servers can have keys of the lock.
+    fn is_elsewhere(&self, lock: u32) -> bool {
+        let group = self.deployment.group_of(lock);
+        self.deployment.moving().is_some() || self.deployment.groups[group].failed.is_some()
+    }
+
     fn lose_line(&mut self) {
         let lock = random::index(self.args().locks as usize) as u32;
-        if self.deployment.moving().is_some() {
+        if self.is_elsewhere(lock) {
             return;
         }
         let keys = [Args::token_key(lock), Args::line_key(lock)];

@@ -8,6 +8,7 @@ use crate::args::Args;
 use crate::conductor::{Conductor, between};
 use crate::deployment::Deployment;
 use crate::faults::Undo;
+use crate::kind::Kind;
 use crate::slots::{Move, slot_of};
 
 impl Conductor {
@@ -38,6 +39,19 @@ impl Conductor {
         let time = between(Duration::from_millis(1), Duration::from_millis(most));
         self.later(time, Undo::MoveKeys);
         self.later(time * 2, Undo::MoveSlot);
+    }
+
+    /// Ends the move: the new master has the slot.
+    pub fn end_move(&mut self) {
+        let Some(moving) = self.deployment.moving() else {
+            return;
+        };
+        self.deployment.end_move(moving);
+        if self.args().kind.and_then(Kind::permits).is_some() {
+            // The number of permits is not set again after a failover.
+            let new = self.deployment.groups[moving.to].master;
+            self.deployment.server(new).replication.flush();
+        }
     }
 }
 
@@ -70,11 +84,7 @@ impl Deployment {
         }
     }
 
-    /// Ends the move: the new master has the slot.
-    pub fn end_move(&self) {
-        let Some(moving) = self.moving() else {
-            return;
-        };
+    fn end_move(&self, moving: Move) {
         self.move_keys(true);
         if let Some(slots) = &self.slots {
             slots.borrow_mut().assign();

@@ -44,6 +44,16 @@ impl History {
         deletions.filter(|deletion| deletion.may_end(hold, self.reuse))
     }
 
+    /// True if the lock can be held after the deletion: a failover undid it, or it was at a server
+    /// whose place another one took.
+    pub fn may_be_undone(&self, lock: u32, deletion: Deletion) -> bool {
+        let failovers = self.failovers.get(&lock).into_iter().flatten();
+        let (from, to) = (deletion.from, deletion.to);
+        failovers
+            .copied()
+            .any(|failover| failover.from <= to && from <= failover.to)
+    }
+
     /// True if the hold began on a grant that the threads of its process did not know to be
     /// deleted. After a failover, the old master can still have granted locks.
     pub fn began_after_deletion(&self, hold: &Hold) -> bool {

@@ -179,7 +179,7 @@ fn too_many(mut holds: Spans<'_>, permits: u32) -> Vec<Violation> {
 fn not_notified(history: &History, hold: &Hold, bounds: &Bounds) -> Option<Violation> {
     let deletion = history
         .deletions(hold)
-        .find(|deletion| deletion.is_certain)?;
+        .find(|deletion| deletion.is_certain && !history.may_be_undone(hold.lock, *deletion))?;
     let after = Duration::from_nanos(hold.vouched?.saturating_sub(deletion.to));
     // A grant during the deletion may be a grant of the next key, except if its token is older.
     let is_older = hold.token.is_some() && deletion.token.is_some();

@@ -28,6 +28,8 @@ pub struct History {
     pub again: Vec<(HoldId, HoldId, Option<u64>, u64)>,
     /// By lock number, in the order of their times.
     pub deletions: HashMap<u32, Vec<Deletion>>,
+    /// By lock number: when a write to the lock may have been lost, or was at one of two masters.
+    pub failovers: HashMap<u32, Vec<Span>>,
     pub calms: Vec<Span>,
     /// In the order of their times.
     pub notifications: Vec<Notification>,
@@ -207,7 +209,12 @@ impl History {
                 };
                 self.deletions.entry(*lock).or_default().push(deletion);
             }
-            Event::FailedOver { lock, from } => {
+            Event::FailedOver { lock, from, apart } => {
+                let failover = Span {
+                    from: *apart,
+                    to: at,
+                };
+                self.failovers.entry(*lock).or_default().push(failover);
                 let deletion = Deletion {
                     from: *from,
                     to: at,

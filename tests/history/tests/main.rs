@@ -60,6 +60,9 @@ fn records(log: &str) -> Vec<Record> {
             {
                 *from *= 1_000_000;
             }
+            if let Event::FailedOver { apart, .. } = &mut record.event {
+                *apart *= 1_000_000;
+            }
             record
         })
         .collect();
@@ -165,22 +168,31 @@ fn a_deleted_key_excuses_two_holders_for_a_lease() {
 
 #[test]
 fn a_failover_excuses_two_holders_for_a_lease() {
-    let log = format!("{TWO_IN_TURN}\n 21 0 0 failed-over 0 21\n 28 1 1 vouches 1");
+    let log = format!("{TWO_IN_TURN}\n 21 0 0 failed-over 0 21 21\n 28 1 1 vouches 1");
     assert_found(&log, &[]);
     assert_eq!(checker::check(&records(&log), &BOUNDS).predicted, 1);
     // It does not excuse an earlier overlap.
     assert_found(
-        &log.replace("21 0 0 failed-over 0 21", "25 0 0 failed-over 0 25"),
+        &log.replace("21 0 0 failed-over 0 21 21", "25 0 0 failed-over 0 25 25"),
         &["two holders"],
     );
     // Two holders that both hold on.
     let log = format!("{log}\n 330 1 1 vouches 1\n 330 2 1 vouches 1");
     assert_found(&log, &["holder not notified"]);
+    // A deletion that the new master does not know: the lock stays held.
+    let log = "
+        10 1 1 asks 1 0 0 lock
+        12 1 1 has 1 5
+        19 0 0 deleted 0 19 0
+        21 0 0 failed-over 0 21 18
+        400 1 1 vouches 1";
+    assert_found(log, &[]);
+    assert_found(&log.replace("21 18", "21 20"), &["holder not notified"]);
     // A lock that the new master has stays held.
     let log = "
         10 1 1 asks 1 0 0 lock
         12 1 1 has 1 5
-        21 0 0 failed-over 0 21
+        21 0 0 failed-over 0 21 21
         400 1 1 vouches 1";
     assert_found(log, &[]);
     assert_eq!(checker::check(&records(log), &BOUNDS).predicted, 0);

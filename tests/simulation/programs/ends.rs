@@ -26,7 +26,7 @@ pub const KEPT: Duration = Duration::from_millis(100);
 /// How much earlier Redis may end a lease.
 const PRECISION: Duration = Duration::from_millis(1);
 
-/// How many calls are breaking each lock now, and when the last one returned.
+/// How many calls and failovers can break each lock now, and when the last one ended.
 static BREAKING: [AtomicU64; LOCKS as usize] = [const { AtomicU64::new(0) }; LOCKS as usize];
 static BROKEN: [AtomicU64; LOCKS as usize] = [const { AtomicU64::new(0) }; LOCKS as usize];
 
@@ -36,6 +36,21 @@ pub fn adapt(args: &mut Args) {
         other => other,
     };
     (args.locks, args.processes) = (args.locks.min(LOCKS), args.processes.max(2));
+}
+
+/// A lock may be broken until [`end_breaking`], such as by a failover: a lock that is kept is not
+/// known to be held.
+pub fn begin_breaking(lock: u32) {
+    if let Some(breaking) = BREAKING.get(lock as usize) {
+        breaking.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+pub fn end_breaking(lock: u32) {
+    if let Some((breaking, broken)) = BREAKING.iter().zip(&BROKEN).nth(lock as usize) {
+        breaking.fetch_sub(1, Ordering::Relaxed);
+        broken.store(clock::now(), Ordering::Relaxed);
+    }
 }
 
 /// True if the clients of this process are shut down and dropped.
@@ -82,11 +97,9 @@ impl Breaker<'_> {
         let log = &mut self.thread.event_log;
         let call = log.asks(exclusive(lock), Some(budget), "force_unlock".into());
         let from = clock::now();
-        let index = lock as usize;
-        BREAKING[index].fetch_add(1, Ordering::Relaxed);
+        begin_breaking(lock);
         let result = self.client.force_unlock(&Args::key(lock));
-        BREAKING[index].fetch_sub(1, Ordering::Relaxed);
-        BROKEN[index].store(clock::now(), Ordering::Relaxed);
+        end_breaking(lock);
         if !matches!(result, Ok(false)) {
             let token = None;
             log.note(Event::Deleted { lock, from, token });
