@@ -44,13 +44,13 @@ impl Layout {
         }
     }
 
-    /// A master and its replicas. A cluster is chosen by `--deployment` only: the checker does not
-    /// know yet which locks are lost if a master of it fails soon after a slot has moved.
+    /// A master and its replicas, or a cluster.
     pub fn any() -> Self {
         let replicas = 1 + random::index(2);
-        match random::index(2) {
+        match random::index(3) {
             0 => Self::Sentinel(replicas),
-            _ => Self::MinReplicas(replicas),
+            1 => Self::MinReplicas(replicas),
+            _ => Self::Cluster,
         }
     }
 }
