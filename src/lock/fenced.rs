@@ -24,7 +24,9 @@ use crate::engine::HeldPart;
 /// The script that acquires the lock makes the token: one more than the last token, but at least
 /// the server's clock in microseconds. So the tokens also increase after Redis has lost the last
 /// one (a flush, a failover), unless the server's clock is behind its time at the last hold: it
-/// must not be set back, and a promoted replica must have the right time.
+/// must not be set back, and a promoted replica must have the right time. While a master that was
+/// replaced still replies to some clients, it makes tokens, too: two holders at that time can have
+/// the same token, or tokens in the other order.
 ///
 /// The last token of each name stays in Redis in a small key, `redisson_lock_token:{NAME}`, which
 /// does not expire: see [how to remove it](crate::guide::costs#keys-that-stay-in-redis).

@@ -64,6 +64,12 @@ impl History {
             })
     }
 
+    /// True if a master that another one had replaced may have granted the hold.
+    pub fn may_be_of_old_master(&self, hold: &Hold) -> bool {
+        let mut deletions = self.deletions(hold);
+        deletions.any(|deletion| !deletion.is_certain && deletion.from < hold.since)
+    }
+
     /// When the hold is known to be valid: from the return of its acquire to its last confirmation,
     /// but no longer than until its key may have been deleted.
     pub fn vouched(&self, hold: &Hold) -> Option<Span> {

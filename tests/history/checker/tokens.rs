@@ -17,7 +17,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     for holds in by_lock.values_mut() {
         violations.extend(falls_among_confirmed(history, holds));
         violations.extend(falls_between_calls(history, holds));
-        let new = repeats(holds).into_iter();
+        let new = repeats(history, holds).into_iter();
         let new: Vec<_> = new.filter(|found| !violations.contains(found)).collect();
         violations.extend(new);
     }
@@ -60,11 +60,17 @@ fn falls_between_calls(history: &History, holds: &mut [(&Hold, u64)]) -> Vec<Vio
     violations
 }
 
-/// Two holds with one token, whenever they were granted.
-fn repeats(holds: &mut [(&Hold, u64)]) -> Vec<Violation> {
+/// Two holds with one token, whenever they were granted, but not by two masters.
+fn repeats(history: &History, holds: &mut [(&Hold, u64)]) -> Vec<Violation> {
     holds.sort_by_key(|(hold, token)| (*token, hold.since));
     let pairs = holds.windows(2).filter(|pair| pair[0].1 == pair[1].1);
-    pairs.filter_map(|pair| fall(pair[0], pair[1])).collect()
+    let of_one_master = pairs.filter(|pair| {
+        let mut holds = pair.iter().map(|(hold, _)| *hold);
+        !holds.any(|hold| history.may_be_of_old_master(hold))
+    });
+    of_one_master
+        .filter_map(|pair| fall(pair[0], pair[1]))
+        .collect()
 }
 
 fn fall(first: (&Hold, u64), second: (&Hold, u64)) -> Option<Violation> {
