@@ -3,18 +3,23 @@
 --
 -- KEYS[i]       a lock: a hash of owner to hold count, or a read-write lock (shared/read_write.lua);
 --               or a semaphore: the number of free permits
--- ARGV[3i-2]    the place of the client, if one of its threads waits for the lock; else empty
--- ARGV[3i-1]    1: the last look found a call without an answer; else 0
--- ARGV[3i]      1: a semaphore; else 0
--- ARGV[3n+1]    the command that publishes: publish or spublish
+-- ARGV[4i-3]    the place of the client, if one of its threads waits for the lock; else empty
+-- ARGV[4i-2]    1: the last look found a call without an answer; else 0
+-- ARGV[4i-1]    1: a semaphore; else 0
+-- ARGV[4i]      1: the thread also listens to the channel for releases; else 0
+-- ARGV[4n+1]    the command that publishes: publish or spublish
 -- reply[i]      after how many milliseconds the client looks again; 0: nothing is left to look
---               after; -1: the client has no place, or the line cannot be used, so its thread has to
---               ask
+--               after; -1: the thread has to ask, because the client has no place, because the line
+--               cannot be used, or because the client has to listen to the channel for releases
 --
 -- The watchdog of a client that waits looks every two seconds if at most ten clients are before it:
 -- a holder that died, a client of Redisson, or a process that has ended looks after no call. The
 -- others need not. They look after eight times the wait of the first client, so that a line that was
 -- lost delays no client for much longer than it took before, and many clients cost few requests.
+--
+-- A client of Redisson calls no client. The first client listens to its release: it learns from the
+-- reply to its request that it has to. If the message is lost that lets it ask, or if those before it
+-- have died, a look lets it ask.
 
 -- require "end_wait"
 -- require "read_write"
@@ -29,18 +34,39 @@ local LATEST = 28000
 
 local publish = ARGV[#ARGV]
 
+-- True if a client of Redisson has this lock, which has no readers.
+local function is_of_redisson(lock, mode)
+    local holder = mode == 'write' and owner_of(lock, true) or holder_of(lock)
+    return holder and not is_of_this_library(holder)
+end
+
 -- Looks after the line of a lock. Returns for how many milliseconds a call is valid that has no
--- answer; nil without one.
-local function look_at_lock(lock, line, place, follows)
-    local _, called = first_in(line)
-    local is_read = redis.pcall('hget', lock, 'mode') == 'read'
-    local is_free = redis.call('exists', lock) == 0 or is_read and end_if_unread(lock)
+-- answer; nil without one; -1 if the thread has to ask.
+local function look_at_lock(lock, line, place, follows, listens)
+    local first, called = first_in(line)
+    local mode = redis.pcall('hget', lock, 'mode')
+    local is_read = mode == 'read'
+    local is_free, foreign = redis.call('exists', lock) == 0, nil
+    if is_read then
+        is_free, _, _, foreign = end_if_unread(lock)
+    end
     if not is_free then
         local score = is_read and place ~= '' and redis.call('zscore', line, place)
-        local is_kept_out = score and score % 1 == READER and not follows
+        local is_reader = score and score % 1 == READER
+        if not is_read then
+            foreign = is_of_redisson(lock, mode)
+        elseif is_reader then
+            -- It does not wait for the release of other readers.
+            foreign = nil
+        end
+        if foreign and first == place then
+            return not listens and -1 or nil
+        end
         -- A reader that acquired the lock has called the next one. And a reader is kept out by a
-        -- writer before it, which may have stopped. One call finds out.
-        if not is_read or not called and not is_kept_out then
+        -- writer before it, which may have stopped. The first client, which hears of the release by
+        -- Redisson, may have died or stopped, too. One call finds out.
+        local may_call = is_reader and not follows or foreign and place ~= ''
+        if not (is_read or foreign) or not called and not may_call then
             return nil
         end
     end
@@ -65,7 +91,7 @@ local function next_look(line, rank)
     return math.min(SOON + 8 * waited, LATEST - rank % 16 * 250)
 end
 
-local function look(lock, place, follows, of_permits)
+local function look(lock, place, follows, of_permits, listens)
     local line = line_of(lock)
     if redis.call('exists', line) == 0 then
         return place == '' and 0 or -1
@@ -73,9 +99,9 @@ local function look(lock, place, follows, of_permits)
     local pending, rank
     if of_permits then
         local free = tonumber(redis.call('get', lock) or 0) or 0
-        pending, rank = look_at_permits(lock, free, place, publish)
+        pending, rank = look_at_permits(lock, free, place, listens, publish)
     else
-        pending = look_at_lock(lock, line, place, follows)
+        pending = look_at_lock(lock, line, place, follows, listens)
         rank = place ~= '' and redis.call('zrank', line, place)
     end
     if place == '' then
@@ -93,8 +119,9 @@ end
 
 local replies = {}
 for i, lock in ipairs(KEYS) do
-    local place = ARGV[3 * i - 2]
-    local is_done, after = pcall(look, lock, place, ARGV[3 * i - 1] == '1', ARGV[3 * i] == '1')
+    local place, follows = ARGV[4 * i - 3], ARGV[4 * i - 2] == '1'
+    local of_permits, listens = ARGV[4 * i - 1] == '1', ARGV[4 * i] == '1'
+    local is_done, after = pcall(look, lock, place, follows, of_permits, listens)
     -- The user may not use the line, its key has another type, or a cluster is moving the slot. No
     -- release calls a client then.
     replies[i] = is_done and after or place ~= '' and -1 or 0

@@ -395,7 +395,10 @@ end
 -- answered in time. Returns after how many milliseconds the line is to be looked at again: when the
 -- time of the called clients is over, or a client lets those behind it pass; nil if it need not be.
 -- And how many places are before this one; nil if it is not there, or the line cannot be used.
-local function look_at_permits(lock, free, place, publish)
+--
+-- If the client that listens to the channel has died, the last one does from now on. If this client
+-- has to listen, and does not know it, the time is -1.
+local function look_at_permits(lock, free, place, listens, publish)
     local head = head_of(lock)
     if not head then
         return nil
@@ -415,7 +418,14 @@ local function look_at_permits(lock, free, place, publish)
                 left = KEEPS_OUT - (now_micros() - entered) % KEEPS_OUT
             end
         end
+        local other = head.listener
+        if place ~= '' and other and other ~= place and redis.call(publish, other, '') == 0 then
+            remove_place(lock, head, other, publish)
+        end
         local rank = place ~= '' and rank_of(head, place) or nil
+        if rank and head.listener == place and not listens then
+            return -1, rank
+        end
         return left and math.max(math.ceil(left / 1000), 1), rank
     end)
 end

@@ -148,9 +148,9 @@ end
 
 -- Deletes a lock of readers if none of them lives: then true. Otherwise the lock lasts as long as
 -- the longest lease of a reader. The second value is true if the search for it is not over. The
--- third is one of the readers.
+-- third is one of the readers, and the fourth one of Redisson, if there is one.
 local function end_if_unread(lock)
-    local left, goes_on, reader = readers_left(lock)
+    local left, goes_on, reader, foreign = readers_left(lock)
     if left == 0 then
         redis.call('del', lock)
         return true
@@ -158,5 +158,5 @@ local function end_if_unread(lock)
     if left then
         redis.call('pexpire', lock, left)
     end
-    return false, goes_on, reader
+    return false, goes_on, reader, foreign
 end

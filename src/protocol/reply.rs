@@ -69,7 +69,7 @@ pub(crate) fn verdicts(reply: &Value, count: usize) -> RedisResult<List<Verdict>
 /// The replies to the looks at `count` lines.
 pub(crate) fn look_replies(reply: &Value, count: usize) -> RedisResult<List<LookReply>> {
     let look_reply = |reply: &Value| match reply {
-        Value::Int(-1) => Ok(LookReply::NoPlace),
+        Value::Int(-1) => Ok(LookReply::Ask),
         Value::Int(0) => Ok(LookReply::Nothing),
         Value::Int(millis @ 1..) => {
             let after = Duration::from_millis(millis.unsigned_abs());
@@ -87,8 +87,9 @@ pub(crate) fn look_replies(reply: &Value, count: usize) -> RedisResult<List<Look
 /// The reply to a look at the line of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LookReply {
-    /// The client has no place in the line, or the line cannot be used.
-    NoPlace,
+    /// The thread has to ask: its client has no place in the line, the line cannot be used, or the
+    /// client has to listen to the channel for releases.
+    Ask,
     /// No call is without an answer.
     Nothing,
     LookAfter(Duration),

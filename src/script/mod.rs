@@ -337,13 +337,20 @@ pub(crate) fn leave_line(key: &LockKey, place: &str, only_if_called: bool) -> Ca
 }
 
 /// Looks after the line of a lock, in which a client that waits has this place. The last look may
-/// have found a call without an answer.
-pub(crate) fn look_at_line(key: &LockKey, place: Option<&str>, follows_call: bool) -> Call {
+/// have found a call without an answer. `listens` is true if the thread also listens to the channel
+/// for releases.
+pub(crate) fn look_at_line(
+    key: &LockKey,
+    place: Option<&str>,
+    follows_call: bool,
+    listens: bool,
+) -> Call {
     Call::new(&LINE_LOOK)
         .key(key.key())
         .arg(place.unwrap_or_default())
         .flag(follows_call)
         .flag(key.family() == Family::Semaphore)
+        .flag(listens)
 }
 
 /// Releases a lock of any owner. Not repeatable: a second copy could release the lock of the next

@@ -14,7 +14,8 @@
 //! what a look does.
 //!
 //! A look is `lua/line_look.lua`: it calls the next client if the one that was called does not come,
-//! and finds out that the place of a waiting thread was lost.
+//! and finds out that the place of a waiting thread was lost, or that a client of Redisson, which
+//! calls no client, has got the lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,6 +82,8 @@ struct Line {
 struct Waiting {
     id: u64,
     place: Arc<str>,
+    /// It also listens to the channel for releases.
+    listens: bool,
     unparker: Unparker,
 }
 
@@ -124,8 +127,10 @@ impl Line {
     }
 
     fn call(&self) -> Call {
-        let place = self.waiting.as_ref().map(|waiting| &*waiting.place);
-        script::look_at_line(&self.key, place, self.follows_call)
+        let waiting = self.waiting.as_ref();
+        let place = waiting.map(|waiting| &*waiting.place);
+        let listens = waiting.is_some_and(|waiting| waiting.listens);
+        script::look_at_line(&self.key, place, self.follows_call, listens)
     }
 }
 
@@ -177,7 +182,7 @@ impl Lines {
                 return;
             };
             let woken = match (reply, &line.waiting) {
-                (LookReply::NoPlace, Some(waiting)) => {
+                (LookReply::Ask, Some(waiting)) => {
                     let woken = waiting.unparker.clone();
                     line.set(Moment::now().after(SOON), false);
                     Some(woken)
@@ -190,7 +195,7 @@ impl Lines {
                     line.set(Moment::now().after(SOON), false);
                     None
                 }
-                (LookReply::Nothing | LookReply::NoPlace, None) => {
+                (LookReply::Nothing | LookReply::Ask, None) => {
                     state.lines.remove(key.key());
                     None
                 }
@@ -215,6 +220,19 @@ impl Lines {
     }
 }
 
+/// A request that was refused, and after which its thread waits in the line of the lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refused {
+    /// The number of clients before this one.
+    pub(crate) rank: u32,
+    /// The thread also listens to the channel for releases.
+    pub(crate) listens: bool,
+    /// How long a call is valid that has no answer.
+    pub(crate) pending: Option<Duration>,
+    /// A moment before the request.
+    pub(crate) asked: Moment,
+}
+
 /// A thread waits in the line of a lock. Dropped when it does not wait any more.
 #[derive(Debug)]
 pub(crate) struct LineWait<'a> {
@@ -229,18 +247,20 @@ impl Watchdog {
         self.shared.called(key);
     }
 
-    /// A thread waits in the line of this lock after a request that was refused. `rank` is the number
-    /// of clients before this one, `pending` is how long a call is valid that has no answer, and
-    /// `asked` is a moment before the request.
+    /// A thread waits in the line of this lock after a request that was refused.
     pub(crate) fn wait_in_line<'a>(
         &'a self,
         key: &'a LockKey,
         place: &Arc<str>,
         unparker: &Unparker,
-        rank: u32,
-        pending: Option<Duration>,
-        asked: Moment,
+        refused: Refused,
     ) -> LineWait<'a> {
+        let Refused {
+            rank,
+            listens,
+            pending,
+            asked,
+        } = refused;
         let first = (SOON + LATER * rank.saturating_sub(NEAR)).min(LATEST);
         let look_at = Moment::now().after(pending.unwrap_or(first));
         let mut id = 0;
@@ -250,6 +270,7 @@ impl Watchdog {
             line.waiting = Some(Waiting {
                 id,
                 place,
+                listens,
                 unparker,
             });
             // The holder of a lock has answered the call.

@@ -22,7 +22,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 pub(crate) use calls::ActiveCall;
-pub(crate) use lines::LineWait;
+pub(crate) use lines::{LineWait, Refused};
 pub(crate) use registry::{Schedule, TargetId, next_target_id, slack};
 pub(crate) use target::{AtShutdown, Renew, Renewal, Report, Step};
 

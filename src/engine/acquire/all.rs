@@ -20,6 +20,7 @@ use crate::engine::wait::{Channel, wait_until};
 use crate::error::{Error, LostReason, Result};
 use crate::protocol::message::is_deaf;
 use crate::request::Prepared;
+use crate::watchdog::Refused;
 
 /// The longest wait for a part while other parts are granted. The time is random: half of this to
 /// one and a half times this, so that two clients that wait for each other do not always give way
@@ -146,15 +147,14 @@ impl<'a> Acquisition<'a> {
         }
         let left = match (held.rank, self.place_in_line()) {
             (Some(rank), Some(place)) => {
-                let unparker = self.call.budget.unparker();
-                let wait = core.watchdog.wait_in_line(
-                    key,
-                    &place,
-                    unparker,
+                let refused = Refused {
                     rank,
-                    held.pending,
-                    held.asked,
-                );
+                    listens: held.listens,
+                    pending: held.pending,
+                    asked: held.asked,
+                };
+                let unparker = self.call.budget.unparker();
+                let wait = core.watchdog.wait_in_line(key, &place, unparker, refused);
                 self.line_wait = Some(wait);
                 match is_deaf(&place) {
                     true => deaf_sleep(rank),

@@ -26,7 +26,7 @@ use crate::local::{Leaving, Position, Queued};
 use crate::protocol::Ask;
 use crate::protocol::message::is_deaf;
 use crate::script;
-use crate::watchdog::LineWait;
+use crate::watchdog::{LineWait, Refused};
 
 /// What a thread that was refused waits for.
 #[derive(Clone, Copy, Debug)]
@@ -266,9 +266,13 @@ impl<'a> NumberWait<'a> {
         };
         let unparker = self.budget.unparker();
         self.line_wait = refusal.rank.map(|rank| {
-            let asked = refusal.asked;
-            let watchdog = &core.watchdog;
-            watchdog.wait_in_line(key, place, unparker, rank, None, asked)
+            let refused = Refused {
+                rank,
+                listens: refusal.listens,
+                pending: None,
+                asked: refusal.asked,
+            };
+            core.watchdog.wait_in_line(key, place, unparker, refused)
         });
         if refusal.rank.is_some() && !is_deaf {
             self.ready = self.number.prepare(self.wanted, place);

@@ -147,7 +147,7 @@ impl Program {
                 ..bounds
             },
             Self::Redisson => Bounds {
-                settled: bounds.settled + NO_CALL,
+                idle: bounds.idle + NO_CALL,
                 ..bounds
             },
             Self::Ends => Bounds {

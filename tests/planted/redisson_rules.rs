@@ -1,0 +1,133 @@
+//! The rules that clients of Redisson beside those of the library need, each left out by an edit of
+//! the source.
+
+use crate::bugs::Edit;
+
+const ALL: &str = "src/engine/acquire/all.rs";
+const ACQUISITION: &str = "src/engine/acquire/acquisition.rs";
+const FAIR_ACQUIRE: &str = "lua/fair_acquire.lua";
+const LINE_LOOK: &str = "lua/line_look.lua";
+const PERMIT_LINE: &str = "lua/shared/permit_line.lua";
+const READ_WRITE_ACQUIRE: &str = "lua/read_write_acquire.lua";
+
+/// The first place leaves a lock that a client of Redisson holds, and does not call the next one.
+pub const LEAVES_REDISSON_SILENTLY: &[Edit] = &[Edit::new(
+    "lua/shared/end_wait.lua",
+    "return not (holder and is_of_this_library(holder)) and",
+    "return not holder and",
+)];
+
+/// A client that is called and does not wait keeps its place if the lock has an owner again.
+pub const LEAVES_ONLY_IF_FREE: &[Edit] = &[Edit::new(
+    "lua/line_leave.lua",
+    "if not called or first ~= place and",
+    "if redis.call('exists', lock) == 1 or not called or first ~= place and",
+)];
+
+/// A thread decides once whether it listens to the releases of clients of Redisson.
+pub const RANK_STALE: &[Edit] = &[
+    Edit::new(
+        ACQUISITION,
+        r"    pub(super) has_asked_again: bool,
+",
+        r"    pub(super) has_asked_again: bool,
+    pub(super) listens: Option<bool>,
+",
+    ),
+    Edit::new(
+        ACQUISITION,
+        r"            has_asked_again: false,
+",
+        r"            has_asked_again: false,
+            listens: None,
+",
+    ),
+    Edit::new(
+        ALL,
+        "} else if held.listens {",
+        "} else if *self.listens.get_or_insert(held.listens) {",
+    ),
+];
+
+/// A look does not let the first client listen to the releases of clients of Redisson.
+pub const REDISSON_NOT_SEEN: &[Edit] = &[Edit::new(
+    LINE_LOOK,
+    "return not listens and -1 or nil",
+    "return nil",
+)];
+
+/// A look at a lock that a client of Redisson holds does not find out whether the first client lives.
+pub const FIRST_NOT_PROBED: &[Edit] = &[Edit::new(
+    LINE_LOOK,
+    "or foreign and place ~= ''",
+    "",
+)];
+
+/// A reader that waits enters before another one that was called.
+pub const PASSES_CALLED_READER: &[Edit] = &[Edit::new(
+    READ_WRITE_ACQUIRE,
+    "return (place ~= '' or not is_reader) and refuse(",
+    "return not is_reader and refuse(",
+)];
+
+/// The last reader of the library leaves readers of Redisson, and does not call the first place.
+pub const LEAVES_REDISSON_READERS: &[Edit] = &[Edit::new(
+    "lua/read_write_release.lua",
+    "(heard or (reader and not is_of_this_library(reader)))",
+    "heard",
+)];
+
+/// A refused reader never asks whether the first writer lives.
+pub const WRITER_NOT_PROBED: &[Edit] = &[Edit::new(
+    READ_WRITE_ACQUIRE,
+    "if is_over or not called and (not waits or redis.pcall('zrank', line, place)) then",
+    "if is_over then",
+)];
+
+/// A called client that is refused permits counts as called.
+pub const CALLED_KEPT: &[Edit] = &[Edit::new(
+    PERMIT_LINE,
+    r"        if at then
+            -- It was probed",
+    r"        if at and at == place then
+            -- It was probed",
+)];
+
+/// A client that leaves the line passes its duty to listen to no other.
+pub const DUTY_KEPT: &[Edit] = &[Edit::new(
+    PERMIT_LINE,
+    r"    if head.listener == place then
+        choose_listener(lock, head, publish)
+    end",
+    "",
+)];
+
+/// Places of Redisson in the queue of a fair lock are removed as those of dead clients, too.
+pub const REDISSON_REMOVED: &[Edit] = &[Edit::new(
+    "lua/shared/fair_head.lua",
+    "channels and is_ours(head) and end_ms % 1 >= LISTENED",
+    "channels and (not is_ours(head) or end_ms % 1 >= LISTENED)",
+)];
+
+/// A place behind one of Redisson ends as any other.
+pub const ENDS_FROM_NOW: &[Edit] = &[Edit::new(
+    FAIR_ACQUIRE,
+    r"    if is_behind then
+        end_ms = ",
+    r"    if is_behind == 0 then
+        end_ms = ",
+)];
+
+/// A place behind one of Redisson ends a life after that one.
+pub const ENDS_BEHIND: &[Edit] = &[Edit::new(
+    FAIR_ACQUIRE,
+    "end_ms = math.max(math.floor(earliest), end_ms + count * PLACE_OF_REDISSON)",
+    "end_ms = math.max(math.floor(earliest) + (call('zscore', ends, place) and 0 or life), end_ms)",
+)];
+
+/// Only the first request of a client makes the end of a place behind one of Redisson late.
+pub const ENDS_ONCE: &[Edit] = &[Edit::new(
+    FAIR_ACQUIRE,
+    "end_ms + count * PLACE_OF_REDISSON",
+    "end_ms + (call('zscore', ends, place) and 0 or count * PLACE_OF_REDISSON)",
+)];
