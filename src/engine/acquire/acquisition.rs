@@ -133,6 +133,7 @@ impl<'a> Acquisition<'a> {
             Needed::All => self.acquire_all(first),
             Needed::Majority(_) => self.acquire_majority(),
         };
+        let is_granted = is_granted.map_err(|error| self.error_of_call(error));
         if let Some(held) = self.without_request.take() {
             // What its client has got, the thread does not wait for any more.
             let parts = self.units.iter().flat_map(|unit| &unit.parts);
@@ -144,15 +145,21 @@ impl<'a> Acquisition<'a> {
         }
         self.undo();
         self.give_up();
-        is_granted
-            .map(|_| None)
-            .map_err(|error| match (&error, self.unreplicated) {
-                (Error::Unavailable { .. }, Some(confirmed)) => {
-                    let first = self.units[0].parts[0];
-                    first.core.redis.too_few_replicas(&first.key, confirmed)
-                }
-                _ => error,
-            })
+        is_granted.map(|_| None)
+    }
+
+    /// The error of a call that fails with this one: too few replicas, if the last reply to this
+    /// thread, or to the one that had the tickets before it, was such a grant.
+    fn error_of_call(&self, error: Error) -> Error {
+        let queue = &self.call.core.queue;
+        let confirmed = || queue.confirmed_replicas(self.claim.locks());
+        match (&error, self.unreplicated.or_else(confirmed)) {
+            (Error::Unavailable { .. }, Some(confirmed)) => {
+                let first = self.units[0].parts[0];
+                first.core.redis.too_few_replicas(&first.key, confirmed)
+            }
+            _ => error,
+        }
     }
 
     /// Takes the tickets back that this thread gave to other threads while it waited for one of
