@@ -35,7 +35,7 @@ impl ThreadId {
         THREAD.with(|number| Self(*number))
     }
 
-    #[cfg(any(test, interleavings))]
+    #[cfg(test)]
     pub(crate) fn numbered(number: u64) -> Self {
         Self(number)
     }

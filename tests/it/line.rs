@@ -36,6 +36,26 @@ pub fn add_place(server: &Server, name: &str, place: &str) {
     let _: u32 = server.connection().zadd(line(name), place, 1).unwrap();
 }
 
+/// A connection that listens to these channels, and answers no call.
+pub fn listen(server: &Server, channels: &[String]) -> Connection {
+    let mut connection = server.connection();
+    let mut subscribe = redis::cmd("SUBSCRIBE");
+    subscribe.arg(channels).exec(&mut connection).unwrap();
+    connection
+}
+
+/// Adds the places of clients that never answer: their processes are stopped, or their hosts have
+/// vanished without closing their connections.
+pub fn add_silent(server: &Server, name: &str, number: usize) -> Connection {
+    let channels = (0..number).map(|at| format!("redisson_lock__channel:silent:{at}"));
+    let channels: Vec<String> = channels.collect();
+    let connection = listen(server, &channels);
+    channels
+        .iter()
+        .for_each(|channel| add_place(server, name, channel));
+    connection
+}
+
 type Make = fn(&LockClient, &str) -> Box<dyn Lock>;
 
 const PLAIN: Make = |client, name| Box::new(client.reentrant_lock(name));
@@ -110,7 +130,6 @@ fn places_of_dead_clients_delay_no_other_client() {
     }
 }
 
-/// Its process is stopped, or its host has vanished without closing its connections.
 #[test]
 fn a_client_that_does_not_answer_loses_its_place() {
     for (holder, waiter) in [KINDS[0], KINDS[2]] {
@@ -118,10 +137,7 @@ fn a_client_that_does_not_answer_loses_its_place() {
         let name = unique("mute");
         let held = hold_by(holder, &client(&server.url()), &name);
         let lock = waiter(&client(&server.url()), &name);
-        let mut mute = server.connection();
-        let mut mute = mute.as_pubsub();
-        mute.subscribe("redisson_lock__channel:mute").unwrap();
-        add_place(&server, &name, "redisson_lock__channel:mute");
+        let _silent = add_silent(&server, &name, 1);
         thread::scope(|scope| {
             let waiting = scope.spawn(|| lock.lock());
             eventually("it to wait", || is_waiting(&server, &name, 2));
@@ -147,10 +163,7 @@ fn a_call_that_does_not_wait_may_take_a_lock_that_is_reserved() {
         let server = Server::start();
         let name = unique("reserved");
         let held = hold_by(holder, &client(&server.url()), &name);
-        let mut mute = server.connection();
-        let mut mute = mute.as_pubsub();
-        mute.subscribe("redisson_lock__channel:mute").unwrap();
-        add_place(&server, &name, "redisson_lock__channel:mute");
+        let _silent = add_silent(&server, &name, 1);
         held.unlock().unwrap();
         let other = waiter(&client(&server.url()), &name);
         assert!(other.try_lock(millis(0), Lease::RENEWED).unwrap());

@@ -12,30 +12,18 @@ extern crate leasehold_simulation_std as std;
 extern crate std as real_std;
 
 mod apart;
-#[path = "../workload/args.rs"]
-mod args;
-#[path = "../history/around.rs"]
-mod around;
-#[path = "../history/checker/mod.rs"]
-mod checker;
-#[path = "../workload/client_id.rs"]
-mod client_id;
 mod clock;
 mod cluster;
 mod conductor;
 mod deployment;
-#[path = "../workload/event_log.rs"]
-mod event_log;
 mod failover;
 mod faults;
 #[allow(dead_code, reason = "another program uses the rest")]
 #[path = "../../testing/src/frame.rs"]
 mod frame;
-#[path = "../workload/hold_style.rs"]
-mod hold_style;
 #[allow(dead_code, reason = "another program uses the rest")]
-#[path = "../workload/kind.rs"]
-mod kind;
+#[path = "../history/mod.rs"]
+mod history;
 #[allow(dead_code, reason = "another program uses the rest")]
 #[path = "../../testing/src/known_scripts.rs"]
 mod known_scripts;
@@ -44,18 +32,9 @@ mod moves;
 mod plan;
 mod programs;
 mod queues;
-#[path = "../workload/read_write.rs"]
-mod read_write;
-#[allow(dead_code, reason = "another program uses the rest")]
-#[path = "../history/record.rs"]
-mod record;
 mod redis_server;
-#[path = "../history/remains.rs"]
-mod remains;
 mod replication;
 mod run;
-#[path = "../workload/rush.rs"]
-mod rush;
 mod scenario;
 mod sentinel;
 #[allow(dead_code, unused_imports, reason = "another program uses the rest")]
@@ -67,8 +46,13 @@ mod slots;
 mod starvation;
 mod waiting;
 mod worker;
-#[path = "../workload/worker_thread.rs"]
-mod worker_thread;
+#[allow(dead_code, reason = "another program uses the rest")]
+#[path = "../workload/mod.rs"]
+mod workload;
+
+// The folders that are included here call each other, and the files of this one, by these names.
+use history::{around, checker, record, remains};
+use workload::{args, client_id, event_log, hold_style, kind, worker_thread};
 
 use std::io;
 use std::path::PathBuf;

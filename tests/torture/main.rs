@@ -5,44 +5,27 @@
 //! only what the lock confirms: a holder notes the time, then calls `check`. If that succeeds, the
 //! lock was held from the return of the acquire until the noted time.
 
-#[allow(dead_code, reason = "another program uses the rest")]
-#[path = "../workload/args.rs"]
-mod args;
-#[path = "../history/around.rs"]
-mod around;
-#[path = "../history/checker/mod.rs"]
-mod checker;
-#[path = "../workload/client_id.rs"]
-mod client_id;
 mod clock;
 mod conductor;
-#[path = "../workload/event_log.rs"]
-mod event_log;
 mod faults;
-#[path = "../workload/hold_style.rs"]
-mod hold_style;
-#[allow(dead_code, reason = "another program uses the rest")]
-#[path = "../workload/kind.rs"]
-mod kind;
+#[path = "../history/mod.rs"]
+mod history;
 mod log;
 mod network;
 mod process;
-#[path = "../workload/read_write.rs"]
-mod read_write;
-#[path = "../history/record.rs"]
-mod record;
-#[path = "../history/remains.rs"]
-mod remains;
 mod report;
-#[path = "../workload/rush.rs"]
-mod rush;
 mod server;
 mod stall_monitor;
 mod starvation;
 mod worker;
-#[path = "../workload/worker_thread.rs"]
-mod worker_thread;
 mod workers;
+#[allow(dead_code, reason = "another program uses the rest")]
+#[path = "../workload/mod.rs"]
+mod workload;
+
+// The folders that are included here call each other, and the files of this one, by these names.
+use history::{around, checker, record, remains};
+use workload::{args, client_id, event_log, hold_style, kind, worker_thread};
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

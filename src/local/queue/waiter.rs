@@ -21,7 +21,7 @@ pub(crate) struct Waiter {
     /// Since when the thread waits.
     since: Moment,
     /// Tests decide when the thread keeps its place, because no time passes in them.
-    #[cfg(any(test, interleavings))]
+    #[cfg(test)]
     pub(crate) keeps_place: AtomicBool,
     unparker: Unparker,
     /// The thread has the tickets. Set under the queue's mutex.
@@ -59,7 +59,7 @@ impl Waiter {
             liveness: Liveness::of_this_thread(),
             wanted,
             since: Moment::now(),
-            #[cfg(any(test, interleavings))]
+            #[cfg(test)]
             keeps_place: AtomicBool::new(false),
             unparker: unparker.clone(),
             is_assigned: AtomicBool::new(false),
@@ -80,7 +80,7 @@ impl Waiter {
 
     /// True if a thread that could pass this one has to wait behind it [now](keeps_place).
     pub(super) fn keeps_place(&self, now: Moment) -> bool {
-        #[cfg(any(test, interleavings))]
+        #[cfg(test)]
         let keeps_place = |_, _| self.keeps_place.load(Ordering::Relaxed);
         keeps_place(self.since, now)
     }

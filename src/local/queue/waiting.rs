@@ -69,7 +69,7 @@ impl LocalQueue {
     pub(crate) fn look_again(&self, waiter: &Waiter) {
         self.look_unless_done_since(waiter, |now| {
             // In tests a thread ceases to keep its place at any time.
-            if cfg!(any(test, interleavings)) {
+            if cfg!(test) {
                 Moment::NEVER
             } else {
                 last_end_of_a_period(now)

@@ -4,16 +4,6 @@ use redis::Commands;
 
 use super::*;
 
-/// Adds places of clients that never answer: their processes are stopped, or their hosts have
-/// vanished without closing their connections.
-fn add_silent(server: &Server, name: &str, connection: &mut redis::PubSub<'_>, number: usize) {
-    for at in 0..number {
-        let place = format!("redisson_lock__channel:silent:{at}");
-        connection.subscribe(&place).unwrap();
-        add_place(server, name, &place);
-    }
-}
-
 /// How long the client behind this number of silent ones may wait after a release of a living
 /// client.
 fn longest_wait(silent: u64) -> Duration {
@@ -28,9 +18,7 @@ fn a_client_behind_silent_ones_gets_a_lock_that_a_living_client_released() {
         let server = Server::start();
         let name = unique("silent");
         let held = hold_by(holder, &client(&server.url()), &name);
-        let mut connection = server.connection();
-        let mut connection = connection.as_pubsub();
-        add_silent(&server, &name, &mut connection, silent);
+        let _silent = add_silent(&server, &name, silent);
         let lock = waiter(&client(&server.url()), &name);
         thread::scope(|scope| {
             let waiting = scope.spawn(|| lock.lock());
@@ -57,9 +45,7 @@ fn a_client_behind_a_silent_one_gets_a_lock_that_no_living_client_released() {
     let name = unique("orphaned");
     let _: u32 = server.connection().hset(&name, JAVA, 1).unwrap();
     let _: bool = server.connection().pexpire(&name, 600_000).unwrap();
-    let mut connection = server.connection();
-    let mut connection = connection.as_pubsub();
-    add_silent(&server, &name, &mut connection, 2);
+    let _silent = add_silent(&server, &name, 2);
     let lock = client(&server.url()).reentrant_lock(&name);
     thread::scope(|scope| {
         let waiting = scope.spawn(|| lock.lock());
@@ -77,9 +63,7 @@ fn stopped_writers_keep_a_reader_out_for_a_few_seconds_at_most() {
     let server = Server::start();
     let name = unique("stopped");
     let held = hold_by(READ, &client(&server.url()), &name);
-    let mut connection = server.connection();
-    let mut connection = connection.as_pubsub();
-    add_silent(&server, &name, &mut connection, 2);
+    let _silent = add_silent(&server, &name, 2);
     let lock = READ(&client(&server.url()), &name);
     thread::scope(|scope| {
         let waiting = scope.spawn(|| lock.lock());
@@ -97,10 +81,8 @@ fn a_silent_reader_keeps_those_behind_it_out_for_a_moment() {
     let server = Server::start();
     let name = unique("readers");
     let held = hold_by(WRITE, &client(&server.url()), &name);
-    let mut connection = server.connection();
-    let mut connection = connection.as_pubsub();
     let place = "redisson_lock__channel:silent";
-    connection.subscribe(place).unwrap();
+    let _silent = listen(&server, &[place.to_owned()]);
     let locks = [(); 2].map(|()| READ(&client(&server.url()), &name));
     thread::scope(|scope| {
         let first = scope.spawn(|| locks[0].lock());
@@ -268,53 +250,49 @@ fn places_that_calls_left_behind_cost_a_moment_each() {
     });
 }
 
-/// PUBLISH tells the scripts only whether a client listens, and such a client does not.
+/// How often each of these locks, of a client of its own, is acquired while all always want it.
+fn holds_of(locks: &[Box<dyn Lock>]) -> Vec<u32> {
+    let end = Instant::now() + A_WHILE.get() * 2;
+    let count = |lock: &dyn Lock| {
+        let mut holds = 0;
+        while Instant::now() < end {
+            if lock.try_lock(SOON.get(), Lease::RENEWED).unwrap() {
+                holds += 1;
+                thread::sleep(Duration::from_millis(3));
+                lock.unlock().unwrap();
+            }
+        }
+        holds
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = locks
+            .iter()
+            .map(|lock| scope.spawn(|| count(&**lock)))
+            .collect();
+        let holds = workers.into_iter().map(|worker| worker.join().unwrap());
+        holds.collect()
+    })
+}
+
+/// The last client may not subscribe. PUBLISH tells the scripts only whether a client listens, and
+/// such a client does not.
+fn has_its_share(holds: &[u32]) {
+    let theirs = holds[0].min(holds[1]);
+    assert!(holds[2] * 10 >= theirs * 3, "{holds:?}");
+}
+
 #[test]
 fn a_client_that_may_not_subscribe_has_its_share_of_a_contended_lock() {
-    const HOLD: Duration = Duration::from_millis(3);
     let server = Server::start();
-    let rules = ["~*", "&*", "+@all", "-subscribe"];
-    let deaf_url = server.with_user(&rules[..]);
-    for make in [PLAIN, WRITE, READ, FAIR] {
+    let deaf = server.with_user(&["~*", "&*", "+@all", "-subscribe"]);
+    // A reader contends with writers.
+    for (make, make_deaf) in [(PLAIN, PLAIN), (WRITE, WRITE), (WRITE, READ), (FAIR, FAIR)] {
         let name = unique("deaf");
-        let holds = |urls: &[&str]| -> Vec<u32> {
-            let end = Instant::now() + A_WHILE.get() * 2;
-            thread::scope(|scope| {
-                let workers: Vec<_> = urls
-                    .iter()
-                    .map(|url| {
-                        // A reader contends with writers.
-                        let is_reader = std::ptr::fn_addr_eq(make, READ);
-                        let make = if is_reader && *url != deaf_url {
-                            WRITE
-                        } else {
-                            make
-                        };
-                        let lock = make(&client(url), &name);
-                        scope.spawn(move || {
-                            let mut holds = 0;
-                            while Instant::now() < end {
-                                if lock.try_lock(SOON.get(), Lease::RENEWED).unwrap() {
-                                    holds += 1;
-                                    thread::sleep(HOLD);
-                                    lock.unlock().unwrap();
-                                }
-                            }
-                            holds
-                        })
-                    })
-                    .collect();
-                workers
-                    .into_iter()
-                    .map(|worker| worker.join().unwrap())
-                    .collect()
-            })
-        };
-        let url = server.url();
-        let without: u32 = holds(&[&url, &url]).iter().sum();
-        let beside = holds(&[&url, &url, &deaf_url]);
-        let theirs = beside[0].min(beside[1]);
-        assert!(beside[2] * 10 >= theirs * 3, "{beside:?}");
+        let two = || [(); 2].map(|()| make(&client(&server.url()), &name));
+        let without: u32 = holds_of(&two()).iter().sum();
+        let [one, other] = two();
+        let beside = holds_of(&[one, other, make_deaf(&client(&deaf), &name)]);
+        has_its_share(&beside);
         let sum: u32 = beside.iter().sum();
         // Half of it on a machine that does nothing else.
         assert!(sum * 4 >= without, "{beside:?} beside {without}");
@@ -328,38 +306,13 @@ fn a_client_of_a_cluster_that_may_not_subscribe_has_its_share_of_a_contended_loc
     for server in cluster.nodes() {
         server.run("ACL SETUSER worker reset on >secret ~* +@all allchannels -ssubscribe");
     }
+    let builder = LockClient::builder_cluster(cluster.urls());
+    let deaf = builder.clone().credentials(Some("worker"), "secret");
     let name = unique("deaf");
-    let end = Instant::now() + A_WHILE.get() * 2;
-    let client = |is_deaf| {
-        let builder = LockClient::builder_cluster(cluster.urls());
-        match is_deaf {
-            true => builder.credentials(Some("worker"), "secret").build(),
-            false => builder.build(),
-        }
-        .unwrap()
-    };
-    let clients = [false, false, true].map(client);
-    let count = |client: &LockClient| {
-        let (lock, mut holds) = (client.reentrant_lock(&name), 0);
-        while Instant::now() < end {
-            if lock.try_lock(SOON.get(), Lease::RENEWED).unwrap() {
-                holds += 1;
-                thread::sleep(Duration::from_millis(3));
-                lock.unlock().unwrap();
-            }
-        }
-        holds
-    };
-    let holds: Vec<u32> = thread::scope(|scope| {
-        let count = &count;
-        let start = |client| scope.spawn(move || count(client));
-        let workers = clients.each_ref().map(start);
-        workers
-            .into_iter()
-            .map(|worker| worker.join().unwrap())
-            .collect()
-    });
-    assert!(holds[2] * 10 >= holds[0].min(holds[1]) * 3, "{holds:?}");
+    let locks = [builder.clone(), builder, deaf];
+    has_its_share(&holds_of(
+        &locks.map(|one| PLAIN(&one.build().unwrap(), &name)),
+    ));
 }
 
 /// Many clients that wait for a lock send few requests while another client holds it. They begin and

@@ -104,9 +104,7 @@ fn a_downgrade_lets_in_the_readers_before_the_next_writer() {
 fn a_writer_that_does_not_answer_keeps_readers_out_for_a_moment() {
     let (server, ours, theirs) = two_clients();
     let reading = ours.read().acquire().unwrap();
-    let mut mute = server.connection();
-    let mut mute = mute.as_pubsub();
-    mute.subscribe("redisson_lock__channel:mute").unwrap();
+    let _mute = line::listen(&server, &["redisson_lock__channel:mute".to_owned()]);
     for (place, is_dead) in [("dead", true), ("mute", false)] {
         let place = format!("redisson_lock__channel:{place}");
         line::add_place(&server, "lock", &place);
@@ -126,9 +124,7 @@ fn a_writer_that_does_not_answer_keeps_readers_out_for_a_moment() {
 #[test]
 fn a_reader_lets_those_pass_that_listen_although_other_readers_are_left() {
     let (server, ours, theirs) = two_clients();
-    let mut connection = server.connection();
-    let mut listening = connection.as_pubsub();
-    listening.subscribe("redisson_rwlock:{lock}").unwrap();
+    let _listening = line::listen(&server, &["redisson_rwlock:{lock}".to_owned()]);
     let read = || ours.read().acquire().unwrap().unlock().unwrap();
     let begun = Instant::now();
     read();

@@ -1,5 +1,0 @@
-//! Compiles what only tests of the library use.
-
-fn main() {
-    println!("cargo:rustc-cfg=interleavings");
-}
