@@ -14,6 +14,8 @@ mod left_over;
 mod log;
 #[path = "../examples/torture/record.rs"]
 mod record;
+#[path = "checker/results.rs"]
+mod results;
 #[path = "checker/waits.rs"]
 mod waits;
 

@@ -29,6 +29,7 @@ mod server;
 mod slice_monitor;
 mod stall_monitor;
 mod starvation;
+mod state;
 mod worker;
 mod worker_thread;
 mod workers;

@@ -65,6 +65,8 @@ mod shrink;
 mod slice_monitor;
 mod slots;
 mod starvation;
+#[path = "../../examples/torture/state.rs"]
+mod state;
 mod waiting;
 mod worker;
 #[path = "../../examples/torture/worker_thread.rs"]
