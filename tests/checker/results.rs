@@ -103,6 +103,7 @@ fn a_free_lock_that_is_said_to_be_held_is_found() {
     // The lock was kept after the hold.
     let kept = asks(1532, "is_locked", "true").replace(" unlock\n", " unlock_after 5ms\n");
     assert_found(&kept, &[]);
+    assert_found(&kept.replace(" 2 1 a", " 1 1 a"), &[]);
     // A part of several locks, of which another one is held.
     let busy = asks(1532, "try_acquire 0ns", "held by another");
     assert_found(&format!("{busy}\n 1532 2 1 together 1 0 1"), &[]);

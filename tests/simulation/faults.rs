@@ -222,7 +222,7 @@ impl Conductor {
             return;
         }
         let lock = random::index(self.args().locks as usize) as u32;
-        if self.deployment.moving().is_some() {
+        if !self.deployment.has_all_of(lock) {
             return;
         }
         let (key, from) = (Args::key(lock), clock::now());
@@ -245,7 +245,7 @@ impl Conductor {
 
     fn lose_line(&mut self, _: usize) {
         let lock = random::index(self.args().locks as usize) as u32;
-        if self.deployment.moving().is_some() {
+        if !self.deployment.has_all_of(lock) {
             return;
         }
         let keys = [Args::token_key(lock), Args::line_key(lock)];

@@ -48,9 +48,6 @@ pub struct Bounds {
     pub delivered: Duration,
     /// How late a call may return because the machine is busy.
     pub slip: Duration,
-    /// Readers wait only while a thread holds the write lock or waits for it, and no client that is
-    /// subscribed loses its place.
-    pub is_strict: bool,
 }
 
 /// What the checker finds in a log.

@@ -60,10 +60,14 @@ pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
             answers.push((*id, call, answer));
         }
         if matches!(answer, None | Some(Answer::Busy)) {
-            let end = call.answered.map(|answered| answered + call.kept());
-            let (from, to) = (call.asked, end.unwrap_or(u64::MAX));
+            let (from, to) = (call.asked, call.answered.unwrap_or(u64::MAX));
+            let reads = history.reads.contains(id);
             let spans = used.entry(call.lock).or_default();
-            spans.push((Span { from, to }, *id, history.reads.contains(id)));
+            spans.push((Span { from, to }, *id, reads));
+            // Then the lock is also kept from its own thread.
+            let (kept, none) = (call.kept(), HoldId { thread: 0, ..*id });
+            let to = to.saturating_add(kept);
+            spans.extend((kept > 0).then_some((Span { from, to }, none, reads)));
         }
     }
     for spans in certain.values_mut().chain(used.values_mut()) {
