@@ -84,16 +84,11 @@ impl Conductor {
     /// Runs the world. Called on a thread of it.
     pub fn run(mut self) {
         // A client of Redisson may lose its place, and all may after a failover.
-        let is_fair = self.args().kind == Some(Kind::Fair);
-        let keeps_places = match self.scenario.program {
-            Program::Torture => is_fair || self.scenario.is_strict,
-            Program::Redisson => false,
-            _ => is_fair,
-        };
+        let keeps_places = !matches!(self.scenario.program, Program::Names | Program::Redisson);
         if keeps_places && self.scenario.layout == Layout::One {
             self.watch_queues();
         }
-        if !is_fair {
+        if self.args().kind != Some(Kind::Fair) {
             self.watch_subscriptions();
         }
         let idle = self.scenario.bounds().idle;
@@ -268,7 +263,8 @@ impl Conductor {
         }
         // In the queue of a fair lock, the place of a client that does not answer lasts longer.
         let is_fair = args.kind == Some(Kind::Fair);
-        if self.scenario.is_strict && !args.rushes && !is_fair {
+        let can_pause = self.scenario.program == Program::Torture && !args.rushes && !is_fair;
+        if can_pause && self.scenario.layout == Layout::One && random::one_in(2) {
             self.pause_many();
         }
         self.write(Event::Stopping);

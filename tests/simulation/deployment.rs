@@ -195,6 +195,12 @@ impl Deployment {
         self.server(self.groups[self.group_of(lock)].master)
     }
 
+    /// True if one server has all keys of the lock, and no replica takes its place: the slot does not
+    /// move, and the master works.
+    pub fn has_all_of(&self, lock: u32) -> bool {
+        self.moving().is_none() && self.groups[self.group_of(lock)].failed.is_none()
+    }
+
     /// All Redis servers.
     pub fn servers(&self) -> impl Iterator<Item = RefMut<'_, RedisServer>> {
         self.servers.iter().map(|server| server.borrow_mut())

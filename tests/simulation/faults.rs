@@ -249,7 +249,7 @@ impl Conductor {
             return;
         }
         let lock = random::index(self.args().locks as usize) as u32;
-        if self.is_elsewhere(lock) {
+        if !self.deployment.has_all_of(lock) {
             return;
         }
         let (key, from) = (Args::key(lock), clock::now());
@@ -270,15 +270,9 @@ impl Conductor {
         }
     }
 
-    /// True if two servers can have keys of the lock.
-    fn is_elsewhere(&self, lock: u32) -> bool {
-        let group = self.deployment.group_of(lock);
-        self.deployment.moving().is_some() || self.deployment.groups[group].failed.is_some()
-    }
-
     fn lose_line(&mut self) {
         let lock = random::index(self.args().locks as usize) as u32;
-        if self.is_elsewhere(lock) {
+        if !self.deployment.has_all_of(lock) {
             return;
         }
         let keys = [Args::token_key(lock), Args::line_key(lock)];

@@ -20,8 +20,6 @@ const SLIP: u64 = 20;
 pub struct Scenario {
     pub seed: u64,
     pub program: Program,
-    /// Checks the order of lines, pauses processes in the last calm, and has the torture program.
-    pub is_strict: bool,
     pub args: Args,
     pub layout: Layout,
     /// Once in how many calls a thread that locks a mutex is preempted; 0: never.
@@ -71,9 +69,6 @@ pub struct Limits {
     /// independent=SERVERS
     #[arg(long)]
     pub deployment: Option<Layout>,
-    /// Also checks the order of lines, and how long clients that do not answer delay the others
-    #[arg(long)]
-    pub strict: bool,
     /// Leaves out these faults
     #[arg(long, value_delimiter = ',')]
     pub without: Vec<Fault>,
@@ -101,7 +96,6 @@ impl Limits {
         let layout = self
             .deployment
             .map(|layout| format!("--deployment={layout}"));
-        let strict = self.strict.then(|| "--strict".to_owned());
         let without: Vec<String> = self.without.iter().map(name_of).collect();
         let without = (!without.is_empty()).then(|| format!("--without={}", without.join(",")));
         let program = self.program.iter();
@@ -110,7 +104,6 @@ impl Limits {
             .chain(program)
             .chain(kind)
             .chain(layout)
-            .chain(strict)
             .chain(without)
             .collect()
     }
@@ -129,11 +122,8 @@ impl Scenario {
         begin(seed);
         let any = Program::any();
         let is_suitable = limits.deployment.is_none_or(|layout| any.suits(layout));
-        let program = match limits.strict || !is_suitable {
-            true => Program::Torture,
-            false => any,
-        };
-        let program = limits.program.unwrap_or(program);
+        let any = if is_suitable { any } else { Program::Torture };
+        let program = limits.program.unwrap_or(any);
         let kind = match random::index(10) {
             0..2 => None,
             2 => Some(Kind::Reentrant),
@@ -166,8 +156,7 @@ impl Scenario {
         let order = [Order::Random, Order::Random, Order::Priorities][random::index(3)];
         tasks::set_order(preempts, order);
         let any = program.layout();
-        let layout = if limits.strict { Layout::One } else { any };
-        let layout = limits.deployment.unwrap_or(layout);
+        let layout = limits.deployment.unwrap_or(any);
         let all = program.faults(&args);
         let most = 1 + random::index(2 * all.len());
         let faults = (0..most).map(|_| all[random::index(all.len())]);
@@ -187,7 +176,6 @@ impl Scenario {
         Self {
             seed,
             program,
-            is_strict: limits.strict,
             args,
             layout,
             preempts,
@@ -206,10 +194,7 @@ impl Scenario {
 
     /// What the checker allows.
     pub fn bounds(&self) -> Bounds {
-        Bounds {
-            is_strict: self.is_strict,
-            ..self.program.bounds(&self.args)
-        }
+        self.program.bounds(&self.args)
     }
 }
 

@@ -184,7 +184,6 @@ impl Args {
             reuse: kind.slice() + self.linger(),
             delivered: idle + self.command_timeout() + slip,
             slip,
-            is_strict: false,
         }
     }
 

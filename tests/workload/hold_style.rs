@@ -137,6 +137,18 @@ impl TestedLock {
         !matches!(self, Self::Permits(_) | Self::Semaphore(_))
     }
 
+    /// Whether any owner holds the lock, or how many permits are available.
+    pub fn state(&self, access: Access) -> Result<String> {
+        match self {
+            Self::Permits(permits) => Ok(permits.available()?.to_string()),
+            Self::Semaphore(semaphore) => Ok(semaphore.available()?.to_string()),
+            _ => {
+                let lock = self.lock(access).expect("it is a lock");
+                Ok(lock.is_locked()?.to_string())
+            }
+        }
+    }
+
     /// The lock. Not a semaphore, whose permits belong to no thread.
     pub fn lock(&self, access: Access) -> Option<&dyn Lock> {
         match self {

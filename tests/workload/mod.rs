@@ -9,4 +9,5 @@ pub mod hold_style;
 pub mod kind;
 mod read_write;
 mod rush;
+mod state;
 pub mod worker_thread;

@@ -82,6 +82,9 @@ impl<'a> WorkerThread<'a> {
             return self.idle(Duration::from_millis(4));
         }
         let at = self.target(lock);
+        if self.random.u8(..) < 16 {
+            self.look(at);
+        }
         if let Some((call, style)) = self.take(at, None) {
             let hold = Hold { at, call, depth: 1 };
             self.work(hold, &style);
@@ -228,6 +231,7 @@ impl<'a> WorkerThread<'a> {
             match self.random.u8(..) {
                 0..16 if hold.depth < MAX_DEPTH && self.tested(hold.at).nests() => self.nest(hold),
                 16..20 => self.extend(hold, style),
+                20..24 => self.look(hold.at),
                 _ => self.idle(Duration::from_millis(3)),
             }
         }
@@ -241,7 +245,9 @@ impl<'a> WorkerThread<'a> {
             }
             Access::Shared | Access::Several(_) => hold.at,
         };
+        let levels = self.levels(at);
         if let Some((nested, style)) = self.take(at, Some(hold.call)) {
+            self.check_levels(nested, at, levels + 1);
             // A read lock within a write lock is a hold of its own: it may outlast the other.
             let is_own = at.access != hold.at.access;
             let call = if is_own { nested } else { hold.call };
@@ -249,6 +255,7 @@ impl<'a> WorkerThread<'a> {
             let inner = Hold { at, call, depth };
             self.work(inner, &style);
             self.release(inner, style);
+            self.check_levels(nested, at, levels);
         }
     }
 

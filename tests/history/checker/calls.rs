@@ -52,6 +52,8 @@ pub struct Call {
     pub budget: u64,
     pub what: String,
     pub answered: Option<u64>,
+    /// What it returned, if it acquired nothing.
+    pub answer: String,
     /// How long its thread was runnable without a CPU, in nanoseconds.
     pub starved: u64,
 }
@@ -65,7 +67,17 @@ impl Call {
 
     /// For how long it waits, in nanoseconds, as `what` says.
     pub fn wait(&self) -> Option<u64> {
-        let wait = self.what.strip_prefix("try_")?.split(' ').nth(1)?;
+        self.time_after("try_")
+    }
+
+    /// For how long the lock stays held after it, in nanoseconds, as `what` says.
+    pub fn kept(&self) -> u64 {
+        self.time_after("unlock_after").unwrap_or(0)
+    }
+
+    /// The second word, if the first begins so.
+    fn time_after(&self, begin: &str) -> Option<u64> {
+        let wait = self.what.strip_prefix(begin)?.split(' ').nth(1)?;
         let unit = wait.find(|c: char| c != '.' && !c.is_ascii_digit())?;
         let nanos = match &wait[unit..] {
             "ns" => 1.0,

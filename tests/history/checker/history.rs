@@ -36,6 +36,8 @@ pub struct History {
     pub machine: Machine,
     /// The calls that acquire a read lock.
     pub reads: HashSet<HoldId>,
+    /// The calls that found a loss, and the hold for which their threads vouched last.
+    pub lost: Vec<(HoldId, HoldId)>,
     /// By process and thread: the hold for which it vouched last.
     last_vouched: HashMap<(u32, u32), HoldId>,
     /// Calls read, or acquire permits.
@@ -102,6 +104,7 @@ impl History {
                     budget: *budget,
                     what: what.clone(),
                     answered: None,
+                    answer: String::new(),
                     starved: 0,
                 };
                 self.calls.insert(call, asks);
@@ -177,10 +180,15 @@ impl History {
             }
             Event::Answered { call, answer } => {
                 let call = HoldId::of(record, *call);
-                self.answered(call, at);
+                if let Some(call) = self.answered(call, at) {
+                    call.answer.clone_from(answer);
+                }
                 // It has vouched for the hold that it has released.
                 let thread = (call.process, call.thread);
                 let last = self.last_vouched.get(&thread).copied();
+                if answer.starts_with("lost") && !answer.contains("shut down") {
+                    self.lost.extend(last.map(|last| (call, last)));
+                }
                 if answer == "unlocked"
                     && let Some(hold) = last.and_then(|last| self.holds.get_mut(&last))
                 {
@@ -264,7 +272,7 @@ impl History {
         self.needs.get(&call).copied().unwrap_or(1)
     }
 
-    fn answered(&mut self, call: HoldId, at: u64) -> Option<&Call> {
+    fn answered(&mut self, call: HoldId, at: u64) -> Option<&mut Call> {
         let call = self.calls.get_mut(&call)?;
         call.answered = Some(at);
         Some(call)

@@ -9,6 +9,7 @@ mod log_ins;
 mod machine;
 mod order;
 mod progress;
+mod results;
 mod span;
 mod tokens;
 mod violation;
@@ -47,9 +48,6 @@ pub struct Bounds {
     pub delivered: Duration,
     /// How late a call may return because the machine is busy.
     pub slip: Duration,
-    /// Readers wait only while a thread holds the write lock or waits for it, and no client that is
-    /// subscribed loses its place.
-    pub is_strict: bool,
 }
 
 /// What the checker finds in a log.
@@ -69,6 +67,7 @@ pub fn check(records: &[Record], bounds: &Bounds) -> Findings {
     violations.extend(tokens::check(&history));
     violations.extend(order::check(&history, bounds));
     violations.extend(progress::check(&history, bounds));
+    violations.extend(results::check(&history, bounds));
     violations.extend(log_ins::check(records, &history.machine, bounds));
     violations.extend(records.iter().filter_map(single_record));
     violations.extend(left_over::check(records, &history, bounds));

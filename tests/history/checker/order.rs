@@ -187,8 +187,8 @@ fn waits(
             }
             is_first = false;
             for (process, wait) in &open {
-                let is_settled = bounds.is_strict
-                    && wait.span.to > wait.span.from.saturating_add(nanos(LISTENS));
+                let listens = LISTENS + history.machine.slip(*process, wait.span);
+                let is_settled = wait.span.to > wait.span.from.saturating_add(nanos(listens));
                 let since = Span {
                     from: wait.seen,
                     to: queue.span.to.saturating_add(nanos(LISTENS)),

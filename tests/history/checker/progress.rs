@@ -84,7 +84,8 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
         let to = call.answered.or(gone).unwrap_or(u64::MAX);
         let lost = locks.iter().filter_map(|lock| history.lost_lines.get(lock));
         let lost: Vec<u64> = lost.flatten().copied().collect();
-        let reads = bounds.is_strict && history.reads.contains(id);
+        // Readers wait only while a thread holds the write lock or waits for it.
+        let reads = history.reads.contains(id);
         let permits = if reads { 0 } else { call.permits };
         let taken = taken
             .entry((locks, permits))

@@ -9,6 +9,7 @@ mod kinds;
 mod left_over;
 #[path = "../record.rs"]
 mod record;
+mod results;
 mod waits;
 
 use std::time::Duration;
@@ -26,7 +27,6 @@ const BOUNDS: Bounds = Bounds {
     reuse: Duration::from_millis(30),
     delivered: Duration::from_millis(100),
     slip: Duration::from_millis(100),
-    is_strict: true,
 };
 
 /// Process 1 holds lock 0, then process 2.

@@ -10,6 +10,7 @@ use leasehold_simulation_world::processes::ProcessId;
 
 use super::held::exclusive;
 use crate::args::Args;
+use crate::client_id;
 use crate::clock;
 use crate::event_log::EventLog;
 use crate::hold_style::HoldStyle;
@@ -168,6 +169,7 @@ pub fn use_briefly(
     let ended: &'static AtomicBool = Box::leak(Box::default());
     let first = number * 100;
     let mut random = WorkerThread::new(args, &client, log, process, first, ended).random;
+    client_id::log(&client, process, log, ended);
     let threads = (1..=args.threads).map(|number| {
         let client = client.clone();
         thread::spawn(move || {
