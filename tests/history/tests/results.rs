@@ -54,7 +54,7 @@ fn a_held_lock_that_is_said_to_be_free_is_found() {
         assert_found(&free.replace("1310 2 1", "1401 2 1"), &[]);
         assert_found(&free.replace("1300 2 1", "1209 2 1"), &[]);
         // The new master does not have the lock, or the old one is asked.
-        let failed_over = "1290 0 0 failed-over 0 1290";
+        let failed_over = "1290 0 0 failed-over 0 1290 1290";
         assert_found(&format!("{free}\n {failed_over}"), &[]);
     }
     // A permit is held.
