@@ -115,6 +115,8 @@ pub enum Event {
     /// After another server took the place of the lock's master at some time from `from` on,
     /// without the newest writes to the lock: those since `apart`.
     FailedOver { lock: u32, from: u64, apart: u64 },
+    /// After the clock of the lock's server was set forward at some time from `from` on.
+    ClockSet { lock: u32, from: u64 },
     /// After the line of a lock was deleted.
     LineLost { lock: u32 },
     /// Before the password of the workers is changed.
@@ -210,6 +212,7 @@ impl fmt::Display for Record {
             Event::FailedOver { lock, from, apart } => {
                 write!(f, "failed-over {lock} {from} {apart}")
             }
+            Event::ClockSet { lock, from } => write!(f, "clock-set {lock} {from}"),
             Event::LineLost { lock } => write!(f, "line-lost {lock}"),
             Event::Rotates => write!(f, "rotates"),
             Event::Storm => write!(f, "storm"),
@@ -348,6 +351,10 @@ fn event(words: &mut Words) -> Option<Event> {
             lock: words.number()?,
             from: words.number()?,
             apart: words.number()?,
+        },
+        "clock-set" => Event::ClockSet {
+            lock: words.number()?,
+            from: words.number()?,
         },
         "line-lost" => Event::LineLost {
             lock: words.number()?,

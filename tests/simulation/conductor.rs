@@ -41,6 +41,8 @@ pub struct Conductor {
     pub faulty: Option<ServerId>,
     pub slots: Vec<Slot>,
     pub undo: Vec<(u64, Undo)>,
+    /// Until when what Redis keeps can last longer, because the clock of a server was set back.
+    pub late: u64,
     /// When it killed a worker.
     pub killed: Option<u64>,
     pub log: Log,
@@ -63,6 +65,7 @@ impl Conductor {
             scenario,
             slots: Vec::new(),
             undo: Vec::new(),
+            late: 0,
             killed: None,
             log: Log::of(CONDUCTOR),
             stop: Box::leak(Box::default()),
@@ -198,6 +201,7 @@ impl Conductor {
             }
         }
         self.deployment.deliver();
+        thread::sleep(Duration::from_nanos(self.late.saturating_sub(clock::now())));
         self.write(Event::Calm);
     }
 
@@ -233,8 +237,6 @@ impl Conductor {
     pub fn replace(&mut self, slot: usize) {
         self.resume_worker(slot);
         let process = self.slots[slot].process;
-        // Its connections end, and do not stay as those of a host that has vanished.
-        self.heal(slot);
         processes::kill(process);
         self.write(Event::Killed { process });
         self.slots[slot] = self.start_worker(slot);

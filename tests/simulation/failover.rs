@@ -52,6 +52,9 @@ impl Conductor {
             return;
         }
         let server = of_group.master;
+        if self.is_clock_set(server) {
+            return;
+        }
         let failures = [Failure::Crash, Failure::Hang, Failure::CutOff];
         let failure = failures[random::index(3)];
         self.note(&format!("server {server}: {failure:?}"));

@@ -22,6 +22,7 @@ pub enum Fault {
     PauseForAWhile,
     PauseServer,
     KillWorker,
+    VanishHost,
     Isolate,
     Delay,
     LoseOneDirection,
@@ -35,6 +36,7 @@ pub enum Fault {
     KillClients,
     Plan,
     PauseBriefly,
+    SetClock,
     /// Of scenarios with replicas.
     FailOver,
     /// Of scenarios with a cluster.
@@ -51,9 +53,9 @@ impl Fault {
         Self::PauseBriefly,
     ];
 
-    /// True if it makes a server forget locks that it has granted.
+    /// True if a server may forget locks that it has granted.
     pub fn loses_keys(self) -> bool {
-        matches!(self, Self::Delete | Self::RestartServer)
+        matches!(self, Self::Delete | Self::RestartServer | Self::SetClock)
     }
 }
 
@@ -65,6 +67,7 @@ pub enum Undo {
     Deliver,
     Path(usize),
     Admit(ServerId),
+    SetClock(ServerId),
     /// A replica takes the place of the master of a group.
     Promote(usize),
     /// The old master comes back.
@@ -87,6 +90,7 @@ impl Conductor {
             Fault::PauseForAWhile => self.pause_for_a_while(slot),
             Fault::PauseServer => self.pause_server(),
             Fault::KillWorker => self.kill_worker(slot),
+            Fault::VanishHost => self.vanish_host(slot),
             Fault::Isolate => self.isolate(slot),
             Fault::Delay => self.delay(slot),
             Fault::LoseOneDirection => self.lose_one_direction(slot),
@@ -100,6 +104,7 @@ impl Conductor {
             Fault::KillClients => self.kill_clients(),
             Fault::Plan => self.plan(slot),
             Fault::PauseBriefly => self.pause_briefly(slot),
+            Fault::SetClock => self.set_clock(),
             Fault::FailOver => self.fail_over(),
             Fault::MoveSlot => self.move_slot(),
         }
@@ -115,6 +120,7 @@ impl Conductor {
             Undo::Deliver => self.deployment.deliver(),
             Undo::Path(slot) => self.heal(slot),
             Undo::Admit(id) => self.deployment.server(id).most_connections = usize::MAX,
+            Undo::SetClock(id) => self.show_time(id, 0),
             Undo::Promote(group) => self.promote(group),
             Undo::Return(group) => self.take_back(group),
             Undo::MoveKeys => self.deployment.move_keys(false),
@@ -148,24 +154,47 @@ impl Conductor {
         self.later(time, Undo::ResumeServer(id));
     }
 
-    /// Kills the worker, unless another one was killed so shortly before that both can have places
-    /// in the queue of a fair lock. The places would end one after the other.
+    fn kill_worker(&mut self, slot: usize) {
+        if let Some(slot) = self.victim(slot, Duration::ZERO) {
+            // Its connections end.
+            self.heal(slot);
+            self.replace(slot);
+            self.plan(slot);
+        }
+    }
+
+    /// Kills a worker whose connections never end for the servers. Each such worker can delay the
+    /// others in a line, so there are few of them.
+    fn vanish_host(&mut self, slot: usize) {
+        if let Some(slot) = self.victim(slot, Duration::from_secs(1)) {
+            let process = self.slots[slot].process;
+            self.note(&format!("the host of process {process} vanishes"));
+            for address in self.deployment.addresses() {
+                self.set_path(slot, address, |path| path.is_cut = [true, true]);
+            }
+            self.replace(slot);
+            self.plan(slot);
+        }
+    }
+
+    /// The worker in this slot, unless another one was killed within `apart`, or so shortly before
+    /// that both can have places in the queue of a fair lock. The places would end one after the
+    /// other.
     ///
     /// A process that is killed loses its permits without a lease. So of the workers that use such
     /// permits, only the one that wants too many is killed.
-    fn kill_worker(&mut self, slot: usize) {
+    fn victim(&mut self, slot: usize, apart: Duration) -> Option<usize> {
         let slot = match self.args().kind_of(0).has_lease() {
             true => slot,
             false => self.slots.len() - 1,
         };
-        let place = nanos(self.args().kind_of(0).place());
+        let apart = nanos(apart.max(self.args().kind_of(0).place() * 2));
         let now = clock::now();
-        if self.killed.is_some_and(|killed| now - killed < place * 2) {
-            return;
+        if self.killed.is_some_and(|killed| now - killed < apart) {
+            return None;
         }
         self.killed = Some(now);
-        self.replace(slot);
-        self.plan(slot);
+        Some(slot)
     }
 
     fn isolate(&mut self, slot: usize) {
@@ -272,12 +301,13 @@ impl Conductor {
 
     fn lose_line(&mut self) {
         let lock = random::index(self.args().locks as usize) as u32;
-        if !self.deployment.has_all_of(lock) {
+        let server = self.deployment.groups[self.deployment.group_of(lock)].master;
+        if !self.deployment.has_all_of(lock) || self.is_clock_set(server) {
             return;
         }
         let keys = [Args::token_key(lock), Args::line_key(lock)];
         self.note(&format!("DEL of the token and of the line of lock {lock}"));
-        let mut server = self.deployment.server_of(lock);
+        let mut server = self.deployment.server(server);
         server.query(&["DEL", &keys[0], &keys[1]]);
         drop(server);
         self.write(Event::LineLost { lock });
@@ -297,7 +327,8 @@ impl Conductor {
         let is_failed = self.deployment.groups[group].failed.is_some();
         let is_moving = self.deployment.moving().is_some();
         let is_down = is_failed || is_moving || self.deployment.server(server).is_paused();
-        if !self.args().kind_of(0).has_lease() || is_down {
+        let is_ready = !is_down && !self.is_clock_set(server);
+        if !self.args().kind_of(0).has_lease() || !is_ready {
             return;
         }
         self.note(&format!("server {server} is restarted without its data"));

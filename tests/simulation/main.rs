@@ -40,6 +40,7 @@ mod sentinel;
 #[allow(dead_code, unused_imports, reason = "another program uses the rest")]
 #[path = "../../testing/src/in_memory/server/mod.rs"]
 mod server;
+mod server_clocks;
 mod shrink;
 mod slice_monitor;
 mod slots;

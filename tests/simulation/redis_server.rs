@@ -58,6 +58,8 @@ pub struct RedisServer {
     traces: bool,
     /// Its clock gains this many nanoseconds in each second.
     drift: i64,
+    /// By how many nanoseconds its clock was set forward.
+    pub ahead: i64,
 }
 
 enum Input {
@@ -97,6 +99,7 @@ impl RedisServer {
                 most_connections: usize::MAX,
                 traces: std::env::var_os("TRACE").is_some(),
                 drift,
+                ahead: 0,
             })
         });
         network::serve(address, Rc::clone(&server) as _);
@@ -246,7 +249,8 @@ impl RedisServer {
 
     fn set_time(&mut self) {
         let now = i128::from(time::now());
-        let shown = now + now * i128::from(self.drift) / 1_000_000_000;
+        let gained = now * i128::from(self.drift) / 1_000_000_000;
+        let shown = now + gained + i128::from(self.ahead);
         let micros = i64::try_from(shown / 1000).unwrap_or(i64::MAX);
         self.machine.set_time(BEGIN + micros);
     }

@@ -1,6 +1,7 @@
 //! What one world has in it, drawn from a seed.
 
 use std::fmt;
+use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use leasehold_simulation_world::tasks::{self, Order};
@@ -15,6 +16,10 @@ use crate::programs::Program;
 
 /// How late a call may return, in milliseconds: the messages of the network take their time.
 const SLIP: u64 = 20;
+
+/// How long the clients of hosts that have vanished delay the others in the line of a lock that none
+/// of the library has released, as documented.
+const SILENT: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -194,7 +199,15 @@ impl Scenario {
 
     /// What the checker allows.
     pub fn bounds(&self) -> Bounds {
-        self.program.bounds(&self.args)
+        let bounds = self.program.bounds(&self.args);
+        let silent = match self.faults.contains(&Fault::VanishHost) {
+            true => SILENT,
+            false => Duration::ZERO,
+        };
+        Bounds {
+            idle: bounds.idle + silent,
+            ..bounds
+        }
     }
 }
 

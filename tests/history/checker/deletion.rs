@@ -11,7 +11,7 @@ pub struct Deletion {
     pub to: u64,
     /// All tokens granted before are at most this one.
     pub token: Option<u64>,
-    /// False after a failover: the new master may have the key.
+    /// False after a failover or a change of the clock: Redis may still have the key.
     pub is_certain: bool,
 }
 

@@ -10,7 +10,8 @@ use super::{Bounds, History, Violation, nanos};
 
 type Spans<'a> = Vec<(Span, &'a Hold)>;
 
-/// Returns the violations, and how many double holds a failover explains. Not those of permits.
+/// Returns the violations, and how many double holds an uncertain loss explains: a failover, or a
+/// clock. Not those of permits.
 pub(super) fn check(history: &History, bounds: &Bounds) -> (Vec<Violation>, u64) {
     let mut by_lock: BTreeMap<u32, Spans<'_>> = BTreeMap::new();
     let mut by_process: BTreeMap<(u32, u32), Spans<'_>> = BTreeMap::new();
@@ -34,17 +35,16 @@ pub(super) fn check(history: &History, bounds: &Bounds) -> (Vec<Violation>, u64)
     }
     let holds = history.holds.values();
     violations.extend(holds.filter_map(|hold| not_notified(history, hold, bounds)));
-    let predicted = predicted(history);
-    let late = |found| not_notified_of_failover(history, found, bounds);
-    violations.extend(predicted.iter().filter_map(late));
     let predicted = match bounds.permits {
-        Some(_) => 0,
-        None => predicted.len() as u64,
+        Some(_) => Vec::new(),
+        None => predicted(history),
     };
-    (violations, predicted)
+    let late = |found| not_notified_of_loss(history, found, bounds);
+    violations.extend(predicted.iter().filter_map(late));
+    (violations, predicted.len() as u64)
 }
 
-/// The holds of different processes that overlap only because a lock was lost in a failover.
+/// The holds of different processes that overlap only because Redis may have lost a lock.
 fn predicted(history: &History) -> Vec<Violation> {
     let mut by_lock: BTreeMap<u32, Spans<'_>> = BTreeMap::new();
     for hold in history.holds.values() {
@@ -60,9 +60,8 @@ fn predicted(history: &History) -> Vec<Violation> {
     found.filter(is_between_processes).collect()
 }
 
-/// Finds a holder that still held its lock more than a lease after another one had acquired it on
-/// the new master.
-fn not_notified_of_failover(
+/// Finds a holder that still held its lock more than a lease after another one had acquired it.
+fn not_notified_of_loss(
     history: &History,
     found: &Violation,
     bounds: &Bounds,

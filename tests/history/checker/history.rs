@@ -226,14 +226,9 @@ impl History {
                     to: at,
                 };
                 self.failovers.entry(*lock).or_default().push(failover);
-                let deletion = Deletion {
-                    from: *from,
-                    to: at,
-                    token: None,
-                    is_certain: false,
-                };
-                self.deletions.entry(*lock).or_default().push(deletion);
+                self.may_be_lost(*lock, *from, at);
             }
+            Event::ClockSet { lock, from } => self.may_be_lost(*lock, *from, at),
             Event::LineLost { lock } => self.lost_lines.entry(*lock).or_default().push(at),
             Event::MayNotSubscribe => {
                 self.unsubscribed.insert(record.process);
@@ -269,6 +264,16 @@ impl History {
             Event::Storm | Event::Calm | Event::Stopping | Event::Rotates => {}
             Event::Kept { .. } | Event::Lingers { .. } | Event::Left { .. } | Event::Note(_) => {}
         }
+    }
+
+    fn may_be_lost(&mut self, lock: u32, from: u64, to: u64) {
+        let deletion = Deletion {
+            from,
+            to,
+            token: None,
+            is_certain: false,
+        };
+        self.deletions.entry(lock).or_default().push(deletion);
     }
 
     fn permits(&self, call: HoldId) -> u32 {

@@ -55,7 +55,7 @@ pub struct Bounds {
 pub struct Findings {
     /// In the order of their times.
     pub violations: Vec<Violation>,
-    /// How many double holds a failover explains. Not those of permits.
+    /// How many double holds a failover or a clock explains. Not those of permits.
     #[allow(dead_code, reason = "only the simulation has failovers")]
     pub predicted: u64,
 }

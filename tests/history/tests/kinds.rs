@@ -176,6 +176,12 @@ fn too_many_permits_are_found() {
     assert_eq!(found_with(&TWO_PERMITS, &third), ["too many permits"]);
     let deleted = format!("{third}\n 19 0 0 deleted 0 18000000 0").replace("18000000", "18");
     assert_eq!(found_with(&TWO_PERMITS, &deleted), [""; 0]);
+    // Permits are held together although none was lost.
+    let together = "
+        12 1 1 held 1 0 10000000 0 330000000
+        16 2 1 held 1 0 11000000 0 330000000
+        21 0 0 clock-set 0 11";
+    assert_eq!(found_with(&TWO_PERMITS, together), [""; 0]);
     // A process takes a single permit again after its deletion. A semaphore of one permit is no
     // lock: its process does not count the permits of its threads.
     let one = Bounds {

@@ -56,6 +56,7 @@ fn records(log: &str) -> Vec<Record> {
             record.at *= 1_000_000;
             if let Event::Deleted { from, .. }
             | Event::FailedOver { from, .. }
+            | Event::ClockSet { from, .. }
             | Event::Waiting { from, .. } = &mut record.event
             {
                 *from *= 1_000_000;
@@ -171,6 +172,9 @@ fn a_failover_excuses_two_holders_for_a_lease() {
     let log = format!("{TWO_IN_TURN}\n 21 0 0 failed-over 0 21 21\n 28 1 1 vouches 1");
     assert_found(&log, &[]);
     assert_eq!(checker::check(&records(&log), &BOUNDS).predicted, 1);
+    let clock = log.replace("failed-over 0 21 21", "clock-set 0 21");
+    assert_found(&clock, &[]);
+    assert_eq!(checker::check(&records(&clock), &BOUNDS).predicted, 1);
     // It does not excuse an earlier overlap.
     assert_found(
         &log.replace("21 0 0 failed-over 0 21 21", "25 0 0 failed-over 0 25 25"),
