@@ -33,7 +33,7 @@ pub enum Event {
     /// Before [`Event::Asks`] or [`Event::Held`]: the call acquires this many permits.
     Needs { call: u64, permits: u32 },
     /// After [`Event::Asks`]: the call acquires these locks together, also that of the record
-    /// before. Each has such records of its own.
+    /// before, and each has such records of its own; or it releases them.
     Together { call: u64, locks: Vec<u32> },
     /// After [`Event::Asks`]: the call releases its lock, waits for a notification for at most
     /// `within` milliseconds (0: without a limit), and acquires the lock again.

@@ -1,5 +1,7 @@
 //! What a thread asks about the state of a lock.
 
+use leasehold::Lock;
+
 use crate::worker_thread::{Target, WorkerThread};
 
 impl WorkerThread<'_> {
@@ -20,7 +22,7 @@ impl WorkerThread<'_> {
     /// How many levels of the lock this thread holds.
     pub fn levels(&self, at: Target) -> u32 {
         let lock = self.tested(at).lock(at.access);
-        lock.map_or(0, |lock| lock.hold_count())
+        lock.map_or(0, Lock::hold_count)
     }
 
     /// This thread holds so many levels after a nested call, or none because the lock is lost.

@@ -39,7 +39,10 @@ pub(super) fn check(records: &[Record], history: &History, bounds: &Bounds) -> V
     let may_stay = |ends: i64, key: &str, value: &str| {
         let has = |name: &str| key.contains(name);
         if let Some((_, longest)) = STAY.iter().find(|(name, _)| has(name)) {
-            return (0..=*longest).contains(&ends) && !has_place_of_ended(history, value);
+            // A request that is executed late leaves a place, until a release calls it.
+            let is_used = key.contains("torture:");
+            return (0..=*longest).contains(&ends)
+                && !(is_used && has_place_of_ended(history, value));
         }
         let leases = values.get(&*format!("{{{key}{LEASES}"));
         let leased = leases.map_or(0, |leases| leases.split(' ').count());

@@ -238,6 +238,7 @@ fn lost_without_reason(history: &History, bounds: &Bounds, calms: &[Span]) -> Ve
         let (from, to) = (hold.since, lost.answered?);
         let slip = history.machine.slip(call.process, Span { from, to });
         let is_lost = lost.lock == hold.lock
+            && lost.together.is_empty()
             && slip <= bounds.slip
             && !acquired.has_limited_lease()
             && history.deleted(hold).is_none()

@@ -39,6 +39,8 @@ fn a_place_of_a_client_that_ended_orderly_is_found() {
     assert_found(&log.replace("= red", "= ~red"), &["left over"]);
     assert_found(&log.replace("client a", "client b"), &[]);
     assert_found(&format!("{log}\n 5 0 0 killed 1"), &[]);
+    // A request that was executed late, for a lock that is used no more.
+    assert_found(&log.replace("torture:0", "worker:1"), &[]);
 }
 
 #[test]

@@ -145,6 +145,8 @@ fn a_hold_that_is_lost_without_a_reason_is_found() {
     assert_found(&lost.replace("0 0 0 calm", "1150 0 0 calm"), &[]);
     let paused = format!("{lost}\n 1300 0 0 pauses 1\n 1310 0 0 continued 1");
     assert_found(&paused, &[]);
+    // The call released several locks, of which another one was lost.
+    assert_found(&format!("{lost}\n 1399 1 1 together 2 0 1"), &[]);
     // The client was shut down.
     assert_found(
         &lost.replace("its lease ended", "its client was shut down"),

@@ -4,6 +4,7 @@ use leasehold::{Error, LockGuard};
 
 use crate::clock;
 use crate::kind::Access;
+use crate::log::Event;
 use crate::worker_thread::{Target, WorkerThread};
 
 /// A name that a thread holds, and the number of the call that acquired it.
@@ -32,6 +33,10 @@ pub fn unlock(thread: &mut WorkerThread<'_>, parts: &[Part], guard: LockGuard) {
     let budget = thread.budget_to_unlock();
     let log = &mut thread.event_log;
     let call = log.asks(exclusive(parts[0].0), Some(budget), "unlock".into());
+    if let [_, _, ..] = parts {
+        let locks = parts.iter().map(|(lock, _)| *lock).collect();
+        log.note(Event::Together { call, locks });
+    }
     let before = clock::now();
     match guard.unlock() {
         Ok(()) => {
