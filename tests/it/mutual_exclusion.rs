@@ -26,10 +26,7 @@ fn count_under(kind: &str, servers: &[Server], times: usize, work: impl FnOnce()
     let urls: Vec<String> = servers.iter().map(Server::url).collect();
     let (urls, counter_url) = (urls.join(" "), counter.url());
     within(SOON.get() * 6, "all of them", || {
-        let start = |at: usize| {
-            let arguments = [kind, &urls, &counter_url, &at.to_string()];
-            Process::start("increment", &arguments)
-        };
+        let start = |_| Process::start("increment", &[kind, &urls, &counter_url]);
         let processes: Vec<Process> = (0..PROCESSES).map(start).collect();
         work();
         let counted = || counter.ask::<Option<usize>>(redis::cmd("GET").arg(COUNTER));
@@ -53,18 +50,6 @@ fn four_processes_of_four_threads_count_to_twenty_thousand() {
     count_under("plain", &[Server::start()], TIMES, || {});
 }
 
-/// Each thread has its own order of the names.
-#[test]
-fn threads_and_processes_take_several_names_in_any_order() {
-    count_under("several", &[Server::start()], TIMES / 100, || {});
-}
-
-/// Meanwhile readers see the number unchanged.
-#[test]
-fn writers_of_several_processes_exclude_each_other_and_readers() {
-    count_under("write", &[Server::start()], TIMES / 10, || {});
-}
-
 /// Each server is one of two that hang for a while, in turn.
 #[test]
 fn processes_lose_no_increment_under_a_majority_while_servers_hang_in_turn() {
@@ -80,18 +65,9 @@ fn processes_lose_no_increment_under_a_majority_while_servers_hang_in_turn() {
     });
 }
 
-fn lock(kind: &str, clients: &[LockClient], thread: usize) -> Box<dyn Lock> {
+fn lock(kind: &str, clients: &[LockClient]) -> Box<dyn Lock> {
     match kind {
         "plain" => Box::new(clients[0].reentrant_lock("lock")),
-        "write" => Box::new(clients[0].read_write_lock("lock").write()),
-        "several" => {
-            let mut names = ["a", "b", "c"];
-            names.rotate_left(thread % 3);
-            if thread.is_multiple_of(2) {
-                names.reverse();
-            }
-            Box::new(clients[0].multi_lock(names))
-        }
         _ => Box::new(RedLock::new(clients, "lock")),
     }
 }
@@ -99,8 +75,7 @@ fn lock(kind: &str, clients: &[LockClient], thread: usize) -> Box<dyn Lock> {
 /// The role of each process: increments by GET and SET, so a second holder in between would lose
 /// one.
 pub fn increment(arguments: &[&str]) {
-    let [kind, urls, counter, process] = child::named(arguments);
-    let process: usize = process.parse().expect("a number");
+    let [kind, urls, counter] = child::named(arguments);
     // Long enough that no stall of a busy machine ends it.
     let client = |url| {
         let builder = LockClient::builder(url).watchdog_lease(SOON.get());
@@ -108,9 +83,8 @@ pub fn increment(arguments: &[&str]) {
     };
     let clients: Vec<LockClient> = urls.split(' ').map(client).collect();
     thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let lock = lock(kind, &clients, process * THREADS + thread);
-            let reads = (kind == "write").then(|| clients[0].read_write_lock("lock").read());
+        for _ in 0..THREADS {
+            let lock = lock(kind, &clients);
             scope.spawn(move || {
                 let mut redis = connect(counter);
                 let get = |redis: &mut Connection, key: &str| -> Option<usize> {
@@ -118,12 +92,6 @@ pub fn increment(arguments: &[&str]) {
                 };
                 let mut made = 0;
                 while get(&mut redis, IS_ENOUGH).is_none() {
-                    if let Some(reads) = &reads {
-                        let guard = reads.acquire().unwrap();
-                        let before = get(&mut redis, COUNTER);
-                        assert_eq!(get(&mut redis, COUNTER), before, "beside a writer");
-                        guard.unlock().unwrap();
-                    }
                     let guard = lock.acquire().unwrap();
                     let count = get(&mut redis, COUNTER).unwrap_or(0) + 1;
                     run(&mut redis, &format!("SET {COUNTER} {count}"));

@@ -215,40 +215,6 @@ fn a_subscription_with_an_error_of_a_proxy_is_repeated_soon() {
     });
 }
 
-/// It needs a longer lease, so it asks Redis.
-#[test]
-fn a_nested_acquire_that_is_never_answered_adds_no_level() {
-    let proxied = ProxiedServer::new();
-    for fault in faults() {
-        let client = client(&proxied, LEASE.get() * 60, timeout());
-        let lock = client.reentrant_lock(&unique("lost"));
-        let guard = lock.acquire().unwrap();
-        proxied.fault_always("renew", &fault);
-        let result = lock.try_lock(Duration::ZERO, longer());
-        assert!(is_unavailable(&result), "{fault:?}: {result:?}");
-        assert_eq!(
-            (
-                lock.hold_count(),
-                in_redis::count(&proxied.server, lock.name())
-            ),
-            (1, 1)
-        );
-        guard.check().unwrap();
-        // Without a longer lease, nothing is asked.
-        lock.lock().unwrap();
-        lock.unlock().unwrap();
-        proxied.proxy.clear_rules();
-        guard.unlock().unwrap();
-        assert_eq!(
-            (
-                lock.hold_count(),
-                in_redis::count(&proxied.server, lock.name())
-            ),
-            (0, 0)
-        );
-    }
-}
-
 /// The lock was granted, but the reply cannot be parsed. Only a release frees the lock before its
 /// lease ends.
 #[test]
@@ -267,4 +233,25 @@ fn an_acquire_whose_reply_cannot_be_parsed_is_compensated() {
         proxied.proxy.clear_rules();
         pair(lock);
     }
+}
+
+/// Redis executes the request late, so the lease outlasts the call. No other client has the lock.
+#[test]
+fn a_try_lock_whose_only_grant_arrived_too_late_is_not_refused() {
+    let proxied = ProxiedServer::new();
+    let client = proxied.builder(SOON.get()).build().unwrap();
+    let lock = client.reentrant_lock(&unique("late"));
+    let lease = LEASE.get();
+    let (late, mut is_first) = (lease + SLIP.get(), true);
+    proxied.proxy.on_request(move |request| match () {
+        () if request.runs("release") => Fault::HalfRequest,
+        () if request.runs("acquire") && std::mem::take(&mut is_first) => Fault::Delay(late),
+        () => Fault::Pass,
+    });
+    // The first reply arrives before the end of the wait, and the second one after it.
+    let result = lock.try_lock(late + lease / 2, Lease::fixed(lease));
+    let Err(error @ Error::Unavailable { .. }) = &result else {
+        panic!("{result:?}");
+    };
+    assert!(error.to_string().contains("after the lease"), "{error}");
 }

@@ -74,46 +74,7 @@ fn a_restart_without_the_data_is_reported() {
 }
 
 everywhere! {
-    a_hundred_holders_are_notified_of_a_flush
-    repeated_script_flushes_affect_no_call;
-}
-
-/// Calls send the source of a script that the server has forgotten.
-fn repeated_script_flushes_affect_no_call(deployment: &Deployment) {
-    let builder = deployment.builder().watchdog_lease(LONG.get());
-    let clients = [0, 1].map(|_| builder.clone().build().unwrap());
-    let kept = clients[0].reentrant_lock(&unique("kept")).acquire();
-    let kept = kept.expect("it is free");
-    let (name, done) = (unique("scripts"), AtomicU64::new(0));
-    let [is_busy, is_over] = [false, false].map(AtomicBool::new);
-    thread::scope(|scope| {
-        for client in clients.iter().cycle().take(4) {
-            let lock = client.reentrant_lock(&name);
-            let (done, is_busy, is_over) = (&done, &is_busy, &is_over);
-            scope.spawn(move || {
-                let _stop = Stop(is_over);
-                while !is_over.load(Ordering::Relaxed) {
-                    let guard = lock.acquire().expect("a reply");
-                    assert!(!is_busy.swap(true, Ordering::SeqCst), "two holders");
-                    pair(&lock);
-                    is_busy.store(false, Ordering::SeqCst);
-                    guard.unlock().expect("it is held");
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
-        let _stop = Stop(&is_over);
-        let end = Instant::now() + LEASE.get() * 3;
-        while Instant::now() < end {
-            let servers = deployment.servers();
-            servers.iter().for_each(|one| one.run("SCRIPT FLUSH"));
-        }
-    });
-    assert!(done.into_inner() > 50, "all get on");
-    kept.check().expect("it is renewed");
-    for stats in clients.map(|client| client.stats()) {
-        assert_eq!((stats.lost, stats.renewals_failed), (0, 0), "{stats:?}");
-    }
+    a_hundred_holders_are_notified_of_a_flush;
 }
 
 fn a_hundred_holders_are_notified_of_a_flush(deployment: &Deployment) {

@@ -136,34 +136,6 @@ fn a_refused_repetition_is_no_refusal_of_the_call() {
     }
 }
 
-/// The caller has given up, and the client has undone the request before it arrived.
-#[test]
-fn a_request_that_arrives_after_it_was_undone_takes_no_permits() {
-    let test = Proxied::of(Permits, 10);
-    let semaphore = test.steps.semaphore();
-    let gate = Gate::new();
-    let fault = Fault::HoldBack(gate.clone());
-    test.proxied.fault_always("take_permits", &fault);
-    let result = semaphore.try_acquire(3, Duration::ZERO);
-    assert!(is_unavailable(&result), "{result:?}");
-    eventually("a request to be held back", || gate.held() > 0);
-    test.proxied.proxy.clear_rules();
-    // The lane of the request is not used by others.
-    for _ in 0..3 {
-        semaphore.acquire(1).unwrap();
-        semaphore.release(1).unwrap();
-    }
-    throughout(A_WHILE.get(), "it is undone", || test.left() == 10);
-    let held = gate.held();
-    traffic::reset(&test.proxied.server);
-    gate.open();
-    eventually("the late requests", || gate.passed() >= held);
-    let calls = traffic::calls(&test.proxied.server);
-    let is_undone = calls.contains_key("hget") && !calls.contains_key("incrby");
-    assert!(is_undone, "{calls:?}");
-    test.assert_becomes(10, "the permits");
-}
-
 /// `WAIT` counts the replicas that have the last write of its connection. So the second copy of a
 /// request for permits writes, too.
 #[test]

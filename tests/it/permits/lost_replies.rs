@@ -1,4 +1,4 @@
-//! Lost replies and late requests. Each change is executed once or not at all.
+//! Lost replies. Each change is executed once or not at all.
 
 use leasehold::Result;
 
@@ -157,22 +157,4 @@ fn a_call_that_is_never_answered_is_undone_or_executed_once() {
         test.proxied.proxy.clear_rules();
         test.assert_becomes(expected, what);
     });
-}
-
-/// The request was repeated, and the repetition was answered.
-#[test]
-fn a_request_that_arrives_after_its_repetition_changes_nothing() {
-    for call in &CALLS {
-        let test = Proxied::of(call.kind, call.number[0]);
-        let gate = test.proxied.hold_back_once(call.script);
-        let taken = (call.call)(&test.steps).unwrap();
-        // A newer request takes its place in the records.
-        test.steps.open().unwrap();
-        let newer = if call.kind == Kind::Latch { -1 } else { 1 };
-        assert_eq!(gate.held(), 1, "{}", call.script);
-        gate.open();
-        eventually("the late request", || gate.passed() == 1);
-        test.assert_becomes(call.number[1] + newer, call.script);
-        drop(taken);
-    }
 }

@@ -1,6 +1,6 @@
-//! Lost replies, late requests, and refusals of Redis.
+//! Lost replies.
 
-use super::{can_write, keys};
+use super::keys;
 use crate::support::prelude::*;
 use crate::support::proxy::library_script;
 
@@ -65,37 +65,4 @@ fn a_release_ends_all_copies_of_a_read_request() {
     let arguments = [&both, "redisson_rwlock:{lock}", "publish"];
     assert_eq!(run("read_write_release", &arguments), Some(1));
     assert_eq!(keys(&server), [""; 0]);
-}
-
-/// A request that arrives late begins to read although no thread does. That ends with one lease at
-/// most, while another reader goes on.
-#[test]
-fn a_late_reader_without_a_holder_does_not_outlive_its_lease() {
-    let proxied = ProxiedServer::new();
-    let builder = proxied.builder(SLIP.get()).watchdog_lease(LEASE.get() * 2);
-    let lock = builder.build().unwrap().read_write_lock("lock").read();
-    // Opens a connection, so that the next attempt is sent at once.
-    pair(&lock);
-    let gate = Gate::new();
-    let (held, mut is_first) = (gate.clone(), true);
-    proxied.proxy.on_request(move |request| {
-        if request.runs("read_write_acquire") && std::mem::take(&mut is_first) {
-            return Fault::HoldBack(held.clone());
-        }
-        Fault::Pass
-    });
-    let guard = thread::scope(|scope| {
-        scope.spawn(|| {
-            eventually("a request to be held back", || gate.held() > 0);
-            // No compensation can follow on a closed connection.
-            proxied.proxy.reset_all();
-        });
-        lock.acquire().unwrap()
-    });
-    gate.open();
-    eventually("it to arrive", || gate.passed() > 0);
-    throughout(LEASE.get() * 3, "the reader", || guard.check().is_ok());
-    guard.unlock().unwrap();
-    assert_eq!(keys(&proxied.server), [""; 0]);
-    assert!(can_write(&proxied.rival().read_write_lock("lock")));
 }

@@ -1,35 +1,10 @@
 //! Readers and writers enter in the order of their line.
 
 use std::sync::{Barrier, Mutex};
-use std::thread::Scope;
-
-use leasehold::ReadLock;
 
 use super::{can_read, two_clients, waiting};
 use crate::line::{self, RESERVED};
 use crate::support::prelude::*;
-
-/// Lets these readers wait one after the other, behind `before` other clients. Each of them sends a
-/// message when it reads.
-fn begin_to_read<'s>(
-    scope: &'s Scope<'s, '_>,
-    server: &Server,
-    readers: &'s [ReadLock],
-    before: usize,
-) -> Receiver<()> {
-    let (sender, got) = unbounded();
-    for (number, read) in readers.iter().enumerate() {
-        let sender = sender.clone();
-        scope.spawn(move || {
-            let guard = read.acquire().unwrap();
-            sender.send(()).unwrap();
-            guard.unlock().unwrap();
-        });
-        let all = before + number + 1;
-        eventually("it to wait", || line::is_waiting(server, "lock", all));
-    }
-    got
-}
 
 /// Two readers that stand one behind the other read at the same time. A writer before a reader is
 /// not overtaken by it, nor the other way round.
@@ -69,33 +44,6 @@ fn clients_enter_in_their_order_and_readers_together() {
     let mut got = got.into_inner().unwrap();
     got[..2].sort_unstable();
     assert_eq!(got, [0, 1, 2, 3, 4]);
-}
-
-/// A writer that goes on reading lets in the first reader, which lets in the next one. A writer
-/// stays where it is.
-#[test]
-fn a_downgrade_lets_in_the_readers_before_the_next_writer() {
-    let (server, ours, theirs) = two_clients();
-    let long = long();
-    let writing = ours.write().acquire_with(long).unwrap();
-    let reading = ours.read().acquire_with(long).unwrap();
-    let readers = [(); 2].map(|()| client(&server.url()).read_write_lock("lock").read());
-    thread::scope(|scope| {
-        let got = begin_to_read(scope, &server, &readers, 0);
-        let write = theirs.write();
-        let writer = scope.spawn(move || pair(&write));
-        eventually("the writer to wait", || {
-            line::is_waiting(&server, "lock", 3)
-        });
-        writing.unlock().unwrap();
-        within(SLIP.get(), "both readers", || {
-            got.recv().unwrap();
-            got.recv().unwrap();
-        });
-        throughout(A_WHILE.get(), "the writer waits", || !writer.is_finished());
-        reading.unlock().unwrap();
-        within(SLIP.get(), "the writer", || writer.join().unwrap());
-    });
 }
 
 /// While readers hold the lock, its place is the first. Its process is dead, or is stopped, or its
