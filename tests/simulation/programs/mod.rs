@@ -127,12 +127,14 @@ impl Program {
         }
     }
 
-    /// True if it can run on such a deployment.
+    /// True if it can run on such a deployment, in a time of some seconds.
     pub fn suits(self, layout: Layout) -> bool {
         match self {
             Self::Majority => matches!(layout, Layout::Independent(_)),
             // Its clients know one server.
             Self::Redisson => layout == Layout::One,
+            // It leaves thousands of keys, and replicas get a copy of all with each write.
+            Self::Latches => matches!(layout, Layout::One | Layout::Independent(_)),
             _ => true,
         }
     }
