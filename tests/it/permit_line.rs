@@ -282,64 +282,6 @@ fn a_client_that_gives_up_leaves_the_line_and_the_next_one_is_called() {
 }
 
 #[test]
-fn a_client_that_needs_several_permits_is_not_overtaken_by_those_behind_it() {
-    let line = Line::new();
-    let ours = client(&line.server.url());
-    let permits = ours.semaphore(&line.name);
-    permits.add_permits(1).unwrap();
-    assert!(permits.try_acquire(1, Duration::ZERO).unwrap());
-    let theirs = client(&line.server.url());
-    thread::scope(|scope| {
-        let several = scope.spawn(|| theirs.semaphore(&line.name).try_acquire(3, SOON.get()));
-        eventually("it is in the line", || line.places() == 1);
-        line.wait(scope, Kind::Semaphore, 1);
-        for _ in 0..2 {
-            permits.add_permits(1).unwrap();
-            // For longer than a permit is reserved for a client that does not ask. After two
-            // seconds, it lets the other pass.
-            throughout(Duration::from_millis(600), "both wait", || {
-                !several.is_finished() && line.has_none_granted()
-            });
-        }
-        assert!(
-            permits.try_acquire(1, Duration::ZERO).unwrap(),
-            "it does not wait"
-        );
-        let called = Instant::now();
-        permits.add_permits(2).unwrap();
-        // A client that does not answer for half a second loses its place.
-        eventually("an answer", || {
-            several.is_finished() || called.elapsed() > Duration::from_millis(400)
-        });
-        permits.add_permits(1).unwrap();
-        line.next();
-        permits.add_permits(3).unwrap();
-        assert!(several.join().unwrap().unwrap());
-    });
-    assert_eq!((line.places(), permits.available().unwrap()), (0, 3));
-}
-
-#[test]
-fn a_dead_client_that_needs_more_permits_than_are_free_is_passed_at_once() {
-    let line = Line::new();
-    let permits = client(&line.server.url()).semaphore(&line.name);
-    permits.add_permits(0).unwrap();
-    line.enter("dead", 3);
-    thread::scope(|scope| {
-        line.wait(scope, Kind::Semaphore, 1);
-        line.wait(scope, Kind::Semaphore, 2);
-        for number in [1, 2] {
-            let released = Instant::now();
-            permits.add_permits(1).unwrap();
-            assert_eq!(line.next(), number);
-            let took = released.elapsed();
-            assert!(took < WAKE_UP.get(), "{took:?}");
-        }
-    });
-    assert!(line.is_gone());
-}
-
-#[test]
 fn a_stopped_client_that_needs_more_permits_than_are_free_is_passed_after_half_a_second() {
     let line = Line::new();
     let theirs = client(&line.server.url()).semaphore(&line.name);
@@ -404,35 +346,6 @@ fn a_client_that_needs_more_permits_than_there_are_lets_others_pass_and_keeps_it
         });
     });
     assert!(line.is_gone());
-}
-
-#[test]
-fn silent_clients_lose_their_places_in_groups() {
-    const SILENT: usize = 7;
-    let line = Line::new();
-    let theirs = client(&line.server.url()).semaphore(&line.name);
-    theirs.add_permits(0).unwrap();
-    let mut silent = line.server.connection();
-    let mut silent = silent.as_pubsub();
-    for number in 0..SILENT {
-        let channel = format!("silent-{number}");
-        silent.subscribe(&channel).unwrap();
-        line.add_place(&channel);
-    }
-    thread::scope(|scope| {
-        line.wait(scope, Kind::Semaphore, 1);
-        let released = Instant::now();
-        theirs.add_permits(1).unwrap();
-        eventually("the client behind them is called", || {
-            assert!(!theirs.try_acquire(2, millis(1)).unwrap());
-            line.places() == 0
-        });
-        // After one of them, two, and four.
-        let took = released.elapsed();
-        assert_eq!(line.next(), 1);
-        assert!(took >= Duration::from_millis(1_500), "{took:?}");
-        assert!(took < millis(1_500) + SLIP.get(), "{took:?}");
-    });
 }
 
 #[test]
