@@ -46,9 +46,11 @@ local function look_at_lock(lock, line, place, follows, listens)
     local first, called = first_in(line)
     local mode = redis.pcall('hget', lock, 'mode')
     local is_read = mode == 'read'
-    local is_free, foreign = redis.call('exists', lock) == 0, nil
+    local is_free, _, _, foreign
     if is_read then
         is_free, _, _, foreign = end_if_unread(lock)
+    else
+        is_free = redis.call('exists', lock) == 0
     end
     if not is_free then
         local score = is_read and place ~= '' and redis.call('zscore', line, place)

@@ -4,6 +4,7 @@ use redis::Commands;
 
 use crate::support::prelude::*;
 
+mod redisson;
 mod silent;
 mod strangers;
 mod threads;

@@ -1,0 +1,143 @@
+//! Clients that wait beside clients of Redisson, which call no client: the first one that lives
+//! listens to their releases, although no message has let it ask.
+
+use super::*;
+
+/// A client of Redisson takes the lock, as soon as it is free.
+fn take(server: &Server, name: &str, kind: Make) {
+    let is = |other: Make| std::ptr::fn_addr_eq(kind, other);
+    let mut take = redis::pipe();
+    take.atomic().del(name).ignore();
+    if is(WRITE) {
+        let owner = format!("{JAVA}:write");
+        take.hset(name, "mode", "write").hset(name, owner, 1);
+    } else if is(READ) {
+        let lease = format!("{{{name}}}:{JAVA}:rwlock_timeout:1");
+        take.hset(name, "mode", "read").hset(name, JAVA, 1);
+        take.pset_ex(lease, 1, 600_000);
+    } else {
+        take.hset(name, JAVA, 1);
+    }
+    take.pexpire(name, 600_000);
+    take.exec(&mut server.connection()).unwrap();
+}
+
+/// The channel on which a client of Redisson publishes its release.
+fn channel(name: &str, kind: Make) -> String {
+    let is_plain = std::ptr::fn_addr_eq(kind, PLAIN);
+    let prefix = if is_plain {
+        "redisson_lock__channel"
+    } else {
+        "redisson_rwlock"
+    };
+    format!("{prefix}:{{{name}}}")
+}
+
+fn listeners(server: &Server, channel: &str) -> u32 {
+    let (_, listeners): (String, u32) = server.ask(redis::cmd("PUBSUB").arg("NUMSUB").arg(channel));
+    listeners
+}
+
+/// The client gets the lock at once when it is released.
+fn gets_it_after_a_release(server: &Server, name: &str, kind: Make, waiting: impl FnOnce()) {
+    let channel = channel(name, kind);
+    eventually("it to listen", || listeners(server, &channel) == 1);
+    let mut release = redis::pipe();
+    release.atomic().del(name).publish(channel, "0");
+    release.exec(&mut server.connection()).unwrap();
+    within(millis(100) + SLIP.get(), "the lock", waiting);
+}
+
+/// The lock was released, and a client of Redisson has taken it before the call arrived, which was
+/// lost.
+#[test]
+fn a_client_whose_call_was_lost_hears_of_a_release() {
+    for (holder, waiter) in KINDS {
+        let server = Server::start();
+        let name = unique("uncalled");
+        let _held = hold_by(holder, &client(&server.url()), &name);
+        let lock = waiter(&client(&server.url()), &name);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| lock.lock());
+            eventually("it to wait", || is_waiting(&server, &name, 1));
+            take(&server, &name, holder);
+            gets_it_after_a_release(&server, &name, holder, || {
+                waiting.join().unwrap().unwrap();
+            });
+        });
+    }
+}
+
+/// They have died, or are stopped: then they keep their subscriptions.
+#[test]
+fn a_client_behind_others_that_do_not_answer_hears_of_a_release() {
+    for (holder, waiter) in [KINDS[0], KINDS[1], KINDS[3]] {
+        for is_stopped in [false, true] {
+            let server = Server::start();
+            let name = unique("behind");
+            take(&server, &name, holder);
+            let mut connection = server.connection();
+            let mut connection = connection.as_pubsub();
+            for number in 0..3 {
+                let place = format!("redisson_lock__channel:silent:{number}");
+                add_place(&server, &name, &place);
+                if is_stopped {
+                    connection.subscribe(place).unwrap();
+                }
+            }
+            let lock = waiter(&client(&server.url()), &name);
+            thread::scope(|scope| {
+                let waiting = scope.spawn(|| lock.lock());
+                eventually("it to wait", || places(&server, &name).len() == 4);
+                gets_it_after_a_release(&server, &name, holder, || {
+                    waiting.join().unwrap().unwrap();
+                });
+            });
+        }
+    }
+}
+
+/// One client in the line of a semaphore listens. That one has died, or the call was lost that would
+/// have told its successor.
+#[test]
+fn a_client_in_the_line_of_a_semaphore_listens() {
+    for is_dead in [false, true] {
+        let server = Server::start();
+        let name = unique("semaphore");
+        let all = [(); 2].map(|()| client(&server.url()).semaphore(&name));
+        all[0].try_set_permits(1).unwrap();
+        all[0].acquire(1).unwrap();
+        let channel = format!("redisson_sc:{{{name}}}");
+        thread::scope(|scope| {
+            let mut before: Vec<String> = Vec::new();
+            let waiting = all.each_ref().map(|semaphore| {
+                let waiting = scope.spawn(|| semaphore.acquire(1));
+                let count = before.len() + 1;
+                eventually("it to wait", || {
+                    let mut all = places(&server, &name);
+                    all.retain(|place| !place.starts_with('!'));
+                    let is_there = all.len() == count;
+                    before = if is_there {
+                        all
+                    } else {
+                        std::mem::take(&mut before)
+                    };
+                    is_there && listeners(&server, &channel) == 1
+                });
+                waiting
+            });
+            let heir = match is_dead {
+                true => "redisson_lock__channel:dead",
+                false => &before[1],
+            };
+            let line = line(&name);
+            server.run(&format!("ZREM {line} !{}", before[0]));
+            server.run(&format!("ZADD {line} 1 !{heir}"));
+            eventually("both to listen", || listeners(&server, &channel) == 2);
+            all[0].release(2).unwrap();
+            for waiting in waiting {
+                waiting.join().unwrap().unwrap();
+            }
+        });
+    }
+}
