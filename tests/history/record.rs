@@ -42,6 +42,8 @@ pub enum Event {
         condition: u32,
         within: u64,
     },
+    /// After [`Event::Has`] of a call that waited for a notification: it reported none.
+    NotNotified { call: u64 },
     /// After a call that notified the thread that has waited longest for a condition, or all.
     Notifies {
         lock: u32,
@@ -156,6 +158,7 @@ impl fmt::Display for Record {
                 condition,
                 within,
             } => write!(f, "waits {call} {condition} {within}"),
+            Event::NotNotified { call } => write!(f, "not-notified {call}"),
             Event::Notifies {
                 lock,
                 condition,
@@ -260,6 +263,9 @@ fn event(words: &mut Words) -> Option<Event> {
             call: words.number()?,
             condition: words.number()?,
             within: words.number()?,
+        },
+        "not-notified" => Event::NotNotified {
+            call: words.number()?,
         },
         "notifies" => Event::Notifies {
             lock: words.number()?,

@@ -42,6 +42,8 @@ pub struct History {
     last_vouched: HashMap<(u32, u32), HoldId>,
     /// Calls read, or acquire permits.
     pub shares: bool,
+    /// The calls that waited for a notification and reported none.
+    pub not_notified: Vec<HoldId>,
     /// How many permits calls acquire, if it may be more than one.
     needs: HashMap<HoldId, u32>,
     /// By lock number: when its line was lost.
@@ -141,6 +143,7 @@ impl History {
                 all: *all,
                 at,
             }),
+            Event::NotNotified { call } => self.not_notified.push(HoldId::of(record, *call)),
             Event::Has { call, token } => self.has(HoldId::of(record, *call), at, *token),
             Event::HasAgain { call, hold, token } => {
                 let call = HoldId::of(record, *call);

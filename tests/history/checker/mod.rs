@@ -68,6 +68,7 @@ pub fn check(records: &[Record], bounds: &Bounds) -> Findings {
     violations.extend(order::check(&history, bounds));
     violations.extend(progress::check(&history, bounds));
     violations.extend(results::check(&history, bounds));
+    violations.extend(waits::check(&history, bounds));
     violations.extend(log_ins::check(records, &history.machine, bounds));
     violations.extend(records.iter().filter_map(single_record));
     violations.extend(left_over::check(records, &history, bounds));

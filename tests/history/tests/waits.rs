@@ -1,6 +1,6 @@
 //! Calls that wait for several locks, or for a notification.
 
-use super::assert_found;
+use super::{assert_found, found};
 
 #[test]
 fn several_locks_are_stuck_if_all_are_free() {
@@ -54,4 +54,25 @@ fn a_notified_thread_waits_for_the_lock() {
     // Its time is over.
     assert_found(&waits("", 1200), &["lock stuck"]);
     assert_found(&waits("", 1500), &[]);
+}
+
+#[test]
+fn a_notified_thread_reports_that() {
+    let reports = |notified: u32, answer: &str| {
+        format!(
+            "50 0 0 calm
+            60 1 1 asks 1 0 0 wait
+            60 1 1 waits 1 7 1150
+            70 1 2 asks 1 0 0 wait
+            70 1 2 waits 1 7 1150
+            1200 2 1 notifies 0 7 false
+            1210 1 {notified} has 1 0
+            1210 1 {notified} {answer}
+            1950 0 0 end"
+        )
+    };
+    let is_wrong = |log: &str| found(log).contains(&"wrong result");
+    assert!(is_wrong(&reports(1, "not-notified 1")));
+    assert!(!is_wrong(&reports(2, "not-notified 1")));
+    assert!(!is_wrong(&reports(1, "vouches 1")));
 }

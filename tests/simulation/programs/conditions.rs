@@ -125,15 +125,18 @@ impl Buffers {
 
     fn has_again(&self, call: u64, result: Result<bool>) -> Option<u64> {
         let log = &self.thread.event_log;
-        match result {
-            Err(Error::Interrupted { .. }) if self.thread.stop.load(Ordering::Relaxed) => {}
+        let is_notified = match result {
+            Err(Error::Interrupted { .. }) if self.thread.stop.load(Ordering::Relaxed) => true,
             Err(error) => {
                 log.failed(call, &error, matches!(error, Error::Lost { .. }));
                 return None;
             }
-            Ok(_) => {}
-        }
+            Ok(is_notified) => is_notified,
+        };
         log.has(call, None, None);
+        if !is_notified {
+            log.note(Event::NotNotified { call });
+        }
         Some(call)
     }
 
