@@ -57,11 +57,7 @@ pub const REDISSON_NOT_SEEN: &[Edit] = &[Edit::new(
 )];
 
 /// A look at a lock that a client of Redisson holds does not find out whether the first client lives.
-pub const FIRST_NOT_PROBED: &[Edit] = &[Edit::new(
-    LINE_LOOK,
-    "or foreign and place ~= ''",
-    "",
-)];
+pub const FIRST_NOT_PROBED: &[Edit] = &[Edit::new(LINE_LOOK, "or foreign and place ~= ''", "")];
 
 /// A reader that waits enters before another one that was called.
 pub const PASSES_CALLED_READER: &[Edit] = &[Edit::new(

@@ -229,7 +229,10 @@ fn tokens_rise() {
     assert_found(log, &["token fell"]);
     // Two masters may have granted them, but not long after the failover.
     assert_found(&format!("{log}\n 20 0 0 failed-over 0 9 9"), &[]);
-    assert_found(&format!("{log}\n 20 0 0 failed-over 0 14 14"), &["token fell"]);
+    assert_found(
+        &format!("{log}\n 20 0 0 failed-over 0 14 14"),
+        &["token fell"],
+    );
     assert_found(&format!("{log}\n 20 0 0 deleted 0 9 0"), &["token fell"]);
 }
 
