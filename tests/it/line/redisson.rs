@@ -126,6 +126,11 @@ fn a_client_in_the_line_of_a_semaphore_listens() {
                 });
                 waiting
             });
+            eventually("the last one to listen", || {
+                listeners(&server, &before[1]) == 1
+            });
+            // It asks once more then.
+            thread::sleep(A_WHILE.get());
             let heir = match is_dead {
                 true => "redisson_lock__channel:dead",
                 false => &before[1],
