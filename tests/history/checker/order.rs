@@ -36,7 +36,7 @@ struct Lock<'a> {
     confirmed: Vec<(u64, u32, usize)>,
     /// By process: its threads.
     threads: HashMap<u32, BTreeSet<u32>>,
-    /// By process: when its calls began and returned, in the order of time.
+    /// By process: when its calls began, waited no more, and returned, in the order of time.
     events: HashMap<u32, Vec<u64>>,
     /// By process: when it acquired the lock by calls that did not wait any more, or read within
     /// the write lock.
@@ -106,7 +106,10 @@ fn locks<'a>(history: &'a History, bounds: &Bounds) -> BTreeMap<u32, Lock<'a>> {
             .or_default()
             .insert(id.thread);
         let events = lock.events.entry(id.process).or_default();
-        events.extend([Some(call.asked), call.answered].into_iter().flatten());
+        // With its last request, a call that does not wait any more leaves the line.
+        let ended = call.wait().map(|wait| call.asked.saturating_add(wait));
+        let changes = [Some(call.asked), ended, call.answered];
+        events.extend(changes.into_iter().flatten());
         let waiting = Waiting {
             span: Span {
                 from: call.asked,

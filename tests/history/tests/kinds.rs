@@ -79,6 +79,27 @@ fn a_client_that_may_have_left_the_queue_is_not_overtaken() {
     assert_found(&returned, &["overtaken"]);
 }
 
+#[test]
+fn a_client_that_loses_its_place_while_it_waits_is_found() {
+    let log = "
+        0 0 0 calm
+        1 1 0 client a
+        190 1 1 asks 1 0 0 try_lock 1s
+        200 0 0 waiting 0 199 a
+        230 0 0 waiting 0 229 a
+        240 0 0 waiting 0 239
+        400 0 0 storm";
+    assert_found(log, &["place lost"]);
+    // It may not have listened yet when it was called, or it may not subscribe.
+    assert_found(&log.replace("230 0 0 waiting 0 229 a", ""), &[]);
+    assert_found(&format!("{log}\n 1 1 0 may-not-subscribe"), &[]);
+    // Its call returned, or waited no more.
+    assert_found(&format!("{log}\n 250 1 1 has 1 0"), &[]);
+    assert_found(&log.replace("1s", "49ms"), &[]);
+    // The order is not known while faults interfere.
+    assert_found(&log.replace("0 0 0 calm", "150 0 0 calm"), &[]);
+}
+
 /// Threads of two processes read from 12 to 30 and from 22 to 30.
 fn two_readers() -> String {
     let overlap = TWO_IN_TURN.replace("20 1 1 vouches", "30 1 1 vouches");
