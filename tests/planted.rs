@@ -116,7 +116,7 @@ mod left_out {
         rank_stale =
             redisson_rules::RANK_STALE, "1 --program redisson --kind reentrant", "lock stuck";
         first_not_probed =
-            redisson_rules::FIRST_NOT_PROBED, "3 --program redisson --kind reentrant --locks 1 --threads 1", "lock stuck";
+            redisson_rules::FIRST_NOT_PROBED, "1 --program redisson --kind reentrant --locks 1 --threads 1", "lock stuck";
         permits_not_asked_after_confirmation =
             rules::NOT_ASKED_AFTER_CONFIRMATION, "3 --program redisson --kind semaphore=2 --locks 1", "lock stuck";
 
