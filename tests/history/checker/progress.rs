@@ -79,7 +79,8 @@ fn is_settled(history: &History, span: Span, bounds: &Bounds) -> bool {
     calms.any(|calm| calm.from.saturating_add(settled) <= span.from && span.to <= calm.to)
 }
 
-/// Finds calls that wait in a calm while other processes acquire the lock very often in turn.
+/// Finds calls that wait in the order of a queue in a calm, while other processes acquire the lock
+/// very often in turn.
 fn starved_threads(history: &History, bounds: &Bounds) -> Vec<Violation> {
     let mut holds: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
     for hold in history.holds.values() {
@@ -90,7 +91,8 @@ fn starved_threads(history: &History, bounds: &Bounds) -> Vec<Violation> {
     let calms = history.calms_without_pauses();
     let starved = |(id, call): (&HoldId, &Call)| {
         // A rush is a call that acquires the lock often.
-        let waits = call.together.is_empty() && call.what != "rush";
+        let is_in_order = history.queues.contains_key(&call.lock);
+        let waits = is_in_order && call.together.is_empty() && call.what != "rush";
         let holds = holds.get(&call.lock).filter(|_| waits)?;
         let gone = history.gone.get(&id.process).copied();
         let to = call.answered.or(gone).unwrap_or(u64::MAX);
