@@ -131,6 +131,29 @@ impl Conductor {
         }
     }
 
+    /// Between long calms, the server stands still, or some workers die together.
+    fn disturb_calms(&mut self) {
+        let has_lease = self.args().kind_of(0).has_lease();
+        for _ in 0..8 {
+            self.write(Event::Storm);
+            if has_lease && (self.scenario.is_deaf || random::one_in(2)) {
+                // Not the first worker, which may not subscribe: the others wait for its call.
+                let dead = 1 + random::index(self.slots.len() - 1);
+                (1..=dead).for_each(|slot| self.replace(slot));
+            } else if !self.scenario.is_deaf {
+                self.deployment.server(0).pause();
+                thread::sleep(between(
+                    Duration::from_millis(300),
+                    Duration::from_millis(2500),
+                ));
+                self.deployment.server(0).resume();
+            }
+            self.write(Event::Calm);
+            let idle = self.scenario.bounds().idle;
+            thread::sleep(idle + between(Duration::from_secs(5), Duration::from_secs(10)));
+        }
+    }
+
     /// Every second worker lingers, and of those that use permits without a lease, the last wants
     /// too many.
     fn start_worker(&self, slot: usize) -> Slot {
@@ -142,6 +165,15 @@ impl Conductor {
         let drift = drift() - self.scenario.slow;
         let program = (self.scenario.program, args);
         let (process, main) = worker::start(program, reach, self.stop, drift);
+        if self.scenario.is_deaf && slot == 0 {
+            self.deployment
+                .servers()
+                .for_each(|mut server| _ = server.deaf.insert(process));
+            if self.args().kind_of(0) == Kind::Fair {
+                // A release may move it to the end of the queue.
+                Log::of(process).write(clock::now(), 0, Event::MayNotSubscribe);
+            }
+        }
         Slot {
             process,
             main,
@@ -262,6 +294,9 @@ impl Conductor {
         let end = clock::now() + nanos(bounds.idle + args.longest_lease() + rush);
         while clock::now() < end && !self.is_long(2) {
             thread::sleep(Duration::from_nanos(COUNTS));
+        }
+        if self.scenario.program == Program::Few {
+            self.disturb_calms();
         }
         // In the queue of a fair lock, the place of a client that does not answer lasts longer.
         let is_fair = args.kind == Some(Kind::Fair);

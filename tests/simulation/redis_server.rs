@@ -27,6 +27,9 @@ const BEGIN: i64 = 1_700_000_000_000_000;
 /// Before one of this many commands, the server removes keys in the background.
 const EXPIRES: u64 = 4;
 
+/// The reply to a user who may not subscribe.
+const NO_PERMISSION: &[u8] = b"-NOPERM No permissions to access a channel\r\n";
+
 /// The reply of a server that is no master.
 const READ_ONLY: &[u8] = b"-READONLY You can't write against a read only replica.\r\n";
 
@@ -54,6 +57,8 @@ pub struct RedisServer {
     /// Requests that are executed later, whatever becomes of their connection.
     held_back: Vec<Vec<Vec<u8>>>,
     plans: BTreeMap<ProcessId, Plan>,
+    /// Processes that may not subscribe.
+    pub deaf: BTreeSet<ProcessId>,
     /// How many connections it accepts.
     pub most_connections: usize,
     /// Logs each command and its reply.
@@ -98,6 +103,7 @@ impl RedisServer {
                 mute: BTreeMap::new(),
                 held_back: Vec::new(),
                 plans: BTreeMap::new(),
+                deaf: BTreeSet::new(),
                 most_connections: usize::MAX,
                 traces: std::env::var_os("TRACE").is_some(),
                 drift,
@@ -245,6 +251,10 @@ impl RedisServer {
         session: SessionId,
         command: &[Vec<u8>],
     ) -> Option<Vec<u8>> {
+        let is_deaf = network::process_of(socket).is_some_and(|one| self.deaf.contains(&one));
+        if is_deaf && [&b"SUBSCRIBE"[..], b"SSUBSCRIBE"].contains(&&**command.first()?) {
+            return Some(NO_PERMISSION.into());
+        }
         if let Some(reply) = self.answer_of_cluster(socket, session, command) {
             return Some(reply);
         }

@@ -32,6 +32,8 @@ pub struct Scenario {
     pub order: Order,
     /// The faults that occur. Those that are in it several times occur more often.
     pub faults: Vec<Fault>,
+    /// The first worker may not subscribe.
+    pub is_deaf: bool,
     /// How many storms there are.
     pub storms: u32,
     /// After how many steps of the world the last storm ends.
@@ -175,6 +177,9 @@ impl Scenario {
             .filter(|fault| !limits.without.contains(fault))
             .collect();
         let storms = of_few(4);
+        // So threads share them.
+        args.connections = random::one_in(2).then(|| of_few(2));
+        let is_deaf = random::one_in(3) && program.waits_in_lines() && args.processes > 1;
         if let Some(variant) = limits.variant {
             begin(seed.wrapping_add(variant));
         }
@@ -186,6 +191,7 @@ impl Scenario {
             preempts,
             order,
             faults,
+            is_deaf,
             storms: storms.min(limits.storms.unwrap_or(storms)),
             steps: limits.steps.unwrap_or(MOST_STEPS).min(MOST_STEPS),
             slow: limits.slow.unwrap_or(0).cast_signed() * 10_000_000,
@@ -235,7 +241,7 @@ impl fmt::Display for Scenario {
         write!(
             f,
             "seed {}: {:?}, {}, {processes} x {threads} threads, {locks} locks, {kind}, preempts {}, \
-             {:?}, {} storms, faults {:?}",
+             {:?}, {} storms, faults {:?}, connections {:?}, is_deaf {}",
             self.seed,
             self.program,
             self.layout,
@@ -243,6 +249,8 @@ impl fmt::Display for Scenario {
             self.order,
             self.storms,
             self.faults,
+            self.args.connections,
+            self.is_deaf,
         )
     }
 }

@@ -51,6 +51,9 @@ pub struct Args {
     /// Threads rush now and then
     #[arg(skip = true)]
     pub rushes: bool,
+    /// The most connections of a worker to a server, if not as many as by default
+    #[arg(skip)]
+    pub connections: Option<u32>,
     /// Directory for the event logs [default: temporary, kept only after a violation]
     #[arg(long)]
     pub log: Option<PathBuf>,
@@ -145,6 +148,10 @@ impl Args {
             .command_timeout(self.command_timeout())
             .connect_timeout(self.connect_timeout())
             .pool_timeout(self.pool_timeout());
+        let builder = match self.connections {
+            Some(connections) => builder.connections(connections),
+            None => builder,
+        };
         match self.lingers {
             true => builder.linger(self.linger()),
             false => builder,
@@ -182,6 +189,7 @@ impl Args {
             log_in: LOG_IN + slip,
             permits: kind.permits(),
             reuse: kind.slice() + self.linger(),
+            answered: self.command_timeout() / 2 + slip,
             delivered: idle + self.command_timeout() + slip,
             slip,
         }

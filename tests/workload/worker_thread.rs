@@ -123,7 +123,10 @@ impl<'a> WorkerThread<'a> {
             2..4 => self.acquire(at, hold),
             4..6 => self.try_lock(at, hold),
             6..8 => self.try_acquire(at, hold),
-            _ if hold.is_none() => self.lock_interruptibly(at),
+            _ if hold.is_none() => {
+                let after = self.wait();
+                self.lock_interruptibly(at, after)
+            }
             _ => self.lock(at, hold),
         }
     }
@@ -165,11 +168,15 @@ impl<'a> WorkerThread<'a> {
         self.log_result(call, hold, result, false)
     }
 
-    /// Interrupts half of the calls.
-    fn lock_interruptibly(&mut self, at: Target) -> Option<(u64, HoldStyle)> {
+    /// Interrupts half of the calls, after this time.
+    pub(crate) fn lock_interruptibly(
+        &mut self,
+        at: Target,
+        after: Duration,
+    ) -> Option<(u64, HoldStyle)> {
         let lease = self.lease();
         let interrupt = Interrupt::new();
-        let (args, after) = (self.args, self.wait());
+        let args = self.args;
         let comes = self.random.bool();
         // An interrupted call returns after the attempt under way.
         let attempt = args.pool_timeout() + args.connect_timeout() + args.command_timeout();

@@ -46,6 +46,8 @@ pub struct Bounds {
     /// How long after the begin of a calm a request from before may still be executed, and a client
     /// may not listen again.
     pub delivered: Duration,
+    /// How long a call of a holder may take after a calm has lasted for `idle`.
+    pub answered: Duration,
     /// How late a call may return because the machine is busy.
     pub slip: Duration,
 }

@@ -177,6 +177,7 @@ fn waits(
         // By process: since when it has a place, if it had none before.
         let mut entered: BTreeMap<u32, Option<u64>> = BTreeMap::new();
         let mut is_first = true;
+        let mut last: Option<&Queue> = None;
         for queue in queues.take_while(|queue| queue.span.to <= calm.to) {
             let clients = queue.clients.iter();
             let clients: Vec<u32> = clients
@@ -189,9 +190,26 @@ fn waits(
                 entered.entry(*process).or_insert(now);
             }
             is_first = false;
+            // Called places of a semaphore are before the others.
+            if let Some(last) = last.replace(queue).filter(|_| bounds.permits.is_none()) {
+                let span = Span {
+                    from: last.span.from,
+                    ..queue.span
+                };
+                let has_entered = |process: &u32| {
+                    let since = entered[process];
+                    since.is_none_or(|since| since + nanos(LISTENS) < span.from)
+                };
+                let moved = moved(history, last, &clients);
+                let moved = moved.filter(|process| {
+                    has_entered(process) && lock.waits_without_hold(*process, span)
+                });
+                lost.extend(moved.map(|process| (process, queue.span.to)));
+            }
             for (process, wait) in &open {
                 let listens = LISTENS + history.machine.slip(*process, wait.span);
-                let is_settled = wait.span.to > wait.span.from.saturating_add(nanos(listens));
+                let is_settled = !history.gone.contains_key(process)
+                    && wait.span.to > wait.span.from.saturating_add(nanos(listens));
                 let since = Span {
                     from: wait.seen,
                     to: queue.span.to.saturating_add(nanos(LISTENS)),
@@ -202,7 +220,8 @@ fn waits(
                 }
             }
             for (at, &process) in clients.iter().enumerate() {
-                if history.unsubscribed.contains(&process) {
+                let is_waiting = lock.calls(process, queue.span).next().is_some();
+                if history.unsubscribed.contains(&process) || !is_waiting {
                     continue;
                 }
                 let wait = open.get(&process).filter(|wait| {
@@ -236,7 +255,45 @@ fn waits(
     (waits, lost)
 }
 
+/// The clients that are behind another one now that was behind them at the last look.
+fn moved<'a>(
+    history: &'a History,
+    last: &'a Queue,
+    clients: &'a [u32],
+) -> impl Iterator<Item = u32> + 'a {
+    let before = last.clients.iter();
+    let before: Vec<u32> = before
+        .filter_map(|id| history.clients.get(id).copied())
+        .collect();
+    let is_moved = move |(at, process): &(usize, &u32)| {
+        let behind = before.iter().skip_while(move |other| other != process);
+        let mut behind = behind.skip(1);
+        behind.any(|other| clients[..*at].contains(other))
+    };
+    let kept =
+        |(_, process): (usize, &u32)| (!history.unsubscribed.contains(process)).then_some(*process);
+    clients.iter().enumerate().filter(is_moved).filter_map(kept)
+}
+
 impl Lock<'_> {
+    /// True if a call of this process waits from the begin of `span` to its end, and none of its
+    /// calls acquires the lock.
+    fn waits_without_hold(&self, process: u32, span: Span) -> bool {
+        let to = span.to.saturating_add(nanos(LISTENS));
+        let begin = self.holds.partition_point(|hold| hold.since < span.from);
+        let mut holds = self.holds[begin..]
+            .iter()
+            .take_while(|hold| hold.since <= to);
+        let mut calls = self.calls(
+            process,
+            Span {
+                from: to,
+                to: span.from,
+            },
+        );
+        !holds.any(|hold| hold.id.process == process) && calls.next().is_some()
+    }
+
     /// True if certainly no call of this process began or returned in `span`.
     fn is_quiet(&self, process: u32, span: Span) -> bool {
         if self.unlogged.get(&process).is_some_and(|at| *at <= span.to) {
@@ -247,14 +304,19 @@ impl Lock<'_> {
         events.get(next).is_none_or(|at| *at > span.to)
     }
 
-    /// The only call of this process that waits in `span`.
-    fn only_call(&self, process: u32, span: Span) -> Option<Waiting> {
+    /// The last call of each thread of this process, if it waits in `span`.
+    fn calls(&self, process: u32, span: Span) -> impl Iterator<Item = &Waiting> {
         let threads = self.waiting.range((process, 0)..=(process, u32::MAX));
-        let mut calls = threads.filter_map(|(_, calls)| {
+        threads.filter_map(move |(_, calls)| {
             let begun = calls.partition_point(|call| call.span.from <= span.to);
             let last = calls[..begun].last()?;
             (last.span.to >= span.from).then_some(last)
-        });
+        })
+    }
+
+    /// The only call of this process that waits in `span`.
+    fn only_call(&self, process: u32, span: Span) -> Option<Waiting> {
+        let mut calls = self.calls(process, span);
         let call = calls.next()?;
         calls.next().is_none().then_some(*call)
     }

@@ -1,6 +1,6 @@
 //! Checks that no thread and no lock is stuck.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::calls::{Call, Hold};
@@ -15,6 +15,11 @@ const LONGEST_UNANSWERED: Duration = Duration::from_millis(2700);
 /// After how long clients look after a line if no living client released the lock, as documented.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// How often each other process may acquire a lock while a thread waits for it. One of a client
+/// that may not subscribe waits for three turns of the others, as documented, and for the other
+/// threads of its client.
+const MOST_TURNS: usize = 12;
+
 pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
     let mut violations: Vec<Violation> = history
         .calls
@@ -22,6 +27,9 @@ pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
         .filter_map(|(id, call)| stuck_thread(history, *id, call, bounds))
         .collect();
     violations.extend(stuck_locks(history, bounds));
+    if bounds.permits.is_none() && !history.shares {
+        violations.extend(starved_threads(history, bounds));
+    }
     violations
 }
 
@@ -41,7 +49,13 @@ fn stuck_thread(history: &History, id: HoldId, call: &Call, bounds: &Bounds) -> 
     let took = took.saturating_sub(paused);
     let budget = (call.budget > 0).then(|| Duration::from_millis(call.budget));
     let too_long = match budget {
-        Some(budget) => took > budget + bounds.slip.max(machine.slip(id.process, span)),
+        Some(budget) => {
+            let budget = match of_holder(call) && is_settled(history, span, bounds) {
+                true => budget.min(bounds.answered),
+                false => budget,
+            };
+            took > budget + bounds.slip.max(machine.slip(id.process, span))
+        }
         None => call.answered.is_none(),
     };
     too_long.then(|| Violation::ThreadStuck {
@@ -51,6 +65,53 @@ fn stuck_thread(history: &History, id: HoldId, call: &Call, bounds: &Bounds) -> 
         budget,
         at: from,
     })
+}
+
+/// True if the call waits for replies of Redis only.
+fn of_holder(call: &Call) -> bool {
+    ["extend", "drop", "unlock"].contains(&&*call.what)
+}
+
+/// True if a calm had lasted for some time when this began, and lasted until its end.
+fn is_settled(history: &History, span: Span, bounds: &Bounds) -> bool {
+    let settled = nanos(bounds.idle);
+    let mut calms = history.calms.iter();
+    calms.any(|calm| calm.from.saturating_add(settled) <= span.from && span.to <= calm.to)
+}
+
+/// Finds calls that wait in the order of a queue in a calm, while other processes acquire the lock
+/// very often in turn.
+fn starved_threads(history: &History, bounds: &Bounds) -> Vec<Violation> {
+    let mut holds: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
+    for hold in history.holds.values() {
+        let of_lock = holds.entry(hold.lock).or_default();
+        of_lock.push((hold.since, hold.id.process));
+    }
+    holds.values_mut().for_each(|holds| holds.sort_unstable());
+    let calms = history.calms_without_pauses();
+    let starved = |(id, call): (&HoldId, &Call)| {
+        // A rush is a call that acquires the lock often.
+        let is_in_order = history.queues.contains_key(&call.lock);
+        let waits = is_in_order && call.together.is_empty() && call.what != "rush";
+        let holds = holds.get(&call.lock).filter(|_| waits)?;
+        let gone = history.gone.get(&id.process).copied();
+        let to = call.answered.or(gone).unwrap_or(u64::MAX);
+        calms.iter().find_map(|calm| {
+            let from = call.asked.max(calm.from.saturating_add(nanos(bounds.idle)));
+            let to = to.min(calm.to);
+            let within = |at: u64| holds.partition_point(|(since, _)| *since < at);
+            let others = holds.get(within(from)..within(to))?;
+            let others: Vec<u32> = others.iter().map(|(_, process)| *process).collect();
+            let turns = others.chunk_by(u32::eq).count();
+            let processes = others.iter().collect::<BTreeSet<_>>().len();
+            (turns > MOST_TURNS * processes).then_some(Violation::Starved {
+                call: *id,
+                turns,
+                at: from,
+            })
+        })
+    };
+    history.calls.iter().filter_map(starved).collect()
 }
 
 /// Finds locks that stay free in a calm while a thread waits for them.

@@ -77,6 +77,8 @@ pub enum Violation {
         budget: Option<Duration>,
         at: u64,
     },
+    /// Others acquired the lock in turn very often while the call waited.
+    Starved { call: HoldId, turns: usize, at: u64 },
     /// The result of a call breaks its documentation.
     WrongResult {
         call: HoldId,
@@ -105,6 +107,7 @@ impl Violation {
             | Self::Overtaken { at, .. }
             | Self::PlaceLost { at, .. }
             | Self::ThreadStuck { at, .. }
+            | Self::Starved { at, .. }
             | Self::WrongResult { at, .. }
             | Self::Died { at, .. }
             | Self::Lingers { at, .. }
@@ -126,6 +129,7 @@ impl Violation {
             Self::Overtaken { .. } => "overtaken",
             Self::PlaceLost { .. } => "place lost",
             Self::ThreadStuck { .. } => "thread stuck",
+            Self::Starved { .. } => "starved",
             Self::WrongResult { .. } => "wrong result",
             Self::Died { .. } => "worker died",
             Self::Lingers { .. } => "worker lingers",
@@ -221,6 +225,9 @@ impl fmt::Display for Violation {
                 }
                 None => write!(f, "{call}: {what} has not returned after {took:?}"),
             },
+            Self::Starved { call, turns, .. } => {
+                write!(f, "{call} waited while other processes had {turns} turns")
+            }
             Self::WrongResult { call, answer, .. } => write!(f, "{call} returned: {answer}"),
             Self::Died { process, .. } => write!(f, "process {process} ended unexpectedly"),
             Self::Lingers { process, .. } => {

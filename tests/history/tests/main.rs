@@ -25,6 +25,7 @@ const BOUNDS: Bounds = Bounds {
     line_noticed: Duration::from_millis(1300),
     log_in: Duration::from_millis(3000),
     reuse: Duration::from_millis(30),
+    answered: Duration::from_millis(150),
     delivered: Duration::from_millis(100),
     slip: Duration::from_millis(100),
 };

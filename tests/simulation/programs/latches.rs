@@ -1,5 +1,6 @@
 //! Latches: threads count down, and others wait until the count is zero. Each latch is used once.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use leasehold::{CountDownLatch, Error, Interrupt, LockClient, Result};
 
 use super::held::exclusive;
 use crate::args::Args;
+use crate::clock;
 use crate::kind::Kind;
 use crate::log::Event;
 use crate::worker_thread::WorkerThread;
@@ -32,12 +34,19 @@ pub fn run(client: &LockClient, thread: WorkerThread<'static>) {
     let mut latches = Latches {
         client,
         interrupt: Interrupt::new(),
+        waits: Arc::new(AtomicU32::new(u32::MAX)),
         thread,
     };
     let (stop, interrupt) = (latches.thread.stop, latches.interrupt.clone());
+    let (log, waits) = (latches.thread.event_log.log, Arc::clone(&latches.waits));
     thread::spawn(move || {
         while !stop.load(Ordering::Relaxed) {
-            thread::sleep(Duration::from_millis(20));
+            thread::sleep(Duration::from_millis(100));
+            let number = waits.load(Ordering::Relaxed);
+            if number < CURRENT.load(Ordering::Relaxed) {
+                // The message may be lost, but the latch stays open.
+                log.write(clock::now(), 0, opens(number));
+            }
         }
         interrupt.interrupt();
     });
@@ -47,10 +56,21 @@ pub fn run(client: &LockClient, thread: WorkerThread<'static>) {
     }
 }
 
+/// The event that a latch is open.
+fn opens(number: u32) -> Event {
+    Event::Notifies {
+        lock: FIRST + number,
+        condition: 0,
+        all: true,
+    }
+}
+
 struct Latches<'a> {
     client: &'a LockClient,
     /// Ends the waits when the worker is asked to stop.
     interrupt: Interrupt,
+    /// The number of the latch for which the thread waits without a limit; else the largest number.
+    waits: Arc<AtomicU32>,
     thread: WorkerThread<'static>,
 }
 
@@ -92,13 +112,7 @@ impl Latches<'_> {
         let call = self.asks(number, "count_down".into());
         let result = latch.count_down();
         if let Ok(0) = result {
-            let (lock, condition, all) = (FIRST + number, 0, true);
-            let log = &self.thread.event_log;
-            log.note(Event::Notifies {
-                lock,
-                condition,
-                all,
-            });
+            self.thread.event_log.note(opens(number));
             let next = number + 1;
             CURRENT.fetch_max(next, Ordering::Relaxed);
         }
@@ -120,7 +134,9 @@ impl Latches<'_> {
             .thread
             .event_log
             .asks_to_wait(at, 0, None, "wait".into());
+        self.waits.store(number, Ordering::Relaxed);
         let result = latch.wait_interruptibly(&self.interrupt);
+        self.waits.store(u32::MAX, Ordering::Relaxed);
         self.log_result(call, result.map(|()| "open".into()));
     }
 

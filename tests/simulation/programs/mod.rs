@@ -3,6 +3,7 @@
 mod conditions;
 pub mod ends;
 mod events;
+mod few;
 mod held;
 mod latches;
 mod majority;
@@ -55,6 +56,8 @@ pub enum Program {
     Torture,
     /// Many clients of one thread, short holds, few faults
     Many,
+    /// Few clients that do much at the same moments, and nothing for long times
+    Few,
     /// Threads that want several names together, beside threads that want one
     Names,
     /// Bounded buffers with conditions
@@ -84,6 +87,7 @@ impl Program {
         match self {
             Self::Torture => {}
             Self::Many => many::adapt(args),
+            Self::Few => few::adapt(args),
             Self::Names => names::adapt(args),
             Self::Conditions => conditions::adapt(args),
             Self::Redisson => redisson::adapt(args),
@@ -97,7 +101,7 @@ impl Program {
     pub fn is_mild(self, args: &Args) -> bool {
         match self {
             // A request without a reply may break a lock later.
-            Self::Many | Self::Ends => true,
+            Self::Many | Self::Few | Self::Ends => true,
             // Permits of a thread of Redisson that dies are lost, and its place in the queue of a
             // fair lock lasts for minutes. As if a reply is lost.
             Self::Redisson => matches!(args.kind_of(0), Kind::Fair | Kind::Semaphore(_)),
@@ -105,13 +109,19 @@ impl Program {
         }
     }
 
+    /// True if its threads wait in lines or queues only, so a client need not subscribe.
+    pub fn waits_in_lines(self) -> bool {
+        matches!(self, Self::Torture | Self::Many | Self::Few | Self::Names)
+    }
+
     /// The faults that can occur.
     pub fn faults(self, args: &Args) -> Vec<Fault> {
         let all = Fault::value_variants().iter().copied();
         match self {
             Self::Many => Fault::MILD.to_vec(),
-            // Also one of a process that dies.
-            Self::Ends => Fault::MILD[1..].to_vec(),
+            // Also one of a process that dies. And more than ten places of dead clients keep a
+            // line for longer, if the holder is dead, too.
+            Self::Ends | Self::Few => Fault::MILD[1..].to_vec(),
             Self::Redisson if self.is_mild(args) => Fault::MILD[1..].to_vec(),
             Self::Majority => all.filter(|fault| !fault.loses_keys()).collect(),
             _ => all.collect(),
@@ -143,7 +153,7 @@ impl Program {
     pub fn bounds(self, args: &Args) -> Bounds {
         let bounds = args.bounds();
         match self {
-            Self::Torture => bounds,
+            Self::Torture | Self::Few => bounds,
             Self::Majority => Bounds {
                 idle: bounds.idle + SKIPPED,
                 ..bounds
@@ -186,6 +196,7 @@ impl Program {
             Self::Latches => latches::run(client, thread),
             Self::Ends => ends::run(client, thread),
             Self::Many => many::run(thread),
+            Self::Few => few::run(thread),
             Self::Names => names::run(client, thread),
             Self::Conditions => conditions::run(client, thread),
         }

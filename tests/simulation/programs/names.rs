@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use leasehold::{Error, LockClient, LockGuard, Result};
+use leasehold::{Error, Lease, LockClient, LockGuard, Result};
 
 use super::held::{Part, exclusive, unlock, vouch};
 use crate::args::Args;
@@ -11,14 +11,21 @@ use crate::clock;
 use crate::kind::Kind;
 use crate::worker_thread::{Hold, MAX_DEPTH, WorkerThread, nanos};
 
+/// For how long a thread keeps a name for which threads wait that want several.
+const LONG: Duration = Duration::from_secs(5);
+
 pub fn adapt(args: &mut Args) {
     (args.kind, args.locks) = (Some(Kind::Reentrant), args.locks.max(2));
 }
 
 pub fn run(client: &LockClient, thread: WorkerThread<'_>) {
     let mut names = Names { client, thread };
+    // Of two workers, one keeps names for long. With more, a client that wants one name waits behind
+    // clients that want several.
+    let keeps = names.thread.args.processes == 2 && names.thread.args.lingers;
     while !names.thread.stop.load(Ordering::Relaxed) {
         match names.thread.random.u8(0..8) {
+            _ if keeps => names.one_for_long(),
             0..4 => names.thread.round(),
             4 => names.several_within_one(),
             _ => names.several(None),
@@ -46,6 +53,34 @@ impl Names<'_> {
             self.work(&parts, &guard);
             unlock(&mut self.thread, &parts, guard);
         }
+    }
+
+    /// Meanwhile threads that want this name and others leave the others to those that want them.
+    fn one_for_long(&mut self) {
+        let at = exclusive(self.thread.random.u32(0..self.thread.args.locks));
+        let log = &mut self.thread.event_log;
+        let call = log.asks(at, None, "lock_with".into());
+        let result = self.thread.tested(at).lock_with(at.access, Lease::RENEWED);
+        let Some((call, style)) = self.thread.log_result(call, None, result.map(Some), false)
+        else {
+            return;
+        };
+        let until = clock::now() + nanos(LONG);
+        while style.is_valid(self.thread.tested(at)) {
+            let now = clock::now();
+            self.thread.event_log.vouches(call, now);
+            if now >= until || self.thread.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            self.thread.idle(Duration::from_millis(20));
+        }
+        let hold = Hold {
+            at,
+            call,
+            depth: MAX_DEPTH,
+        };
+        self.thread.release(hold, style);
+        self.thread.idle(LONG / 2);
     }
 
     fn several_within_one(&mut self) {

@@ -1,0 +1,68 @@
+//! Mends of stalls that other clients noticed, each taken out by an edit of the source.
+
+use crate::bugs::Edit;
+use crate::rules;
+
+const ACQUISITION: &str = "src/engine/acquire/acquisition.rs";
+const LINE: &str = "lua/shared/line.lua";
+
+/// A thread that waits for several links does not look at one whose replies another thread takes
+/// meanwhile, and sleeps for a command timeout.
+pub const OVER_BEFORE_THE_WAIT: &[Edit] = &[Edit::new(
+    "src/transport/link/sent.rs",
+    r"        .map(|one| (one, one.begin_wait(Some(&waker))))
+",
+    r"        .filter(|one| !one.pending.is_over())
+        .map(|one| (one, one.begin_wait(Some(&waker))))
+",
+)];
+
+/// A call whose last request has no reply leaves its place, which no thread answers for.
+pub const GHOSTS: &[Edit] = &[
+    rules::CALL_IGNORED[0],
+    Edit::new(
+        ACQUISITION,
+        r"                    self.leave_if_called(part);
+                    continue;",
+        r"                    continue;",
+    ),
+];
+
+/// A client that needs more permits than are free is neither probed nor passed.
+pub const DEAD_CLIENT_WITH_A_NEED: &[Edit] =
+    &[rules::PERMITS_NOT_PROBED[0], rules::NEVER_PASSED[0]];
+
+/// No client notices that a called one does not answer.
+pub const SILENT_HEADS: &[Edit] = &[
+    rules::NOT_FOLLOWED[0],
+    rules::NOT_LOOKED[0],
+    rules::NOT_LOOKED[1],
+];
+
+/// The place of a client that may not subscribe is as the others.
+pub const DEAF_CLIENTS: &[Edit] = &[Edit::new(
+    "src/subscriber/mod.rs",
+    "self.context.any_deaf.load(Ordering::Relaxed)\n",
+    "!self.context.any_deaf.load(Ordering::Relaxed) && key.key().is_empty()\n",
+)];
+
+/// A thread that waits for one of several locks keeps the others from the threads of its client.
+pub const TICKETS_KEPT: &[Edit] = &[Edit::new(
+    "src/engine/acquire/all.rs",
+    "Some(until) if self.claim.locks().len() > 1 => {",
+    "Some(until) if self.claim.locks().is_empty() => {",
+)];
+
+/// After the lease of a dead holder, the client that asks first gets the lock.
+pub const ORDER_AFTER_A_LEASE: &[Edit] = &[Edit::new(
+    LINE,
+    "if not first or first == place then",
+    "if not called or first == place then",
+)];
+
+/// A thread that knows of no lease sleeps for up to 45 seconds.
+pub const LATE_LATCHES: &[Edit] = &[Edit::new(
+    "src/engine/acquire/line.rs",
+    "jitter(RARELY * 2 / 3)",
+    "jitter(RARELY)",
+)];
