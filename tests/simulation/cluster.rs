@@ -17,13 +17,13 @@ local run = redis.pcall
 local without_keys = { time = true, publish = true, spublish = true, pubsub = true }
 local function guarded(name, ...)
     name = string.lower(name)
-    if MOVING and not without_keys[name] then
+    if redis.moving and not without_keys[name] then
         local keys = (name == 'exists' or name == 'del') and { ... } or { (...) }
         local missing = 0
         for _, key in ipairs(keys) do
             missing = missing + 1 - run('exists', key)
         end
-        if missing > 0 and (MOVING == 'from' or #keys > 1) then
+        if missing > 0 and (redis.moving == 'from' or #keys > 1) then
             return { err = 'ERR Script attempted to access a non local key in a cluster node' }
         end
     end
@@ -184,9 +184,9 @@ impl RedisServer {
         };
         if std::mem::replace(&mut member.moving, state) != state {
             self.admin_script(match state {
-                Moving::No => b"MOVING = nil",
-                Moving::From => b"MOVING = 'from'",
-                Moving::To => b"MOVING = 'to'",
+                Moving::No => b"redis.moving = nil",
+                Moving::From => b"redis.moving = 'from'",
+                Moving::To => b"redis.moving = 'to'",
             });
         }
     }

@@ -12,7 +12,8 @@ use super::keyspace::Failure;
 use super::reply::Reply;
 use crate::known_scripts::{KnownScripts, hash_of};
 
-/// Makes the table `redis` from `redis.pcall`, and returns a function that runs a script.
+/// Makes the table `redis` from `redis.pcall`, refuses global variables as Redis does, and returns a
+/// function that runs a script.
 const PRELUDE: &str = "
 local run = ...
 redis = { pcall = run }
@@ -29,6 +30,14 @@ end
 function redis.status_reply(text)
     return { ok = text }
 end
+setmetatable(_G, {
+    __newindex = function(_, name)
+        error('Script attempted to create global variable ' .. tostring(name), 0)
+    end,
+    __index = function(_, name)
+        error('Script attempted to access nonexistent global variable ' .. tostring(name), 0)
+    end,
+})
 return function(script)
     local is_done, result = pcall(script)
     if is_done or type(result) == 'table' and result.err then
