@@ -93,7 +93,7 @@ pub enum Event {
         clients: Vec<String>,
     },
     /// The clients in the line of a lock that get no message when they are called, from now on. They
-    /// could not subscribe when they asked last.
+    /// could not subscribe when they asked last, or their hosts have vanished.
     NotSubscribed { lock: u32, clients: Vec<String> },
     /// Before a process is paused.
     Pauses { process: u32 },

@@ -1,6 +1,8 @@
 //! The conductor of one world: alternates storms (periods with faults) and calms (periods without),
 //! stops the workers, and logs what is left.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -45,6 +47,8 @@ pub struct Conductor {
     pub late: u64,
     /// When it killed a worker.
     pub killed: Option<u64>,
+    /// The ids of the clients whose hosts have vanished.
+    pub vanished: Rc<RefCell<Vec<String>>>,
     pub log: Log,
     stop: &'static AtomicBool,
 }
@@ -67,6 +71,7 @@ impl Conductor {
             undo: Vec::new(),
             late: 0,
             killed: None,
+            vanished: Rc::default(),
             log: Log::of(CONDUCTOR),
             stop: Box::leak(Box::default()),
         };

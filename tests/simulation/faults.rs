@@ -11,7 +11,7 @@ use crate::args::Args;
 use crate::clock;
 use crate::conductor::{Conductor, between};
 use crate::kind::Kind;
-use crate::log::Event;
+use crate::log::{self, Event};
 use crate::plan::{Plan, RequestFault};
 use crate::replication::ServerId;
 use crate::worker_thread::nanos;
@@ -169,6 +169,7 @@ impl Conductor {
         if let Some(slot) = self.victim(slot, Duration::from_secs(1)) {
             let process = self.slots[slot].process;
             self.note(&format!("the host of process {process} vanishes"));
+            self.vanished.borrow_mut().extend(log::clients_of(process));
             for address in self.deployment.addresses() {
                 self.set_path(slot, address, |path| path.is_cut = [true, true]);
             }

@@ -38,6 +38,17 @@ pub fn count() -> usize {
     RECORDS.lock().expect("nothing panics meanwhile").len()
 }
 
+/// The ids of the clients of a process.
+pub fn clients_of(process: u32) -> Vec<String> {
+    let records = RECORDS.lock().expect("nothing panics meanwhile");
+    let own = records.iter().filter(|record| record.process == process);
+    let ids = own.filter_map(|record| match &record.event {
+        Event::Client { id } => Some(id.clone()),
+        _ => None,
+    });
+    ids.collect()
+}
+
 /// All records, in the order of their times.
 pub fn take_all() -> Vec<Record> {
     let mut records = RECORDS.lock().expect("nothing panics meanwhile");

@@ -1,6 +1,7 @@
 //! Logs who waits in the queues of fair locks, and in the lines of other locks.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
@@ -53,9 +54,11 @@ impl Conductor {
         });
     }
 
-    /// Logs the clients in the lines that get no message from now on.
+    /// Logs the clients in the lines that get no message from now on, and those whose hosts have
+    /// vanished.
     pub fn watch_subscriptions(&self) {
         let (servers, locks) = (self.deployment.handles(), self.args().locks);
+        let vanished = Rc::clone(&self.vanished);
         tasks::spawn_in(processes::NONE, move || {
             let log = Log::of(CONDUCTOR);
             let mut known = vec![Vec::new(); locks as usize];
@@ -64,8 +67,13 @@ impl Conductor {
                 for (lock, known) in (0..locks).zip(&mut known) {
                     let line = Args::line_key(lock);
                     let places = servers.iter().flat_map(|one| places(one, "ZRANGE", &line));
-                    let deaf = |place: String| client_of(place.strip_prefix(DEAF)?);
-                    let clients: Vec<String> = places.filter_map(deaf).collect();
+                    let silent = |place: String| {
+                        let client = client_of(place.trim_start_matches(DEAF))?;
+                        let is_silent =
+                            place.starts_with(DEAF) || vanished.borrow().contains(&client);
+                        is_silent.then_some(client)
+                    };
+                    let clients: Vec<String> = places.filter_map(silent).collect();
                     if *known != clients {
                         known.clone_from(&clients);
                         let not_subscribed = Event::NotSubscribed { lock, clients };

@@ -17,10 +17,6 @@ use crate::programs::Program;
 /// How late a call may return, in milliseconds: the messages of the network take their time.
 const SLIP: u64 = 20;
 
-/// How long the clients of hosts that have vanished delay the others in the line of a lock that none
-/// of the library has released, as documented.
-const SILENT: Duration = Duration::from_secs(5);
-
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub seed: u64,
@@ -205,15 +201,7 @@ impl Scenario {
 
     /// What the checker allows.
     pub fn bounds(&self) -> Bounds {
-        let bounds = self.program.bounds(&self.args);
-        let silent = match self.faults.contains(&Fault::VanishHost) {
-            true => SILENT,
-            false => Duration::ZERO,
-        };
-        Bounds {
-            idle: bounds.idle + silent,
-            ..bounds
-        }
+        self.program.bounds(&self.args)
     }
 }
 

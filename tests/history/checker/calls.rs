@@ -65,6 +65,11 @@ impl Call {
         limited.iter().any(|lease| self.what.contains(lease))
     }
 
+    /// True if a client of Redisson made it.
+    pub fn is_of_redisson(&self) -> bool {
+        self.what.starts_with("Redisson")
+    }
+
     /// For how long it waits, in nanoseconds, as `what` says.
     pub fn wait(&self) -> Option<u64> {
         self.time_after("try_")

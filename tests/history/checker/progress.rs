@@ -219,11 +219,12 @@ fn delay_by_others(
     let silent = UNANSWERED.saturating_mul(u32::try_from(silent).unwrap_or(u32::MAX));
     let silent = silent.min(LONGEST_UNANSWERED);
     if pauses.is_empty() {
-        let may_have_ended = |hold: &Hold| {
-            let call = history.calls.get(&hold.id);
-            !hold.is_released && call.is_some_and(Call::has_limited_lease)
-        };
-        let look = LOOK * u32::from(holder.is_some_and(may_have_ended));
+        let call = holder.and_then(|hold| history.calls.get(&hold.id));
+        let is_released = holder.is_none_or(|hold| hold.is_released);
+        let may_have_ended = !is_released && call.is_some_and(Call::has_limited_lease);
+        // Redisson calls no client. Those that listen to it may be silent.
+        let is_uncalled = silent > Duration::ZERO && call.is_some_and(Call::is_of_redisson);
+        let look = LOOK * u32::from(may_have_ended || is_uncalled);
         return Some(silent + look);
     }
     // Before its pause, a process can get the lock, or keep it for its threads.
