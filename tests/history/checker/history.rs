@@ -333,19 +333,21 @@ impl History {
     /// How many clients in the line of this lock died within `span` or before, and could not
     /// subscribe when they asked last. A call does not find out that such a client is dead.
     pub fn dead_without_call(&self, lock: u32, span: Span) -> usize {
-        let list = self
-            .not_subscribed
-            .get(&lock)
-            .map_or(&[][..], Vec::as_slice);
+        let processes = self.not_subscribed(lock, span);
+        let processes: HashSet<u32> = processes.collect();
+        let is_gone = |process: &&u32| self.gone.contains_key(process);
+        processes.iter().filter(is_gone).count()
+    }
+
+    /// The processes whose clients in the line of this lock get no message within `span`.
+    pub fn not_subscribed(&self, lock: u32, span: Span) -> impl Iterator<Item = u32> {
+        let list = self.not_subscribed.get(&lock);
+        let list = list.map_or(&[][..], Vec::as_slice);
         let begin = list.partition_point(|(at, _)| *at <= span.from);
         let list = list[begin.saturating_sub(1)..].iter();
-        let seen = list.take_while(|(at, _)| *at < span.to);
-        let clients: HashSet<&String> = seen.flat_map(|(_, clients)| clients).collect();
-        let is_gone = |client: &&&String| {
-            let process = self.clients.get(**client);
-            process.is_some_and(|process| self.gone.contains_key(process))
-        };
-        clients.iter().filter(is_gone).count()
+        let seen = list.take_while(move |(at, _)| *at < span.to);
+        let clients = seen.flat_map(|(_, clients)| clients);
+        clients.filter_map(|client| self.clients.get(client).copied())
     }
 
     /// True if the time to wait of the call that acquired the hold may have been over before: then

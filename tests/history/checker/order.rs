@@ -80,7 +80,7 @@ pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
         let Some(lock) = locks.get(number) else {
             continue;
         };
-        let (waits, lost) = waits(history, bounds, lock, queues);
+        let (waits, lost) = waits(history, bounds, lock, (*number, queues));
         for wait in waits {
             violations.extend(overtaken(history, bounds, lock, &wait));
         }
@@ -158,13 +158,13 @@ fn locks<'a>(history: &'a History, bounds: &Bounds) -> BTreeMap<u32, Lock<'a>> {
 }
 
 /// The clients that keep a place in the queue of this lock during calms, and those that lost theirs
-/// although they went on waiting. A client that may not subscribe keeps none: a release may move it
-/// to the end.
+/// although they went on waiting. A client that is not subscribed keeps none: it asks from time to
+/// time, and a release may move it to the end.
 fn waits(
     history: &History,
     bounds: &Bounds,
     lock: &Lock<'_>,
-    queues: &[Queue],
+    (number, queues): (u32, &[Queue]),
 ) -> (Vec<Wait>, Vec<(u32, u64)>) {
     let delivered = nanos(bounds.delivered);
     let mut waits = Vec::new();
@@ -219,9 +219,12 @@ fn waits(
                     lost.push((*process, queue.span.to));
                 }
             }
+            let not_subscribed: Vec<u32> = history.not_subscribed(number, queue.span).collect();
             for (at, &process) in clients.iter().enumerate() {
                 let is_waiting = lock.calls(process, queue.span).next().is_some();
-                if history.unsubscribed.contains(&process) || !is_waiting {
+                let is_subscribed =
+                    !history.unsubscribed.contains(&process) && !not_subscribed.contains(&process);
+                if !is_subscribed || !is_waiting {
                     continue;
                 }
                 let wait = open.get(&process).filter(|wait| {

@@ -54,6 +54,10 @@ fn a_hold_that_overtakes_a_client_in_the_queue_is_found() {
     // A client that may not subscribe has no place to keep.
     let unsubscribed = format!("{OVERTAKES}\n 1 1 0 may-not-subscribe");
     assert_found(&unsubscribed, &[]);
+    // Nor one that is not subscribed for the moment.
+    let asks = |clients: &str| format!("{OVERTAKES}\n 198 0 0 not-subscribed 0 {clients}");
+    assert_found(&asks("a"), &[]);
+    assert_found(&asks("b"), &["overtaken"]);
 }
 
 #[test]
