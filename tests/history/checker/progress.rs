@@ -92,7 +92,8 @@ fn starved_threads(history: &History, bounds: &Bounds) -> Vec<Violation> {
     let starved = |(id, call): (&HoldId, &Call)| {
         // A rush is a call that acquires the lock often.
         let is_in_order = history.queues.contains_key(&call.lock);
-        let waits = is_in_order && call.together.is_empty() && call.what != "rush";
+        let is_of_one = call.together.is_empty() && call.waits.is_none();
+        let waits = is_in_order && is_of_one && call.what != "rush";
         let holds = holds.get(&call.lock).filter(|_| waits)?;
         let gone = history.gone.get(&id.process).copied();
         let to = call.answered.or(gone).unwrap_or(u64::MAX);

@@ -117,6 +117,11 @@ fn a_free_lock_that_is_said_to_be_held_is_found() {
     );
     assert_found(&reads, &["wrong result"]);
     assert_found(&reads.replace("1300 2 1 reads 1", ""), &[]);
+    // But their locks can be freed by any thread.
+    let frees = reads.replace("1300 2 1 reads 1", "");
+    let frees = frees.replace("try_lock 0ns", "force_unlock");
+    let frees = frees.replace("held by another", "true");
+    assert_found(&frees, &[]);
     // More permits than there are, or all of them.
     let bounds = Bounds {
         permits: Some(2),

@@ -57,6 +57,35 @@ fn a_notified_thread_waits_for_the_lock() {
 }
 
 #[test]
+fn a_thread_that_others_pass_again_and_again_is_found() {
+    // The lock has a queue in the log. Two other clients have it in turn.
+    let passed = |turns: u64, call: &str| {
+        let holds = (0..turns).map(|turn| {
+            let (process, at) = (2 + turn % 2, 1150 + turn * 2);
+            let [asks, has] = [at, at + 1];
+            format!("{asks} {process} 1 asks {turn} 0 0 lock\n{has} {process} 1 has {turn} 0\n")
+        });
+        let holds: String = holds.collect();
+        format!(
+            "0 0 0 calm
+            1 0 0 waiting 0 1
+            1100 1 1 asks 1 0 0 {call}
+            1300 1 1 answered 1 failed
+            {holds}
+            1400 0 0 end"
+        )
+    };
+    assert_found(&passed(24, "lock"), &[]);
+    assert_found(&passed(25, "lock"), &["starved"]);
+    // It is in the calm long enough, and waits for the lock all the time.
+    let busy = passed(25, "lock").replace("0 0 0 calm", "170 0 0 calm");
+    assert_found(&busy, &[]);
+    assert_found(&passed(25, "rush"), &[]);
+    let notified = format!("{}\n1100 1 1 waits 1 7 0", passed(25, "wait"));
+    assert_found(&notified, &[]);
+}
+
+#[test]
 fn a_notified_thread_reports_that() {
     let reports = |notified: u32, answer: &str| {
         format!(
