@@ -46,11 +46,13 @@ local PROBE = ' ?'
 -- that it cannot serve.
 local PROBED = 1000000
 
--- For this time, in microseconds, a client that needs more permits than are free keeps those behind
--- it waiting; for as long, it lets them pass; and so on. If it never did, a need for more permits
--- than there are would keep all waiting for ever; if it always did, those behind it could take each
--- permit that came free.
-local KEEPS_OUT = 2000000
+-- For this part of each time, in microseconds, clients that need more permits than are free keep
+-- those behind them waiting. For the rest, they let them pass. If they never did, a need for more
+-- permits than there are would keep all waiting for ever; if they always did, those behind them could
+-- take each permit that came free. The clock of the server decides, so all let pass together: a
+-- client behind several must be let pass by all of them. The rest is longer than SOON in
+-- line_look.lua, so a look meets it.
+local KEEPS_OUT, OF_EACH = 1900000, 4000000
 
 -- Runs a function, and returns its results. Returns nil if Redis refuses a command: the user may
 -- not use all of the line, or a cluster is moving the slot, and the line is at the other server.
@@ -198,10 +200,9 @@ local function remove_silent(lock, head, number, publish)
     end
 end
 
--- True if a client that entered the line at this time, and needs more permits than are free, lets
--- those behind it pass.
-local function lets_pass(entered)
-    return math.floor((now_micros() - entered) / KEEPS_OUT) % 2 == 1
+-- True if clients that need more permits than are free let those behind them pass.
+local function let_pass()
+    return now_micros() % OF_EACH >= KEEPS_OUT
 end
 
 local function was_probed(head)
@@ -252,7 +253,7 @@ local function call_before(lock, head, place, free, publish, is_refused)
             return left
         elseif #called == MOST_CALLED then
             return nil
-        elseif not fits and lets_pass(entered) then
+        elseif not fits and let_pass() then
             from = '(' .. entered
         elseif not fits and (next == place or called[1] or was_probed(head)) then
             -- It is not probed now: it could take what is reserved for those that were called.
@@ -415,7 +416,7 @@ local function look_at_permits(lock, free, place, listens, publish)
                 entered
                 and redis.call('zrangebyscore', line, '(' .. entered, '+inf', 'limit', 0, 1)[1]
             then
-                left = KEEPS_OUT - (now_micros() - entered) % KEEPS_OUT
+                left = KEEPS_OUT - now_micros() % OF_EACH
             end
         end
         local other = head.listener

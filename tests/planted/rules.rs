@@ -266,7 +266,7 @@ pub const NOT_RESERVED: &[Edit] = &[Edit::new(
 /// A client that needs more than are free does not keep those behind it from a call.
 pub const PASSES_MANY: &[Edit] = &[Edit::new(
     PERMIT_LINE,
-    "elseif not fits and lets_pass(entered) then",
+    "elseif not fits and let_pass() then",
     "elseif not fits then",
 )];
 
@@ -287,7 +287,7 @@ pub const PROBED_BESIDE_CALLED: &[Edit] = &[Edit::new(
 /// A client that needs more than are free always keeps those behind it waiting.
 pub const NEVER_PASSED: &[Edit] = &[Edit::new(
     PERMIT_LINE,
-    "elseif not fits and lets_pass(entered) then",
+    "elseif not fits and let_pass() then",
     "elseif not fits and entered == place then",
 )];
 

@@ -12,7 +12,7 @@ use leasehold_simulation_world::random;
 use crate::args::Args;
 use crate::clock;
 use crate::hold_style::HoldStyle;
-use crate::kind::Access;
+use crate::kind::Kind;
 use crate::worker_thread::{Hold, Target, WorkerThread, nanos};
 
 /// The time from one of the moments to the next.
@@ -28,12 +28,17 @@ const TOO_MANY: u64 = 120;
 
 pub fn adapt(args: &mut Args) {
     args.processes = 3 + u32::try_from(random::between(0..=6)).expect("it is small");
-    (args.threads, args.locks) = (args.threads.min(2), 1);
+    // A thread that wants one permit waits for the threads of its client that want several.
+    let most = match args.kind_of(0) {
+        Kind::Semaphore(_) => 1,
+        _ => 2,
+    };
+    (args.threads, args.locks) = (args.threads.min(most), 1);
 }
 
 pub fn run(mut thread: WorkerThread<'_>) {
     while !thread.stop.load(Ordering::Relaxed) {
-        let at = target(&mut thread);
+        let at = thread.target(0);
         let beats = one_of(&mut thread, HOLDS);
         if let Some((call, style)) = take(&mut thread, at, beats) {
             let hold = Hold { at, call, depth: 1 };
@@ -46,19 +51,6 @@ pub fn run(mut thread: WorkerThread<'_>) {
             }
         }
     }
-}
-
-/// One client wants many permits, or more than there are. Two such clients can keep others waiting
-/// for longer than one.
-fn target(thread: &mut WorkerThread<'_>) -> Target {
-    let mut at = thread.target(0);
-    if let Access::Several(too_many) = at.access {
-        at.access = Access::Several(match thread.args.wants_too_many {
-            true => too_many - thread.random.u32(0..2),
-            false => 1,
-        });
-    }
-    at
 }
 
 fn one_of(thread: &mut WorkerThread<'_>, beats: [u64; 4]) -> u64 {
