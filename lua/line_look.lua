@@ -5,17 +5,18 @@
 --               or a semaphore: the number of free permits
 -- ARGV[4i-3]    the place of the client, if one of its threads waits for the lock; else empty
 -- ARGV[4i-2]    1: the last look found a call without an answer; else 0
--- ARGV[4i-1]    1: a semaphore; else 0
+-- ARGV[4i-1]    1: a semaphore; 2: one whose permits have leases; else 0
 -- ARGV[4i]      1: the thread also listens to the channel for releases; else 0
 -- ARGV[4n+1]    the command that publishes: publish or spublish
 -- reply[i]      after how many milliseconds the client looks again; 0: nothing is left to look
 --               after; -1: the thread has to ask, because the client has no place, because the line
---               cannot be used, or because the client has to listen to the channel for releases
+--               cannot be used, because the client has to listen to the channel for releases, or
+--               because leases of permits have ended: its request makes them available
 --
 -- The watchdog of a client that waits looks every two seconds if at most ten clients are before it:
--- a holder that died, a client of Redisson, or a process that has ended looks after no call. The
--- others need not. They look after eight times the wait of the first client, so that a line that was
--- lost delays no client for much longer than it took before, and many clients cost few requests.
+-- a holder that died, a client of Redisson, or a process that has ended looks after no call. Each
+-- further client looks a little more rarely, in case that those before it have died. So many clients
+-- cost few requests.
 --
 -- A client of Redisson calls no client. The first client listens to its release: it learns from the
 -- reply to its request that it has to. If the message is lost that lets it ask, or if those before it
@@ -24,10 +25,13 @@
 -- require "end_wait"
 -- require "read_write"
 -- require "permit_line"
+-- require "tagged"
 
--- The number of clients that look often, and after how many milliseconds they do.
+-- The number of clients that look often, after how many milliseconds they do, and how much later each
+-- further one does.
 local NEAR = 10
 local SOON = 2000
+local RARER = 500
 
 -- The longest time, in milliseconds.
 local LATEST = 28000
@@ -80,28 +84,28 @@ local function look_at_lock(lock, line, place, follows, listens)
     return called and math.ceil(time_left(called) / 1000)
 end
 
--- After how many milliseconds a client with this rank looks again. The second member is a place: the
--- first or the second, because the mark of a call may be before them. If it is none in the line of a
--- semaphore, the time is the longest.
-local function next_look(line, rank)
-    if rank <= NEAR then
-        return SOON
-    end
-    local entered = redis.call('zrange', line, 1, 1, 'withscores')[2]
-    local waited = math.max(now_micros() - tonumber(entered or 0), 0) / 1000
+-- After how many milliseconds a client with this rank looks again.
+local function next_look(rank)
     -- Clients that began to wait together do not look together.
-    return math.min(SOON + 8 * waited, LATEST - rank % 16 * 250)
+    return math.min(SOON + RARER * math.max(rank - NEAR, 0), LATEST - rank % 16 * 250)
 end
 
-local function look(lock, place, follows, of_permits, listens)
+-- True if leases of permits of this semaphore have ended.
+local function has_expired_permits(lock)
+    local now = string.format('%.0f', math.floor(now_micros() / 1000))
+    return redis.call('zcount', tagged(lock) .. ':timeout', '-inf', now) > 0
+end
+
+local function look(lock, place, follows, permits, listens)
     local line = line_of(lock)
     if redis.call('exists', line) == 0 then
         return place == '' and 0 or -1
     end
     local pending, rank
-    if of_permits then
+    if permits ~= '0' then
         local free = tonumber(redis.call('get', lock) or 0) or 0
         pending, rank = look_at_permits(lock, free, place, listens, publish)
+        pending = permits == '2' and has_expired_permits(lock) and -1 or pending
     else
         pending = look_at_lock(lock, line, place, follows, listens)
         rank = place ~= '' and redis.call('zrank', line, place)
@@ -116,14 +120,14 @@ local function look(lock, place, follows, of_permits, listens)
     if pending == -1 then
         return -1
     end
-    return math.ceil(math.min(pending or LATEST, next_look(line, rank)))
+    return math.ceil(math.min(pending or LATEST, next_look(rank)))
 end
 
 local replies = {}
 for i, lock in ipairs(KEYS) do
     local place, follows = ARGV[4 * i - 3], ARGV[4 * i - 2] == '1'
-    local of_permits, listens = ARGV[4 * i - 1] == '1', ARGV[4 * i] == '1'
-    local is_done, after = pcall(look, lock, place, follows, of_permits, listens)
+    local permits, listens = ARGV[4 * i - 1], ARGV[4 * i] == '1'
+    local is_done, after = pcall(look, lock, place, follows, permits, listens)
     -- The user may not use the line, its key has another type, or a cluster is moving the slot. No
     -- release calls a client then.
     replies[i] = is_done and after or place ~= '' and -1 or 0

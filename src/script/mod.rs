@@ -338,18 +338,24 @@ pub(crate) fn leave_line(key: &LockKey, place: &str, only_if_called: bool) -> Ca
 
 /// Looks after the line of a lock, in which a client that waits has this place. The last look may
 /// have found a call without an answer. `listens` is true if the thread also listens to the channel
-/// for releases.
+/// for releases, and `has_lease` if what it waits for has a lease.
 pub(crate) fn look_at_line(
     key: &LockKey,
     place: Option<&str>,
     follows_call: bool,
     listens: bool,
+    has_lease: bool,
 ) -> Call {
+    let permits = match key.family() {
+        Family::Semaphore if has_lease => "2",
+        Family::Semaphore => "1",
+        _ => "0",
+    };
     Call::new(&LINE_LOOK)
         .key(key.key())
         .arg(place.unwrap_or_default())
         .flag(follows_call)
-        .flag(key.family() == Family::Semaphore)
+        .arg(permits)
         .flag(listens)
 }
 

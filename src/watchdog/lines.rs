@@ -15,7 +15,7 @@
 //!
 //! A look is `lua/line_look.lua`: it calls the next client if the one that was called does not come,
 //! and finds out that the place of a waiting thread was lost, or that a client of Redisson, which
-//! calls no client, has got the lock.
+//! calls no client, has got the lock, or that leases of permits have ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,6 +84,7 @@ struct Waiting {
     place: Arc<str>,
     /// It also listens to the channel for releases.
     listens: bool,
+    has_lease: bool,
     unparker: Unparker,
 }
 
@@ -130,7 +131,8 @@ impl Line {
         let waiting = self.waiting.as_ref();
         let place = waiting.map(|waiting| &*waiting.place);
         let listens = waiting.is_some_and(|waiting| waiting.listens);
-        script::look_at_line(&self.key, place, self.follows_call, listens)
+        let has_lease = waiting.is_some_and(|waiting| waiting.has_lease);
+        script::look_at_line(&self.key, place, self.follows_call, listens, has_lease)
     }
 }
 
@@ -227,6 +229,8 @@ pub(crate) struct Refused {
     pub(crate) rank: u32,
     /// The thread also listens to the channel for releases.
     pub(crate) listens: bool,
+    /// What the thread waits for has a lease.
+    pub(crate) has_lease: bool,
     /// How long a call is valid that has no answer.
     pub(crate) pending: Option<Duration>,
     /// A moment before the request.
@@ -258,6 +262,7 @@ impl Watchdog {
         let Refused {
             rank,
             listens,
+            has_lease,
             pending,
             asked,
         } = refused;
@@ -271,6 +276,7 @@ impl Watchdog {
                 id,
                 place,
                 listens,
+                has_lease,
                 unparker,
             });
             // The holder of a lock has answered the call.

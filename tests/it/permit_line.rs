@@ -394,6 +394,30 @@ fn all_clients_that_need_more_permits_than_are_free_let_others_pass_together() {
     assert!(line.is_gone());
 }
 
+/// Nothing but a look notices that the lease has ended. A client with more than ten before it looks
+/// a little more rarely than every two seconds.
+#[test]
+fn a_client_behind_many_dead_ones_gets_the_permit_of_a_dead_holder_after_its_next_look() {
+    const LEASE: Duration = Duration::from_secs(3);
+    let line = Line::new();
+    let ours = client(&line.server.url());
+    Kind::Leased.of(&ours, &line.name).add(1).unwrap();
+    let semaphore = ours.leased_semaphore(&line.name);
+    let permit = semaphore.acquire_with(Lease::fixed(LEASE)).unwrap();
+    let leased = Instant::now();
+    std::mem::forget(permit);
+    for gone in 0..12 {
+        line.add_place(&format!("gone-{gone}"));
+    }
+    thread::scope(|scope| {
+        line.wait(scope, Kind::Leased, 1);
+        assert_eq!(line.next(), 1);
+    });
+    let took = leased.elapsed();
+    assert!(took >= LEASE, "{took:?}");
+    assert!(took < LEASE + millis(3_000) + SLIP.get(), "{took:?}");
+}
+
 #[test]
 fn permits_are_reserved_for_a_client_that_may_not_subscribe() {
     for kind in SEMAPHORES {

@@ -150,6 +150,7 @@ impl<'a> Acquisition<'a> {
                 let refused = Refused {
                     rank,
                     listens: held.listens,
+                    has_lease: true,
                     pending: held.pending,
                     asked: held.asked,
                 };

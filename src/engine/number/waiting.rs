@@ -269,6 +269,7 @@ impl<'a> NumberWait<'a> {
             let refused = Refused {
                 rank,
                 listens: refusal.listens,
+                has_lease: false,
                 pending: None,
                 asked: refusal.asked,
             };

@@ -118,10 +118,9 @@ impl Program {
     pub fn faults(self, args: &Args) -> Vec<Fault> {
         let all = Fault::value_variants().iter().copied();
         match self {
-            Self::Many => Fault::MILD.to_vec(),
-            // Also one of a process that dies. And more than ten places of dead clients keep a
-            // line for longer, if the holder is dead, too.
-            Self::Ends | Self::Few => Fault::MILD[1..].to_vec(),
+            Self::Many | Self::Few => Fault::MILD.to_vec(),
+            // Also one of a process that dies.
+            Self::Ends => Fault::MILD[1..].to_vec(),
             Self::Redisson if self.is_mild(args) => Fault::MILD[1..].to_vec(),
             Self::Majority => all.filter(|fault| !fault.loses_keys()).collect(),
             _ => all.collect(),
