@@ -145,7 +145,7 @@ impl Conductor {
                 // Not the first worker, which may not subscribe: the others wait for its call.
                 let dead = 1 + random::index(self.slots.len() - 1);
                 (1..=dead).for_each(|slot| self.replace(slot));
-            } else if !self.scenario.is_deaf {
+            } else {
                 self.deployment.server(0).pause();
                 thread::sleep(between(
                     Duration::from_millis(300),

@@ -330,13 +330,20 @@ impl History {
         parts
     }
 
-    /// How many clients in the line of this lock died within `span` or before, and could not
-    /// subscribe when they asked last. A call does not find out that such a client is dead.
-    pub fn dead_without_call(&self, lock: u32, span: Span) -> usize {
-        let processes = self.not_subscribed(lock, span);
-        let processes: HashSet<u32> = processes.collect();
-        let is_gone = |process: &&u32| self.gone.contains_key(process);
-        processes.iter().filter(is_gone).count()
+    /// How many clients in the line of this lock could not subscribe when they asked last, and died
+    /// within `span` or before, or do not wait in all of it. A call does not find that out.
+    pub fn silent_without_call(&self, lock: u32, span: Span) -> usize {
+        let processes: HashSet<u32> = self.not_subscribed(lock, span).collect();
+        let waits = |process: u32| {
+            let mut calls = self.calls.iter();
+            calls.any(|(id, call)| {
+                let is_answered = call.answered.is_some_and(|at| at < span.to);
+                let waits = call.asked <= span.from && !is_answered;
+                id.process == process && call.lock == lock && waits
+            })
+        };
+        let is_silent = |process: &&u32| self.gone.contains_key(process) || !waits(**process);
+        processes.iter().filter(is_silent).count()
     }
 
     /// The processes whose clients in the line of this lock get no message within `span`.

@@ -216,7 +216,7 @@ fn delay_by_others(
         return None;
     }
     let pauses: Vec<Span> = machine.pauses_of_others(waiter.process, gap).collect();
-    let silent = pauses.len() + history.dead_without_call(lock, gap);
+    let silent = pauses.len() + history.silent_without_call(lock, gap);
     let silent = UNANSWERED.saturating_mul(u32::try_from(silent).unwrap_or(u32::MAX));
     let silent = silent.min(LONGEST_UNANSWERED);
     if pauses.is_empty() {
