@@ -419,7 +419,9 @@ fn overtaken(
             // The clock of the server decides, which may be faster or slower.
             let skew = slip + (wait.span.to - wait.span.from) / 50;
             let longest = longest_pause(all.iter().map(|hold| hold.since));
-            all.last().filter(|_| longest + skew < nanos(KEEPS_OUT)).copied()
+            all.last()
+                .filter(|_| longest + skew < nanos(KEEPS_OUT))
+                .copied()
         }
     }?;
     Some(Violation::Overtaken {
