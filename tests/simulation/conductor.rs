@@ -43,7 +43,8 @@ pub struct Conductor {
     pub faulty: Option<ServerId>,
     pub slots: Vec<Slot>,
     pub undo: Vec<(u64, Undo)>,
-    /// Until when what Redis keeps can last longer, because the clock of a server was set back.
+    /// When the last clock that was set back shows a new time. Until then, what Redis keeps can last
+    /// longer.
     pub late: u64,
     /// When it killed a worker.
     pub killed: Option<u64>,

@@ -51,10 +51,10 @@ impl Conductor {
         if of_group.failed.is_some() || of_group.members.len() < 2 || is_moving {
             return;
         }
-        let server = of_group.master;
-        if self.is_clock_set(server) {
+        if self.are_clocks_wrong() {
             return;
         }
+        let server = of_group.master;
         let failures = [Failure::Crash, Failure::Hang, Failure::CutOff];
         let failure = failures[random::index(3)];
         self.note(&format!("server {server}: {failure:?}"));

@@ -306,13 +306,12 @@ impl Conductor {
 
     fn lose_line(&mut self) {
         let lock = random::index(self.args().locks as usize) as u32;
-        let server = self.deployment.groups[self.deployment.group_of(lock)].master;
-        if !self.deployment.has_all_of(lock) || self.is_clock_set(server) {
+        if !self.deployment.has_all_of(lock) || self.are_clocks_wrong() {
             return;
         }
         let keys = [Args::token_key(lock), Args::line_key(lock)];
         self.note(&format!("DEL of the token and of the line of lock {lock}"));
-        let mut server = self.deployment.server(server);
+        let mut server = self.deployment.server_of(lock);
         server.query(&["DEL", &keys[0], &keys[1]]);
         drop(server);
         self.write(Event::LineLost { lock });
@@ -332,7 +331,7 @@ impl Conductor {
         let is_failed = self.deployment.groups[group].failed.is_some();
         let is_moving = self.deployment.moving().is_some();
         let is_down = is_failed || is_moving || self.deployment.server(server).is_paused();
-        let is_ready = !is_down && !self.is_clock_set(server);
+        let is_ready = !is_down && !self.are_clocks_wrong();
         if !self.args().kind_of(0).has_lease() || !is_ready {
             return;
         }

@@ -17,7 +17,8 @@ impl Conductor {
         let group = random::index(self.deployment.groups.len());
         let id = self.deployment.groups[group].master;
         let is_failed = self.deployment.groups[group].failed.is_some();
-        if is_failed || self.deployment.moving().is_some() || self.is_clock_set(id) {
+        let is_set = self.deployment.server(id).ahead != 0;
+        if is_failed || self.deployment.moving().is_some() || is_set {
             return;
         }
         let most = [50, 500, 3000][random::index(3)];
@@ -43,10 +44,12 @@ impl Conductor {
         self.late = self.late.max(from + back);
     }
 
-    /// True if the clock of the server is wrong. What then happens to tokens is not promised: those
-    /// of a lock that Redis has lost begin with the time.
-    pub fn is_clock_set(&self, id: ServerId) -> bool {
-        self.deployment.server(id).ahead != 0
+    /// True if the clock of a server is wrong, or shows a time again that it has shown before. What
+    /// then happens to tokens is not promised: those of a lock that Redis has lost begin with the
+    /// time.
+    pub fn are_clocks_wrong(&self) -> bool {
+        let mut servers = self.deployment.servers();
+        clock::now() < self.late || servers.any(|server| server.ahead != 0)
     }
 
     fn locks_at(&self, master: ServerId) -> Vec<u32> {

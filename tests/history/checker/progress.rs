@@ -15,6 +15,11 @@ const LONGEST_UNANSWERED: Duration = Duration::from_millis(2700);
 /// After how long clients look after a line if no living client released the lock, as documented.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// How many clients at the front of a line look after it often, and after how long the others notice
+/// that it is lost, as documented.
+const NEAR: usize = 10;
+const NOTICED_BY_ALL: Duration = Duration::from_secs(30);
+
 /// How often each other process may acquire a lock while a thread waits for it. One of a client
 /// that may not subscribe waits for three turns of the others, as documented, and for the other
 /// threads of its client.
@@ -182,11 +187,18 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
                     continue;
                 };
                 let slip = history.machine.slip(id.process, gap) + delay;
-                let notices = |lost: &u64| lost.saturating_add(nanos(bounds.line_noticed + slip));
-                let during = |lost: &&u64| (call.asked..gap.to).contains(*lost);
-                let mut lost = lost.iter().filter(during);
-                let is_line_lost = lost.any(|lost| notices(lost) >= gap.to);
-                if idle > bound + slip && !is_line_lost {
+                let is_line_lost = || {
+                    let during = |lost: &&u64| (call.asked..gap.to).contains(*lost);
+                    let Some(lost) = lost.iter().filter(during).max() else {
+                        return false;
+                    };
+                    let most = match may_be_far_behind(history, *id, call, *lost) {
+                        true => bounds.line_noticed.max(NOTICED_BY_ALL),
+                        false => bounds.line_noticed,
+                    };
+                    lost.saturating_add(nanos(most + slip)) >= gap.to
+                };
+                if idle > bound + slip && !is_line_lost() {
                     violations.push(Violation::LockStuck {
                         lock: call.lock,
                         waiter: *id,
@@ -199,6 +211,17 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
         }
     }
     violations
+}
+
+/// True if so many clients wanted the lock while the call waited, before its line was lost, that more
+/// than ten may have been before it.
+fn may_be_far_behind(history: &History, waiter: HoldId, call: &Call, lost: u64) -> bool {
+    let others = history.calls.iter().filter(|(id, other)| {
+        let is_before = id.process != waiter.process && other.lock == call.lock;
+        is_before && other.asked < lost && other.answered.is_none_or(|at| at > call.asked)
+    });
+    let others: BTreeSet<u32> = others.map(|(id, _)| id.process).collect();
+    others.len() > NEAR
 }
 
 /// How much longer a lock may stay free because clients that were called do not answer, or because

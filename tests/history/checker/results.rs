@@ -240,6 +240,7 @@ fn lost_without_reason(history: &History, bounds: &Bounds, calms: &[Span]) -> Ve
         let (from, to) = (hold.since, lost.answered?);
         let slip = history.machine.slip(call.process, Span { from, to });
         let is_lost = lost.lock == hold.lock
+            && may_concern(history, *call, hold)
             && lost.together.is_empty()
             && slip <= bounds.slip
             && !acquired.has_limited_lease()
@@ -248,6 +249,17 @@ fn lost_without_reason(history: &History, bounds: &Bounds, calms: &[Span]) -> Ve
         is_lost.then(|| wrong(*call, lost))
     });
     lost.collect()
+}
+
+/// False if the call found the other lock of a read-write lock lost: its thread holds both.
+fn may_concern(history: &History, call: HoldId, hold: &Hold) -> bool {
+    let what = history.calls.get(&call).map(|call| &*call.what);
+    match what {
+        // It acquires the read lock, and finds that the write lock is lost.
+        Some("downgrade") => !hold.reads,
+        Some("unlock" | "drop" | "extend") => hold.reads == history.reads.contains(&call),
+        _ => true,
+    }
 }
 
 fn wrong(id: HoldId, call: &Call) -> Violation {

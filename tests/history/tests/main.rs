@@ -7,6 +7,7 @@
 mod checker;
 mod kinds;
 mod left_over;
+mod lost_lines;
 #[path = "../record.rs"]
 mod record;
 mod results;
@@ -261,18 +262,6 @@ fn a_free_lock_with_a_waiter_is_found() {
     assert_found(&log, &[]);
     // A wait during faults is no stuck lock.
     assert_found(&WAITS_WITHOUT_FAULTS.replace("50 0 0", "150 0 0"), &[]);
-    // A lock whose line was lost may stay free for longer, while the clients notice it.
-    let until = |has: &str| {
-        let log = WAITS_WITHOUT_FAULTS.replace("1100 1 1", has);
-        let log = log.replace("1200 0 0", "1400 0 0");
-        format!("{log}\n 60 0 0 line-lost 0")
-    };
-    assert_found(&until("1360 1 1"), &[]);
-    assert_found(&until("1361 1 1"), &["lock stuck"]);
-    for other in ["9 0 0 line-lost 0", "60 0 0 line-lost 1"] {
-        let log = until("1360 1 1").replace("60 0 0 line-lost 0", other);
-        assert_found(&log, &["lock stuck"]);
-    }
     // A lock that stays free in a settled calm is found. After a calm of a second, the bound is
     // half a second.
     let free = |until: u64| {

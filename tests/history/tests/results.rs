@@ -152,6 +152,14 @@ fn a_hold_that_is_lost_without_a_reason_is_found() {
     assert_found(&paused, &[]);
     // The call released several locks, of which another one was lost.
     assert_found(&format!("{lost}\n 1399 1 1 together 2 0 1"), &[]);
+    // Its thread has vouched for its read lock, and the write lock around it was lost.
+    let other = format!("{lost}\n 1200 1 1 reads 1");
+    assert_found(&other, &[]);
+    assert_found(&other.replace(" unlock\n", " downgrade\n"), &[]);
+    let read = format!("{other}\n 1399 1 1 reads 2");
+    assert_found(&read, &["wrong result"]);
+    let write = lost.replace(" unlock\n", " downgrade\n");
+    assert_found(&format!("{write}\n 1399 1 1 reads 2"), &["wrong result"]);
     // The client was shut down.
     assert_found(
         &lost.replace("its lease ended", "its client was shut down"),

@@ -171,7 +171,6 @@ impl Program {
             },
             Self::Many => Bounds {
                 idle: bounds.idle + LATEST_LOOK,
-                line_noticed: bounds.line_noticed + LATEST_LOOK,
                 ..bounds
             },
             Self::Conditions => Bounds {
