@@ -10,8 +10,9 @@
 -- ARGV[4n+1]    the command that publishes: publish or spublish
 -- reply[i]      after how many milliseconds the client looks again; 0: nothing is left to look
 --               after; -1: the thread has to ask, because the client has no place, because the line
---               cannot be used, because the client has to listen to the channel for releases, or
---               because leases of permits have ended: its request makes them available
+--               cannot be used, because the client has to listen to the channel for releases, because
+--               it has not answered a call for permits, or because leases of permits have ended: its
+--               request makes them available
 --
 -- The watchdog of a client that waits looks every two seconds if at most ten clients are before it:
 -- a holder that died, a client of Redisson, or a process that has ended looks after no call. Each
