@@ -1,7 +1,6 @@
 //! What one world has in it, drawn from a seed.
 
 use std::fmt;
-use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use leasehold_simulation_world::tasks::{self, Order};
