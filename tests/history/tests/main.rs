@@ -287,16 +287,17 @@ fn a_lock_is_free_for_longer_if_a_dead_client_was_called_or_no_client_released_i
             5000 0 0 end"
         )
     };
-    // Half a second for a dead client that could not subscribe.
+    // Half a second for a dead client that could not subscribe, or one that does not wait any more.
     let dead = "
         10 2 0 client a
         20 0 0 not-subscribed 0 a
         30 0 0 killed 2";
     assert_found(&free(2200, dead), &[]);
+    assert_found(&free(2200, &dead.replace("killed 2", "note 2")), &[]);
     assert_found(&free(2201, dead), &["lock stuck"]);
     for other in [
         dead.replace("subscribed 0", "subscribed 1"),
-        dead.replace("killed 2", "note 2"),
+        dead.replace("killed 2", "note 2") + "\n 90 2 1 asks 1 0 5000 try_lock 5s",
         format!("{dead}\n 40 0 0 not-subscribed 0"),
     ] {
         assert_found(&free(2200, &other), &["lock stuck"]);
