@@ -198,6 +198,44 @@ fn a_client_that_is_called_although_no_thread_waits_leaves_the_line() {
     }
 }
 
+/// A sleep after a reply is no time without a reply. Otherwise the last request would have no time.
+#[test]
+fn a_thread_that_has_slept_for_longer_than_it_waits_for_replies_leaves_the_line() {
+    let limit = millis(300);
+    let server = Server::start();
+    let busy = client(&server.url());
+    let builder = LockClient::builder(&server.url());
+    let ours = builder.command_timeout(limit).give_up_after(limit);
+    let ours = ours.build().unwrap();
+    let waits_and_leaves = |name: &str, wait: &(dyn Fn(&Interrupt) -> bool + Sync)| {
+        let interrupt = Interrupt::new();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| wait(&interrupt));
+            eventually("it to wait", || in_redis::listeners(&server, name) > 0);
+            thread::sleep(limit * 2);
+            interrupt.interrupt();
+            assert!(waiting.join().unwrap(), "{name}: it is interrupted");
+        });
+        let is_left: bool = server.ask(redis::cmd("EXISTS").arg(line(name)));
+        assert!(!is_left, "{name}: its place is left");
+    };
+    for (holder, waiter) in KINDS {
+        let name = unique("slept");
+        let held = hold_by(holder, &busy, &name);
+        waits_and_leaves(&name, &|interrupt| {
+            let result = waiter(&ours, &name).lock_interruptibly(Lease::RENEWED, interrupt);
+            matches!(result, Err(Error::Interrupted { .. }))
+        });
+        held.unlock().unwrap();
+    }
+    let name = unique("permits");
+    busy.semaphore(&name).add_permits(0).unwrap();
+    waits_and_leaves(&name, &|interrupt| {
+        let result = ours.semaphore(&name).acquire_interruptibly(1, interrupt);
+        matches!(result, Err(Error::Interrupted { .. }))
+    });
+}
+
 /// A client of Redisson does not call the line. Its message wakes the first two clients, and no
 /// others. The first of these holds has no time to live.
 #[test]

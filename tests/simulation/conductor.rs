@@ -32,6 +32,9 @@ const DRIFT: u64 = 100_000;
 /// How often a storm counts steps and records, in nanoseconds.
 const COUNTS: u64 = 10 * time::MS;
 
+/// How long after the loss of a line all clients in it have noticed that, as documented.
+const NOTICED_BY_ALL: Duration = Duration::from_secs(30);
+
 /// A storm ends at this many records too, and the last calm at twice as many steps or records: a
 /// few seconds of real time.
 const MOST_RECORDS: usize = 200_000;
@@ -312,7 +315,7 @@ impl Conductor {
         }
         self.write(Event::Stopping);
         self.stop.store(true, Ordering::Relaxed);
-        let latest = clock::now() + nanos(bounds.idle * 2 + args.lease() * 2);
+        let latest = clock::now() + nanos(bounds.idle * 2 + args.lease() * 2 + NOTICED_BY_ALL);
         while clock::now() < latest && !self.slots.iter().all(|slot| tasks::has_ended(slot.main)) {
             thread::sleep(Duration::from_millis(20));
         }

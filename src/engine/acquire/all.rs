@@ -112,7 +112,7 @@ impl<'a> Acquisition<'a> {
     }
 
     fn after_refusal(&mut self, held: HeldByOther<'a>) -> Result<Option<bool>> {
-        self.claim.replied();
+        self.replied();
         self.unreplicated = None;
         self.waiting.get_or_insert(self.expected_holds);
         if let Some(within) = self.within {

@@ -102,7 +102,7 @@ impl<'a> Acquisition<'a> {
                 false => self.call.parts.joined(replies.failures, budget),
             });
         }
-        self.claim.replied();
+        self.replied();
         rounds.reply_deadline = None;
         if granted.len() >= needed {
             return Ok(Some(true));

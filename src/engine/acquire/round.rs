@@ -84,6 +84,12 @@ impl<'a> Acquisition<'a> {
         }
     }
 
+    /// Notes that Redis has replied: a sleep that follows is no time without a reply.
+    pub(super) fn replied(&self) {
+        self.claim.replied();
+        self.call.budget.set_unanswered_since(None);
+    }
+
     /// True if the wait is over, but this client has the lock in Redis only until a release that
     /// the watchdog sends: of an idle grant, or one that had no reply. Then the thread asks again.
     pub(super) fn awaits_own_release(&mut self, held: &HeldByOther<'a>) -> bool {

@@ -242,6 +242,8 @@ impl<'a> NumberWait<'a> {
             self.is_unanswered = true;
         }
         let refusal = reply?;
+        // A sleep that follows is no time without a reply.
+        budget.set_unanswered_since(None);
         let is_done = refusal.is_none();
         queued.replied(is_done);
         queued.set_place(waits && !is_done);

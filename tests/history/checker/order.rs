@@ -265,9 +265,13 @@ fn moved<'a>(
         .filter_map(|id| history.clients.get(id).copied())
         .collect();
     let is_moved = move |(at, process): &(usize, &u32)| {
-        let behind = before.iter().skip_while(move |other| other != process);
-        let mut behind = behind.skip(1);
-        behind.any(|other| clients[..*at].contains(other))
+        // Before its place there may be another one of its process: of a client that has ended.
+        let mut places = before.splitn(2, |other| other == *process);
+        let (ahead, behind) = (places.next().unwrap_or_default(), places.next());
+        let now_ahead = &clients[..*at];
+        let mut behind = behind.unwrap_or_default().iter();
+        let passes = |other: &u32| now_ahead.contains(other) && !ahead.contains(other);
+        !now_ahead.contains(process) && behind.any(passes)
     };
     let kept =
         |(_, process): (usize, &u32)| (!history.unsubscribed.contains(process)).then_some(*process);

@@ -40,7 +40,9 @@ fn a_client_that_may_have_been_far_behind_notices_later_that_its_line_is_lost() 
         &["lock stuck"],
     );
     assert_found(
-        &beside(11, 1361).replace("40 2 1", "10 2 1"),
+        &beside(11, 1361)
+            .replace("20 2 1", "5 2 1")
+            .replace("40 2 1", "9 2 1"),
         &["lock stuck"],
     );
 }
