@@ -200,21 +200,19 @@ fn a_client_that_is_called_although_no_thread_waits_leaves_the_line() {
 
 /// A sleep after a reply is no time without a reply. Otherwise the last request would have no time.
 #[test]
-fn a_thread_that_has_slept_for_longer_than_it_waits_for_replies_leaves_the_line() {
+fn a_client_that_is_shut_down_after_a_long_sleep_leaves_the_line() {
     let limit = millis(300);
     let server = Server::start();
     let busy = client(&server.url());
-    let builder = LockClient::builder(&server.url());
-    let ours = builder.command_timeout(limit).give_up_after(limit);
-    let ours = ours.build().unwrap();
-    let waits_and_leaves = |name: &str, wait: &(dyn Fn(&Interrupt) -> bool + Sync)| {
-        let interrupt = Interrupt::new();
+    let waits_and_leaves = |name: &str, wait: &(dyn Fn(&LockClient) -> bool + Sync)| {
+        let builder = LockClient::builder(&server.url()).command_timeout(limit);
+        let ours = builder.give_up_after(limit).build().unwrap();
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| wait(&interrupt));
+            let waiting = scope.spawn(|| wait(&ours));
             eventually("it to wait", || in_redis::listeners(&server, name) > 0);
             thread::sleep(limit * 2);
-            interrupt.interrupt();
-            assert!(waiting.join().unwrap(), "{name}: it is interrupted");
+            ours.shutdown(limit).unwrap();
+            assert!(waiting.join().unwrap(), "{name}: it is shut down");
         });
         let is_left: bool = server.ask(redis::cmd("EXISTS").arg(line(name)));
         assert!(!is_left, "{name}: its place is left");
@@ -222,17 +220,16 @@ fn a_thread_that_has_slept_for_longer_than_it_waits_for_replies_leaves_the_line(
     for (holder, waiter) in KINDS {
         let name = unique("slept");
         let held = hold_by(holder, &busy, &name);
-        waits_and_leaves(&name, &|interrupt| {
-            let result = waiter(&ours, &name).lock_interruptibly(Lease::RENEWED, interrupt);
-            matches!(result, Err(Error::Interrupted { .. }))
+        waits_and_leaves(&name, &|ours| {
+            matches!(waiter(ours, &name).lock(), Err(Error::ShutDown { .. }))
         });
         held.unlock().unwrap();
     }
     let name = unique("permits");
     busy.semaphore(&name).add_permits(0).unwrap();
-    waits_and_leaves(&name, &|interrupt| {
-        let result = ours.semaphore(&name).acquire_interruptibly(1, interrupt);
-        matches!(result, Err(Error::Interrupted { .. }))
+    waits_and_leaves(&name, &|ours| {
+        let result = ours.semaphore(&name).acquire(1);
+        matches!(result, Err(Error::ShutDown { .. }))
     });
 }
 
