@@ -71,7 +71,7 @@ mod bug {
         read_lock_beside_a_writer = bugs::READ_LOCK_BESIDE_A_WRITER, "1", "reader beside a writer";
         write_lock_beside_readers = bugs::WRITE_LOCK_BESIDE_READERS, "1", "reader beside a writer";
         permit_that_is_not_counted =
-            bugs::PERMIT_THAT_IS_NOT_COUNTED, "1", "left over" | "too many permits";
+            bugs::PERMIT_THAT_IS_NOT_COUNTED, "1 --kind permits=2 --deployment one", "left over" | "too many permits";
     }
 }
 
@@ -114,7 +114,7 @@ mod left_out {
         not_followed = rules::NOT_FOLLOWED, "2 --program torture --deployment one --kind reentrant", "lock stuck";
         not_looked = rules::NOT_LOOKED, "2 --program torture --deployment one --kind reentrant", "lock stuck" | "thread stuck";
         loss_not_seen = rules::LOSS_NOT_SEEN, "2 --program torture --deployment one --kind reentrant", "lock stuck" | "thread stuck";
-        passes_first = rules::PASSES_FIRST, "2 --program torture --deployment one --kind reentrant", "lock stuck" | "overtaken";
+        passes_first = rules::PASSES_FIRST, "1 --program few --kind reentrant", "lock stuck" | "overtaken";
         not_asked_after_confirmation =
             rules::NOT_ASKED_AFTER_CONFIRMATION, "2 --program torture --deployment one --kind reentrant", "lock stuck" | "overtaken";
         message_forgotten = rules::MESSAGE_FORGOTTEN, "1 --program torture --deployment one", "lock stuck";
@@ -149,6 +149,9 @@ mod left_out {
             redisson_rules::FIRST_NOT_PROBED, "1 --program redisson --kind reentrant --locks 1 --threads 1", "lock stuck";
         permits_not_asked_after_confirmation =
             rules::NOT_ASKED_AFTER_CONFIRMATION, "3 --program redisson --kind semaphore=2 --locks 1", "lock stuck";
+
+        redisson_removed =
+            redisson_rules::REDISSON_REMOVED, "1 --program redisson --kind fair --locks 1", "lock stuck";
 
         time_believed = condition_rules::TIME_BELIEVED, "1 --program conditions", "wrong result";
         gone_believed = condition_rules::GONE_BELIEVED, "1 --program conditions", "wrong result";
@@ -186,7 +189,9 @@ const NOT_FOUND: [&[Edit]; 8] = [
     // The client that is first then asks by itself when the place ends, unless the queue has more
     // than 66 places, or places of Redisson.
     rules::REMOVES_SILENTLY,
-    // Another thread has to take a reply between two steps of the one that waits.
+    // Another thread has to take a reply between two steps of the one that waits. The program
+    // `majority` with few connections reaches that. But in a calm, the reply of the next server
+    // ends the sleep, and in a storm, a call may take a command timeout.
     rows::OVER_BEFORE_THE_WAIT,
 ];
 
@@ -196,7 +201,7 @@ const NOT_FOUND: [&[Edit]; 8] = [
 /// most two seconds, and the queue of a fair lock is not watched. What is lost by a failure of a wait
 /// for a condition is made up for by the next notification or the end of a place, and the checker
 /// does not count the notifications of storms, in which there are failures.
-const NOT_FOUND_BESIDE: [&[Edit]; 18] = [
+const NOT_FOUND_BESIDE: [&[Edit]; 17] = [
     redisson_rules::LEAVES_REDISSON_SILENTLY,
     redisson_rules::LEAVES_ONLY_IF_FREE,
     redisson_rules::REDISSON_NOT_SEEN,
@@ -205,10 +210,10 @@ const NOT_FOUND_BESIDE: [&[Edit]; 18] = [
     redisson_rules::WRITER_NOT_PROBED,
     redisson_rules::CALLED_KEPT,
     redisson_rules::DUTY_KEPT,
-    redisson_rules::REDISSON_REMOVED,
     redisson_rules::ENDS_FROM_NOW,
     redisson_rules::ENDS_BEHIND,
     redisson_rules::ENDS_ONCE,
+    // In few runs: another thread has to notify in the time of one request.
     condition_rules::RELEASED_FIRST,
     condition_rules::COPIES_LEFT,
     condition_rules::COPIES_COUNT,

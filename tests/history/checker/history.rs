@@ -188,7 +188,11 @@ impl History {
                 }
                 // It has vouched for the hold that it has released.
                 let thread = (call.process, call.thread);
-                let last = self.last_vouched.get(&thread).copied();
+                // A loss after that may be of another hold of the thread.
+                let last = match answer == "unlocked" {
+                    true => self.last_vouched.remove(&thread),
+                    false => self.last_vouched.get(&thread).copied(),
+                };
                 if answer.starts_with("lost") && !answer.contains("shut down") {
                     self.lost.extend(last.map(|last| (call, last)));
                 }
