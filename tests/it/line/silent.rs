@@ -226,7 +226,9 @@ fn many_waiting_clients_send_few_requests() {
     const APART: Duration = Duration::from_millis(15);
     let server = Server::start();
     let name = unique("crowd");
-    let held = hold(&client(&server.url()), &name);
+    let held = client(&server.url()).reentrant_lock(&name);
+    held.lock_with(Lease::fixed(Duration::from_secs(600)))
+        .unwrap();
     let interrupts: Vec<Interrupt> = (0..CROWD).map(|_| Interrupt::new()).collect();
     thread::scope(|scope| {
         for interrupt in &interrupts {
