@@ -51,9 +51,10 @@ local function look_at_lock(lock, line, place, follows, listens)
     local first, called = first_in(line)
     local mode = redis.pcall('hget', lock, 'mode')
     local is_read = mode == 'read'
-    local is_free, _, _, foreign
+    local is_free, foreign
     if is_read then
-        is_free, _, _, foreign = end_if_unread(lock)
+        local is_unread, _, _, other = end_if_unread(lock)
+        is_free, foreign = is_unread, other
     else
         is_free = redis.call('exists', lock) == 0
     end
@@ -81,8 +82,8 @@ local function look_at_lock(lock, line, place, follows, listens)
         -- The user may not publish, so the thread has to ask.
         return place ~= '' and -1 or nil
     end
-    _, called = first_in(line)
-    return called and math.ceil(time_left(called) / 1000)
+    local _, now_called = first_in(line)
+    return now_called and math.ceil(time_left(now_called) / 1000)
 end
 
 -- After how many milliseconds a client with this rank looks again.
