@@ -279,25 +279,38 @@ fn a_client_that_gives_up_leaves_the_line_and_the_next_one_is_called() {
         kind.of(&ours, &line.name).add(0).unwrap();
         assert!(!take(kind, &ours, &line.name, A_WHILE.get()));
         assert_eq!(line.places(), 0, "{kind:?}");
-        let interrupt = Interrupt::new();
-        thread::scope(|scope| {
-            let steps = kind.of(&ours, &line.name);
-            let interrupted = &interrupt;
-            let first = scope.spawn(move || {
-                let limit = Some(SOON.get());
-                steps.wait_interruptibly(limit, interrupted)
-            });
-            eventually("it is in the line", || line.places() == 1);
-            line.wait(scope, kind, 1);
-            // Without a message.
-            line.server.run(&format!("INCR {}", line.name));
-            let interrupted = Instant::now();
-            interrupt.interrupt();
-            assert_error!(first.join().unwrap(), Interrupted, "{kind:?}");
-            line.next();
-            assert!(interrupted.elapsed() < WAKE_UP.get(), "{kind:?}");
-        });
+        while !gives_up_before_a_look(kind) {}
     }
+}
+
+/// False on a machine so busy that the watchdog looked after the line before the client gave up, two
+/// seconds after the client had entered it: then the client has got the permit.
+fn gives_up_before_a_look(kind: Kind) -> bool {
+    let line = Line::new();
+    let ours = client(&line.server.url());
+    kind.of(&ours, &line.name).add(0).unwrap();
+    let interrupt = &Interrupt::new();
+    thread::scope(|scope| {
+        let (steps, began) = (kind.of(&ours, &line.name), Instant::now());
+        let limit = Some(SOON.get());
+        let first = scope.spawn(move || steps.wait_interruptibly(limit, interrupt));
+        eventually("it is in the line", || line.places() == 1);
+        line.wait(scope, kind, 1);
+        // Without a message.
+        line.server.run(&format!("INCR {}", line.name));
+        let interrupted = Instant::now();
+        interrupt.interrupt();
+        let given_up = first.join().unwrap();
+        if given_up.is_ok() && began.elapsed() > Duration::from_millis(1_900) {
+            kind.of(&ours, &line.name).add(1).unwrap();
+            line.next();
+            return false;
+        }
+        assert_error!(given_up, Interrupted, "{kind:?}");
+        line.next();
+        assert!(interrupted.elapsed() < WAKE_UP.get(), "{kind:?}");
+        true
+    })
 }
 
 #[test]
