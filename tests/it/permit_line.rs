@@ -97,7 +97,8 @@ impl Line {
         self.server.ask::<u32>(redis::cmd("EXISTS").arg(self.key())) == 0
     }
 
-    /// Starts a client that waits for a permit. Returns when it is in the line.
+    /// Starts a client that waits for a permit. Returns when it is in the line and listens, so that
+    /// it keeps its place.
     fn wait<'a>(&'a self, scope: &'a Scope<'a, '_>, kind: Kind, number: usize) {
         let before = self.places();
         let granted = self.granted.clone();
@@ -108,6 +109,14 @@ impl Line {
             }
         });
         eventually("it is in the line", || self.places() > before);
+        let mut last = redis::cmd("ZRANGE");
+        last.arg(self.key()).arg(-1).arg(-1);
+        eventually("it listens", || {
+            let last: Vec<String> = self.server.ask(&last);
+            let listeners = redis::cmd("PUBSUB").arg("NUMSUB").arg(&last).to_owned();
+            let listeners: Vec<redis::Value> = self.server.ask(&listeners);
+            matches!(listeners[..], [_, redis::Value::Int(1..)])
+        });
     }
 
     fn has_none_granted(&self) -> bool {
