@@ -13,6 +13,7 @@ use leasehold_simulation_world::tasks::{self, TaskId};
 use leasehold_simulation_world::{random, steps, time};
 
 use crate::args::Args;
+use crate::checker::NOTICED_BY_ALL;
 use crate::clock;
 use crate::deployment::{Deployment, Layout};
 use crate::faults::Undo;
@@ -31,9 +32,6 @@ const DRIFT: u64 = 100_000;
 
 /// How often a storm counts steps and records, in nanoseconds.
 const COUNTS: u64 = 10 * time::MS;
-
-/// How long after the loss of a line all clients in it have noticed that, as documented.
-const NOTICED_BY_ALL: Duration = Duration::from_secs(30);
 
 /// A storm ends at this many records too, and the last calm at twice as many steps or records: a
 /// few seconds of real time.

@@ -131,25 +131,15 @@ fn granted_beside_others(history: &History, certain: &BTreeMap<u32, Spans>) -> V
             let Some(&(_, other)) = writer.iter().chain(&reader).find(|other| ends(other)) else {
                 continue;
             };
-            let (first, second, at) = (other, hold.id, hold.since);
-            let overlap = Duration::ZERO;
-            violations.push(if hold.reads || history.reads.contains(&other) {
-                Violation::ReaderBesideWriter {
-                    lock,
-                    first,
-                    second,
-                    overlap,
-                    at,
-                }
-            } else {
-                Violation::TwoHolders {
-                    lock,
-                    first,
-                    second,
-                    overlap,
-                    at,
-                }
-            });
+            let has_reader = hold.reads || history.reads.contains(&other);
+            let holders = [other, hold.id];
+            violations.push(Violation::of_holders(
+                lock,
+                holders,
+                has_reader,
+                Duration::ZERO,
+                hold.since,
+            ));
         }
     }
     violations
