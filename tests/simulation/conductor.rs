@@ -44,8 +44,8 @@ pub struct Conductor {
     pub faulty: Option<ServerId>,
     pub slots: Vec<Slot>,
     pub undo: Vec<(u64, Undo)>,
-    /// When the last clock that was set back shows a new time. Until then, what Redis keeps can last
-    /// longer.
+    /// When the last clock that was set back shows a new time. Until then, what Redis keeps can
+    /// last longer.
     pub late: u64,
     /// When it killed a worker.
     pub killed: Option<u64>,
@@ -292,7 +292,7 @@ impl Conductor {
         }
     }
 
-    /// Stops the workers and logs the locks that are still in Redis afterwards.
+    /// Stops the workers and logs the keys that are still in Redis afterwards.
     fn finish(&mut self) {
         let bounds = self.scenario.bounds();
         let args = self.args().clone();

@@ -1,5 +1,5 @@
-//! The library in a simulated world: its real source and its real scripts, on threads, a network and
-//! clocks that follow from a seed. See `docs/simulation.md`.
+//! The library in a simulated world: its real source and its real scripts, on threads, a network
+//! and clocks that follow from a seed. See `docs/simulation.md`.
 
 #![expect(
     clippy::expect_used,

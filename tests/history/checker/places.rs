@@ -1,5 +1,5 @@
-//! The places that clients keep in the queue or the line of a lock during calms, and those that they
-//! lose although they still wait.
+//! The places that clients keep in the queue or the line of a lock during calms, and those that
+//! they lose although they still wait.
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ pub struct Wait {
 }
 
 /// The clients that keep a place in the queue of this lock during calms, and those that lost theirs
-/// although they still waited, with the times. A client that is not subscribed keeps none: it asks from time to
-/// time, and a release may move it to the end.
+/// although they still waited, with the times of the losses. A client that is not subscribed keeps
+/// none: it asks from time to time, and a release may move it to the end.
 pub fn waits(
     history: &History,
     bounds: &Bounds,

@@ -223,8 +223,8 @@ fn may_be_far_behind(history: &History, waiter: HoldId, call: &Call, lost: u64) 
 }
 
 /// How much longer a lock may stay free because clients that were called do not answer, or because
-/// its last holder did not release it: its lease has ended. `None` if that is not known: the waiting
-/// process is paused.
+/// its last holder did not release it: its lease has ended. `None` if that is not known: the
+/// waiting process is paused.
 fn delay_by_others(
     history: &History,
     bounds: &Bounds,
@@ -262,8 +262,8 @@ fn delay_by_others(
     )
 }
 
-/// By lock: when writers hold it or wait for it, in the order of time. Meanwhile readers may have to
-/// wait.
+/// By lock: when writers hold it or wait for it, in the order of time. Meanwhile readers may have
+/// to wait.
 fn writers(history: &History) -> BTreeMap<u32, Vec<Span>> {
     let mut writers: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
     if history.reads.is_empty() {

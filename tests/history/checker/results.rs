@@ -1,5 +1,5 @@
-//! Checks that the results of calls agree with the holds, so that the history of a lock has an order
-//! in which each call takes effect at one time between its begin and its return.
+//! Checks that the results of calls agree with the holds, so that the history of a lock has an
+//! order in which each call takes effect at one time between its begin and its return.
 //!
 //! A hold is certain from the return of its acquire to its last confirmation, if its key was not
 //! deleted. A lock may be in use while any call for it has not returned, and for some time after
@@ -310,7 +310,7 @@ impl Latest {
         self.0[0]
     }
 
-    /// That of another thread.
+    /// The latest end of a span of another thread.
     fn of_others(self, id: HoldId) -> Option<(u64, HoldId)> {
         let mut ends = self.0.into_iter().flatten();
         ends.find(|(_, other)| !other.is_in_thread_of(id))

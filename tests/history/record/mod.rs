@@ -27,13 +27,13 @@ pub enum Event {
         budget: u64,
         what: String,
     },
-    /// Before [`Event::Asks`] or [`Event::Held`]: the call acquires a lock that threads hold
-    /// together with others that do so.
+    /// Before [`Event::Asks`] or [`Event::Held`]: the call acquires a lock that several threads can
+    /// hold at the same time, such as a read lock.
     Reads { call: u64 },
     /// Before [`Event::Asks`] or [`Event::Held`]: the call acquires this many permits.
     Needs { call: u64, permits: u32 },
-    /// After [`Event::Asks`]: the call acquires these locks together, also that of the record
-    /// before, and each has such records of its own; or it releases them.
+    /// After [`Event::Asks`]: the call acquires or releases these locks together. They contain the
+    /// lock of that record. A call that acquires has both records for each lock.
     Together { call: u64, locks: Vec<u32> },
     /// After [`Event::Asks`]: the call releases its lock, waits for a notification for at most
     /// `within` milliseconds (0: without a limit), and acquires the lock again.
@@ -92,8 +92,8 @@ pub enum Event {
         from: u64,
         clients: Vec<String>,
     },
-    /// The clients in the line of a lock that get no message when they are called, from now on. They
-    /// could not subscribe when they asked last, or their hosts have vanished.
+    /// The clients in the line of a lock that get no message when they are called, from now on.
+    /// They could not subscribe when they asked last, or their hosts have vanished.
     NotSubscribed { lock: u32, clients: Vec<String> },
     /// Before a process is paused.
     Pauses { process: u32 },
@@ -129,7 +129,8 @@ pub enum Event {
     Stopping,
     /// The conductor waits no longer for workers. A call without a result by now is stuck.
     End,
-    /// A key is still in Redis after the run, and ends after this number of milliseconds; -1: never.
+    /// A key is still in Redis after the run, and ends after this number of milliseconds; -1:
+    /// never.
     Left {
         ends: i64,
         key: String,
