@@ -47,7 +47,6 @@ mod slots;
 mod starvation;
 mod waiting;
 mod worker;
-#[allow(dead_code, reason = "another program uses the rest")]
 #[path = "../workload/mod.rs"]
 mod workload;
 
