@@ -220,7 +220,8 @@ impl Conductor {
         }
     }
 
-    /// True if the world has made all steps of its storms, or this many times as many.
+    /// True if the world has made `times` times the steps of its storms, or has written `times`
+    /// times [`MOST_RECORDS`].
     fn is_long(&self, times: u32) -> bool {
         steps() >= self.scenario.steps * u64::from(times)
             || log::count() >= MOST_RECORDS * times as usize

@@ -37,9 +37,9 @@ pub enum Fault {
     Plan,
     PauseBriefly,
     SetClock,
-    /// Of scenarios with replicas.
+    /// Only in scenarios with replicas
     FailOver,
-    /// Of scenarios with a cluster.
+    /// Only in scenarios with a cluster
     MoveSlot,
 }
 
