@@ -8,7 +8,7 @@ use crate::record::{Event, Record};
 /// Records this close to the violation are printed, except confirmations.
 const AROUND: Duration = Duration::from_millis(20);
 
-/// The most of them before the violation, and after it.
+/// The most records that are printed before the violation, and after it.
 const MOST: [usize; 2] = [60, 20];
 
 /// Prints those of `records`, which are in the order of their times.

@@ -1,5 +1,5 @@
-//! The history of a run, from the logs of its processes: the lines of a log, and a checker of what
-//! the locks promise. The torture program and the simulation include this folder.
+//! The history of a run: the records of its logs, what is left in Redis after it, and a checker of
+//! what the locks promise. The torture program and the simulation include this folder.
 
 pub mod around;
 pub mod checker;

@@ -1,8 +1,9 @@
-//! What a server has after a run.
+//! The keys that a server has after a run.
 
-use crate::log::Event;
+use crate::record::Event;
 
-/// Returns a line for each key: its time to live in milliseconds, or -1, its name, and its value.
+/// A script that returns a line for each key: its time to live in milliseconds, or -1, its name,
+/// and its value.
 pub const SCRIPT: &str = "
     local found = {}
     for _, key in ipairs(redis.call('keys', '*')) do
@@ -19,11 +20,12 @@ pub const SCRIPT: &str = "
         for i, part in ipairs(value) do
             value[i] = string.gsub(part, '[^\\33-\\126]', '?')
         end
-        found[#found + 1] = redis.call('pttl', key) .. ' ' .. key .. ' = ' .. table.concat(value, ' ')
+        local ends = redis.call('pttl', key)
+        found[#found + 1] = ends .. ' ' .. key .. ' = ' .. table.concat(value, ' ')
     end
     return table.concat(found, '\\n')";
 
-/// The events of the keys in a reply of the script.
+/// The events of the keys in a reply of [`SCRIPT`].
 pub fn events(reply: &str) -> impl Iterator<Item = Event> {
     reply.lines().filter_map(|line| {
         let (ends, key) = line.split_once(' ')?;

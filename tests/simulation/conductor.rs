@@ -13,6 +13,7 @@ use leasehold_simulation_world::tasks::{self, TaskId};
 use leasehold_simulation_world::{random, steps, time};
 
 use crate::args::Args;
+use crate::checker::NOTICED_BY_ALL;
 use crate::clock;
 use crate::deployment::{Deployment, Layout};
 use crate::faults::Undo;
@@ -32,9 +33,6 @@ const DRIFT: u64 = 100_000;
 /// How often a storm counts steps and records, in nanoseconds.
 const COUNTS: u64 = 10 * time::MS;
 
-/// How long after the loss of a line all clients in it have noticed that, as documented.
-const NOTICED_BY_ALL: Duration = Duration::from_secs(30);
-
 /// A storm ends at this many records too, and the last calm at twice as many steps or records: a
 /// few seconds of real time.
 const MOST_RECORDS: usize = 200_000;
@@ -46,8 +44,8 @@ pub struct Conductor {
     pub faulty: Option<ServerId>,
     pub slots: Vec<Slot>,
     pub undo: Vec<(u64, Undo)>,
-    /// When the last clock that was set back shows a new time. Until then, what Redis keeps can last
-    /// longer.
+    /// When the last clock that was set back shows a new time. Until then, what Redis keeps can
+    /// last longer.
     pub late: u64,
     /// When it killed a worker.
     pub killed: Option<u64>,
@@ -222,7 +220,8 @@ impl Conductor {
         }
     }
 
-    /// True if the world has made all steps of its storms, or this many times as many.
+    /// True if the world has made `times` times the steps of its storms, or has written `times`
+    /// times [`MOST_RECORDS`].
     fn is_long(&self, times: u32) -> bool {
         steps() >= self.scenario.steps * u64::from(times)
             || log::count() >= MOST_RECORDS * times as usize
@@ -294,7 +293,7 @@ impl Conductor {
         }
     }
 
-    /// Stops the workers and logs the locks that are still in Redis afterwards.
+    /// Stops the workers and logs the keys that are still in Redis afterwards.
     fn finish(&mut self) {
         let bounds = self.scenario.bounds();
         let args = self.args().clone();

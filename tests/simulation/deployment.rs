@@ -36,7 +36,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// Of the replication. Without faults, replicas confirm locks in time.
+    /// The longest delay of the replication. Without faults, replicas confirm locks in time.
     pub fn longest_lag(self) -> Duration {
         match self {
             Self::MinReplicas(_) => REPLICATED / 2,
@@ -61,7 +61,7 @@ pub struct Deployment {
     servers: Vec<Rc<RefCell<RedisServer>>>,
     pub groups: Vec<Group>,
     pub sentinels: Vec<Rc<RefCell<Sentinel>>>,
-    /// Of a cluster.
+    /// The slots of a cluster.
     pub slots: Option<Rc<RefCell<Slots>>>,
 }
 
@@ -82,9 +82,9 @@ pub struct Failed {
     pub is_reachable: bool,
     /// When it failed: its replicas get nothing more.
     pub apart: u64,
-    /// The same, or when another server took its place.
+    /// When it failed, or when another server took its place while it was reachable.
     pub since: u64,
-    /// Its keys at that time.
+    /// Its keys when it failed.
     pub keys: Keyspace,
 }
 
@@ -195,8 +195,8 @@ impl Deployment {
         self.server(self.groups[self.group_of(lock)].master)
     }
 
-    /// True if one server has all keys of the lock, and no replica takes its place: the slot does not
-    /// move, and the master works.
+    /// True if one server has all keys of the lock, and no replica takes its place: the slot does
+    /// not move, and the master works.
     pub fn has_all_of(&self, lock: u32) -> bool {
         self.moving().is_none() && self.groups[self.group_of(lock)].failed.is_none()
     }
@@ -206,7 +206,7 @@ impl Deployment {
         self.servers.iter().map(|server| server.borrow_mut())
     }
 
-    /// What the servers with locks have: a text of each.
+    /// The replies of the masters to [`remains::SCRIPT`].
     pub fn remains(&self) -> Vec<String> {
         let masters = self.groups.iter().map(|group| self.server(group.master));
         let query =

@@ -36,7 +36,7 @@ enum Loss {
     Renewal(u64),
     /// The deletion of a key.
     Deletion,
-    /// More than that.
+    /// A grant.
     Grant,
 }
 

@@ -37,14 +37,14 @@ pub enum Fault {
     Plan,
     PauseBriefly,
     SetClock,
-    /// Of scenarios with replicas.
+    /// Only in scenarios with replicas
     FailOver,
-    /// Of scenarios with a cluster.
+    /// Only in scenarios with a cluster
     MoveSlot,
 }
 
 impl Fault {
-    /// Those of programs with few faults: deaths, pauses, the loss of a line, lost messages.
+    /// The faults of programs with few faults: deaths, pauses, the loss of a line, lost messages.
     pub const MILD: [Self; 5] = [
         Self::KillWorker,
         Self::PauseForAWhile,
@@ -74,7 +74,7 @@ pub enum Undo {
     Return(usize),
     /// Some keys of a slot move to another master.
     MoveKeys,
-    /// The rest of them, and the slot.
+    /// The rest of the keys of a slot move, and the slot itself.
     MoveSlot,
 }
 
@@ -128,14 +128,14 @@ impl Conductor {
         }
     }
 
-    /// For less or for more than a lease.
+    /// Pauses a worker for less or for more than a lease.
     fn pause_for_a_while(&mut self, slot: usize) {
         let time = between(Duration::from_millis(10), self.args().lease() * 5 / 2);
         self.pause_worker(slot);
         self.later(time, Undo::ResumeWorker(slot));
     }
 
-    /// As a process that gets no processor.
+    /// Pauses a worker briefly, as if it got no processor.
     fn pause_briefly(&mut self, slot: usize) {
         let time = between(Duration::from_micros(10), Duration::from_millis(20));
         self.pause_worker(slot);
@@ -241,7 +241,7 @@ impl Conductor {
         }
     }
 
-    /// Those of all servers, or that of one.
+    /// The addresses of all servers, or of one.
     fn some_addresses(&self) -> Vec<SocketAddr> {
         if let Some(faulty) = self.faulty {
             return vec![self.deployment.address(faulty)];
@@ -324,7 +324,7 @@ impl Conductor {
         }
     }
 
-    /// As after a crash without persistence.
+    /// Restarts a server without its data, as after a crash without persistence.
     fn restart_server(&mut self) {
         let group = random::index(self.deployment.groups.len());
         let server = self.deployment.groups[group].master;

@@ -1,5 +1,5 @@
-//! The library in a simulated world: its real source and its real scripts, on threads, a network and
-//! clocks that follow from a seed. See `docs/simulation.md`.
+//! The library in a simulated world: its real source and its real scripts, on threads, a network
+//! and clocks that follow from a seed. See `docs/simulation.md`.
 
 #![expect(
     clippy::expect_used,
@@ -47,7 +47,6 @@ mod slots;
 mod starvation;
 mod waiting;
 mod worker;
-#[allow(dead_code, reason = "another program uses the rest")]
 #[path = "../workload/mod.rs"]
 mod workload;
 

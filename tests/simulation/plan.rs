@@ -1,4 +1,4 @@
-//! What becomes of the requests and the replies of a process.
+//! What happens to the requests and the replies of a process.
 
 use leasehold_simulation_world::random;
 
@@ -9,7 +9,7 @@ pub struct Plan {
     pub one_of: u64,
     /// The only fault; `None`: any.
     pub fault: Option<RequestFault>,
-    /// Percent.
+    /// How many percent of the messages are lost.
     pub lost_messages: u64,
 }
 

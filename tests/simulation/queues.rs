@@ -1,4 +1,4 @@
-//! Logs who waits in the queues of fair locks, and in the lines of other locks.
+//! Logs which clients wait in the queues of fair locks and in the lines of other locks.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use crate::kind::Kind;
 use crate::log::{CONDUCTOR, Event, Log};
 use crate::redis_server::RedisServer;
 
-/// How often Redis is looked at.
+/// The time between two looks at Redis.
 const LOOKS: Duration = Duration::from_millis(2);
 
 impl Conductor {
@@ -54,8 +54,8 @@ impl Conductor {
         });
     }
 
-    /// Logs the clients in the lines that get no message from now on, and those whose hosts have
-    /// vanished.
+    /// From now on, logs the clients in the lines that get no message because they are not
+    /// subscribed, or because their hosts have vanished.
     pub fn watch_subscriptions(&self) {
         let (servers, locks) = (self.deployment.handles(), self.args().locks);
         let vanished = Rc::clone(&self.vanished);

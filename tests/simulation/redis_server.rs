@@ -52,7 +52,7 @@ pub struct RedisServer {
     admin: SessionId,
     /// What has arrived during a pause.
     backlog: Option<Vec<(SocketId, Input)>>,
-    /// Connections on which nothing goes on.
+    /// Connections whose requests or replies are lost.
     mute: BTreeMap<SocketId, Mute>,
     /// Requests that are executed later, whatever becomes of their connection.
     held_back: Vec<Vec<Vec<u8>>>,
@@ -65,7 +65,7 @@ pub struct RedisServer {
     traces: bool,
     /// Its clock gains this many nanoseconds in each second.
     drift: i64,
-    /// By how many nanoseconds its clock was set forward.
+    /// By how many nanoseconds its clock is ahead; negative if it was set back.
     pub ahead: i64,
 }
 

@@ -30,13 +30,13 @@ const SHOWN: usize = 5;
 /// How many threads have panicked.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// What scenarios came to.
+/// The counts of one scenario, or of several.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     pub steps: u64,
     pub acquisitions: u64,
     pub violations: u64,
-    /// Double holds after a failover that promise 1 predicts.
+    /// How many double holds a failover or a clock explains.
     pub predicted: u64,
 }
 

@@ -227,8 +227,8 @@ impl fmt::Display for Scenario {
         let kind = kind.map_or("plain and fenced".into(), |kind| kind.to_string());
         write!(
             f,
-            "seed {}: {:?}, {}, {processes} x {threads} threads, {locks} locks, {kind}, preempts {}, \
-             {:?}, {} storms, faults {:?}, connections {:?}, is_deaf {}",
+            "seed {}: {:?}, {}, {processes} x {threads} threads, {locks} locks, {kind}, \
+             preempts {}, {:?}, {} storms, faults {:?}, connections {:?}, is_deaf {}",
             self.seed,
             self.program,
             self.layout,

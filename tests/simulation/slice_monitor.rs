@@ -15,7 +15,8 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// more if the machine is busy.
 const INTERVALS: u32 = 5;
 
-/// Logs each time that many intervals in a row had hand-overs, but no acquire, until `stop`.
+/// Logs each time that [`INTERVALS`] intervals in a row had hand-overs, but no acquire, until
+/// `stop` is true.
 pub fn run(client: &LockClient, log: &Log, stop: &AtomicBool) {
     let (mut before, mut since, mut kept) = (client.stats(), clock::now(), 0);
     while !stop.load(Ordering::Relaxed) {

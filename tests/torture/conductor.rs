@@ -60,7 +60,7 @@ impl Conductor {
         Ok(())
     }
 
-    /// Stops the workers and logs the locks that are still in Redis afterwards.
+    /// Stops the workers and logs the keys that are still in Redis afterwards.
     pub fn finish(&mut self) -> Result<()> {
         let idle = self.args.bounds().idle;
         // From `idle` on the checker requires more. That time contains the end of a rush.

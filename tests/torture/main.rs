@@ -75,7 +75,8 @@ fn torture(mut args: Args) -> Result<ExitCode> {
         }
         let kind = kind.map_or(String::new(), |kind| format!("{kind} "));
         println!(
-            "seed {seed}: {processes} x {threads} threads, {locks} {kind}locks, {seconds} s of faults"
+            "seed {seed}: {processes} x {threads} threads, {locks} {kind}locks, \
+             {seconds} s of faults"
         );
         conduct(&args, log.path())?;
     }

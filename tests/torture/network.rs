@@ -32,7 +32,7 @@ impl Network {
         self.proxy.refuse(false);
     }
 
-    /// From now on, one request in a drawn number breaks its connection or gets no reply.
+    /// From now on, one request in N breaks its connection or gets no reply, with a random N.
     pub fn storm(&self, random: &mut fastrand::Rng) {
         let one_of = *random.choice(&[2, 3, 10, 30]).expect("not empty");
         self.note(&format!("storm: 1 of {one_of}"));

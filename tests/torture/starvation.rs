@@ -8,12 +8,12 @@ use std::os::unix::fs::FileExt;
 pub struct Starvation(Option<File>);
 
 impl Starvation {
-    /// That of the calling thread.
+    /// The count of the calling thread.
     pub fn of_this_thread() -> Self {
         Self(File::open("/proc/thread-self/schedstat").ok())
     }
 
-    /// The time by now, in nanoseconds.
+    /// The time until now, in nanoseconds.
     pub fn nanos(&self) -> u64 {
         let number = || {
             let mut text = [0; 64];

@@ -48,10 +48,10 @@ pub struct Args {
     /// How late a call may return on a busy machine, in milliseconds
     #[arg(long, default_value_t = 500)]
     pub slip: u64,
-    /// Threads rush now and then
+    /// Threads join rushes
     #[arg(skip = true)]
     pub rushes: bool,
-    /// The most connections of a worker to a server, if not as many as by default
+    /// The most connections of a worker to a server, if not the default of the library
     #[arg(skip)]
     pub connections: Option<u32>,
     /// Directory for the event logs [default: temporary, kept only after a violation]
@@ -98,8 +98,9 @@ pub struct Rush {
     pub lock: u32,
     /// Only the first thread of each process does so.
     pub is_alone: bool,
-    /// This worker has left the rush, and does not use the lock until it is over. Workers that
-    /// linger leave it before the others, which then wait for the grants that the former keep.
+    /// This worker has left the rush, and does not use the lock until the rush is over. Workers
+    /// that linger leave a rush before the others, which then wait for the grants that those
+    /// workers keep.
     pub has_left: bool,
 }
 
@@ -173,8 +174,8 @@ impl Args {
     pub fn bounds(&self) -> Bounds {
         let slip = Duration::from_millis(self.slip);
         let kind = self.kind_of(0);
-        // The lease of a dead holder, the place of a dead client, the pause before the next attempt,
-        // and that attempt.
+        // The lease of a dead holder, the place of a dead client, the pause before the next
+        // attempt, and that attempt.
         let idle = self.longest_lease()
             + kind.place()
             + kind.keeps_out()

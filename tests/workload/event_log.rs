@@ -20,7 +20,8 @@ pub struct EventLog<'a> {
     pub(crate) thread: u32,
     calls: u64,
     starvation: Starvation,
-    /// By the begin of the current call, in nanoseconds.
+    /// How long the thread had been runnable without a processor when the current call began, in
+    /// nanoseconds.
     starved: u64,
 }
 

@@ -25,7 +25,8 @@ impl WorkerThread<'_> {
         lock.map_or(0, Lock::hold_count)
     }
 
-    /// This thread holds so many levels after a nested call, or none because the lock is lost.
+    /// Checks that this thread holds `expected` levels after a nested call, or none because the
+    /// lock is lost.
     pub fn check_levels(&self, call: u64, at: Target, expected: u32) {
         let levels = self.levels(at);
         if levels > 0 && levels != expected {

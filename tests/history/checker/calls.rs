@@ -80,7 +80,8 @@ impl Call {
         self.time_after("unlock_after").unwrap_or(0)
     }
 
-    /// The second word, if the first begins so.
+    /// The duration in the second word of `what`, in nanoseconds, if the first word begins with
+    /// `begin`.
     fn time_after(&self, begin: &str) -> Option<u64> {
         let wait = self.what.strip_prefix(begin)?.split(' ').nth(1)?;
         let unit = wait.find(|c: char| c != '.' && !c.is_ascii_digit())?;

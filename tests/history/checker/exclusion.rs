@@ -124,26 +124,12 @@ fn overlaps(mut holds: Spans<'_>) -> Vec<Violation> {
             if is_shared || is_own || span.from > before.to {
                 continue;
             }
-            let (lock, first, second) = (hold.lock, other.id, hold.id);
             let overlap = Duration::from_nanos(before.shared(span));
-            let at = span.from;
-            violations.push(if hold.reads || other.reads {
-                Violation::ReaderBesideWriter {
-                    lock,
-                    first,
-                    second,
-                    overlap,
-                    at,
-                }
-            } else {
-                Violation::TwoHolders {
-                    lock,
-                    first,
-                    second,
-                    overlap,
-                    at,
-                }
-            });
+            let has_reader = hold.reads || other.reads;
+            let holders = [other.id, hold.id];
+            violations.push(Violation::of_holders(
+                hold.lock, holders, has_reader, overlap, span.from,
+            ));
         }
         let longest = &mut longest[usize::from(hold.reads)];
         if longest.is_none_or(|(before, _)| span.to > before.to) {

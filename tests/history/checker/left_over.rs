@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::{Bounds, History, Violation};
 use crate::record::{Event, Record};
 
-/// What the names of keys contain that stay for some time after the last request, as documented, and
-/// for how many milliseconds at most.
+/// What the names of keys contain that stay for some time after the last request, as documented,
+/// and for how many milliseconds at most.
 const STAY: [(&str, i64); 5] = [
     // Lines.
     ("leasehold_line:", 90_000),
@@ -18,14 +18,14 @@ const STAY: [(&str, i64); 5] = [
     ("redisson_lock_timeout:", 3_700_000),
 ];
 
-/// What the names of keys contain that never end, as documented: last tokens, the counts of latches,
-/// and leases of permits. The next request removes those that have ended.
+/// What the names of keys contain that never end, as documented: last tokens, the counts of
+/// latches, and leases of permits. The next request removes the leases that have ended.
 const NEVER_END: [&str; 3] = ["redisson_lock_token:", "latch:", LEASES];
 
 const LEASES: &str = "}:timeout";
 
-/// Finds keys that should have ended, semaphores that lack permits, and places of clients that ended
-/// orderly.
+/// Finds keys that should have ended, semaphores that lack permits, and places of clients that were
+/// not killed.
 pub(super) fn check(records: &[Record], history: &History, bounds: &Bounds) -> Vec<Violation> {
     let left = records.iter().filter_map(|record| match &record.event {
         Event::Left { ends, key, value } => Some((record.at, *ends, &**key, &**value)),

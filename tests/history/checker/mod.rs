@@ -5,9 +5,11 @@ mod deletion;
 mod exclusion;
 mod history;
 mod left_over;
+mod lock;
 mod log_ins;
 mod machine;
 mod order;
+mod places;
 mod progress;
 mod results;
 mod span;
@@ -23,6 +25,9 @@ pub use violation::Violation;
 
 use crate::record::{Event, Record};
 
+/// How long after the loss of a line all clients in it have noticed that, as documented.
+pub const NOTICED_BY_ALL: Duration = Duration::from_secs(30);
+
 /// The durations that the checker allows.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
@@ -32,8 +37,8 @@ pub struct Bounds {
     pub longest_lease: Duration,
     /// How long a lock may stay free in a calm while a thread waits for it.
     pub idle: Duration,
-    /// The same after a calm has lasted for `idle`: messages arrive again, and all leases of dead
-    /// holders have ended.
+    /// How long a lock may stay free while a thread waits for it after a calm has lasted for
+    /// `idle`: messages arrive again, and all leases of dead holders have ended.
     pub settled: Duration,
     /// How long after the loss of its line a lock may stay free while a thread waits for it.
     pub line_noticed: Duration,

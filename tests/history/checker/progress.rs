@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::calls::{Call, Hold};
 use super::span::Span;
-use super::{Bounds, History, HoldId, Violation, nanos, waits};
+use super::{Bounds, History, HoldId, NOTICED_BY_ALL, Violation, nanos, waits};
 
 /// How long a client that was called may take to answer, and how long clients that do not answer
 /// delay the others at most, as documented.
@@ -15,10 +15,8 @@ const LONGEST_UNANSWERED: Duration = Duration::from_millis(2700);
 /// After how long clients look after a line if no living client released the lock, as documented.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// How many clients at the front of a line look after it often, and after how long the others notice
-/// that it is lost, as documented.
+/// How many clients at the front of a line look after it often, as documented.
 const NEAR: usize = 10;
-const NOTICED_BY_ALL: Duration = Duration::from_secs(30);
 
 /// How often each other process may acquire a lock while a thread waits for it. One of a client
 /// that may not subscribe waits for three turns of the others, as documented, and for the other
@@ -213,8 +211,8 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
     violations
 }
 
-/// True if so many clients wanted the lock while the call waited, before its line was lost, that more
-/// than ten may have been before it.
+/// True if more than [`NEAR`] clients may have been before the call in its line when the line was
+/// lost: they wanted the lock while the call waited.
 fn may_be_far_behind(history: &History, waiter: HoldId, call: &Call, lost: u64) -> bool {
     let others = history.calls.iter().filter(|(id, other)| {
         let is_before = id.process != waiter.process && other.lock == call.lock;
@@ -225,8 +223,8 @@ fn may_be_far_behind(history: &History, waiter: HoldId, call: &Call, lost: u64) 
 }
 
 /// How much longer a lock may stay free because clients that were called do not answer, or because
-/// its last holder did not release it: its lease has ended. `None` if that is not known: the waiting
-/// process is paused.
+/// its last holder did not release it: its lease has ended. `None` if that is not known: the
+/// waiting process is paused.
 fn delay_by_others(
     history: &History,
     bounds: &Bounds,
@@ -264,8 +262,8 @@ fn delay_by_others(
     )
 }
 
-/// By lock: when writers hold it or wait for it, in the order of time. Meanwhile readers may have to
-/// wait.
+/// By lock: when writers hold it or wait for it, in the order of time. Meanwhile readers may have
+/// to wait.
 fn writers(history: &History) -> BTreeMap<u32, Vec<Span>> {
     let mut writers: BTreeMap<u32, Vec<Span>> = BTreeMap::new();
     if history.reads.is_empty() {

@@ -1,5 +1,5 @@
-//! Checks that the results of calls agree with the holds, so that the history of a lock has an order
-//! in which each call takes effect at one time between its begin and its return.
+//! Checks that the results of calls agree with the holds, so that the history of a lock has an
+//! order in which each call takes effect at one time between its begin and its return.
 //!
 //! A hold is certain from the return of its acquire to its last confirmation, if its key was not
 //! deleted. A lock may be in use while any call for it has not returned, and for some time after
@@ -131,25 +131,15 @@ fn granted_beside_others(history: &History, certain: &BTreeMap<u32, Spans>) -> V
             let Some(&(_, other)) = writer.iter().chain(&reader).find(|other| ends(other)) else {
                 continue;
             };
-            let (first, second, at) = (other, hold.id, hold.since);
-            let overlap = Duration::ZERO;
-            violations.push(if hold.reads || history.reads.contains(&other) {
-                Violation::ReaderBesideWriter {
-                    lock,
-                    first,
-                    second,
-                    overlap,
-                    at,
-                }
-            } else {
-                Violation::TwoHolders {
-                    lock,
-                    first,
-                    second,
-                    overlap,
-                    at,
-                }
-            });
+            let has_reader = hold.reads || history.reads.contains(&other);
+            let holders = [other, hold.id];
+            violations.push(Violation::of_holders(
+                lock,
+                holders,
+                has_reader,
+                Duration::ZERO,
+                hold.since,
+            ));
         }
     }
     violations
@@ -320,7 +310,7 @@ impl Latest {
         self.0[0]
     }
 
-    /// That of another thread.
+    /// The latest end of a span of another thread.
     fn of_others(self, id: HoldId) -> Option<(u64, HoldId)> {
         let mut ends = self.0.into_iter().flatten();
         ends.find(|(_, other)| !other.is_in_thread_of(id))

@@ -1,6 +1,6 @@
-//! Periods.
+//! Periods of time.
 
-/// A period; `to` is `u64::MAX` if it has not ended.
+/// A period, in nanoseconds of the clock of the log; `to` is `u64::MAX` if it has not ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     pub from: u64,

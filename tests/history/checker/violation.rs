@@ -94,6 +94,32 @@ pub enum Violation {
 }
 
 impl Violation {
+    /// Two holds for the same time, which is not allowed even if one of them reads.
+    pub(super) fn of_holders(
+        lock: u32,
+        [first, second]: [HoldId; 2],
+        has_reader: bool,
+        overlap: Duration,
+        at: u64,
+    ) -> Self {
+        match has_reader {
+            true => Self::ReaderBesideWriter {
+                lock,
+                first,
+                second,
+                overlap,
+                at,
+            },
+            false => Self::TwoHolders {
+                lock,
+                first,
+                second,
+                overlap,
+                at,
+            },
+        }
+    }
+
     pub fn at(&self) -> u64 {
         match self {
             Self::TwoHolders { at, .. }

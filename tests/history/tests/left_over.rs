@@ -30,7 +30,7 @@ fn a_key_that_should_have_ended_is_found() {
 }
 
 #[test]
-fn a_place_of_a_client_that_ended_orderly_is_found() {
+fn a_place_of_a_client_that_was_not_killed_is_found() {
     let log = "
         1 1 0 client a
         9 0 0 end

@@ -1,4 +1,4 @@
-//! How a program ends a hold of one or several names.
+//! How a program checks and ends a hold of one or several names.
 
 use leasehold::{Error, LockGuard};
 

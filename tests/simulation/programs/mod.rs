@@ -35,8 +35,8 @@ const DEAD_PLACE: Duration = Duration::from_millis(1334);
 /// After how long a thread that waits for a latch notices that it missed a message, as documented.
 const LATCH_ASKS: Duration = Duration::from_secs(30);
 
-/// After how long the first client of a line notices that a lock is free which no client of the
-/// library has released, as documented. So ends a lock that is kept after its hold.
+/// After how long the first client of a line notices that a lock is free that no client of the
+/// library has released, as documented. A lock that is kept after its hold ends without a release.
 const NO_CALL: Duration = Duration::from_secs(2);
 
 /// For how long a client skips a server that did not reply, as documented.
@@ -52,7 +52,7 @@ const NOT_OVERTAKEN: Duration = Duration::from_millis(1500);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Program {
-    /// That of the torture program: few clients with several threads, all faults
+    /// What the torture program does: few clients with several threads, all faults
     Torture,
     /// Many clients of one thread, short holds, few faults
     Many,
@@ -103,7 +103,7 @@ impl Program {
             // A request without a reply may break a lock later.
             Self::Many | Self::Few | Self::Ends => true,
             // Permits of a thread of Redisson that dies are lost, and its place in the queue of a
-            // fair lock lasts for minutes. As if a reply is lost.
+            // fair lock lasts for minutes. A lost reply has the same effects.
             Self::Redisson => matches!(args.kind_of(0), Kind::Fair | Kind::Semaphore(_)),
             _ => false,
         }
@@ -119,7 +119,7 @@ impl Program {
         let all = Fault::value_variants().iter().copied();
         match self {
             Self::Many | Self::Few => Fault::MILD.to_vec(),
-            // Also one of a process that dies.
+            // A request of a process that dies may break a lock later, too.
             Self::Ends => Fault::MILD[1..].to_vec(),
             Self::Redisson if self.is_mild(args) => Fault::MILD[1..].to_vec(),
             Self::Majority => all.filter(|fault| !fault.loses_keys()).collect(),

@@ -20,8 +20,8 @@ pub fn adapt(args: &mut Args) {
 
 pub fn run(client: &LockClient, thread: WorkerThread<'_>) {
     let mut names = Names { client, thread };
-    // Of two workers, one keeps names for long. With more, a client that wants one name waits behind
-    // clients that want several.
+    // Of two workers, one keeps names for long. With more, a client that wants one name waits
+    // behind clients that want several.
     let keeps = names.thread.args.processes == 2 && names.thread.args.lingers;
     while !names.thread.stop.load(Ordering::Relaxed) {
         match names.thread.random.u8(0..8) {

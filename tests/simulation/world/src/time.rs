@@ -10,8 +10,9 @@ use crate::world;
 /// A millisecond of the clock.
 pub const MS: u64 = 1_000_000;
 
-/// How long a thread takes from one switch to the next, and how long until it locks a mutex. If they
-/// were shorter, the threads of a process would do little but hand a lock over until the next reply.
+/// How long a thread takes from one switch to the next, and how long until it locks a mutex. If
+/// they were shorter, the threads of a process would do little but hand a lock over until the next
+/// reply.
 const SWITCH: u64 = 2_000;
 const COMPUTE: u64 = 500;
 

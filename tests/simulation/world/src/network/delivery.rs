@@ -1,4 +1,4 @@
-//! Messages on their way, and what becomes of them.
+//! Sends messages on connections, and delivers them.
 
 use super::{
     Message, SocketId, State, TO_PROCESS, TO_SERVICE, connection_of, network, with_service,

@@ -1,4 +1,4 @@
-//! What a process does with its sockets.
+//! The calls of a process for its sockets.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
