@@ -73,7 +73,7 @@ local function look_at_lock(lock, line, place, follows, listens)
         -- A reader that acquired the lock has called the next one. And a reader is kept out by a
         -- writer before it, which may have stopped. The first client, which hears of the release by
         -- Redisson, may have died or stopped, too. One call finds out.
-        local may_call = is_reader and not follows or foreign and place ~= ''
+        local may_call = (is_reader or foreign and place ~= '') and not follows
         if not (is_read or foreign) or not called and not may_call then
             return nil
         end

@@ -15,9 +15,9 @@ macro_rules! shared {
 }
 
 shared! {
-    "copies" "end_wait" "fair_head" "hold_left" "holder_of" "kinds" "line" "line_of" "lines" "now_millis"
-    "number_of" "once" "permit_line" "permits" "read_write" "remove_owner" "reserved" "set_lease"
-    "tagged" "timeout_key" "waiters" "wrong_type"
+    "copies" "end_wait" "fair_head" "hold_left" "holder_of" "kinds" "line" "line_of" "lines"
+    "now_millis" "number_of" "once" "permit_line" "permits" "read_write" "remove_owner" "reserved"
+    "set_lease" "tagged" "timeout_key" "waiters" "wrong_type"
 }
 
 /// Dragonfly reads this line at the beginning of a script. Without it, it refuses keys that are not

@@ -13,8 +13,8 @@
 //! postponed to a second after the request: if a line of many clients goes on, their requests do
 //! what a look does.
 //!
-//! A look is `lua/line_look.lua`: it calls the next client if the one that was called does not come,
-//! and finds out that the place of a waiting thread was lost, or that a client of Redisson, which
+//! A look is `lua/line_look.lua`: it calls the next client if the one that was called does not
+//! come. It finds out that the place of a waiting thread was lost, that a client of Redisson, which
 //! calls no client, has got the lock, or that leases of permits have ended.
 
 use std::sync::Arc;

@@ -366,15 +366,10 @@ impl WatchdogThread {
 /// True if the error may concern one key of a batch only: the user has no permission for that key,
 /// or the key is being moved to another server of the cluster.
 fn is_for_one_lock(error: &RedisError) -> bool {
-    match error.kind() {
-        ErrorKind::Server(ServerErrorKind::TryAgain) => true,
-        // The key beside the lock that has the lease of a reader.
-        _ if error
-            .detail()
-            .is_some_and(|text| text.contains("a non local key")) =>
-        {
-            true
-        }
-        _ => missing_permission(error) == Some(Permission::Key),
-    }
+    let is_moving = error.kind() == ErrorKind::Server(ServerErrorKind::TryAgain);
+    // The key beside the lock that has the lease of a reader.
+    let is_elsewhere = |text: &str| text.contains("a non local key");
+    is_moving
+        || error.detail().is_some_and(is_elsewhere)
+        || missing_permission(error) == Some(Permission::Key)
 }

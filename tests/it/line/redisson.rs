@@ -97,6 +97,41 @@ fn a_client_behind_others_that_do_not_answer_hears_of_a_release() {
     }
 }
 
+/// Then a look calls it again only after the usual time, not as soon as the time to answer is over.
+#[test]
+fn a_first_client_that_answers_is_called_rarely() {
+    for (holder, waiter) in [KINDS[0], KINDS[3]] {
+        let server = Server::start();
+        let name = unique("answers");
+        take(&server, &name, holder);
+        let place = "redisson_lock__channel:first";
+        add_place(&server, &name, place);
+        let mut connection = server.connection();
+        let mut connection = connection.as_pubsub();
+        connection.subscribe(place).unwrap();
+        let lock = waiter(&client(&server.url()), &name);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| lock.lock());
+            let call = connection.get_message().unwrap();
+            assert!(call.get_payload::<String>().unwrap().starts_with("called "));
+            // As the script does it to which the client sends its request.
+            let mut answer = redis::cmd("ZREM");
+            answer.arg(line(&name)).arg("");
+            answer.exec(&mut server.connection()).unwrap();
+            connection.set_read_timeout(Some(millis(1200))).unwrap();
+            let another = connection.get_message();
+            server.run(&format!("ZREM {} {place}", line(&name)));
+            server.run(&format!("DEL {name}"));
+            let mut call = redis::cmd("PUBLISH");
+            call.arg(&places(&server, &name)[0])
+                .arg(format!("called {name}"));
+            call.exec(&mut server.connection()).unwrap();
+            waiting.join().unwrap().unwrap();
+            assert!(another.is_err(), "{another:?}");
+        });
+    }
+}
+
 /// One client in the line of a semaphore listens. That one has died, or the call was lost that would
 /// have told its successor.
 #[test]
