@@ -48,10 +48,10 @@ local PROBED = 1000000
 
 -- For this part of each time, in microseconds, clients that need more permits than are free keep
 -- those behind them waiting. For the rest, they let them pass. If they never did, a need for more
--- permits than there are would keep all waiting indefinitely; if they always did, those behind them could
--- take each permit that came free. The clock of the server decides, so all let pass together: a
--- client behind several must be let pass by all of them. The rest is longer than SOON in
--- line_look.lua, so a look meets it.
+-- permits than there are would keep all waiting indefinitely. If they always did, those behind them
+-- could take each permit that came free. The clock of the server decides, so all let pass together:
+-- a client behind several of them gets a permit only while all of these let it pass. The rest is
+-- longer than SOON in line_look.lua, so a look meets it.
 local KEEPS_OUT, OF_EACH = 1900000, 4000000
 
 -- Runs a function, and returns its results. Returns nil if Redis refuses a command: the user may
