@@ -226,7 +226,7 @@ const NOT_FOUND_BESIDE: [&[Edit]; 17] = [
 #[ignore = "soak"]
 fn nothing_is_found_in_the_unchanged_source() {
     let copy = COPY.lock();
-    let run = simulate(&build(&copy, &[]), "1");
+    let run = simulate(&build(&copy, &[]), "8101");
     let output = text(&run);
     assert!(run.status.success(), "{output}");
     assert!(output.contains(" 0 violations"), "{output}");

@@ -104,7 +104,8 @@ impl Conductor {
             Fault::KillClients => self.kill_clients(),
             Fault::Plan => self.plan(slot),
             Fault::PauseBriefly => self.pause_briefly(slot),
-            Fault::SetClock => self.set_clock(),
+            Fault::SetClock if self.scenario.sets_clocks => self.set_clock(),
+            Fault::SetClock => {}
             Fault::FailOver => self.fail_over(),
             Fault::MoveSlot => self.move_slot(),
         }
