@@ -15,9 +15,9 @@
 --               request makes them available
 --
 -- The watchdog of a client that waits looks every two seconds if at most ten clients are before it:
--- a holder that died, a client of Redisson, or a process that has ended looks after no call. Each
--- further client looks a little more rarely, in case that those before it have died. So many clients
--- cost few requests.
+-- a holder that died, a client of Redisson, or a process that has ended looks after no call. Those
+-- before a client may have died, too, so each further client looks, but a little more rarely than the
+-- one before it. Many clients cost few requests.
 --
 -- A client of Redisson calls no client. The first client listens to its release: it learns from the
 -- reply to its request that it has to. If the message is lost that lets it ask, or if those before it
