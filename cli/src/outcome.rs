@@ -156,7 +156,7 @@ const SETTINGS: [(&str, &str); 9] = [
 ];
 
 /// What the library writes in its advice, and the same for users of the command.
-const ADVICE: [(&str, &str); 10] = [
+const ADVICE: [(&str, &str); 9] = [
     ("LockClient::builder_cluster", "--cluster"),
     ("LockClient::builder_sentinel", "--sentinel MASTER"),
     (
@@ -181,10 +181,6 @@ const ADVICE: [(&str, &str); 10] = [
     ),
     ("LockClientBuilder::ca_certificates", "--cacert"),
     ("the client by client_certificate", "the client by --cert"),
-    (
-        "docs/permissions.md of leasehold lists all",
-        "leasehold doctor lists all missing",
-    ),
 ];
 
 /// A text of the library, with the advice for users of the command.
@@ -231,12 +227,7 @@ mod tests {
     fn advice_names_options_or_library_functions_but_not_both() {
         for hint in HINTS {
             let (command, library) = (advised(&hint), hint.to_string());
-            for word in [
-                "LockClient",
-                "builder",
-                "permissions.md",
-                "client_certificate",
-            ] {
+            for word in ["LockClient", "builder", "client_certificate"] {
                 assert!(!command.contains(word), "{command}");
             }
             for word in ["--", "LEASEHOLD", "leasehold doctor"] {

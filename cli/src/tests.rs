@@ -3,7 +3,6 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;
-use std::time::Duration;
 
 use redis::Value;
 
@@ -37,17 +36,6 @@ pub(super) fn replies(lines: &[&str]) -> Vec<Result<Value, ServerError>> {
 pub(super) fn refusal(line: &str) -> ServerError {
     let mut replies = replies(&[&format!("-{line}")]);
     replies.remove(0).unwrap_err()
-}
-
-/// The errors of a server that hangs, and of one that is not there.
-pub(super) fn failures() -> [ServerError; 2] {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let builder = LockClient::builder(&format!("redis://{}", listener.local_addr().unwrap()));
-    let builder = builder.command_timeout(Duration::from_millis(20));
-    let servers = admin::servers(&builder.build().unwrap()).unwrap();
-    let late = servers[0].connect();
-    drop(listener);
-    [late.unwrap_err(), servers[0].connect().unwrap_err()]
 }
 
 /// The URL of a server that replies with this error to everything.

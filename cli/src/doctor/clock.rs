@@ -62,7 +62,8 @@ impl Reading {
         Ok(quickest.ok_or_else(|| "TIME was not read".into()))
     }
 
-    fn trip(&self) -> Duration {
+    /// The time of the round trip.
+    pub(super) fn trip(&self) -> Duration {
         self.received.since(self.sent)
     }
 }

@@ -1,8 +1,5 @@
 //! The result of a check.
 
-/// The percentage of a limit from which there is a warning.
-const NEARLY_FULL: u64 = 90;
-
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -55,22 +52,6 @@ impl Verdict {
             advice: Some(advice.into()),
             ..self.of(found)
         }
-    }
-}
-
-impl Finding {
-    /// Ok, unless there is trouble: how severe it is, and what to do.
-    pub(super) fn of(found: impl Into<String>, trouble: Option<(Verdict, &str)>) -> Self {
-        match trouble {
-            Some((verdict, advice)) => verdict.advise(found, advice),
-            None => Verdict::Ok.of(found),
-        }
-    }
-
-    /// A warning if little is left of a limit, which is reached at 100 %.
-    pub(super) fn of_use(found: impl Into<String>, percent: u64, advice: &str) -> Self {
-        let is_nearly_full = percent >= NEARLY_FULL;
-        Self::of(found, is_nearly_full.then_some((Verdict::Warning, advice)))
     }
 }
 

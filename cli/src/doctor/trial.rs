@@ -1,45 +1,230 @@
-//! Acquires, nests, extends and releases a lock, as programs do.
+//! Acquires and releases each kind of lock, as programs do. What Redis refuses shows which
+//! permissions the user lacks.
 
 use std::time::Duration;
 
+use super::LEASE;
 use super::finding::{Finding, Verdict};
-use crate::outcome;
+use crate::outcome::{Failure, Result, advised};
+use crate::probe::{ask, command};
 use leasehold::__Moment as Moment;
-use leasehold::{Error, Lease, LockClient, Result};
+use leasehold::admin::{self, LockKeys, lock_of_kind};
+use leasehold::{Error, Hint, Lease, LockClient, Permission};
 
-/// Acquires the lock if it is free, uses it and releases it.
-pub(super) fn lock(client: &LockClient, name: &str, lease: Duration) -> Finding {
-    let start = Moment::now();
-    let why = match use_lock(client, name, lease) {
-        Ok(Some(())) => {
-            let took = Moment::now().since(start);
-            let found = format!("acquired, nested, extended and released in {took:.1?}");
-            return Verdict::Ok.of(found);
-        }
-        Ok(None) => format!("lock {name:?} is held by another client"),
-        Err(Error::WrongType { .. }) => format!("the key of lock {name:?} is not a lock"),
-        Err(error) => {
-            let advice = "look at the other checks, and at the log of the server";
-            return Verdict::Failure.advise(outcome::Failure::from(error).to_string(), advice);
-        }
-    };
-    let found = format!("{why}, and was not used: give another name, leasehold doctor KEY");
-    Verdict::Unknown.of(found)
+/// The kind that needs the permissions that all kinds need. It is tried first.
+const PLAIN: &str = "reentrant";
+
+/// The other kinds, which a program may not use.
+const OTHERS: [&str; 8] = [
+    "fenced",
+    "fair",
+    "read",
+    "write",
+    "condition",
+    "semaphore",
+    "permits",
+    "latch",
+];
+
+/// How long an acquire may take: replicas may not confirm it.
+const LONGEST: Duration = Duration::from_secs(2);
+
+/// How long a client waits for what another one holds.
+const WAIT: Duration = Duration::from_millis(20);
+
+/// Two clients of one deployment.
+pub(super) struct Trial<'a> {
+    pub(super) holder: &'a LockClient,
+    pub(super) waiter: &'a LockClient,
+    pub(super) in_cluster: bool,
+    /// The beginning of the names that are tried.
+    pub(super) names: &'a str,
 }
 
-/// `None` if another client holds the lock. After an error the guards release it.
-fn use_lock(client: &LockClient, name: &str, lease: Duration) -> Result<Option<()>> {
-    let lock = client.reentrant_lock(name);
-    // It may be held as another kind of lock, which would be an error.
-    if lock.is_locked()? {
-        return Ok(None);
+impl Trial<'_> {
+    /// The server, the name and the finding of each check. Without a plain lock, nothing else is
+    /// tried.
+    pub(super) fn run(&self) -> Vec<(String, &'static str, Finding)> {
+        let mut checks = vec![self.check_kind(PLAIN, Verdict::Failure)];
+        if checks[0].2.verdict == Verdict::Ok {
+            let others = OTHERS.map(|kind| self.check_kind(kind, Verdict::Warning));
+            checks.extend(others);
+            let rights = self.check_rights();
+            let rights = rights.unwrap_or_else(|error| Verdict::Unknown.of(error.to_string()));
+            checks.push((self.server(self.names), "rights", rights));
+        }
+        checks
     }
-    let Some(outer) = lock.try_acquire(Duration::ZERO, Lease::RENEWED)? else {
-        return Ok(None);
+
+    /// The server that has this name, or else the deployment.
+    fn server(&self, name: &str) -> String {
+        match admin::server_of(self.holder, name) {
+            Ok(server) => server.name().into(),
+            Err(_) => admin::deployment(self.holder),
+        }
+    }
+
+    /// `failed`: the verdict if the kind cannot be used.
+    fn check_kind(&self, kind: &'static str, failed: Verdict) -> (String, &'static str, Finding) {
+        let name = format!("{}:{kind}", self.names);
+        let start = Moment::now();
+        let finding = match self.try_kind(kind, &name) {
+            Ok(true) => {
+                let took = Moment::now().since(start);
+                Verdict::Ok.of(format!("acquired, waited for, and released in {took:.1?}"))
+            }
+            Ok(false) => {
+                let found = format!("not acquired in {LONGEST:?}");
+                failed.advise(found, "look at the log of the server")
+            }
+            Err(error) => refusal(error, failed),
+        };
+        (self.server(&name), kind, finding)
+    }
+
+    /// Uses what has this name, and deletes what would stay in Redis. False if it was not acquired.
+    fn try_kind(&self, kind: &str, name: &str) -> leasehold::Result<bool> {
+        let used = match kind {
+            "condition" => self.try_condition(name),
+            "semaphore" => self.try_semaphore(name),
+            "permits" => self.try_permits(name),
+            "latch" => self.try_latch(name),
+            kind => self.try_lock(kind, name),
+        };
+        // The number of a semaphore, and the last fencing token.
+        let keys = LockKeys::new(self.holder, name);
+        let server = admin::server_of(self.holder, name);
+        if let Ok(Ok(mut connection)) = server.map(|server| server.connect()) {
+            let _ = connection.run(&command(("DEL", keys.key, keys.last_token)));
+        }
+        used
+    }
+
+    fn try_lock(&self, kind: &str, name: &str) -> leasehold::Result<bool> {
+        let lock = lock_of_kind(self.holder, kind, name)?;
+        let Some(outer) = lock.try_acquire(LONGEST, Lease::RENEWED)? else {
+            return Ok(false);
+        };
+        let inner = lock.acquire()?;
+        outer.extend(LEASE)?;
+        // Readers share the lock.
+        let waiter = lock_of_kind(self.waiter, kind, name)?;
+        drop(waiter.try_acquire(WAIT, Lease::RENEWED)?);
+        inner.unlock()?;
+        outer.unlock().map(|()| true)
+    }
+
+    fn try_condition(&self, name: &str) -> leasehold::Result<bool> {
+        let lock = self.holder.reentrant_lock(name);
+        let Some(guard) = lock.try_acquire(LONGEST, Lease::RENEWED)? else {
+            return Ok(false);
+        };
+        let condition = lock.condition("doctor");
+        let _is_notified = condition.wait_for(WAIT)?;
+        condition.notify_all()?;
+        guard.unlock().map(|()| true)
+    }
+
+    fn try_semaphore(&self, name: &str) -> leasehold::Result<bool> {
+        let semaphore = self.holder.semaphore(name);
+        semaphore.try_set_permits(1)?;
+        if !semaphore.try_acquire(1, LONGEST)? {
+            return Ok(false);
+        }
+        let _is_free = self.waiter.semaphore(name).try_acquire(1, WAIT)?;
+        semaphore.release(1).map(|()| true)
+    }
+
+    fn try_permits(&self, name: &str) -> leasehold::Result<bool> {
+        let semaphore = self.holder.leased_semaphore(name);
+        semaphore.try_set_permits(1)?;
+        let Some(permit) = semaphore.try_acquire(LONGEST, Lease::RENEWED)? else {
+            return Ok(false);
+        };
+        let waiter = self.waiter.leased_semaphore(name);
+        drop(waiter.try_acquire(WAIT, Lease::RENEWED)?);
+        permit.release().map(|()| true)
+    }
+
+    fn try_latch(&self, name: &str) -> leasehold::Result<bool> {
+        let latch = self.holder.count_down_latch(name);
+        latch.try_set_count(1)?;
+        let _is_open = self.waiter.count_down_latch(name).wait_for(WAIT)?;
+        latch.count_down().map(|_| true)
+    }
+
+    /// Sends the commands that a lock can do without at first: scripts are loaded, nothing is left
+    /// of dead clients, and clients that may not listen ask often. None of them changes anything.
+    fn check_rights(&self) -> Result<Finding> {
+        let keys = LockKeys::new(self.holder, self.names);
+        let (key, line, channel) = (&keys.key, &keys.line, &keys.channel);
+        let (publish, count, subscribe, unsubscribe) = match self.in_cluster {
+            true => ("SPUBLISH", "SHARDNUMSUB", "SSUBSCRIBE", "SUNSUBSCRIBE"),
+            false => ("PUBLISH", "NUMSUB", "SUBSCRIBE", "UNSUBSCRIBE"),
+        };
+        let mut connection = admin::server_of(self.holder, self.names)?.connect()?;
+        let mut rules: Vec<String> = Vec::new();
+        for command in [
+            command(("PING",)),
+            command(("EVAL", "return 1", 1, key)),
+            command(("ZADD", line, "XX", 0, "")),
+            command(("ZRANGE", line, 0, 0)),
+            command(("ZRANK", line, "")),
+            command(("ZREM", line, "")),
+            command(("ZSCORE", line, "")),
+            command(("ZCOUNT", line, 0, 0)),
+            command(("LPOP", key)),
+            command(("LREM", key, 0, "")),
+            command(("HSCAN", key, 0)),
+            command(("PUBSUB", count)),
+            command((publish, channel, 0)),
+            command((unsubscribe, channel)),
+            // The last one, because messages can follow it.
+            command((subscribe, channel)),
+        ] {
+            let refused = ask(&mut connection, &command)?.err();
+            rules.extend(match refused.and_then(|error| error.hint).as_deref() {
+                Some(Hint::Grant(Permission::Key)) => Some("~leasehold_line:*".into()),
+                Some(Hint::Grant(Permission::Channel)) => Some("&redisson_lock__channel:*".into()),
+                Some(Hint::Grant(permission)) => permission.rule(),
+                // A cluster before Redis 7 has no shard channels.
+                _ => None,
+            });
+        }
+        rules.dedup();
+        if rules.is_empty() {
+            return Ok(Verdict::Ok.of("all that waiting clients need"));
+        }
+        // Without EVAL, nothing loads the scripts after a restart.
+        let verdict = match rules.iter().any(|rule| rule == "+eval") {
+            true => Verdict::Failure,
+            false => Verdict::Warning,
+        };
+        let found = "the user may not use all that clients need later, or while they wait";
+        Ok(verdict.advise(found, format!("ACL SETUSER <user> {}", rules.join(" "))))
+    }
+}
+
+/// The finding about a kind that cannot be used.
+fn refusal(error: Error, failed: Verdict) -> Finding {
+    let Error::Redis {
+        cause,
+        hint: Some(hint),
+        ..
+    } = &error
+    else {
+        let advice = "look at the other checks, and at the log of the server";
+        return failed.advise(Failure::from(error).to_string(), advice);
     };
-    let inner = lock.acquire()?;
-    outer.extend(lease)?;
-    inner.unlock()?;
-    outer.check()?;
-    outer.unlock().map(Some)
+    let mut advice = advised(hint);
+    match **hint {
+        Hint::Grant(Permission::Command(None)) => {
+            advice += "; Redis 7.0 and older do not say which command of a script they refuse";
+        }
+        Hint::Grant(Permission::Key) => {
+            advice += "; or name locks that the user may use: leasehold doctor KEY";
+        }
+        _ => {}
+    }
+    failed.advise(cause.to_string(), advice)
 }

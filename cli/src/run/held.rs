@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::holder::{HolderReply, Holders};
 use super::job::signalled;
+use super::outer_keys::{OUTER_KEYS, is_outer};
 use super::signals::Signals;
 use super::waiting_line::WaitingLine;
 use crate::args::{Kind, LockArgs, RedisArgs};
@@ -42,7 +43,6 @@ macro_rules! of_both_guards {
 of_both_guards! {
     name -> &str,
     check -> leasehold::Result<()>,
-    confirm -> leasehold::Result<()>,
     lost -> Subscription<LostReason>,
     remaining -> Duration,
 }
@@ -149,8 +149,7 @@ impl Held {
 fn waits_for_itself(args: &LockArgs) -> bool {
     let has_limit = args.no_wait || args.wait.is_some();
     let is_alone = !matches!(args.kind, Kind::Permits(2..));
-    let outer = std::env::var_os("LEASEHOLD_KEY");
-    !has_limit && is_alone && outer.is_some_and(|outer| outer == *args.key)
+    !has_limit && is_alone && is_outer(&args.key)
 }
 
 /// The failure if another client holds the lock until the end of the wait. Names its holder if
@@ -158,8 +157,8 @@ fn waits_for_itself(args: &LockArgs) -> bool {
 fn refused(args: &LockArgs, clients: &[LockClient], waited: Duration) -> Failure {
     if waits_for_itself(args) {
         return Failure::usage(format!(
-            "LEASEHOLD_KEY says that this command runs under lock {:?}, so it would wait for \
-             itself; leave out one leasehold run, or give this one a --wait",
+            "{OUTER_KEYS} says that this command runs under lock {:?}, so it would wait for itself; \
+             leave out one leasehold run, or give this one a --wait",
             args.key
         ));
     }

@@ -1,13 +1,20 @@
-//! The process of the command, with a process group of its own.
+//! The process of the command.
+//!
+//! It has a process group of its own, which all signals are sent to. But if this process has the
+//! terminal, the command stays in its group: then the command can read the terminal, whose signals
+//! reach both, and signals from here reach the command alone.
 
+use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
-use rustix::io::Errno;
-use rustix::process::{WaitId, WaitIdOptions, WaitOptions, wait, waitid};
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::waitpid;
+use nix::unistd::{Pid, getpgrp, tcgetpgrp};
+use rustix::process::{WaitOptions, wait};
 
+use super::outer_keys::{OUTER_KEYS, keys_with};
 use super::parent::Launch;
 use super::program::Program;
 use crate::args::RunArgs;
@@ -17,11 +24,12 @@ use crate::outcome::{CANNOT_RUN, Result};
 /// Dropping it kills the processes.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) group: Pid,
-    /// Its process id is the id of the group.
-    leader: rustix::process::Pid,
-    /// The last change: it ended, was stopped, or was continued.
-    change: Option<ExitStatus>,
+    process: Pid,
+    /// True if the command is the leader of a process group of its own. Otherwise it shares the
+    /// terminal with this process.
+    pub(super) has_group: bool,
+    /// How it ended, as far as the last look knows.
+    pub(super) ended: Option<ExitStatus>,
     launch: Launch,
 }
 
@@ -31,9 +39,12 @@ impl Job {
         let refused = |error| Launch::refused(program.name, &error);
         let launch = Launch::new().map_err(refused)?;
         let mut command = launch.command(program);
-        command
-            .process_group(0)
-            .env("LEASEHOLD_KEY", &args.lock.key);
+        let has_group = !is_in_foreground();
+        if has_group {
+            command.process_group(0);
+        }
+        command.env("LEASEHOLD_KEY", &args.lock.key);
+        command.env(OUTER_KEYS, keys_with(&args.lock.key));
         if !args.keep_credentials {
             remove_credentials(&mut command);
         }
@@ -44,68 +55,51 @@ impl Job {
         };
         let child = command.spawn().map_err(refused)?;
         Ok(Self {
-            group: Pid::from_raw(child.id().cast_signed()),
-            leader: rustix::process::Pid::from_child(&child),
-            change: None,
+            process: Pid::from_raw(child.id().cast_signed()),
+            has_group,
+            ended: None,
             launch,
         })
     }
 
     /// True if the process has ended before it became the command.
     pub(super) fn failed_to_start(&self) -> bool {
-        self.ended().is_some() && self.launch.failed_to_start()
+        self.ended.is_some() && self.launch.failed_to_start()
     }
 
-    /// How it ended, as far as the last look knows.
-    pub(super) fn ended(&self) -> Option<ExitStatus> {
-        let has_ended = |change: &ExitStatus| change.code().or(change.signal()).is_some();
-        self.change.filter(has_ended)
-    }
-
-    /// The signal that had stopped it at the last look.
-    pub(super) fn stopped_by(&self) -> Option<Signal> {
-        let signal = self.change?.stopped_signal()?;
-        Some(Signal::try_from(signal).unwrap_or(Signal::SIGSTOP))
-    }
-
-    pub(super) fn is_stopped(&self) -> bool {
-        // Leaves the event for the next look.
-        let flags = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let stop = || waitid(WaitId::Pid(self.leader), flags);
-        self.stopped_by().is_some() || matches!(stop(), Ok(Some(_)))
-    }
-
-    /// True if processes of its group remain, zombies included. For a job that has ended.
+    /// True if processes of its group remain, zombies included.
     pub(super) fn has_members(&self) -> bool {
-        killpg(self.group, None) != Err(nix::errno::Errno::ESRCH)
+        self.has_group && killpg(self.process, None) != Err(Errno::ESRCH)
     }
 
-    /// Sends a signal to the group. False if this process may not, because the job runs as another
-    /// user. It is no failure if the processes have ended.
+    /// Sends a signal to the group, or to the command if it has none. False if this process may
+    /// not, because the command runs as another user. It is no failure if the processes have ended.
     pub(super) fn signal(&self, signal: Signal) -> bool {
-        killpg(self.group, signal) != Err(nix::errno::Errno::EPERM)
+        let sent = match self.has_group {
+            true => killpg(self.process, signal),
+            false if self.ended.is_none() => kill(self.process, signal),
+            // Another process may have its id.
+            false => Ok(()),
+        };
+        sent != Err(Errno::EPERM)
     }
 
-    /// Looks at the job. True if it ended, was stopped or was continued since the last look.
-    ///
-    /// Also reaps all other children that have ended: orphans are children of the first process of
-    /// a container.
-    pub(super) fn has_changed(&mut self) -> bool {
+    /// Looks whether the command has ended. Also reaps all other children that have ended: orphans
+    /// are children of the first process of a container.
+    pub(super) fn reap(&mut self) {
         // `nix` has no name for real-time signals, and loses the status of a child that one ended.
-        let flags = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
-        let mut has_changed = false;
         loop {
-            let raw = match wait(flags) {
-                Ok(Some((child, status))) if child == self.leader => status.as_raw(),
-                Ok(Some(_)) => continue,
+            let (child, status) = match wait(WaitOptions::NOHANG) {
+                Ok(Some((child, status))) => (child.as_raw_pid(), status.as_raw()),
                 // Another part of the process has reaped it, so its status is unknown.
-                Err(Errno::CHILD) if self.ended().is_none() => i32::from(CANNOT_RUN) << 8,
-                Ok(None) | Err(_) => return has_changed,
+                Err(rustix::io::Errno::CHILD) if self.ended.is_none() => {
+                    (self.process.as_raw(), i32::from(CANNOT_RUN) << 8)
+                }
+                Ok(None) | Err(_) => return,
             };
             // Later, an orphan may have its process id.
-            if self.ended().is_none() {
-                self.change = Some(ExitStatus::from_raw(raw));
-                has_changed = true;
+            if child == self.process.as_raw() && self.ended.is_none() {
+                self.ended = Some(ExitStatus::from_raw(status));
             }
         }
     }
@@ -113,11 +107,17 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        if self.ended().is_none() {
+        if self.ended.is_none() {
             self.signal(Signal::SIGKILL);
-            let _ = nix::sys::wait::waitpid(self.group, None);
+            let _ = waitpid(self.process, None);
         }
     }
+}
+
+/// True if this process group has the terminal: its input and its signals.
+fn is_in_foreground() -> bool {
+    let terminal = File::open("/dev/tty");
+    terminal.is_ok_and(|terminal| tcgetpgrp(terminal) == Ok(getpgrp()))
 }
 
 /// Removes the variables that have the password of Redis. A `leasehold` that the command starts

@@ -1,19 +1,19 @@
 //! `leasehold run`: runs a command while a lock is held. `leasehold hold`: only holds it.
 //!
-//! The job ends before its lease can end on the server, whatever happens to Redis: [`schedule`]
-//! decides when. The main thread acquires the lock, starts the job and watches it ([`supervisor`]).
-//! Signals and the requests to Redis have their own threads.
+//! The command ends before its lease can end on the server, whatever happens to Redis: [`schedule`]
+//! decides when. The main thread acquires the lock, starts the command ([`job`]) and watches it
+//! ([`supervisor`]). Signals and the requests to Redis have their own threads.
 
 mod held;
 mod hold;
 mod holder;
 mod job;
+mod outer_keys;
 mod parent;
 mod program;
 mod schedule;
 mod signals;
 mod supervisor;
-mod terminal;
 mod waiting_line;
 
 use std::time::Duration;
@@ -47,10 +47,13 @@ pub(super) fn run(args: &RunArgs, redis: &RedisArgs) -> Result<u8> {
     let signals = Signals::catch()?;
     let held = Held::acquire(lock, redis, &signals)?;
     let acquired_at = Moment::now();
-    signals.catch_stops()?;
     // The lock may have been lost since it was acquired.
     held.check()?;
     let job = Job::start(&program, args, held.token())?;
+    if job.has_group {
+        // Ctrl-Z would stop this process alone, and the command would lose its lock.
+        signals.catch_stops()?;
+    }
     let time_is_up = args.max_hold.map(|time| acquired_at.after(time));
     let time_is_up = time_is_up.unwrap_or(Moment::NEVER);
     let schedule = Schedule::new(lock.lease, args.kill_after, time_is_up);

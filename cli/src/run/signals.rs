@@ -1,4 +1,4 @@
-//! The signals for the job, and those about the job.
+//! The signals for the command, and those about it.
 
 use crossbeam_channel::{Receiver, unbounded};
 use signal_hook::consts::{
@@ -24,8 +24,8 @@ const ENDING: [i32; 12] = [
     SIGPWR,
 ];
 
-/// These are only passed on to the job.
-const FOR_THE_JOB: [i32; 3] = [SIGUSR1, SIGUSR2, SIGWINCH];
+/// These are only passed on to the command.
+const FOR_THE_COMMAND: [i32; 4] = [SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT];
 
 /// The signals that arrive after this was made. A thread receives them, which ends with the
 /// process.
@@ -40,19 +40,19 @@ pub(super) struct Signals {
 
 impl Signals {
     /// Catches the signals. Those that were ignored when this process started stay ignored, here
-    /// and in the job (`nohup`). PIPE, which every Rust program ignores, has its default action in
-    /// the job.
+    /// and in the command (`nohup`). PIPE, which every Rust program ignores, has its default action
+    /// in the command.
     pub(super) fn catch() -> Result<Self> {
-        let wanted = ENDING.into_iter().chain(FOR_THE_JOB);
+        let wanted = ENDING.into_iter().chain(FOR_THE_COMMAND);
         let wanted = wanted.filter(|signal| !is_ignored(*signal));
-        let mut caught = Caught::new(wanted.chain([SIGCHLD, SIGCONT])).map_err(refused)?;
+        let mut caught = Caught::new(wanted.chain([SIGCHLD])).map_err(refused)?;
         let handle = caught.handle();
         let (sender, received) = unbounded();
         let interrupt = Interrupt::new();
         let raised = interrupt.clone();
         let receive = move || {
             loop {
-                for signal in in_force(caught.wait().collect()) {
+                for signal in caught.wait() {
                     let _ = sender.send(signal);
                     if ends_the_wait(signal) {
                         raised.interrupt();
@@ -74,12 +74,8 @@ impl Signals {
         received.find(|&signal| ends_the_wait(signal))
     }
 
-    /// From here on Ctrl-Z stops the job first, and this process continues to renew its lock until
-    /// then.
+    /// From here on Ctrl-Z does not stop this process, whose lock nothing would renew then.
     pub(super) fn catch_stops(&self) -> Result<()> {
-        if is_ignored(SIGTSTP) {
-            return Ok(());
-        }
         self.handle.add_signal(SIGTSTP).map_err(refused)
     }
 }
@@ -87,15 +83,6 @@ impl Signals {
 /// True for a signal that ends the wait for the lock, and the hold of a lock without a command.
 pub(super) fn ends_the_wait(signal: i32) -> bool {
     ENDING.contains(&signal)
-}
-
-/// Removes a stop that arrives together with a continue, because their order is unknown. The system
-/// handles them in the same way, and a job that runs can be stopped again.
-fn in_force(mut taken_at_once: Vec<i32>) -> Vec<i32> {
-    if taken_at_once.contains(&SIGCONT) {
-        taken_at_once.retain(|&signal| signal != SIGTSTP);
-    }
-    taken_at_once
 }
 
 fn refused(error: std::io::Error) -> Failure {
@@ -108,16 +95,4 @@ fn is_ignored(signal: i32) -> bool {
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let bits = line.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
     bits.unwrap_or(0) & (1 << (signal - 1)) != 0
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_end_of_a_stop_cancels_one_that_comes_with_it() {
-        let taken = vec![SIGTERM, SIGCHLD, SIGCONT, SIGTSTP, SIGWINCH];
-        assert_eq!(in_force(taken), [SIGTERM, SIGCHLD, SIGCONT, SIGWINCH]);
-        assert_eq!(in_force(vec![SIGCHLD, SIGTSTP]), [SIGCHLD, SIGTSTP]);
-    }
 }

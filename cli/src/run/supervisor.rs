@@ -1,29 +1,23 @@
-//! Watches the job from its start to its end: passes signals on, and ends it in time.
+//! Watches the command from its start to its end: passes signals on, and ends it in time.
 
-use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use crossbeam_channel::{after, never, select};
 use nix::sys::signal::Signal;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::held::Held;
 use super::job::{Job, status};
 use super::schedule::{Schedule, Step, Why};
 use super::signals::Signals;
-use super::terminal::Terminal;
 use crate::connect::confirm_every;
 use crate::outcome::{LOST, TIME_IS_UP};
 use crate::reporter::{say, step};
 use leasehold::__Moment as Moment;
 use leasehold::{Error, LostReason};
 
-/// How often to look for processes that an ended job left behind. No signal reports their end.
+/// How often to look for processes that an ended command left behind. No signal reports their end.
 const GROUP_CHECK: Duration = Duration::from_millis(20);
-
-/// How long the signal that continues this process may take to arrive.
-const CONTINUE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The message about a command that has changed its user.
 const CANNOT_SIGNAL: &str =
@@ -35,32 +29,20 @@ pub(super) struct Supervisor<'a> {
     held: &'a Held,
     job: Job,
     schedule: Schedule,
-    terminal: Terminal,
-    /// Until when a shell must continue this process: the job stopped because it asked for the
-    /// terminal from the background, and this process was not stopped with it. That happens if no
-    /// shell is left.
-    continue_by: Option<Moment>,
-    /// True if this process got the signal of Ctrl-Z. Other processes of its group got it, too, and
-    /// stop by themselves. Another `leasehold` among them renews its lock until its job has
-    /// stopped.
-    stop_requested: bool,
-    /// The signal that stopped the job, while this process still has to stop, too. All earlier
-    /// signals are handled first: with a pending CONT, no shell would continue this process.
-    stopped_by: Option<Signal>,
-    /// True if it was reported that this process may not send signals to the job.
+    /// True if it was reported that this process may not send signals to the command.
     cannot_signal: bool,
 }
 
-/// The end of the job.
+/// The end of the command.
 #[derive(Debug)]
 pub(super) struct End {
-    /// The exit status: that of the job, or of the reason why it was ended.
+    /// The exit status: that of the command, or of the reason why it was ended.
     pub(super) status: u8,
-    /// The status of the job.
+    /// The status of the command.
     pub(super) of_job: u8,
     /// The process did not become the command.
     pub(super) failed_to_start: bool,
-    /// Why the job was ended, if it did not end itself.
+    /// Why the command was ended, if it did not end itself.
     pub(super) why: Option<Why>,
 }
 
@@ -70,45 +52,26 @@ impl<'a> Supervisor<'a> {
             held,
             job,
             schedule,
-            terminal: Terminal::open(),
-            continue_by: None,
-            stop_requested: false,
-            stopped_by: None,
             cannot_signal: false,
         }
     }
 
-    /// Runs until the job has ended. Looks at the job at least as often as Redis is asked for a
-    /// lock with this lease.
+    /// Runs until the command has ended. Looks at it at least as often as Redis is asked for a lock
+    /// with this lease.
     pub(super) fn run(mut self, signals: &Signals, lease: Duration) -> End {
-        self.terminal.offer(self.job.group);
         let (mut received, mut lost) = (signals.received.clone(), self.held.lost());
         let mut beat = confirm_every(lease);
         loop {
-            if self.job.has_changed() {
-                if let Some(ended) = self.job.ended() {
-                    if ended.signal().is_some_and(asks_to_end) {
-                        // The terminal may have sent the signal to the group of the job only.
-                        self.schedule.asked_to_end(Moment::now());
-                    }
-                    beat = beat.min(GROUP_CHECK);
+            self.job.reap();
+            if let Some(ended) = self.job.ended {
+                if !self.group_may_end() {
+                    return self.end(ended);
                 }
-                self.stopped_by = self.job.stopped_by().or(self.stopped_by);
+                beat = beat.min(GROUP_CHECK);
             }
-            if received.is_empty()
-                && let Some(by) = self.stopped_by.take()
-                && self.job.stopped_by().is_some()
-            {
-                self.follow_stop(by);
-            }
-            if let Some(ended) = self.job.ended().filter(|_| !self.group_may_end()) {
-                return self.end(ended);
-            }
-            self.follow_schedule();
-            if self.continue_by.is_some_and(Moment::is_past) && received.is_empty() {
-                // The system does the same with the jobs of a shell that has ended.
-                self.continue_by = None;
-                self.ask_to_end(Signal::SIGHUP);
+            self.follow_lease();
+            while let Some(step) = self.schedule.due(Moment::now()) {
+                self.execute(step);
             }
             // The timer stops while the machine sleeps, the clock of the schedule does not.
             let pause = self.schedule.next().left().min(beat);
@@ -117,35 +80,32 @@ impl<'a> Supervisor<'a> {
                     Ok(signal) => self.handle(signal),
                     Err(_) => received = never(),
                 },
-                recv(lost) -> reason => {
-                    lost = never().into();
-                    reason.into_iter().for_each(|reason| self.lost(reason));
-                }
+                recv(lost) -> _ => lost = never().into(),
                 recv(after(pause)) -> _ => {}
             }
         }
     }
 
-    /// True if processes that an ended job left behind were asked to end, too, and have time for
-    /// that.
+    /// True if processes that an ended command left behind were asked to end, too, and have time
+    /// for that.
     fn group_may_end(&self) -> bool {
         self.schedule.leaves_time(Moment::now()) && self.job.has_members()
     }
 
-    fn follow_schedule(&mut self) {
+    /// Tells the schedule how long the lock is held, or that it was lost: also while this process
+    /// was stopped.
+    fn follow_lease(&mut self) {
         let now = Moment::now();
         let left = self.held.remaining();
-        // Zero means that the lock was lost, and not that its lease ended.
-        if !left.is_zero() {
-            self.schedule.stands_until = now.after(left);
-        }
-        while let Some(step) = self.schedule.due(Moment::now()) {
-            self.execute(step);
-        }
-    }
-
-    fn lost(&mut self, reason: LostReason) {
-        if let Some(step) = self.schedule.lost(reason, Moment::now()) {
+        let reason = match self.held.check() {
+            Ok(()) => {
+                self.schedule.stands_until = now.after(left);
+                return;
+            }
+            Err(Error::Lost { reason, .. }) => reason,
+            Err(_) => LostReason::Expired,
+        };
+        if let Some(step) = self.schedule.lost(reason, now) {
             self.execute(step);
         }
     }
@@ -157,16 +117,10 @@ impl<'a> Supervisor<'a> {
             }
             return;
         };
-        let sent = if self.job.is_stopped() && why != Why::TimeIsUp {
-            // A stopped job cannot end itself.
-            self.stopped_by = None;
-            self.job.signal(Signal::SIGKILL)
-        } else {
-            let sent = self.job.signal(Signal::SIGTERM);
-            // Within a session, the system permits CONT also where it refuses TERM.
-            self.job.signal(Signal::SIGCONT);
-            sent
-        };
+        let sent = self.job.signal(Signal::SIGTERM);
+        // A command that is stopped cannot end itself. Within a session, the system permits CONT
+        // also where it refuses TERM.
+        self.job.signal(Signal::SIGCONT);
         self.cannot_signal |= !sent;
         let ended = "the command is ended";
         let fate = if sent { ended } else { CANNOT_SIGNAL };
@@ -174,34 +128,27 @@ impl<'a> Supervisor<'a> {
     }
 
     fn handle(&mut self, signal: i32) {
-        match Signal::try_from(signal) {
-            Ok(Signal::SIGCHLD) | Err(_) => {}
-            // Continues the job together with this process.
-            Ok(Signal::SIGCONT) => {
-                (self.continue_by, self.stopped_by) = (None, None);
-                self.stop_requested = false;
-                if self.job.is_stopped() {
-                    self.go_on();
-                } else {
-                    self.job.signal(Signal::SIGCONT);
-                }
+        use Signal::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
+        let Ok(signal) = Signal::try_from(signal) else {
+            return;
+        };
+        match signal {
+            SIGCHLD | SIGTSTP => {}
+            // The terminal has sent it to the command, too.
+            SIGHUP | SIGINT | SIGQUIT | SIGWINCH if !self.job.has_group => {}
+            SIGHUP | SIGINT | SIGQUIT | SIGTERM => {
+                // The processes of the group have time to end.
+                self.schedule.asked_to_end(Moment::now());
+                self.pass_on(signal);
+                self.job.signal(SIGCONT);
             }
-            Ok(ending) if asks_to_end(signal) => self.ask_to_end(ending),
-            Ok(Signal::SIGTSTP) => {
-                self.stop_requested = true;
-                self.job.signal(Signal::SIGTSTP);
-                if self.job.stopped_by().is_some() {
-                    // A second stop is not reported, and the shell must get its terminal.
-                    self.stopped_by = Some(Signal::SIGTSTP);
-                }
-            }
-            Ok(signal) => {
-                self.job.signal(signal);
+            _ => {
+                self.pass_on(signal);
             }
         }
     }
 
-    /// Sends a signal that ends the job. Reports once if this is not possible, and returns false.
+    /// Sends a signal to the command. Reports once if this is not possible, and returns false.
     fn pass_on(&mut self, signal: Signal) -> bool {
         let sent = self.job.signal(signal);
         if !sent && !std::mem::replace(&mut self.cannot_signal, true) {
@@ -210,74 +157,11 @@ impl<'a> Supervisor<'a> {
         sent
     }
 
-    /// Asks the job to end. A stopped job is continued, because it could not end itself.
-    fn ask_to_end(&mut self, signal: Signal) {
-        self.schedule.asked_to_end(Moment::now());
-        self.pass_on(signal);
-        if self.job.is_stopped() {
-            self.go_on();
-        }
-    }
-
-    /// Stops this process after the terminal stopped the job, so that the shell takes over. If
-    /// another process stopped the job, that process continues it, and the lock is renewed until
-    /// then.
-    fn follow_stop(&mut self, by: Signal) {
-        let terminal = &mut self.terminal;
-        if terminal.tty.is_none() {
-            return;
-        }
-        let asks = matches!(by, Signal::SIGTTIN | Signal::SIGTTOU);
-        terminal.wanted |= asks;
-        if asks && terminal.is_of(self.job.group) {
-            // The job asked for the terminal before it got it.
-            self.job.signal(Signal::SIGCONT);
-            return;
-        }
-        if !(asks || self.stop_requested || terminal.is_of(self.job.group)) {
-            return;
-        }
-        if self.stop_requested || !(asks && terminal.is_ours()) {
-            // Stops the whole group: nothing renews the lease while this process is stopped.
-            self.job.signal(Signal::SIGSTOP);
-            terminal.stop(std::mem::take(&mut self.stop_requested));
-            // A process that is continued in the background gets a signal.
-            if !terminal.is_ours() {
-                self.continue_by = asks.then(|| Moment::now().after(CONTINUE_TIMEOUT));
-                return;
-            }
-        }
-        self.go_on();
-    }
-
-    /// Continues a stopped job if the lock is still held.
-    fn go_on(&mut self) {
-        self.stopped_by = None;
-        // No signal and no due step is handled while Redis is asked, so the whole group must be
-        // stopped.
-        self.job.signal(Signal::SIGSTOP);
-        // Without a reply, the lease decides.
-        let _ = self.held.confirm();
-        if let Err(error) = self.held.check() {
-            self.lost(match error {
-                Error::Lost { reason, .. } => reason,
-                _ => LostReason::Expired,
-            });
-            self.job.signal(Signal::SIGKILL);
-            return;
-        }
-        self.terminal.give(self.job.group);
-        self.job.signal(Signal::SIGCONT);
-    }
-
     fn end(mut self, ended: ExitStatus) -> End {
         let why = self.schedule.why;
-        if self.terminal.take_back() && (why.is_some() || ended.signal().is_some()) {
-            self.terminal.restore();
-        }
         let of_job = status(ended);
         if why.is_some() {
-            // For the processes that the job left behind.
+            // For the processes that the command left behind.
             self.pass_on(Signal::SIGKILL);
             let name = self.held.name();
             say(format!("{name:?}: the command ended with status {of_job}"));
@@ -293,9 +177,4 @@ impl<'a> Supervisor<'a> {
             why,
         }
     }
-}
-
-/// True for a signal that asks a job to end.
-fn asks_to_end(signal: i32) -> bool {
-    [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal)
 }

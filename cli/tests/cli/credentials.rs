@@ -82,7 +82,7 @@ fn a_missing_permission_is_reported_with_its_rule() {
         ("list", "+scan"),
         ("run --no-wait ann:l -- true", "+evalsha"),
     ] {
-        let words_of_error = ["ACL SETUSER <user>", right, "leasehold doctor"];
+        let words_of_error = ["ACL SETUSER <user>", right, "docs/permissions.md"];
         ask(&url, words).expect_failure(69, &words_of_error);
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Once};
 use std::thread;
@@ -126,6 +126,8 @@ impl Program {
     }
 
     pub fn start(mut self) -> Running {
+        // In the background, also if the tests run at a terminal.
+        self.command.process_group(0);
         self.command.stdin(Stdio::piped());
         self.command.stdout(self.out).stderr(self.err);
         let mut child = self.command.spawn().expect("the program is built");

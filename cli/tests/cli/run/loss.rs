@@ -5,7 +5,7 @@ use crate::locks::keys;
 use crate::program::full_pipe;
 use crate::support::process::signal;
 use crate::support::server::Server;
-use crate::support::timing::{SLIP, eventually, eventually_some, millis, within};
+use crate::support::timing::{LEASE, SLIP, eventually, eventually_some, millis, within};
 
 fn stubborn() -> String {
     format!("trap '' TERM; echo $$; {FOREVER}")
@@ -75,6 +75,21 @@ fn what_a_lost_job_leaves_behind_has_its_time_to_end() {
     delete(&server, "k");
     let output = running.end().expect_ended(76, &["deleted"], 143);
     assert_eq!(output.text(), "cleaned\n");
+}
+
+/// Nothing renews the lock of a process that is stopped.
+#[test]
+fn a_leasehold_that_was_stopped_for_longer_than_its_lease_ends_the_command() {
+    let server = Server::start();
+    let options = format!("--lease {}", text(LEASE.get()));
+    let running = job(&server, &options, "echo on; exec sleep 100");
+    let running = running.start().when_on();
+    running.signal("STOP");
+    let is_free = || time_to_live(&server, "k") < 0;
+    eventually("the end of the lease", is_free);
+    running.signal("CONT");
+    let output = running.end().expect(76);
+    assert!(output.err.contains("\"k\": it was lost"), "{output:?}");
 }
 
 /// A killed process can neither pass a signal on nor release its lock.

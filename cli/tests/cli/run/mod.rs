@@ -119,15 +119,10 @@ fn holder(server: &Server, over: &Over) -> Running {
     job(server, "", &script).start().when_on()
 }
 
-/// The processes that a job says, which it says first.
-fn said_pids<const N: usize>(running: &Running) -> [u32; N] {
-    let said = running.next_output();
-    let pids: Vec<u32> = said.split_whitespace().flat_map(str::parse).collect();
-    pids.try_into().unwrap_or_else(|_| panic!("{said}"))
-}
-
+/// The process that a job says first.
 fn said_pid(running: &Running) -> u32 {
-    said_pids::<1>(running)[0]
+    let said = running.next_output();
+    said.trim().parse().unwrap_or_else(|_| panic!("{said}"))
 }
 
 /// True if the process runs no more instructions of its program: it is gone, a zombie, or has a

@@ -50,8 +50,13 @@ fn a_command_that_waits_for_its_own_lock_is_refused() {
         ("reentrant", "hold k"),
         ("read", "run --kind write k -- echo ran"),
         ("permits=1", "run --kind permits=1 k -- echo ran"),
+        // Of the command that started the one between.
+        (
+            "reentrant",
+            &format!("run --keep-credentials j -- {PATH} run k -- echo ran"),
+        ),
     ] {
-        let words = ["\"k\"", "LEASEHOLD_KEY", "--wait"];
+        let words = ["\"k\"", "LEASEHOLD_KEYS", "--wait"];
         outer(kind, inner).expect_refusal(64, &words);
         server.run("FLUSHALL");
     }
@@ -65,9 +70,9 @@ fn a_command_that_waits_for_its_own_lock_is_refused() {
     }
     let limited = outer("reentrant", "run --wait 50ms k -- echo ran");
     limited.expect_refusal(75, &["\"k\""]);
-    // LEASEHOLD_KEY stays in a process that an ended command has left behind. The lock is free.
+    // LEASEHOLD_KEYS stays in a process that an ended command has left behind. The lock is free.
     let later = run(&server)
-        .env("LEASEHOLD_KEY", "k")
+        .env("LEASEHOLD_KEYS", "k")
         .locked("k", "echo ran");
     later.output().expect_all(0, "ran\n", "");
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Instant;
 
-use super::{FOREVER, Over, holder, is_dead, job, said_pid, said_pids, text, wrap};
+use super::{FOREVER, Over, holder, is_dead, job, said_pid, text, wrap};
 use crate::locks::{await_waiters, keys};
 use crate::support::process::{is_stopped, signal};
 use crate::support::server::Server;
@@ -72,18 +72,6 @@ fn the_lock_is_kept_until_the_rest_of_a_job_that_was_asked_to_end_has_ended() {
         assert_eq!(running.end().expect(128 + number).text(), "1\n");
         assert!(keys(&server).is_empty());
     }
-    // As by Ctrl-C on a terminal: the signal does not come by `leasehold`.
-    let over = Over::new();
-    // The worker prints the process id of the shell, so it exists by then.
-    let script = format!("(echo $$; {}; {look}) & wait", over.until());
-    let mut running = job(&server, "--kill-after 60s", &script).start();
-    let leader = said_pid(&running);
-    signal(leader, "TERM");
-    eventually("the job to end", || is_dead(leader));
-    throughout(A_WHILE.get(), "it is waited for", || running.is_running());
-    over.create();
-    assert_eq!(running.end().expect(128 + 15).text(), "1\n");
-    assert!(keys(&server).is_empty());
 }
 
 #[test]
@@ -157,48 +145,25 @@ fn they_end_a_wait_for_a_redis_that_does_not_reply() {
     throughout(A_WHILE.get(), "nothing is locked", is_free);
 }
 
-/// Without a terminal, too.
 #[test]
-fn a_command_that_was_stopped_is_continued() {
+fn a_command_that_was_stopped_is_continued_and_can_be_ended() {
     let server = Server::start();
-    // No shell that forks: its state would not be plain.
-    let script = "echo $$; exec sleep 100";
     for signals in [&["CONT", "TERM"][..], &["TERM"]] {
-        // Without a terminal, wherever the tests run.
-        let job = job(&server, "", script).with(|command| wrap(command, "setsid", &["-w"]));
-        let running = job.start();
+        // No shell that forks: its state would not be plain.
+        let running = job(&server, "", "echo $$; exec sleep 100").start();
         let job = said_pid(&running);
+        signal(job, "STOP");
+        eventually("the command to stop", || is_stopped(job));
+        // This is not passed on, and nothing would renew the lock of a `leasehold` that it stops.
         running.signal("TSTP");
-        eventually("the job to stop", || is_stopped(job));
         for signal in signals {
             running.signal(signal);
             if *signal == "CONT" {
-                eventually("the job to go on", || !is_stopped(job));
+                eventually("the command to go on", || !is_stopped(job));
             }
         }
         running.end().expect(128 + 15);
     }
-}
-
-/// Only one process of the group was stopped; the others continued.
-#[test]
-fn all_of_a_command_that_was_stopped_rests_until_redis_has_said_that_it_may_go_on() {
-    let server = Server::start();
-    let options = format!("--lease 60s --timeout {}", text(millis(5_000)));
-    let job = job(&server, &options, "sleep 100 & echo $! $$; exec sleep 100");
-    let running = job.with(|command| wrap(command, "setsid", &["-w"])).start();
-    let [worker, leader] = said_pids(&running);
-    signal(leader, "STOP");
-    eventually("the leader to stop", || is_stopped(leader));
-    server.pause();
-    running.signal("CONT");
-    eventually("the worker to stop", || is_stopped(worker));
-    assert!(is_stopped(leader));
-    server.resume();
-    let runs = || !is_stopped(worker) && !is_stopped(leader);
-    eventually("both to go on", runs);
-    running.signal("TERM");
-    running.end().expect(128 + 15);
 }
 
 /// `nohup`, and what shells do with Ctrl-C for jobs in the background.
