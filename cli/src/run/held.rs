@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::holder::{HolderReply, Holders};
+use super::holder::{HolderReply, find_holder};
 use super::job::signalled;
 use super::outer_keys::{OUTER_KEYS, is_outer};
 use super::signals::Signals;
-use super::waiting_line::WaitingLine;
+use super::waiting_message::WaitingMessage;
 use crate::args::{Kind, LockArgs, RedisArgs};
 use crate::connect;
 use crate::name::shown;
@@ -68,11 +68,11 @@ impl Held {
         let clients = connect::clients(redis, Some(args.lease))?;
         step(format!("waiting for lock {:?}", args.key));
         let asked = Moment::now();
-        let line = WaitingLine::start(args, &clients);
+        let message = WaitingMessage::start(args, &clients);
         let acquired = Self::try_acquire(args, redis, &clients, &signals.interrupt);
-        // A lock that was acquired does not wait for a request of the line's thread. Otherwise the
-        // thread is joined: it has clients, which clean up when they end.
-        line.end(!matches!(acquired, Ok(Some(_))));
+        // A lock that was acquired does not wait for a request of the message's thread. Otherwise
+        // the thread is joined: it has clients, which clean up when they end.
+        message.end(!matches!(acquired, Ok(Some(_))));
         if let Some(signal) = signals.ended_the_wait() {
             step(format!("signal {signal} ended the wait"));
             // The lock may have been acquired at the last moment. Its guard releases it.
@@ -166,7 +166,7 @@ fn refused(args: &LockArgs, clients: &[LockClient], waited: Duration) -> Failure
     if is_quiet() {
         return Failure::new(args.conflict_exit_code, "");
     }
-    let owner = match Holders::new(&args.key, clients).find(|| false) {
+    let owner = match find_holder(&args.key, clients) {
         // Not "held by": it may have left the lock in Redis, as `--at-least` does.
         HolderReply::Holder(holder) => format!(" (owner: {holder})"),
         HolderReply::Free | HolderReply::NoReply => {

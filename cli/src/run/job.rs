@@ -15,7 +15,7 @@ use nix::unistd::{Pid, getpgrp, tcgetpgrp};
 use rustix::process::{WaitOptions, wait};
 
 use super::outer_keys::{OUTER_KEYS, keys_with};
-use super::parent::Launch;
+use super::parent::{launch, refused};
 use super::program::Program;
 use crate::args::RunArgs;
 use crate::connect::{CREDENTIALS, REMOVED};
@@ -30,15 +30,12 @@ pub(super) struct Job {
     pub(super) has_group: bool,
     /// How it ended, as far as the last look knows.
     pub(super) ended: Option<ExitStatus>,
-    launch: Launch,
 }
 
 impl Job {
     /// Starts the command with the lock's name and token in its environment.
     pub(super) fn start(program: &Program<'_>, args: &RunArgs, token: Option<u64>) -> Result<Self> {
-        let refused = |error| Launch::refused(program.name, &error);
-        let launch = Launch::new().map_err(refused)?;
-        let mut command = launch.command(program);
+        let mut command = launch(program);
         let has_group = !is_in_foreground();
         if has_group {
             command.process_group(0);
@@ -53,18 +50,13 @@ impl Job {
             // It may be the token of an outer lock.
             None => command.env_remove("LEASEHOLD_TOKEN"),
         };
-        let child = command.spawn().map_err(refused)?;
+        let child = command.spawn();
+        let child = child.map_err(|error| refused(program.name, &error))?;
         Ok(Self {
             process: Pid::from_raw(child.id().cast_signed()),
             has_group,
             ended: None,
-            launch,
         })
-    }
-
-    /// True if the process has ended before it became the command.
-    pub(super) fn failed_to_start(&self) -> bool {
-        self.ended.is_some() && self.launch.failed_to_start()
     }
 
     /// True if processes of its group remain, zombies included.

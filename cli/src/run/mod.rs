@@ -14,7 +14,7 @@ mod program;
 mod schedule;
 mod signals;
 mod supervisor;
-mod waiting_line;
+mod waiting_message;
 
 use std::time::Duration;
 
@@ -59,9 +59,9 @@ pub(super) fn run(args: &RunArgs, redis: &RedisArgs) -> Result<u8> {
     let schedule = Schedule::new(lock.lease, args.kill_after, time_is_up);
     let end = Supervisor::new(&held, job, schedule).run(&signals, lock.lease);
 
-    // A command that did not start does not keep the lock.
-    let least = args.at_least.filter(|_| !end.failed_to_start);
-    let left = least.map_or(Duration::ZERO, |time| acquired_at.after(time).left());
+    let left = args
+        .at_least
+        .map_or(Duration::ZERO, |time| acquired_at.after(time).left());
     let keep = Some(left).filter(|left| *left >= Duration::from_millis(1));
     let is_unconfirmed = end.why == Some(Why::Unconfirmed);
     // Redis may reply again, and then keeps the lock. Otherwise nothing waits for it.

@@ -7,14 +7,11 @@
 //! is not killed either.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{Error, ErrorKind, PipeReader, PipeWriter, Write, pipe};
-use std::os::fd::{AsFd, AsRawFd};
+use std::io::{Error, ErrorKind};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::{Pid, getppid};
 
 use super::program::{Program, refusal};
@@ -27,58 +24,36 @@ const IS_BOUND: bool = cfg!(target_os = "linux");
 /// The file of this program.
 const OURSELVES: &str = "/proc/self/exe";
 
-/// The first argument of this program when it is to become a job. Then follow the parent, the
-/// descriptor for failures, the file and the name of the command, and the arguments of the command.
+/// The first argument of this program when it is to become a job. Then follow the parent, the file
+/// and the name of the command, and the arguments of the command.
 const BECOME: &str = "__exec";
 
-/// Tells a job that did not become the command from a command with the same exit status.
-#[derive(Debug)]
-pub(super) struct Launch {
-    reader: PipeReader,
-    /// The job opens it through this process, so that the command does not inherit it.
-    writer: PipeWriter,
+/// The process to start. The thread that starts it must live as long as this process, because Linux
+/// takes the end of that thread for the death of the parent. On other systems, the job is the
+/// command from the start.
+pub(super) fn launch(program: &Program<'_>) -> Command {
+    let mut command = if IS_BOUND {
+        let mut command = Command::new(OURSELVES);
+        command.arg(BECOME).arg(std::process::id().to_string());
+        command.arg(&program.file).arg(program.name);
+        command
+    } else {
+        let mut command = Command::new(&program.file);
+        command.arg0(program.name);
+        command
+    };
+    command.args(program.arguments);
+    command
 }
 
-impl Launch {
-    pub(super) fn new() -> Result<Self, Error> {
-        let (reader, writer) = pipe()?;
-        Ok(Self { reader, writer })
+/// The failure of a job that could not be started.
+pub(super) fn refused(name: &OsStr, error: &Error) -> Failure {
+    if !IS_BOUND {
+        return refusal(name, error.kind(), error);
     }
-
-    /// The process to start. The thread that starts it must live as long as this process, because
-    /// Linux takes the end of that thread for the death of the parent. On other systems, the job is
-    /// the command from the start.
-    pub(super) fn command(&self, program: &Program<'_>) -> Command {
-        let mut command = if IS_BOUND {
-            let mut command = Command::new(OURSELVES);
-            command.arg(BECOME).arg(std::process::id().to_string());
-            command.arg(self.writer.as_raw_fd().to_string());
-            command.arg(&program.file).arg(program.name);
-            command
-        } else {
-            let mut command = Command::new(&program.file);
-            command.arg0(program.name);
-            command
-        };
-        command.args(program.arguments);
-        command
-    }
-
-    /// The failure of a job that could not be started.
-    pub(super) fn refused(name: &OsStr, error: &Error) -> Failure {
-        if !IS_BOUND {
-            return refusal(name, error.kind(), error);
-        }
-        let name = name.to_string_lossy();
-        let message = format!("{name:?} cannot be started: {OURSELVES}: {error}");
-        Failure::new(CANNOT_RUN, message)
-    }
-
-    /// True if the job, which has ended, did not become the command.
-    pub(super) fn failed_to_start(&self) -> bool {
-        let mut reader = [PollFd::new(self.reader.as_fd(), PollFlags::POLLIN)];
-        poll(&mut reader, PollTimeout::ZERO).is_ok_and(|count| count > 0)
-    }
+    let name = name.to_string_lossy();
+    let message = format!("{name:?} cannot be started: {OURSELVES}: {error}");
+    Failure::new(CANNOT_RUN, message)
 }
 
 /// Becomes the command if this process was started for that. Returns only after a failure.
@@ -87,17 +62,9 @@ pub(crate) fn become_job(mut args: impl Iterator<Item = OsString>) -> Option<Exi
         return None;
     }
     let parent = args.next()?.to_str()?.parse().ok()?;
-    let writer = args.next()?.to_str()?.parse::<u32>().ok()?;
     let (file, name) = (args.next()?, args.next()?);
-    let error = bind_to(Pid::from_raw(parent)).err().unwrap_or_else(|| {
-        // It closes when this process becomes the command.
-        let writer = format!("/proc/{parent}/fd/{writer}");
-        let writer = File::options().write(true).open(writer);
-        let error = Command::new(&file).arg0(&name).args(args).exec();
-        // If this fails, the lock may be kept for `--at-least`.
-        let _ = writer.and_then(|mut writer| writer.write_all(b"failed"));
-        error
-    });
+    let bound = bind_to(Pid::from_raw(parent)).err();
+    let error = bound.unwrap_or_else(|| Command::new(&file).arg0(&name).args(args).exec());
     let kind = error.kind();
     let failure = if kind == ErrorKind::NotFound && Path::new(&file).exists() {
         refusal(&name, ErrorKind::Other, "its interpreter is missing")
@@ -124,7 +91,7 @@ mod tests {
     /// For example because /proc is not mounted.
     #[test]
     fn a_job_that_cannot_start_is_told_from_a_missing_command() {
-        let failure = Launch::refused("cmd".as_ref(), &ErrorKind::NotFound.into());
+        let failure = refused("cmd".as_ref(), &ErrorKind::NotFound.into());
         assert_eq!(failure.status, CANNOT_RUN);
         let expected = "\"cmd\" cannot be started: /proc/self/exe: entity not found";
         assert_eq!(failure.to_string(), expected);

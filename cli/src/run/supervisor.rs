@@ -40,8 +40,6 @@ pub(super) struct End {
     pub(super) status: u8,
     /// The status of the command.
     pub(super) of_job: u8,
-    /// The process did not become the command.
-    pub(super) failed_to_start: bool,
     /// Why the command was ended, if it did not end itself.
     pub(super) why: Option<Why>,
 }
@@ -173,7 +171,6 @@ impl<'a> Supervisor<'a> {
                 Some(Why::Unconfirmed | Why::Lost(_)) => LOST,
             },
             of_job,
-            failed_to_start: self.job.failed_to_start(),
             why,
         }
     }

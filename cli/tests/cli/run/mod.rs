@@ -12,7 +12,7 @@ mod process_one;
 mod signals;
 mod status;
 pub mod terminal;
-mod waiting_line;
+mod waiting_message;
 
 use std::path::PathBuf;
 use std::process::Command;

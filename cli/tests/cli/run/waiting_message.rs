@@ -1,4 +1,4 @@
-//! What a terminal shows while the command waits for the lock.
+//! What is said while the command waits for the lock.
 
 use super::{Over, job};
 use crate::locks::{OTHER_OWNER, client, keys, plant};
@@ -8,10 +8,8 @@ use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, eventually};
 use crate::terminal::Terminal;
 
-const ERASE: &str = "\r\x1b[K";
-
 #[test]
-fn a_terminal_shows_who_has_the_lock_and_erases_the_line() {
+fn a_terminal_shows_who_has_the_lock() {
     let server = Server::start();
     for (command, said, typed) in [
         ("run k -- echo ran", "ran", ""),
@@ -19,34 +17,12 @@ fn a_terminal_shows_who_has_the_lock_and_erases_the_line() {
     ] {
         plant(&server, "k");
         let mut terminal = Terminal::start(&server.url(), command);
-        let before = terminal.shows("leasehold: waiting for lock \"k\" for 1s");
-        assert_eq!(before.trim(), "");
-        let owner = format!(", held by {OTHER_OWNER}{ERASE}");
-        // The next one replaces it.
-        assert_eq!(terminal.shows(&owner), "");
-        terminal.shows("for 2s");
-        terminal.shows(OTHER_OWNER);
+        let message = "leasehold: still waiting for lock \"k\"";
+        terminal.shows(&format!("{message}, held by {OTHER_OWNER}\r\n"));
         client(&server).force_unlock("k").expect("a reply");
-        let line = terminal.shows(said);
-        assert!(line.ends_with(ERASE), "{line:?}");
+        terminal.shows(said);
         terminal.ended_by(typed, &[], 0);
     }
-}
-
-#[test]
-fn the_line_is_erased_when_a_signal_or_the_time_ends_the_wait() {
-    let server = Server::start();
-    plant(&server, "k");
-    let mut terminal = Terminal::start(&server.url(), "run k -- echo ran");
-    terminal.shows("waiting for lock");
-    signal(terminal.pid, "INT");
-    let rest = terminal.ends_with(130);
-    assert!(rest.ends_with(ERASE), "{rest:?}");
-    let mut terminal = Terminal::start(&server.url(), "run --wait 2500ms k -- echo ran");
-    terminal.shows("waiting for lock");
-    terminal.shows(ERASE);
-    terminal.shows(&format!("(owner: {OTHER_OWNER}); try again"));
-    terminal.ends_with(75);
 }
 
 #[test]
@@ -66,7 +42,7 @@ fn without_a_terminal_verbose_names_the_holder_once() {
     plant(&server, "k");
     let waiting = job(&server, "-v --wait 60s", "echo ran").start();
     assert_eq!(waiting.next_error(), "leasehold: waiting for lock \"k\"\n");
-    let expected = format!("waiting for lock \"k\" for 1s, held by {OTHER_OWNER}\n");
+    let expected = format!("still waiting for lock \"k\", held by {OTHER_OWNER}\n");
     let said = waiting.next_error();
     assert!(said.ends_with(&expected), "{said}");
     client(&server).force_unlock("k").expect("a reply");
@@ -74,22 +50,24 @@ fn without_a_terminal_verbose_names_the_holder_once() {
 }
 
 #[test]
-fn the_line_shows_that_redis_does_not_reply() {
+fn the_message_says_that_redis_does_not_reply() {
     let server = Server::start();
     plant(&server, "k");
     let proxy = proxy::before(&server.address());
+    proxy.on_request(|request| match request.runs("inspect") {
+        true => Fault::SwallowRequest,
+        false => Fault::Pass,
+    });
     let timeout = [("LEASEHOLD_TIMEOUT", "500ms")];
     let mut terminal = Terminal::start_with(&proxy.url(), "run k -- true", &timeout);
-    terminal.shows(&format!("held by {OTHER_OWNER}"));
-    proxy.on_request(|_| Fault::SwallowRequest);
-    terminal.shows(", no reply from Redis");
+    terminal.shows("still waiting for lock \"k\", no reply from Redis");
     signal(terminal.pid, "INT");
     terminal.ends_with(130);
 }
 
-/// The request of the line may last longer than the command.
+/// The request of the message may last longer than the command.
 #[test]
-fn a_line_without_a_reply_does_not_keep_the_lock() {
+fn a_message_without_a_reply_does_not_keep_the_lock() {
     let server = Server::start();
     plant(&server, "k");
     let proxy = proxy::before(&server.address());
@@ -98,7 +76,7 @@ fn a_line_without_a_reply_does_not_keep_the_lock() {
     proxy.on_request(move |request| match request.runs("inspect") {
         true => Fault::HoldBack(held_back.clone()),
         // A further connection may take four times as long as the one before. Otherwise the lock is
-        // requested on that of the line, behind its request.
+        // requested on that of the message, behind its request.
         false if request.command() == "AUTH" => Fault::Latency(A_WHILE.get()),
         false => Fault::Pass,
     });
@@ -112,7 +90,7 @@ fn a_line_without_a_reply_does_not_keep_the_lock() {
     let command = format!("run k -- {}", script.display());
     let patient = [("LEASEHOLD_TIMEOUT", "60s")];
     let mut terminal = Terminal::start_with(&url, &command, &patient);
-    eventually("the request of the line", || gate.held() == 1);
+    eventually("the request of the message", || gate.held() == 1);
     client(&server).force_unlock("k").expect("a reply");
     terminal.shows("interpreter");
     // The job says that it cannot start, and then the lock is released.
