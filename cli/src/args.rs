@@ -9,14 +9,13 @@ use std::time::Duration;
 pub(super) use redis::RedisArgs;
 pub(super) use run::{HoldArgs, Kind, LockArgs, RunArgs};
 
-use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
 use super::mistakes;
-use super::name::Name;
+use super::name;
 use super::outcome::Result;
 
 /// Locks on Redis for shells, cron and CI jobs.
@@ -176,15 +175,15 @@ pub(super) enum Command {
 #[derive(Debug, clap::Args)]
 pub(super) struct ListArgs {
     /// Which locks: a pattern of Redis with * ? [ab]
-    #[arg(default_value = "*", value_parser = name())]
-    pub(super) pattern: Name,
+    #[arg(default_value = "*", value_parser = name::parse)]
+    pub(super) pattern: String,
 
     /// Also keys that are numbers, which may be semaphores, latches, or data of other programs:
     /// their bytes do not differ
     #[arg(long)]
     pub(super) all: bool,
 
-    /// One JSON object for each lock: name, name_hex (its bytes, if it is not UTF-8), kind, owner
+    /// One JSON object for each lock: name, kind, owner
     /// (null if it is not exactly one), holder (host and process_id of the owner, if they are
     /// known), count (of several readers, their sum; of a semaphore, the leased permits), ttl_ms
     /// (null if it never expires), waiting (fair), readers (read, write), available (permits),
@@ -196,8 +195,8 @@ pub(super) struct ListArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct ShowArgs {
     /// The lock, as list prints it: $'..' for a name with special characters, as in bash
-    #[arg(value_parser = name())]
-    pub(super) key: Name,
+    #[arg(value_parser = name::parse)]
+    pub(super) key: String,
 
     /// One JSON object with the keys of list, with token (if the lock was ever fenced), queue (the
     /// clients that wait for a fair lock, in their order, each with place and ttl_ms), read_holds
@@ -211,8 +210,8 @@ pub(super) struct ShowArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct BreakArgs {
     /// The lock or the semaphore, as list prints it
-    #[arg(value_parser = name())]
-    pub(super) key: Name,
+    #[arg(value_parser = name::parse)]
+    pub(super) key: String,
 
     /// Of a semaphore: the id of the permit to end, as show prints it
     #[arg(value_parser = permit)]
@@ -226,8 +225,8 @@ pub(super) struct BreakArgs {
 #[derive(Debug, clap::Args)]
 pub(super) struct PermitsArgs {
     /// The semaphore
-    #[arg(value_parser = name())]
-    pub(super) key: Name,
+    #[arg(value_parser = name::parse)]
+    pub(super) key: String,
 
     /// How many permits it has from now on, leased ones included
     #[arg(value_name = "N")]
@@ -237,8 +236,8 @@ pub(super) struct PermitsArgs {
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct WatchArgs {
     /// Which locks: a pattern of Redis with * ? [ab]
-    #[arg(default_value = "*", value_parser = name())]
-    pub(super) pattern: Name,
+    #[arg(default_value = "*", value_parser = name::parse)]
+    pub(super) pattern: String,
 
     /// The time between two looks
     #[arg(long, default_value = "1s", value_parser = duration, value_name = "DURATION")]
@@ -317,10 +316,6 @@ impl Args {
         args.redis.names_password_file = is_set("password_file");
         Ok(args)
     }
-}
-
-fn name() -> impl TypedValueParser<Value = Name> {
-    OsStringValueParser::new().try_map(Name::parse)
 }
 
 fn permit(text: &str) -> Result<u128, String> {

@@ -2,20 +2,12 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use redis::Value;
-
 use super::args::{BreakArgs, RedisArgs};
 use super::kinds::{Fencing, Kind};
 use super::lookup::{FoundLock, find_held, not_held};
-use super::name::Name;
+use super::name::shown;
 use super::outcome::{Failure, Result, settle};
-use super::probe::command;
 use super::{connect, output, permits, stderr};
-
-/// Deletes a lock that this owner still has. The hash of a name that is not UTF-8 is none of this
-/// crate or of Redisson, so it has no other keys and no waiting clients.
-const FREE: &str = "if redis.call('hexists', KEYS[1], ARGV[1]) == 1 then \
-                    return redis.call('del', KEYS[1]) end return 0";
 
 pub(super) fn break_lock(redis: &RedisArgs, wanted: &BreakArgs) -> Result<()> {
     let asks = !wanted.yes;
@@ -53,13 +45,10 @@ pub(super) fn break_lock(redis: &RedisArgs, wanted: &BreakArgs) -> Result<()> {
     let (mut any, mut freed, mut failures) = (false, String::new(), Vec::new());
     for (place, client) in clients.iter().enumerate() {
         let mut found = holders.iter_mut().find(|lock| lock.place == place);
-        let is_freed = match (wanted.permit, key.text(), &mut found) {
-            (None, Some(text), _) => client.force_unlock(text).map_err(Failure::from),
-            (Some(permit), Some(text), Some(lock)) => {
-                permits::end(client, redis, lock, text, permit)
-            }
-            (None, None, Some(lock)) => free_bytes(key, lock),
-            _ => Ok(false),
+        let is_freed = match (wanted.permit, &mut found) {
+            (None, _) => client.force_unlock(key).map_err(Failure::from),
+            (Some(permit), Some(lock)) => permits::end(client, redis, lock, key, permit),
+            (Some(_), None) => Ok(false),
         };
         match is_freed {
             Ok(true) => {
@@ -74,25 +63,12 @@ pub(super) fn break_lock(redis: &RedisArgs, wanted: &BreakArgs) -> Result<()> {
     if !any {
         // A server that failed may have the lock.
         let nothing = || match permit {
-            Some(id) => not_leased(&key.to_string(), id),
+            Some(id) => not_leased(&shown(key), id),
             None => not_held(key, &clients),
         };
         return Err(failures.into_iter().next().unwrap_or_else(nothing));
     }
     settle(failures, clients.len(), redis.redlock)
-}
-
-/// Frees a lock with a name that is not UTF-8. False if its owner has changed.
-fn free_bytes(key: &Name, lock: &mut FoundLock<'_>) -> Result<bool> {
-    let Some(hold) = lock.row.kind.holds().next() else {
-        return Ok(false);
-    };
-    let field = match lock.row.kind.name() {
-        Some("write") => format!("{}:write", hold.owner),
-        _ => hold.owner.clone(),
-    };
-    let free = command(("EVAL", FREE, 1, key.bytes(), field));
-    Ok(lock.probe.run(&free)? == Value::Int(1))
 }
 
 /// Fails for what cannot be freed: without a permit only a lock, with a permit only that.

@@ -15,7 +15,7 @@ use redis::{FromRedisValue, Value};
 use uuid::Uuid;
 
 /// The end of the key of leased permits: Redisson derives it from the name of the semaphore.
-pub(super) const LEASES: &[u8] = b":timeout";
+pub(super) const LEASES: &str = ":timeout";
 
 /// The largest number of readers, places or permits of one name that is read: as many as a script
 /// looks at.
@@ -224,21 +224,20 @@ fn is_owner(owner: &str) -> bool {
 
 /// True for a string that belongs to a lock: its last token, the lease of a reader, or Redisson's
 /// reply to a release.
-pub(super) fn is_beside_a_lock(key: &[u8]) -> bool {
-    let lease = b":rwlock_timeout:";
-    key.starts_with(b"redisson_lock_token:")
-        || key.starts_with(b"redisson_unlock_latch:")
-        || key.windows(lease.len()).any(|part| part == lease)
+pub(super) fn is_beside_a_lock(key: &str) -> bool {
+    key.starts_with("redisson_lock_token:")
+        || key.starts_with("redisson_unlock_latch:")
+        || key.contains(":rwlock_timeout:")
 }
 
 /// The semaphores that have their leased permits in this key: `a` and `{a}` share one.
-pub(super) fn semaphores_of(leases: &[u8]) -> [Option<&[u8]>; 2] {
+pub(super) fn semaphores_of(leases: &str) -> [Option<&str>; 2] {
     let tagged = leases.strip_suffix(LEASES).unwrap_or_default();
     let inner = tagged
-        .strip_prefix(b"{")
-        .and_then(|rest| rest.strip_suffix(b"}"))
-        .filter(|name| !name.is_empty() && !name.contains(&b'{'));
-    [inner, tagged.contains(&b'{').then_some(tagged)]
+        .strip_prefix('{')
+        .and_then(|rest| rest.strip_suffix('}'))
+        .filter(|name| !name.is_empty() && !name.contains('{'));
+    [inner, tagged.contains('{').then_some(tagged)]
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub(super) fn list(redis: &RedisArgs, list: &ListArgs, color: ColorChoice) -> Re
         numbers: list.all,
         holders: list.json || output::is_terminal(),
         no_cluster: redis.expects_no_cluster(),
-        pattern: list.pattern.bytes(),
+        pattern: &list.pattern,
     };
     let mut scan = Scan::run(&clients, wanted);
     scan.check_deployment()?;
@@ -35,10 +35,7 @@ pub(super) fn list(redis: &RedisArgs, list: &ListArgs, color: ColorChoice) -> Re
     };
     output::print(text.as_bytes())?;
     if scan.rows.is_empty() && scan.failures.is_empty() && output::is_terminal() {
-        remark(format!(
-            "no lock that matches {:?} is held",
-            list.pattern.lossy()
-        ));
+        remark(format!("no lock that matches {:?} is held", list.pattern));
     }
     settle(scan.failures, scan.servers, redis.redlock)
 }

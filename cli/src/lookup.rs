@@ -4,15 +4,12 @@ use redis::{ErrorKind, ServerErrorKind, Value};
 
 use super::args::RedisArgs;
 use super::kinds::{Kind, decoded};
-use super::name::Name;
+use super::name::shown;
 use super::outcome::{Failure, Result, UNAVAILABLE, settle};
 use super::probe::{Found, Probe, command};
 use super::row::{Row, Share};
 use leasehold::admin::{self, LockKeys, Server};
 use leasehold::{Error, LockClient};
-
-/// How often a lock is read again that is released between two commands.
-const LOOKS: usize = 10;
 
 /// How many redirects are followed from one server of a cluster to the next.
 const REDIRECTS: usize = 4;
@@ -35,7 +32,7 @@ pub(super) struct FoundLock<'a> {
 pub(super) fn find_locks<'a>(
     redis: &RedisArgs,
     clients: &'a [LockClient],
-    name: &Name,
+    name: &str,
 ) -> Result<Vec<FoundLock<'a>>> {
     let (mut found, mut failures) = (Vec::new(), Vec::new());
     for (place, client) in clients.iter().enumerate() {
@@ -52,7 +49,7 @@ pub(super) fn find_locks<'a>(
 pub(super) fn find_held<'a>(
     redis: &RedisArgs,
     clients: &'a [LockClient],
-    name: &Name,
+    name: &str,
 ) -> Result<Vec<FoundLock<'a>>> {
     let found = find_locks(redis, clients, name)?;
     if found.is_empty() {
@@ -62,8 +59,8 @@ pub(super) fn find_held<'a>(
 }
 
 /// The failure if no server has the lock.
-pub(super) fn not_held(name: &Name, clients: &[LockClient]) -> Failure {
-    let servers = deployments(clients);
+pub(super) fn not_held(name: &str, clients: &[LockClient]) -> Failure {
+    let (name, servers) = (shown(name), deployments(clients));
     Failure::not_held(format!(
         "no client holds {name} at {servers}; leasehold list lists the locks that are held"
     ))
@@ -80,99 +77,62 @@ fn find_lock<'a>(
     place: usize,
     client: &'a LockClient,
     in_cluster: bool,
-    name: &Name,
+    name: &str,
 ) -> Result<Option<FoundLock<'a>>> {
-    let mut connected: Option<(Probe<'_>, Server)> = None;
-    for _ in 0..LOOKS {
-        let (mut probe, home, found) = if let Some((mut probe, home)) = connected.take() {
-            match probe.find(name.bytes()) {
-                Ok(found) if !matches!(found, Found::Nothing) => (probe, home, found),
-                // Another server may have the key now.
-                _ => continue,
-            }
-        } else if let Some(located) = locate(client, name)? {
-            located
-        } else {
-            return Ok(None);
-        };
-        let mut row = match found {
-            Found::Held(row) => row,
-            Found::Gone => {
-                connected = Some((probe, home));
-                continue;
-            }
-            Found::Nothing | Found::Other => {
-                not_a_lock(client, &probe.server, name)?;
-                continue;
-            }
-        };
-        let mut shares = probe.shares(&row)?;
-        if row.kind.is_lock() {
-            let clients = probe.clients();
-            row.find_holder(&clients);
-            for share in &mut shares {
-                share.holder = clients.holder(&share.who);
-            }
+    let Some((mut probe, home, found)) = locate(client, name)? else {
+        return Ok(None);
+    };
+    let Found::Held(mut row) = found else {
+        return not_a_lock(client, &probe.server, name).map(|()| None);
+    };
+    let mut shares = probe.shares(&row)?;
+    if row.kind.is_lock() {
+        let clients = probe.clients();
+        row.find_holder(&clients);
+        for share in &mut shares {
+            share.holder = clients.holder(&share.who);
         }
-        // The library computes no channels of a name that is not UTF-8.
-        let keys = name.text().map(|text| LockKeys::new(client, text));
-        let listeners = keys.and_then(|keys| {
-            let channels = channels(&keys, &row, &shares);
-            let listening = count_listeners(client, &home, &channels, in_cluster)?;
-            Some(listening + count_line(&mut probe, &keys).unwrap_or(0))
-        });
-        return Ok(Some(FoundLock {
-            place,
-            probe,
-            row,
-            shares,
-            listeners,
-        }));
     }
-    let message = format!("the owner of {name} changes too quickly; try again");
-    Err(Failure::new(UNAVAILABLE, message))
+    let keys = LockKeys::new(client, name);
+    let channels = channels(&keys, &row, &shares);
+    let listeners = count_listeners(client, &home, &channels, in_cluster)
+        .map(|listening| listening + count_line(&mut probe, &keys).unwrap_or(0));
+    Ok(Some(FoundLock {
+        place,
+        probe,
+        row,
+        shares,
+        listeners,
+    }))
 }
 
 /// What the key is, by a probe of the server that has it. The second server is that of its slot.
 /// `None` if no server has the key.
-fn locate<'a>(client: &'a LockClient, name: &Name) -> Result<Option<(Probe<'a>, Server, Found)>> {
-    let text = name.text();
-    let mut servers = match text {
-        Some(text) => vec![admin::server_of(client, text)?],
-        // The library computes no slot of such a name, so this asks all servers.
-        None => admin::servers(client)?,
-    };
-    let (mut home, mut asking, mut redirects) = (None, false, 0);
-    while let Some(server) = servers.pop() {
+fn locate<'a>(client: &'a LockClient, name: &str) -> Result<Option<(Probe<'a>, Server, Found)>> {
+    let mut server = admin::server_of(client, name)?;
+    let (mut home, mut asking) = (None, false);
+    for _ in 0..=REDIRECTS {
         let mut probe = Probe::connect(client, &server, asking)?;
-        let error = match probe.find(name.bytes()) {
-            Ok(Found::Nothing) => continue,
+        let error = match probe.find(name) {
+            Ok(Found::Nothing) => return Ok(None),
             Ok(found) => return Ok(Some((probe, home.unwrap_or(server), found))),
             Err(error) => error,
         };
-        let is = |kind| error.cause.kind() == ErrorKind::Server(kind);
-        match text.map(|text| server.redirect(client, text, &error)) {
-            None if is(ServerErrorKind::Moved) => {}
-            Some(Some(_)) if redirects == REDIRECTS => {
-                return Err(Failure::new(UNAVAILABLE, "too many MOVED or ASK redirects"));
-            }
-            Some(Some(next)) => {
-                redirects += 1;
-                asking = is(ServerErrorKind::Ask);
-                home = asking.then_some(server);
-                servers.push(next);
-            }
-            _ => return Err(error.into()),
-        }
+        let Some(next) = server.redirect(client, name, &error) else {
+            return Err(error.into());
+        };
+        asking = error.cause.kind() == ErrorKind::Server(ServerErrorKind::Ask);
+        home = asking.then_some(server);
+        server = next;
     }
-    Ok(None)
+    Err(Failure::new(UNAVAILABLE, "too many MOVED or ASK redirects"))
 }
 
 /// Fails with what the key is, unless it became a lock meanwhile, or was deleted.
-fn not_a_lock(client: &LockClient, server: &Server, name: &Name) -> Result<()> {
-    let what = match name.text().map(|name| client.inspect(name)) {
-        Some(Err(error @ Error::WrongType { .. })) => return Err(error.into()),
-        Some(Ok(status)) => {
+fn not_a_lock(client: &LockClient, server: &Server, name: &str) -> Result<()> {
+    let what = match client.inspect(name) {
+        Err(error @ Error::WrongType { .. }) => return Err(error.into()),
+        Ok(status) => {
             let owner = status.owner.unwrap_or_default();
             if status.readers == 0 && !owner.ends_with(":write") {
                 return Ok(());
@@ -181,12 +141,12 @@ fn not_a_lock(client: &LockClient, server: &Server, name: &Name) -> Result<()> {
             "a hash whose field is not an owner"
         }
         // There are no details, for example because the user may not run scripts.
-        Some(Err(_)) | None => "a value that is not a lock",
+        Err(_) => "a value that is not a lock",
     };
     Err(Failure::from(Error::WrongType {
-        lock: name.lossy().into(),
+        lock: name.into(),
         node: server.name().into(),
-        found: format!("{what} in the key {:?}", name.lossy()),
+        found: format!("{what} in the key {name:?}"),
     }))
 }
 

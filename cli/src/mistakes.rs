@@ -43,12 +43,8 @@ fn explanation(error: &clap::Error, mut all: Command) -> String {
         paragraphs.filter(|part| !part.starts_with("Usage:") && !part.starts_with("For more "));
     let own: Vec<String> = own.map(one_line).collect();
     let mut explanation = own.join("; ");
-    match error.kind() {
-        ErrorKind::InvalidValue | ErrorKind::ValueValidation => return explanation,
-        ErrorKind::InvalidUtf8 => {
-            explanation += "; only the names in list, show, break and watch can be any bytes";
-        }
-        _ => {}
+    if let ErrorKind::InvalidValue | ErrorKind::ValueValidation = error.kind() {
+        return explanation;
     }
     let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let of_clap = context(ContextKind::Usage);

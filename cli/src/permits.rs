@@ -6,7 +6,7 @@ use redis::Value;
 use super::args::{PermitsArgs, RedisArgs};
 use super::kinds::Kind;
 use super::lookup::{FoundLock, deployments, find_locks};
-use super::name::Name;
+use super::name::shown;
 use super::outcome::{Failure, Result};
 use super::probe::command;
 use super::reporter::remark;
@@ -15,19 +15,14 @@ use leasehold::LockClient;
 use leasehold::admin::LockKeys;
 
 pub(super) fn permits(redis: &RedisArgs, wanted: &PermitsArgs) -> Result<()> {
-    let key = &wanted.key;
-    let Some(name) = key.text() else {
-        return Err(Failure::usage(format!(
-            "{key} is not UTF-8, and no semaphore has such a name"
-        )));
-    };
+    let (name, key) = (&wanted.key, shown(&wanted.key));
     let clients = connect::clients(redis, None)?;
     let ([client], false) = (&clients[..], redis.redlock) else {
         return Err(Failure::usage(
             "permits does not work with --redlock: a semaphore is on one server",
         ));
     };
-    let found = find_locks(redis, &clients, key)?;
+    let found = find_locks(redis, &clients, name)?;
     let kind = found.first().map(|found| &found.row.kind);
     if kind.is_some_and(Kind::is_lock) {
         return Err(Failure::usage(format!("{key} is a lock, not a semaphore")));
@@ -52,13 +47,14 @@ pub(super) fn permits(redis: &RedisArgs, wanted: &PermitsArgs) -> Result<()> {
     );
     output::print(text.as_bytes())?;
     if available <= 0 && leased == 0 {
-        remark_on_lost_leases(key);
+        remark_on_lost_leases(name);
     }
     Ok(())
 }
 
 /// Tells how a semaphore comes to have no permits at all.
-pub(super) fn remark_on_lost_leases(name: &Name) {
+pub(super) fn remark_on_lost_leases(name: &str) {
+    let name = shown(name);
     remark(format!(
         "no permit of {name} is available or leased; if the key of its leases was lost in Redis, \
          leasehold permits {name} N gives it N permits again"

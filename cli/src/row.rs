@@ -13,7 +13,7 @@ use leasehold::admin::ConnectedClients;
 /// A lock that is held, or a semaphore.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
-    pub(super) name: Vec<u8>,
+    pub(super) name: String,
     pub(super) kind: Kind,
     /// Of a semaphore, until the last lease ends. `None`: it never ends.
     pub(super) time_to_live: Option<Duration>,
@@ -82,7 +82,7 @@ impl Row {
     /// For scripts. The keys stay; more can be added.
     pub(super) fn json(&self, with_server: bool) -> Value {
         let mut object = json!({
-            "name": String::from_utf8_lossy(&self.name),
+            "name": self.name,
             "kind": self.kind.name(),
             "owner": self.kind.hold().map(|hold| &hold.owner),
             "count": self.kind.count(),
@@ -95,9 +95,7 @@ impl Row {
             Kind::Permits { available, .. } => ("available", json!(available)),
             Kind::Number(number) => ("number", json!(number)),
         };
-        let is_text = std::str::from_utf8(&self.name).is_ok();
         set(&mut object, key, number);
-        set(&mut object, "name_hex", (!is_text).then(|| hex(&self.name)));
         set(&mut object, "holder", holder_json(self.holder.as_ref()));
         set(&mut object, "server", with_server.then_some(&*self.server));
         object

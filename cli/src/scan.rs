@@ -13,13 +13,13 @@ use leasehold::admin::{self, Server};
 const BATCH: usize = 500;
 
 /// The pattern of all names.
-const ALL: &[u8] = b"*";
+const ALL: &str = "*";
 
 /// Which keys are wanted. By default, what is held.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wanted<'a> {
     /// The pattern of their names.
-    pub(super) pattern: &'a [u8],
+    pub(super) pattern: &'a str,
     /// Also numbers, which may be semaphores or latches.
     pub(super) numbers: bool,
     /// Also the processes of the owners. To find them, each server lists all its connections.
@@ -31,10 +31,10 @@ pub(super) struct Wanted<'a> {
 /// One pass over the keys of a server.
 struct Pass<'a> {
     /// The pattern and the type of the keys.
-    keys: Vec<u8>,
+    keys: String,
     of_type: &'static str,
     /// The names of the locks to which such a key belongs.
-    names: fn(&[u8]) -> [Option<&[u8]>; 2],
+    names: fn(&str) -> [Option<&str>; 2],
     read: Read<'a>,
 }
 
@@ -97,7 +97,7 @@ fn of_cluster(server: &Server) -> Failure {
 fn scan_server(
     mut probe: Probe<'_>,
     wanted: Wanted<'_>,
-    found: &mut BTreeMap<Vec<u8>, Row>,
+    found: &mut BTreeMap<String, Row>,
 ) -> Result<()> {
     let mut by_type = true;
     for pass in wanted.passes() {
@@ -118,8 +118,9 @@ fn scan_server(
                 let message = format!("unexpected reply to SCAN from Redis at {server}");
                 return Err(Failure::new(UNAVAILABLE, message));
             };
-            let names = keys.iter().flat_map(|key| (pass.names)(key));
-            let names: Vec<&[u8]> = names.flatten().collect();
+            // Any other name is no lock.
+            let keys = keys.iter().flat_map(|key| str::from_utf8(key));
+            let names: Vec<&str> = keys.flat_map(pass.names).flatten().collect();
             for row in probe.rows(&names, pass.read)? {
                 // A semaphore with leased permits is a number, too.
                 found.entry(row.name.clone()).or_insert(row);
@@ -165,7 +166,7 @@ impl Wanted<'_> {
         if pattern == ALL {
             passes.push(leases(whole, semaphores_of));
         } else {
-            let tagged = [b"{", pattern, b"}", LEASES].concat();
+            let tagged = ["{", pattern, "}", LEASES].concat();
             passes.push(leases(tagged, |key| [semaphores_of(key)[0], None]));
             passes.push(leases(whole, |key| [None, semaphores_of(key)[1]]));
         }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
-use super::{Found, Probe, Reply, command, is_moved, keys, time_to_live};
+use super::{Found, Probe, Reply, command, is_moved, time_to_live};
 use crate::kinds::{Kind, MOST, decoded, is_permit, number};
-use leasehold::admin::ServerError;
+use leasehold::admin::{LockKeys, ServerError};
 
 /// The length of the longest number, in bytes.
 const LONGEST_NUMBER: usize = 20;
@@ -20,7 +20,7 @@ type Replies = Result<Vec<Reply<Found>>, ServerError>;
 impl Probe<'_> {
     /// Locks. Of a hash of several fields, only the field `mode` is read, unless it is a read-write
     /// lock. That has a field for each reader, of which about [`MOST`] are read.
-    pub(crate) fn hashes(&mut self, names: &[&[u8]]) -> Replies {
+    pub(crate) fn hashes(&mut self, names: &[&str]) -> Replies {
         let shapes = self.run_each(names, |name| {
             [command(("HLEN", name)), command(("HGET", name, "mode"))]
         })?;
@@ -29,10 +29,10 @@ impl Probe<'_> {
             let length = may_be_a_lock(length, mode)?;
             Some((*name, length))
         });
-        let likely: Vec<(&[u8], u64)> = likely.collect();
+        let likely: Vec<(&str, u64)> = likely.collect();
         let client = self.client;
         let read = self.run_each(&likely, |(name, length)| {
-            let keys = keys(client, name);
+            let keys = LockKeys::new(client, name);
             let fields = match *length > MOST {
                 true => command(("HSCAN", name, 0, "COUNT", MOST)),
                 false => command(("HGETALL", name)),
@@ -63,7 +63,7 @@ impl Probe<'_> {
     /// time to live, token, and length of the queue.
     fn lock(
         &self,
-        name: &[u8],
+        name: &str,
         (length, mode): (u64, Reply),
         [fields, left, token, waiting]: [Reply; 4],
     ) -> Reply<Found> {
@@ -81,7 +81,7 @@ impl Probe<'_> {
         };
         let is_empty = fields.as_ref().is_some_and(Vec::is_empty);
         let (Some(time_to_live), false) = (time_to_live(left), is_empty) else {
-            return Ok(Found::Gone);
+            return Ok(Found::Nothing);
         };
         let Some(mut fields) = fields else {
             return Ok(Found::Other);
@@ -106,7 +106,7 @@ impl Probe<'_> {
 
     /// The semaphores with these names of which a permit is leased. A user who may not read one
     /// does not find it.
-    pub(crate) fn semaphores(&mut self, names: &[&[u8]]) -> Replies {
+    pub(crate) fn semaphores(&mut self, names: &[&str]) -> Replies {
         if names.is_empty() {
             return Ok(Vec::new());
         }
@@ -115,7 +115,7 @@ impl Probe<'_> {
         };
         let client = self.client;
         let read = self.run_each(names, |name| {
-            let leases = &keys(client, name).leases;
+            let leases = &LockKeys::new(client, name).leases;
             [
                 command(("GET", name)),
                 command(("ZCOUNT", leases, "-inf", now)),
@@ -139,7 +139,7 @@ impl Probe<'_> {
     }
 
     /// The semaphore that these replies describe: permits, ended and other leases, the last lease.
-    fn semaphore(&self, name: &[u8], values: Vec<Value>, now: i64) -> Option<Found> {
+    fn semaphore(&self, name: &str, values: Vec<Value>, now: i64) -> Option<Found> {
         let (free, ended, leased, last) = decoded(Value::Array(values))?;
         let (free, ended, last): (Value, i64, Vec<(Vec<u8>, f64)>) = (free, ended, last);
         let available = number(free)?.saturating_add(ended);
@@ -150,16 +150,16 @@ impl Probe<'_> {
 
     /// The keys that are numbers. They may be semaphores, latches, or data of other programs. Does
     /// not read long strings.
-    pub(crate) fn numbers(&mut self, names: &[&[u8]]) -> Replies {
+    pub(crate) fn numbers(&mut self, names: &[&str]) -> Replies {
         self.values(names, |name| command(("GETRANGE", name, 0, LONGEST_NUMBER)))
     }
 
     /// A number, without the permission for GETRANGE.
-    pub(super) fn number(&mut self, names: &[&[u8]]) -> Replies {
+    pub(super) fn number(&mut self, names: &[&str]) -> Replies {
         self.values(names, |name| command(("GET", name)))
     }
 
-    fn values(&mut self, names: &[&[u8]], value: impl Fn(&[u8]) -> Cmd) -> Replies {
+    fn values(&mut self, names: &[&str], value: impl Fn(&str) -> Cmd) -> Replies {
         let read = self.run_each(names, |name| [value(name), command(("PTTL", name))])?;
         let found = names.iter().zip(read).map(|(name, [value, left])| {
             let found = number(value?).zip(time_to_live(left?));

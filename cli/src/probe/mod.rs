@@ -11,7 +11,7 @@ use redis::{Cmd, ErrorKind, Pipeline, ServerErrorKind, ToRedisArgs, Value};
 use super::kinds::{Kind, decoded};
 use super::row::Row;
 use leasehold::LockClient;
-use leasehold::admin::{ConnectedClients, Connection, LockKeys, Server, ServerError};
+use leasehold::admin::{ConnectedClients, Connection, Server, ServerError};
 use leasehold::{Hint, Permission};
 
 /// The reply to one command, or its error reply.
@@ -20,15 +20,14 @@ pub(super) type Reply<T = Value> = Result<T, ServerError>;
 /// What a key of a server is.
 pub(super) enum Found {
     Held(Row),
+    /// There is no such key, or the lock was released while it was read.
     Nothing,
-    /// The lock was released while it was read.
-    Gone,
     /// Neither a lock nor a semaphore, or not of the type that was expected.
     Other,
 }
 
 /// Reads what each key is. The outer error is that of the connection.
-pub(super) type Read<'a> = fn(&mut Probe<'a>, &[&[u8]]) -> Result<Vec<Reply<Found>>, ServerError>;
+pub(super) type Read<'a> = fn(&mut Probe<'a>, &[&str]) -> Result<Vec<Reply<Found>>, ServerError>;
 
 /// A connection that looks at keys of one server.
 #[derive(Debug)]
@@ -62,7 +61,7 @@ impl<'a> Probe<'a> {
     }
 
     /// Reads one key. An error reply that tells of no type is an error.
-    pub(super) fn find(&mut self, key: &[u8]) -> Reply<Found> {
+    pub(super) fn find(&mut self, key: &str) -> Reply<Found> {
         let reads: [Read<'a>; 3] = [Self::hashes, Self::semaphores, Self::number];
         for read in reads {
             match read(self, &[key])?.pop() {
@@ -76,7 +75,7 @@ impl<'a> Probe<'a> {
 
     /// The locks, semaphores or numbers under these keys. This includes keys that are still moving
     /// to this server.
-    pub(super) fn rows(&mut self, keys: &[&[u8]], read: Read<'a>) -> Result<Vec<Row>, ServerError> {
+    pub(super) fn rows(&mut self, keys: &[&str], read: Read<'a>) -> Result<Vec<Row>, ServerError> {
         let (mut rows, mut keys) = (Vec::new(), keys.to_vec());
         for asking in [false, true] {
             self.asking = asking;
@@ -98,7 +97,7 @@ impl<'a> Probe<'a> {
         Ok(rows)
     }
 
-    fn row(&self, name: &[u8], kind: Kind, time_to_live: Option<Duration>) -> Found {
+    fn row(&self, name: &str, kind: Kind, time_to_live: Option<Duration>) -> Found {
         Found::Held(Row {
             name: name.into(),
             kind,
@@ -149,10 +148,6 @@ impl<'a> Probe<'a> {
 /// A command of these words.
 pub(super) fn command(words: impl ToRedisArgs) -> Cmd {
     Cmd::new().arg(words).clone()
-}
-
-fn keys(client: &LockClient, name: &[u8]) -> LockKeys {
-    LockKeys::new(client, &String::from_utf8_lossy(name))
 }
 
 /// The reply or error reply. An error of the connection is the outer error.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::keys::lease_left;
-use super::{Probe, command, keys, time_to_live};
+use super::{Probe, command, time_to_live};
 use crate::kinds::{Hold, Kind, MOST, decoded, is_permit};
 use crate::row::{Row, Share, hex};
 use leasehold::admin::{LockKeys, ServerError};
@@ -14,7 +14,7 @@ impl Probe<'_> {
     /// The clients that wait for a fair lock, in their order; the readers of a read-write lock; or
     /// the leased permits, the first to end first. Empty if the user may not read them.
     pub(crate) fn shares(&mut self, row: &Row) -> Shares {
-        let keys = keys(self.client, &row.name);
+        let keys = LockKeys::new(self.client, &row.name);
         match &row.kind {
             Kind::Lock { waiting: 1.., .. } => self.places(&keys),
             Kind::ReadWrite { readers, .. } => {

@@ -56,7 +56,7 @@ pub(super) fn watch(redis: &RedisArgs, watch: &WatchArgs) -> Result<()> {
 
 fn scan(clients: &[LockClient], watch: &WatchArgs, no_cluster: bool) -> Scan {
     let wanted = Wanted {
-        pattern: watch.pattern.bytes(),
+        pattern: &watch.pattern,
         no_cluster,
         ..Wanted::default()
     };

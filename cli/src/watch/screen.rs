@@ -65,7 +65,7 @@ pub(super) fn lines(watch: &WatchArgs, scan: &Scan, (width, height): (u16, u16))
     let plural = if count == 1 { "" } else { "s" };
     let is_complete = scan.failures.is_empty();
     let least = if is_complete { "" } else { "at least " };
-    let pattern = watch.pattern.lossy();
+    let pattern = &watch.pattern;
     let every = humantime::format_duration(watch.every);
     let mut lines = vec![format!(
         "{least}{count} lock{plural} matching {pattern:?}, every {every}; q quits"
@@ -96,11 +96,9 @@ pub(super) fn lines(watch: &WatchArgs, scan: &Scan, (width, height): (u16, u16))
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsString;
     use std::time::Duration;
 
     use super::*;
-    use crate::name::Name;
     use crate::outcome::Failure;
     use crate::row::Row;
     use crate::row::tests::row;
@@ -112,7 +110,7 @@ mod tests {
 
     fn lines(rows: &[Row], failures: Vec<Failure>, size: (u16, u16)) -> Vec<String> {
         let watch = WatchArgs {
-            pattern: Name::parse(OsString::from("order:*")).unwrap(),
+            pattern: "order:*".into(),
             every: Duration::from_secs(1),
         };
         let scan = Scan {
