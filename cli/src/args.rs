@@ -54,19 +54,27 @@ pub(super) struct Args {
 pub(super) enum Command {
     /// Run a command while holding a lock
     ///
-    /// The command runs without a shell and in its own process group. It has the standard input,
-    /// output and error of leasehold, its terminal, and LEASEHOLD_KEY in its environment, but not
-    /// LEASEHOLD_URL and LEASEHOLD_PASSWORD, unless --keep-credentials is given. leasehold passes
-    /// HUP, INT, QUIT, TERM, ALRM, VTALRM, PROF, IO, XCPU, XFSZ, SYS, PWR, USR1, USR2, WINCH, TSTP
-    /// and CONT on to the process group. While leasehold waits for the lock, the first twelve of
-    /// them end the wait. A signal that is ignored stays ignored in the command (nohup); PIPE has
-    /// its default action there. The exit status is that of the command, or 128 + n if signal n
-    /// ended it. If the command ends after HUP, INT, QUIT or TERM, and before other processes of
-    /// its group, leasehold keeps the lock until they have ended, too, but no longer than
-    /// --kill-after. It does not wait for other processes that the command leaves behind. Processes
-    /// that leave the process group get no signal, and leasehold does not wait for them: those that
-    /// a script starts by timeout (write timeout --foreground) or setsid, and the jobs of an
-    /// interactive shell.
+    /// The command runs without a shell. It has the standard input, output and error of leasehold,
+    /// and LEASEHOLD_KEY in its environment, but not LEASEHOLD_URL and LEASEHOLD_PASSWORD, unless
+    /// --keep-credentials is given. leasehold passes HUP, INT, QUIT, TERM, ALRM, VTALRM, PROF, IO,
+    /// XCPU, XFSZ, SYS, PWR, USR1, USR2, WINCH and CONT on to it. While leasehold waits for the
+    /// lock, the first twelve of them end the wait. A signal that is ignored stays ignored in the
+    /// command (nohup); PIPE has its default action there. The exit status is that of the command,
+    /// or 128 + n if signal n ended it.
+    ///
+    /// The command has a process group of its own, and all signals go to the group. If the command
+    /// ends after leasehold got HUP, INT, QUIT or TERM, and before other processes of its group,
+    /// leasehold keeps the lock until they have ended, too, but no longer than --kill-after. It does
+    /// not wait for other processes that the command leaves behind. Processes that leave the process
+    /// group get no signal, and leasehold does not wait for them: those that a script starts by
+    /// timeout (write timeout --foreground) or setsid.
+    ///
+    /// In the foreground of a terminal, the command stays in the process group of leasehold, as with
+    /// timeout --foreground: it can read the terminal, and Ctrl-C and Ctrl-Z reach both. There,
+    /// leasehold does not pass HUP, INT, QUIT and WINCH on, because the terminal sends them to both.
+    /// All signals of leasehold go to the command alone, also TERM and KILL after a loss: processes
+    /// that the command started are not ended. A command that is started in the background cannot read the terminal, also not after
+    /// fg, and Ctrl-Z does not stop it.
     ///
     /// If Redis does not confirm renewals of the lock, leasehold sends TERM and then KILL, both
     /// before the lease can end on the server: KILL a sixtieth of the lease before its end, and
@@ -79,15 +87,13 @@ pub(super) enum Command {
     /// harm, let the store that the command writes to refuse old tokens (--fenced), or make
     /// --kill-after and --lease short.
     ///
+    /// While leasehold is stopped, by Ctrl-Z or STOP, nothing renews the lease. After one lease,
+    /// another client can acquire the lock. When leasehold is continued then, it says that the lock
+    /// was lost, and ends the command. Stop no leasehold whose command runs on. A command that is
+    /// stopped alone keeps its lock.
+    ///
     /// If leasehold itself is killed, Linux kills the command, but not the processes that the
-    /// command started. While leasehold alone is stopped, it can do nothing of this: it is stopped
-    /// by STOP, and in a background pipeline of which another command reads from the terminal.
-    /// Ctrl-Z stops both leasehold and the command, and then nothing renews the lease. After one
-    /// lease, another client can acquire the lock; a command that is continued then is killed, with
-    /// status 76. leasehold also stops if TSTP is sent to it on a terminal, if STOP is sent to a
-    /// command that has the terminal, and if a background command reads from the terminal. Continue
-    /// leasehold then (fg), not the command alone. A command that is stopped in any other way keeps
-    /// its lock.
+    /// command started.
     ///
     /// A command that changes its user (sudo, su, runuser) outlives a killed leasehold, and only
     /// root can end it. So change the user outside: runuser -u app -- leasehold run .., or sudo
@@ -162,9 +168,12 @@ pub(super) enum Command {
     Watch(WatchArgs),
     /// Check the servers for problems with locks
     ///
-    /// The result of a check is ok, note, warning, failure, or unknown if the user may not read
-    /// what it needs. Exit status: 0 if no check failed, 1 if one failed, 69 if no server could be
-    /// reached.
+    /// It logs in to each server, and checks its role, whether it evicts keys, and the speed of its
+    /// clock. Then it uses each kind of lock for a moment: what Redis refuses shows which permissions
+    /// the user lacks. The last check, rights, is about commands that clients need later.
+    ///
+    /// The result of a check is ok, warning, failure, or unknown if the user may not read what it
+    /// needs. Exit status: 0 if no check failed, 1 if one failed, 69 if no server could be reached.
     Doctor(DoctorArgs),
     /// Print completions for a shell
     Completions(CompletionsArgs),
@@ -246,13 +255,13 @@ pub(super) struct WatchArgs {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct DoctorArgs {
-    /// The name of a lock that the user may use, to test the permissions; doctor acquires it for a
-    /// moment, and only if it is free
+    /// The beginning of names that the user may use; doctor acquires locks whose names begin so,
+    /// and that no other client uses
     #[arg(default_value = "leasehold-doctor")]
     pub(super) key: String,
 
-    /// One JSON object for each check: server, check, verdict (ok, note, warning, failure,
-    /// unknown), found, advice (null if there is nothing to do)
+    /// One JSON object for each check: server, check, verdict (ok, warning, failure, unknown),
+    /// found, advice (null if there is nothing to do)
     #[arg(long)]
     pub(super) json: bool,
 }

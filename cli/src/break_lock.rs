@@ -12,8 +12,7 @@ use super::{connect, output, permits, stderr};
 pub(super) fn break_lock(redis: &RedisArgs, wanted: &BreakArgs) -> Result<()> {
     let asks = !wanted.yes;
     // The question goes to standard error.
-    let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
-    if asks && !can_ask {
+    if asks && !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Err(Failure::usage(
             "standard input and standard error are not a terminal, so nothing can be asked: use \
              --yes",

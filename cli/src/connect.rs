@@ -1,8 +1,8 @@
 //! Makes clients from the command line and the environment.
 
-use std::cell::OnceCell;
 use std::env::VarError;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -62,10 +62,9 @@ pub(super) fn clients(args: &RedisArgs, lease: Option<Duration>) -> Result<Vec<L
             .map(|url| (Some(url), LockClient::builder(url)))
             .collect(),
     };
-    let first = OnceCell::new();
     let clients = builders.into_iter().map(|(url, builder)| {
-        let credentials = credentials(args, url, &first)?;
-        build(builder, credentials, args, lease)
+        let log_in = log_in(args, url)?;
+        build(builder, log_in, args, lease)
     });
     let clients: Vec<LockClient> = clients.collect::<Result<_>>()?;
     if args.redlock {
@@ -83,23 +82,17 @@ fn check_majority(clients: &[LockClient]) -> Result<()> {
     }
 }
 
-/// Where the password is.
-enum Password {
-    Text(String),
-    /// Also what it had first.
-    File(PathBuf, String),
+/// User and password.
+struct LogIn {
+    user: Option<String>,
+    password: String,
+    /// The file that has the password, and may have another one later.
+    file: Option<PathBuf>,
 }
 
-type LogIn = (Option<String>, Password);
-
 /// User and password, unless those of the URL count. The environment only completes a URL, because
-/// it may have been set for another Redis. The `first` text of the password file is read once for
-/// all clients: a pipe has it only once.
-fn credentials(
-    args: &RedisArgs,
-    url: Option<&String>,
-    first: &OnceCell<String>,
-) -> Result<Option<LogIn>> {
+/// it may have been set for another Redis.
+fn log_in(args: &RedisArgs, url: Option<&String>) -> Result<Option<LogIn>> {
     let (user, of_url) = url.and_then(|url| of_url(url)).unwrap_or_default();
     let of_environment = variable("LEASEHOLD_PASSWORD")?;
     let is_of_url = of_url.is_some() && !args.names_user;
@@ -118,24 +111,30 @@ fn credentials(
     let user = user.filter(|_| !args.names_user);
     let user = user.or_else(|| args.user.clone());
     let password = match &args.password_file {
-        Some(file) => {
-            if first.get().is_none() {
-                // What the library says about its provider would not name the file as a mistake.
-                let _ = first.set(read_password(file).map_err(Failure::usage)?);
-            }
-            first
-                .get()
-                .map(|text| Password::File(file.clone(), text.clone()))
-        }
-        None => of_environment.map(Password::Text),
+        Some(file) => Some(first_password(file)?),
+        None => of_environment,
     };
     match password {
-        Some(password) => Ok(Some((user, password))),
+        Some(password) => Ok(Some(LogIn {
+            user,
+            password,
+            file: args.password_file.clone(),
+        })),
         None if args.user.is_some() => Err(Failure::usage(
             "--user needs its password in LEASEHOLD_PASSWORD or --password-file",
         )),
         None => Ok(None),
     }
+}
+
+/// The password that the file had first. It is read once for all clients: a pipe has it only once.
+fn first_password(file: &Path) -> Result<String> {
+    static FIRST: OnceLock<String> = OnceLock::new();
+    if FIRST.get().is_none() {
+        // What the library says about its provider would not name the file as a mistake.
+        let _ = FIRST.set(read_password(file).map_err(Failure::usage)?);
+    }
+    Ok(FIRST.get().cloned().unwrap_or_default())
 }
 
 /// User and password of a URL, if it can be read. `redis` reads URLs with TLS only if its own TLS
@@ -164,7 +163,7 @@ fn of_url(url: &str) -> Option<(Option<String>, Option<String>)> {
 
 fn build(
     mut builder: LockClientBuilder,
-    credentials: Option<LogIn>,
+    log_in: Option<LogIn>,
     args: &RedisArgs,
     lease: Option<Duration>,
 ) -> Result<LockClient> {
@@ -179,21 +178,27 @@ fn build(
     if let Some(replicas) = args.min_replicas {
         builder = builder.min_replicas(replicas, REPLICAS_TIMEOUT);
     }
-    builder = match credentials {
-        Some((user, Password::Text(password))) => builder.credentials(user.as_deref(), &password),
-        Some((user, Password::File(file, first))) => {
-            let first = Mutex::new(Some(first));
-            builder.credentials_provider(move || {
-                let first = first.lock().take();
-                let password = first.map_or_else(|| read_password(&file), Ok)?;
-                Ok(match &user {
-                    Some(user) => Credentials::user(user, password),
-                    None => Credentials::password(password),
+    if let Some(LogIn {
+        user,
+        password,
+        file,
+    }) = log_in
+    {
+        builder = match file {
+            None => builder.credentials(user.as_deref(), &password),
+            Some(file) => {
+                let first = Mutex::new(Some(password));
+                builder.credentials_provider(move || {
+                    let first = first.lock().take();
+                    let password = first.map_or_else(|| read_password(&file), Ok)?;
+                    Ok(match &user {
+                        Some(user) => Credentials::user(user, password),
+                        None => Credentials::password(password),
+                    })
                 })
-            })
-        }
-        None => builder,
-    };
+            }
+        };
+    }
     if let Some(file) = &args.cacert {
         builder = builder.ca_certificates(read(file)?);
     }

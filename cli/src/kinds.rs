@@ -17,7 +17,7 @@ use uuid::Uuid;
 /// The end of the key of leased permits: Redisson derives it from the name of the semaphore.
 pub(super) const LEASES: &str = ":timeout";
 
-/// The largest number of readers, places or permits of one name that is read: as many as a script
+/// The largest number of readers, places or permits of one name that is shown: as many as a script
 /// looks at.
 pub(super) const MOST: u64 = 1_000;
 
@@ -51,10 +51,8 @@ pub(super) enum Kind {
     },
     ReadWrite {
         writer: Option<Hold>,
-        /// Beside a writer, only its own read lock. At most [`MOST`].
+        /// Beside a writer, only its own read lock.
         readers: Vec<Hold>,
-        /// The number of readers that are not among these.
-        left_out: u64,
     },
     Permits {
         leased: u64,
@@ -67,10 +65,9 @@ pub(super) enum Kind {
 impl Kind {
     /// From the fields of a hash, the last fencing token, and the length of the queue of a fair
     /// lock. `None` if it is neither a lock by the rule of `lua/shared/holder_of.lua`, nor a
-    /// read-write lock. A hash of more fields is one of many readers.
+    /// read-write lock.
     pub(super) fn of_hash(
         mut fields: Vec<(String, String)>,
-        length: u64,
         token: Option<Value>,
         waiting: Option<Value>,
     ) -> Option<Self> {
@@ -96,19 +93,12 @@ impl Kind {
             }
         }
         readers.sort_by(|a, b| a.owner.cmp(&b.owner));
-        readers.truncate(MOST as usize);
-        let shown = 1 + writers.len() as u64 + readers.len() as u64;
-        let left_out = length.saturating_sub(shown);
         let is_valid = match writers.len() {
             0 => mode == "read" && !readers.is_empty(),
-            count => mode == "write" && count == 1 && left_out == 0,
+            count => mode == "write" && count == 1,
         };
         let writer = writers.pop();
-        is_valid.then_some(Self::ReadWrite {
-            writer,
-            readers,
-            left_out,
-        })
+        is_valid.then_some(Self::ReadWrite { writer, readers })
     }
 
     /// The name of the kind; `None` if the user may not read what shows it.
@@ -136,21 +126,17 @@ impl Kind {
     pub(super) fn shares(&self) -> u64 {
         match self {
             Self::Lock { waiting, .. } => *waiting,
-            Self::ReadWrite {
-                readers, left_out, ..
-            } => readers.len() as u64 + left_out,
+            Self::ReadWrite { readers, .. } => readers.len() as u64,
             Self::Permits { leased, .. } => *leased,
             Self::Number(_) => 0,
         }
     }
 
-    /// The holds of a lock, that of a writer first. Of many readers, not all.
+    /// The holds of a lock, that of a writer first.
     pub(super) fn holds(&self) -> impl Iterator<Item = &Hold> {
         let (first, readers) = match self {
             Self::Lock { hold, .. } => (Some(hold), &[][..]),
-            Self::ReadWrite {
-                writer, readers, ..
-            } => (writer.as_ref(), &readers[..]),
+            Self::ReadWrite { writer, readers } => (writer.as_ref(), &readers[..]),
             Self::Permits { .. } | Self::Number(_) => (None, &[][..]),
         };
         first.into_iter().chain(readers)
@@ -164,12 +150,12 @@ impl Kind {
         first.filter(|_| !is_read || holds.next().is_none())
     }
 
-    /// The hold count: of several readers, the sum; of a semaphore, the leased permits. `None` if
-    /// not all readers were read.
+    /// The hold count: of several readers, the sum; of a semaphore, the leased permits. `None`
+    /// for a number.
     pub(super) fn count(&self) -> Option<u64> {
         match self {
             Self::Permits { leased, .. } => Some(*leased),
-            Self::Number(_) | Self::ReadWrite { left_out: 1.., .. } => None,
+            Self::Number(_) => None,
             Self::Lock { .. } | Self::ReadWrite { .. } => {
                 let sum = || self.holds().map(|hold| hold.count).sum();
                 Some(self.hold().map_or_else(sum, |hold| hold.count))

@@ -17,21 +17,19 @@ pub(super) fn list(redis: &RedisArgs, list: &ListArgs, color: ColorChoice) -> Re
         no_cluster: redis.expects_no_cluster(),
         pattern: &list.pattern,
     };
-    let mut scan = Scan::run(&clients, wanted);
-    scan.check_deployment()?;
+    let scan = Scan::run(&clients, wanted);
     let with_server = scan.names_servers();
     let text = if list.json {
         let objects = scan.rows.iter().map(|row| row.json(with_server));
         objects.map(|object| output::json(&object)).collect()
-    } else if output::is_terminal() {
+    } else {
+        let is_terminal = output::is_terminal();
         let style = Style {
-            width: Some(output::size().0),
+            width: is_terminal.then(|| output::size().0),
             flat: false,
-            colors: output::has_colors(color),
+            colors: is_terminal && output::has_colors(color),
         };
         table::text(&scan.rows, with_server, style)
-    } else {
-        table::text(&scan.rows, with_server, Style::PLAIN)
     };
     output::print(text.as_bytes())?;
     if scan.rows.is_empty() && scan.failures.is_empty() && output::is_terminal() {

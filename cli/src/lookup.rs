@@ -79,11 +79,11 @@ fn find_lock<'a>(
     in_cluster: bool,
     name: &str,
 ) -> Result<Option<FoundLock<'a>>> {
-    let Some((mut probe, home, found)) = locate(client, name)? else {
+    let Some((mut probe, found)) = locate(client, name)? else {
         return Ok(None);
     };
     let Found::Held(mut row) = found else {
-        return not_a_lock(client, &probe.server, name).map(|()| None);
+        return Err(not_a_lock(client, &probe.server, name));
     };
     let mut shares = probe.shares(&row)?;
     if row.kind.is_lock() {
@@ -95,7 +95,7 @@ fn find_lock<'a>(
     }
     let keys = LockKeys::new(client, name);
     let channels = channels(&keys, &row, &shares);
-    let listeners = count_listeners(client, &home, &channels, in_cluster)
+    let listeners = count_listeners(&mut probe, &channels, in_cluster)
         .map(|listening| listening + count_line(&mut probe, &keys).unwrap_or(0));
     Ok(Some(FoundLock {
         place,
@@ -106,59 +106,42 @@ fn find_lock<'a>(
     }))
 }
 
-/// What the key is, by a probe of the server that has it. The second server is that of its slot.
-/// `None` if no server has the key.
-fn locate<'a>(client: &'a LockClient, name: &str) -> Result<Option<(Probe<'a>, Server, Found)>> {
+/// What the key is, by a probe of the server that has it. `None` if no server has the key.
+fn locate<'a>(client: &'a LockClient, name: &str) -> Result<Option<(Probe<'a>, Found)>> {
     let mut server = admin::server_of(client, name)?;
-    let (mut home, mut asking) = (None, false);
+    let mut asking = false;
     for _ in 0..=REDIRECTS {
         let mut probe = Probe::connect(client, &server, asking)?;
         let error = match probe.find(name) {
             Ok(Found::Nothing) => return Ok(None),
-            Ok(found) => return Ok(Some((probe, home.unwrap_or(server), found))),
+            Ok(found) => return Ok(Some((probe, found))),
             Err(error) => error,
         };
         let Some(next) = server.redirect(client, name, &error) else {
             return Err(error.into());
         };
         asking = error.cause.kind() == ErrorKind::Server(ServerErrorKind::Ask);
-        home = asking.then_some(server);
         server = next;
     }
     Err(Failure::new(UNAVAILABLE, "too many MOVED or ASK redirects"))
 }
 
-/// Fails with what the key is, unless it became a lock meanwhile, or was deleted.
-fn not_a_lock(client: &LockClient, server: &Server, name: &str) -> Result<()> {
-    let what = match client.inspect(name) {
-        Err(error @ Error::WrongType { .. }) => return Err(error.into()),
-        Ok(status) => {
-            let owner = status.owner.unwrap_or_default();
-            if status.readers == 0 && !owner.ends_with(":write") {
-                return Ok(());
-            }
-            // The library looks at some of the fields only.
-            "a hash whose field is not an owner"
-        }
-        // There are no details, for example because the user may not run scripts.
-        Err(_) => "a value that is not a lock",
-    };
-    Err(Failure::from(Error::WrongType {
-        lock: name.into(),
-        node: server.name().into(),
-        found: format!("{what} in the key {name:?}"),
-    }))
+/// The failure if the key is not a lock, with its type if the user may run scripts.
+fn not_a_lock(client: &LockClient, server: &Server, name: &str) -> Failure {
+    match client.inspect(name) {
+        Err(error @ Error::WrongType { .. }) => error.into(),
+        // Of a hash, the library looks at some of the fields only.
+        _ => Failure::from(Error::WrongType {
+            lock: name.into(),
+            node: server.name().into(),
+            found: format!("a value that is not a lock in the key {name:?}"),
+        }),
+    }
 }
 
-/// How many connections listen for releases of the lock. They listen at its server, `home`, also
-/// while its slot moves to another one. In a cluster with shard channels they use those.
-fn count_listeners(
-    client: &LockClient,
-    home: &Server,
-    channels: &[String],
-    in_cluster: bool,
-) -> Option<u64> {
-    let mut probe = Probe::connect(client, home, false).ok()?;
+/// How many connections listen for releases of the lock. In a cluster with shard channels they use
+/// those.
+fn count_listeners(probe: &mut Probe<'_>, channels: &[String], in_cluster: bool) -> Option<u64> {
     let mut count = |of| probe.run(&command(("PUBSUB", of, channels))).ok();
     let sharded = in_cluster.then(|| count("SHARDNUMSUB")).flatten();
     let counts = sharded.or_else(|| count("NUMSUB")).and_then(decoded);

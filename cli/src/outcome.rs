@@ -52,10 +52,6 @@ impl Failure {
         }
     }
 
-    pub(super) fn no_thread(error: std::io::Error) -> Self {
-        Self::new(UNAVAILABLE, format!("no thread can be started: {error}"))
-    }
-
     /// No client holds the lock, or nothing was freed.
     pub(super) fn not_held(message: impl fmt::Display) -> Self {
         Self::new(NOT_HELD, message)

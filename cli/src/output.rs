@@ -1,19 +1,12 @@
 //! Standard output. It is no failure if its reader has ended, as in `leasehold list | head -1`.
 
 use std::io::{self, IsTerminal, Write};
-use std::os::fd::AsFd;
-use std::time::Duration;
 
 use anstream::AutoStream;
 use clap::ColorChoice;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::Value;
 
 use super::outcome::{Failure, OUTPUT, Result};
-use leasehold::__Moment as Moment;
-
-/// A longer wait is split.
-const LONGEST_POLL: Duration = Duration::from_secs(60);
 
 /// Writes the whole text; false if the reader of a pipe has ended.
 pub(super) fn print(text: &[u8]) -> Result<bool> {
@@ -23,24 +16,6 @@ pub(super) fn print(text: &[u8]) -> Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Failure::new(OUTPUT, format!("standard output: {error}"))),
     }
-}
-
-/// Waits until the reader of standard output has ended, or until `until`; true if it has ended.
-pub(super) fn reader_is_gone(until: Moment) -> io::Result<bool> {
-    let out = io::stdout();
-    while !until.is_past() {
-        // `poll` always reports an error, without being asked.
-        let mut out = [PollFd::new(out.as_fd(), PollFlags::empty())];
-        // Rounded up to milliseconds: rounded down, it would poll without a pause at the end.
-        let left = until.left().min(LONGEST_POLL) + Duration::from_millis(1);
-        let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
-        match poll(&mut out, left) {
-            Ok(1..) => return Ok(true),
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(false)
 }
 
 /// Columns and lines of the terminal; 80 and 24 if it does not report them.

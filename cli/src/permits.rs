@@ -9,7 +9,6 @@ use super::lookup::{FoundLock, deployments, find_locks};
 use super::name::shown;
 use super::outcome::{Failure, Result};
 use super::probe::command;
-use super::reporter::remark;
 use super::{connect, output};
 use leasehold::LockClient;
 use leasehold::admin::LockKeys;
@@ -45,20 +44,7 @@ pub(super) fn permits(redis: &RedisArgs, wanted: &PermitsArgs) -> Result<()> {
         "name       {key}\npermits    {total}{changed}\navailable  {available}\n\
          leased     {leased}\n"
     );
-    output::print(text.as_bytes())?;
-    if available <= 0 && leased == 0 {
-        remark_on_lost_leases(name);
-    }
-    Ok(())
-}
-
-/// Tells how a semaphore comes to have no permits at all.
-pub(super) fn remark_on_lost_leases(name: &str) {
-    let name = shown(name);
-    remark(format!(
-        "no permit of {name} is available or leased; if the key of its leases was lost in Redis, \
-         leasehold permits {name} N gives it N permits again"
-    ));
+    output::print(text.as_bytes()).map(drop)
 }
 
 /// The id of a permit as text.

@@ -89,8 +89,7 @@ impl Row {
             "ttl_ms": millis(self.time_to_live),
         });
         let (key, number) = match &self.kind {
-            Kind::Lock { waiting: 0, .. } => ("waiting", Value::Null),
-            Kind::Lock { waiting, .. } => ("waiting", json!(waiting)),
+            Kind::Lock { waiting, .. } => ("waiting", json!((*waiting > 0).then_some(waiting))),
             kind @ Kind::ReadWrite { .. } => ("readers", json!(kind.shares())),
             Kind::Permits { available, .. } => ("available", json!(available)),
             Kind::Number(number) => ("number", json!(number)),

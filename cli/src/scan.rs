@@ -7,7 +7,7 @@ use super::outcome::{Failure, Result, UNAVAILABLE};
 use super::probe::{Probe, Read, command};
 use super::row::Row;
 use leasehold::LockClient;
-use leasehold::admin::{self, Server};
+use leasehold::admin;
 
 /// How many keys Redis looks at for one reply. It serves no other client meanwhile.
 const BATCH: usize = 500;
@@ -45,8 +45,6 @@ pub(super) struct Scan {
     /// The number of servers that were asked.
     pub(super) servers: usize,
     pub(super) failures: Vec<Failure>,
-    /// A server belongs to a cluster, although no option says so.
-    pub(super) mistake: Option<Failure>,
 }
 
 impl Scan {
@@ -63,8 +61,11 @@ impl Scan {
                 let probe = Probe::connect(client, &server, false).map_err(Failure::from);
                 let scanned = probe.and_then(|mut probe| {
                     if wanted.no_cluster && is_of_cluster(&mut probe) {
-                        scan.mistake.get_or_insert_with(|| of_cluster(&server));
-                        return Ok(());
+                        return Err(Failure::usage(format!(
+                            "{} is a server of a cluster, and has only the locks of its slots: \
+                             use --cluster",
+                            server.name()
+                        )));
                     }
                     scan_server(probe, wanted, &mut found)
                 });
@@ -77,21 +78,9 @@ impl Scan {
         scan
     }
 
-    /// Fails if the options are a mistake, also if a majority of the servers is enough.
-    pub(super) fn check_deployment(&mut self) -> Result<()> {
-        self.mistake.take().map_or(Ok(()), Err)
-    }
-
     pub(super) fn names_servers(&self) -> bool {
         self.servers > 1
     }
-}
-
-fn of_cluster(server: &Server) -> Failure {
-    Failure::usage(format!(
-        "{} is a server of a cluster, and has only the locks of its slots: use --cluster",
-        server.name()
-    ))
 }
 
 fn scan_server(

@@ -7,7 +7,6 @@ use super::kinds::{Fencing, Kind, MOST};
 use super::lookup::{FoundLock, find_held};
 use super::name::shown;
 use super::outcome::Result;
-use super::permits::remark_on_lost_leases;
 use super::row::{Share, set};
 use super::{connect, output};
 use leasehold::Holder;
@@ -21,12 +20,7 @@ pub(super) fn show(redis: &RedisArgs, show: &ShowArgs) -> Result<()> {
         (object, false) => lines(lock, &object),
     };
     let texts: Vec<String> = found.iter().map(text).collect();
-    output::print(texts.join(if show.json { "" } else { "\n" }).as_bytes())?;
-    let has_no_permits = |lock: &FoundLock| matches!(lock.row.kind, Kind::Number(..=0));
-    if !show.json && found.iter().any(has_no_permits) {
-        remark_on_lost_leases(&show.key);
-    }
-    Ok(())
+    output::print(texts.join(if show.json { "" } else { "\n" }).as_bytes()).map(drop)
 }
 
 /// The lock as text: most of its JSON object, and each of its shares.

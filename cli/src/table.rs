@@ -7,23 +7,14 @@ use super::row::Row;
 
 const HEADER: [&str; 6] = ["NAME", "KIND", "OWNER", "COUNT", "TTL", "SERVER"];
 
-/// The form of a table.
-#[derive(Clone, Copy, Debug)]
+/// The form of a table. By default, that for a pipe: one line for each lock.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Style {
     /// The width of the terminal. For a pipe there is none, and no header.
     pub(super) width: Option<u16>,
     /// One line for each lock, cut to the width.
     pub(super) flat: bool,
     pub(super) colors: bool,
-}
-
-impl Style {
-    /// For a pipe: one line for each lock.
-    pub(super) const PLAIN: Self = Self {
-        width: None,
-        flat: false,
-        colors: false,
-    };
 }
 
 /// The locks as text; empty if there are none.
@@ -100,7 +91,7 @@ mod tests {
     #[test]
     fn columns_are_aligned_in_a_pipe() {
         let rows = [row("a", 1), row("größe", 100)];
-        let text = text(&rows, true, Style::PLAIN);
+        let text = text(&rows, true, Style::default());
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].contains("reentrant"), "{text}");
         let owner = |line: &str| {
@@ -112,7 +103,7 @@ mod tests {
             lines.iter().all(|line| line.ends_with("30.0s  h:1")),
             "{text}"
         );
-        assert_eq!(super::text(&[], true, Style::PLAIN), "");
+        assert_eq!(super::text(&[], true, Style::default()), "");
     }
 
     #[test]

@@ -1,16 +1,14 @@
-//! Compares the clock of the server with that of this machine: its time and its speed.
+//! Compares the speed of the server's clock with that of this machine. Leases do not depend on the
+//! time that a clock shows.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::finding::Finding;
-use super::finding::Verdict::{Failure, Note, Ok as Good};
+use super::finding::Verdict::{Failure, Ok as Good, Unknown};
 use crate::kinds::decoded;
 use crate::probe::ask;
 use leasehold::__Moment as Moment;
 use leasehold::admin::{Connection, ServerError};
-
-/// Clocks that are synchronized differ less.
-const FAR_OFF: Duration = Duration::from_secs(1);
 
 /// By how many percent the server's clock may be faster: the library counts leases as shorter by
 /// this.
@@ -29,37 +27,26 @@ pub(super) struct Reading {
     received: Moment,
     /// The server's time since 1970.
     theirs: Duration,
-    /// The time here since 1970, when the reply had arrived.
-    ours: Duration,
 }
 
 impl Reading {
-    /// The one of several readings with the shortest round trip, or why there is none.
-    pub(super) fn quickest(
-        connection: &mut Connection,
-    ) -> Result<Result<Self, String>, ServerError> {
-        let mut quickest: Option<Self> = None;
+    /// The one of several readings with the shortest round trip; `None` if the server refuses TIME.
+    pub(super) fn quickest(connection: &mut Connection) -> Result<Option<Self>, ServerError> {
+        let mut readings = Vec::new();
         for _ in 0..READINGS {
             let sent = Moment::now();
             let reply = ask(connection, &redis::cmd("TIME"))?;
             let received = Moment::now();
-            let ours = SystemTime::now().duration_since(UNIX_EPOCH);
-            let code = reply.as_ref().err().and_then(|error| error.cause.code());
-            let unexpected = format!("the reply to TIME is {}", code.unwrap_or("unexpected"));
             let Some((seconds, micros)) = reply.ok().and_then(decoded) else {
-                return Ok(Err(unexpected));
+                return Ok(None);
             };
-            let reading = Self {
+            readings.push(Self {
                 sent,
                 received,
                 theirs: Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros)),
-                ours: ours.unwrap_or_default(),
-            };
-            if quickest.is_none_or(|best| reading.trip() < best.trip()) {
-                quickest = Some(reading);
-            }
+            });
         }
-        Ok(quickest.ok_or_else(|| "TIME was not read".into()))
+        Ok(readings.into_iter().min_by_key(Self::trip))
     }
 
     /// The time of the round trip.
@@ -68,39 +55,21 @@ impl Reading {
     }
 }
 
-/// Compares the speed since the first reading, or says why that is not possible.
-pub(super) fn compare(connection: &mut Connection, first: &Reading) -> Result<Finding, String> {
+/// Compares the speed since the first reading.
+pub(super) fn compare(connection: &mut Connection, first: &Reading) -> Finding {
     for period in PERIODS {
         let end = first.received.after(Duration::from_secs(period));
         while !end.is_past() {
             std::thread::sleep(end.left());
         }
-        let second = Reading::quickest(connection);
-        let second = second.map_err(|_| "it did not reply any more")??;
+        let Ok(Some(second)) = Reading::quickest(connection) else {
+            return Unknown.of("it did not reply any more");
+        };
         if let Some(finding) = rate(first, &second) {
-            return Ok(finding);
+            return finding;
         }
     }
-    Err("its replies take too long, and their times vary too much".into())
-}
-
-/// Compares the time.
-pub(super) fn offset(reading: &Reading) -> Finding {
-    let (theirs, ours) = (reading.theirs, reading.ours);
-    let (off, direction) = if theirs > ours {
-        (theirs - ours, "ahead of")
-    } else {
-        // The time of the round trip is not the clock's.
-        let off = (ours - theirs).saturating_sub(reading.trip());
-        (off, "behind")
-    };
-    if off <= FAR_OFF {
-        return Good.of("agrees with the clock here");
-    }
-    Note.of(format!(
-        "{off:.1?} {direction} the clock here. Leases do not depend on that. But if the server's \
-         clock is set forward while locks are held, their leases end early"
-    ))
+    Unknown.of("its replies take too long, and their times vary too much")
 }
 
 /// Compares the speed; `None` if the readings do not tell yet. The more time between them, the
@@ -136,7 +105,6 @@ mod tests {
             sent: start.after(Duration::from_millis(sent)),
             received: start.after(Duration::from_millis(received)),
             theirs: Duration::from_millis(1_000_000 + theirs),
-            ours: Duration::from_millis(1_000_000 + received),
         }
     }
 

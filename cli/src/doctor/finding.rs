@@ -4,8 +4,6 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Ok,
-    /// Information; locks work.
-    Note,
     /// Locks work, but not as well or as reliably as they should.
     Warning,
     /// Locks do not work, or not safely.
@@ -56,6 +54,15 @@ impl Verdict {
 }
 
 impl Line {
+    pub(super) fn new(server: &str, check: &'static str, finding: Finding) -> Self {
+        let server = server.into();
+        Self {
+            server,
+            check,
+            finding,
+        }
+    }
+
     pub(super) fn is_failure(&self) -> bool {
         self.finding.verdict == Verdict::Failure
     }

@@ -29,7 +29,7 @@ pub(super) fn run(general: &Args, args: &DoctorArgs) -> Result<u8> {
     let waiters = connect::clients(redis, Some(LEASE))?;
     // No other client uses these names, also if it is a doctor.
     let names = format!("{}:{}", args.key, Uuid::new_v4());
-    let mut checks = Checks::new(redis.cluster);
+    let mut checks = Checks::default();
     for (holder, waiter) in clients.iter().zip(&waiters) {
         admin::check_name(holder, &args.key)?;
         checks.check(Trial {

@@ -13,14 +13,14 @@ use crate::reporter::one_line;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     pub(super) json: bool,
-    /// Without the findings that are ok or notes.
+    /// Without the findings that are ok.
     pub(super) quiet: bool,
     pub(super) colors: bool,
 }
 
 pub(super) fn text(lines: &[Line], style: Style) -> String {
-    let is_good = |line: &Line| matches!(line.finding.verdict, Verdict::Ok | Verdict::Note);
-    let shown = || lines.iter().filter(|line| !(style.quiet && is_good(line)));
+    let is_shown = |line: &&Line| !style.quiet || line.finding.verdict != Verdict::Ok;
+    let shown = || lines.iter().filter(is_shown);
     if style.json {
         return shown().map(object).collect();
     }
@@ -48,9 +48,6 @@ pub(super) fn text(lines: &[Line], style: Style) -> String {
             let _ = writeln!(text, "{:9}-> {}", "", one_line(advice));
         }
     }
-    if !style.quiet {
-        text.push_str(&sum(lines));
-    }
     text
 }
 
@@ -58,7 +55,6 @@ fn color(verdict: Verdict, colors: bool) -> Color {
     match verdict {
         _ if !colors => Color::new(),
         Verdict::Ok => AnsiColor::Green.on_default(),
-        Verdict::Note => AnsiColor::Cyan.on_default(),
         Verdict::Warning => AnsiColor::Yellow.on_default(),
         Verdict::Failure => AnsiColor::Red.on_default().bold(),
         Verdict::Unknown => AnsiColor::Magenta.on_default(),
@@ -76,44 +72,16 @@ fn object(line: &Line) -> String {
     }))
 }
 
-fn sum(lines: &[Line]) -> String {
-    let counted = [
-        (Verdict::Failure, "failed"),
-        (Verdict::Warning, "with warnings"),
-        (Verdict::Unknown, "unknown"),
-    ];
-    let parts = counted.map(|(verdict, word)| {
-        let of_verdict = lines.iter().filter(|line| line.finding.verdict == verdict);
-        let count = of_verdict.count();
-        (count > 0).then(|| format!("{count} {word}"))
-    });
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    let plural = if lines.len() == 1 { "" } else { "s" };
-    let result = match &parts[..] {
-        [] => ", all good".into(),
-        parts => format!(": {}", parts.join(", ")),
-    };
-    format!("{} check{plural}{result}\n", lines.len())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn lines() -> Vec<Line> {
-        let line = |server: &str, check, finding| Line {
-            server: server.into(),
-            check,
-            finding,
-        };
+        let eviction = Verdict::Failure.advise("allkeys-lru", "set\nnoeviction");
         vec![
-            line("a:1", "version", Verdict::Ok.of("Redis 7.0.15")),
-            line(
-                "a:1",
-                "eviction",
-                Verdict::Failure.advise("allkeys-lru", "set\nnoeviction"),
-            ),
-            line("b:22", "replicas", Verdict::Note.of("none")),
+            Line::new("a:1", "role", Verdict::Ok.of("master")),
+            Line::new("a:1", "eviction", eviction),
+            Line::new("b:22", "clock", Verdict::Unknown.of("none")),
         ]
     }
 
@@ -130,25 +98,17 @@ mod tests {
     fn columns_are_aligned() {
         assert_eq!(
             printed(&lines(), false, false),
-            "ok       a:1   version   Redis 7.0.15\n\
+            "ok       a:1   role      master\n\
              FAILURE  a:1   eviction  allkeys-lru\n         -> set noeviction\n\
-             note     b:22  replicas  none\n\
-             3 checks: 1 failed\n"
+             unknown  b:22  clock     none\n"
         );
         let one = &lines()[..1];
-        assert_eq!(
-            printed(one, false, false),
-            "ok       version  Redis 7.0.15\n1 check, all good\n"
-        );
+        assert_eq!(printed(one, false, false), "ok       role  master\n");
     }
 
     #[test]
     fn the_text_of_a_server_controls_no_terminal() {
-        let line = Line {
-            server: "a:1".into(),
-            check: "version",
-            finding: Verdict::Note.of("\u{202e}live"),
-        };
+        let line = Line::new("a:1", "role", Verdict::Ok.of("\u{202e}live"));
         let text = printed(&[line], true, false);
         assert!(text.contains("\\u202elive"), "{text:?}");
     }

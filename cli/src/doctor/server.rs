@@ -1,14 +1,10 @@
 //! What a server is: whether it can be reached, its role, and whether it evicts keys.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use super::clock::Reading;
 use super::finding::Finding;
 use super::finding::Verdict::{Failure, Ok, Unknown, Warning};
-
-/// Every lock takes a few round trips.
-const SLOW: Duration = Duration::from_millis(100);
 
 /// The finding about a server that executes no commands.
 pub(super) fn out_of_reach(error: String) -> Finding {
@@ -19,16 +15,10 @@ pub(super) fn out_of_reach(error: String) -> Finding {
 
 /// The finding about a server that executes commands, and the reading of its clock.
 pub(super) fn reached(reading: Option<&Reading>) -> Finding {
-    let Some(trip) = reading.map(Reading::trip) else {
-        return Ok.of("logged in");
-    };
-    let found = format!("logged in, {trip:.1?} for a round trip");
-    if trip <= SLOW {
-        return Ok.of(found);
-    }
-    let advice = "run closer to Redis, or find what keeps it busy (SLOWLOG): every lock takes a few \
-                  round trips";
-    Warning.advise(found, advice)
+    Ok.of(match reading.map(Reading::trip) {
+        Some(trip) => format!("logged in, {trip:.1?} for a round trip"),
+        None => "logged in".into(),
+    })
 }
 
 /// The reply to INFO: values by their names. Empty if it was refused.
@@ -38,11 +28,8 @@ impl Info {
     pub(super) fn of(reply: Option<String>) -> Self {
         let text = reply.unwrap_or_default();
         let pairs = text.lines().filter_map(|line| line.split_once(':'));
-        Self(
-            pairs
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
-        )
+        let owned = pairs.map(|(name, value)| (name.into(), value.into()));
+        Self(owned.collect())
     }
 
     fn get(&self, name: &str) -> Option<&str> {
@@ -87,13 +74,14 @@ impl Info {
     }
 
     pub(super) fn eviction(&self) -> Finding {
-        let (verdict, risk) = match (self.get("maxmemory_policy"), self.get("maxmemory")) {
-            (None, _) => return unknown(),
-            (Some("noeviction"), _) => return Ok.of("noeviction: no lock is evicted"),
+        let Some(policy) = self.get("maxmemory_policy") else {
+            return unknown();
+        };
+        let (verdict, risk) = match (policy, self.get("maxmemory")) {
+            ("noeviction", _) => return Ok.of("noeviction: no lock is evicted"),
             (_, Some("0")) => (Warning, ", but no maxmemory: once it is set, locks may be"),
             _ => (Failure, ": if memory is short, locks are"),
         };
-        let policy = self.get("maxmemory_policy").unwrap_or_default();
         let found = format!("{policy}{risk} evicted while they are held");
         let advice = "set maxmemory-policy noeviction, or use a server for locks only";
         verdict.advise(found, advice)

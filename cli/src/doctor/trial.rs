@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use super::LEASE;
-use super::finding::{Finding, Verdict};
+use super::finding::{Finding, Line, Verdict};
 use crate::outcome::{Failure, Result, advised};
 use crate::probe::{ask, command};
 use leasehold::__Moment as Moment;
 use leasehold::admin::{self, LockKeys, lock_of_kind};
-use leasehold::{Error, Hint, Lease, LockClient, Permission};
+use leasehold::{Error, Hint, Lease, LockClient, LockGuard, Permission};
 
 /// The kind that needs the permissions that all kinds need. It is tried first.
 const PLAIN: &str = "reentrant";
@@ -42,48 +42,42 @@ pub(super) struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// The server, the name and the finding of each check. Without a plain lock, nothing else is
-    /// tried.
-    pub(super) fn run(&self) -> Vec<(String, &'static str, Finding)> {
+    /// Tries each kind; without a plain lock, nothing else.
+    pub(super) fn run(&self) -> Vec<Line> {
         let mut checks = vec![self.check_kind(PLAIN, Verdict::Failure)];
-        if checks[0].2.verdict == Verdict::Ok {
-            let others = OTHERS.map(|kind| self.check_kind(kind, Verdict::Warning));
-            checks.extend(others);
+        if checks[0].finding.verdict == Verdict::Ok {
+            checks.extend(OTHERS.map(|kind| self.check_kind(kind, Verdict::Warning)));
             let rights = self.check_rights();
             let rights = rights.unwrap_or_else(|error| Verdict::Unknown.of(error.to_string()));
-            checks.push((self.server(self.names), "rights", rights));
+            checks.push(self.line(self.names, "rights", rights));
         }
         checks
     }
 
-    /// The server that has this name, or else the deployment.
-    fn server(&self, name: &str) -> String {
+    /// A finding about the server that has this name, or else about the deployment.
+    fn line(&self, name: &str, check: &'static str, finding: Finding) -> Line {
         match admin::server_of(self.holder, name) {
-            Ok(server) => server.name().into(),
-            Err(_) => admin::deployment(self.holder),
+            Ok(server) => Line::new(server.name(), check, finding),
+            Err(_) => Line::new(&admin::deployment(self.holder), check, finding),
         }
     }
 
     /// `failed`: the verdict if the kind cannot be used.
-    fn check_kind(&self, kind: &'static str, failed: Verdict) -> (String, &'static str, Finding) {
+    fn check_kind(&self, kind: &'static str, failed: Verdict) -> Line {
         let name = format!("{}:{kind}", self.names);
         let start = Moment::now();
         let finding = match self.try_kind(kind, &name) {
-            Ok(true) => {
+            Ok(()) => {
                 let took = Moment::now().since(start);
                 Verdict::Ok.of(format!("acquired, waited for, and released in {took:.1?}"))
             }
-            Ok(false) => {
-                let found = format!("not acquired in {LONGEST:?}");
-                failed.advise(found, "look at the log of the server")
-            }
             Err(error) => refusal(error, failed),
         };
-        (self.server(&name), kind, finding)
+        self.line(&name, kind, finding)
     }
 
-    /// Uses what has this name, and deletes what would stay in Redis. False if it was not acquired.
-    fn try_kind(&self, kind: &str, name: &str) -> leasehold::Result<bool> {
+    /// Uses what has this name, and deletes what would stay in Redis.
+    fn try_kind(&self, kind: &str, name: &str) -> leasehold::Result<()> {
         let used = match kind {
             "condition" => self.try_condition(name),
             "semaphore" => self.try_semaphore(name),
@@ -100,57 +94,50 @@ impl Trial<'_> {
         used
     }
 
-    fn try_lock(&self, kind: &str, name: &str) -> leasehold::Result<bool> {
+    fn try_lock(&self, kind: &str, name: &str) -> leasehold::Result<()> {
         let lock = lock_of_kind(self.holder, kind, name)?;
-        let Some(outer) = lock.try_acquire(LONGEST, Lease::RENEWED)? else {
-            return Ok(false);
-        };
+        // Without a limit, it would wait for replicas that do not confirm it.
+        let outer = lock.try_acquire(LONGEST, Lease::RENEWED)?;
         let inner = lock.acquire()?;
-        outer.extend(LEASE)?;
+        inner.extend(LEASE)?;
         // Readers share the lock.
         let waiter = lock_of_kind(self.waiter, kind, name)?;
         drop(waiter.try_acquire(WAIT, Lease::RENEWED)?);
         inner.unlock()?;
-        outer.unlock().map(|()| true)
+        outer.map_or(Ok(()), LockGuard::unlock)
     }
 
-    fn try_condition(&self, name: &str) -> leasehold::Result<bool> {
+    fn try_condition(&self, name: &str) -> leasehold::Result<()> {
         let lock = self.holder.reentrant_lock(name);
-        let Some(guard) = lock.try_acquire(LONGEST, Lease::RENEWED)? else {
-            return Ok(false);
-        };
+        let guard = lock.acquire()?;
         let condition = lock.condition("doctor");
         let _is_notified = condition.wait_for(WAIT)?;
         condition.notify_all()?;
-        guard.unlock().map(|()| true)
+        guard.unlock()
     }
 
-    fn try_semaphore(&self, name: &str) -> leasehold::Result<bool> {
+    fn try_semaphore(&self, name: &str) -> leasehold::Result<()> {
         let semaphore = self.holder.semaphore(name);
         semaphore.try_set_permits(1)?;
-        if !semaphore.try_acquire(1, LONGEST)? {
-            return Ok(false);
-        }
+        semaphore.acquire(1)?;
         let _is_free = self.waiter.semaphore(name).try_acquire(1, WAIT)?;
-        semaphore.release(1).map(|()| true)
+        semaphore.release(1)
     }
 
-    fn try_permits(&self, name: &str) -> leasehold::Result<bool> {
+    fn try_permits(&self, name: &str) -> leasehold::Result<()> {
         let semaphore = self.holder.leased_semaphore(name);
         semaphore.try_set_permits(1)?;
-        let Some(permit) = semaphore.try_acquire(LONGEST, Lease::RENEWED)? else {
-            return Ok(false);
-        };
+        let permit = semaphore.acquire()?;
         let waiter = self.waiter.leased_semaphore(name);
         drop(waiter.try_acquire(WAIT, Lease::RENEWED)?);
-        permit.release().map(|()| true)
+        permit.release()
     }
 
-    fn try_latch(&self, name: &str) -> leasehold::Result<bool> {
+    fn try_latch(&self, name: &str) -> leasehold::Result<()> {
         let latch = self.holder.count_down_latch(name);
         latch.try_set_count(1)?;
         let _is_open = self.waiter.count_down_latch(name).wait_for(WAIT)?;
-        latch.count_down().map(|_| true)
+        latch.count_down().map(drop)
     }
 
     /// Sends the commands that a lock can do without at first: scripts are loaded, nothing is left
@@ -217,14 +204,8 @@ fn refusal(error: Error, failed: Verdict) -> Finding {
         return failed.advise(Failure::from(error).to_string(), advice);
     };
     let mut advice = advised(hint);
-    match **hint {
-        Hint::Grant(Permission::Command(None)) => {
-            advice += "; Redis 7.0 and older do not say which command of a script they refuse";
-        }
-        Hint::Grant(Permission::Key) => {
-            advice += "; or name locks that the user may use: leasehold doctor KEY";
-        }
-        _ => {}
+    if **hint == Hint::Grant(Permission::Command(None)) {
+        advice += "; Redis 7.0 and older do not say which command of a script they refuse";
     }
     failed.advise(cause.to_string(), advice)
 }

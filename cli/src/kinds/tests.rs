@@ -12,8 +12,7 @@ fn text(text: &str) -> Value {
 }
 
 fn decode(fields: &[&str], token: Option<Value>) -> Option<Kind> {
-    let length = fields.len() as u64 / 2;
-    Kind::of_hash(pairs(fields), length, token, Some(Value::Int(0)))
+    Kind::of_hash(pairs(fields), token, Some(Value::Int(0)))
 }
 
 fn pairs(fields: &[&str]) -> Vec<(String, String)> {
@@ -35,7 +34,7 @@ fn a_hash_of_an_owner_and_a_count_is_a_lock() {
     assert_eq!(kind.hold(), Some(&held(OWNER, 4_294_967_295)));
     assert_eq!(kind.name(), Some("fenced"));
     let fields = pairs(&[OWNER, "1"]);
-    let kind = Kind::of_hash(fields, 1, Some(Value::Nil), Some(Value::Int(3))).unwrap();
+    let kind = Kind::of_hash(fields, Some(Value::Nil), Some(Value::Int(3))).unwrap();
     assert_eq!(kind.name(), Some("fair"));
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 use super::{Found, Probe, Reply, command, is_moved, time_to_live};
-use crate::kinds::{Kind, MOST, decoded, is_permit, number};
+use crate::kinds::{Kind, decoded, is_permit, number};
 use leasehold::admin::{LockKeys, ServerError};
 
 /// The length of the longest number, in bytes.
@@ -19,26 +19,19 @@ type Replies = Result<Vec<Reply<Found>>, ServerError>;
 
 impl Probe<'_> {
     /// Locks. Of a hash of several fields, only the field `mode` is read, unless it is a read-write
-    /// lock. That has a field for each reader, of which about [`MOST`] are read.
+    /// lock.
     pub(crate) fn hashes(&mut self, names: &[&str]) -> Replies {
         let shapes = self.run_each(names, |name| {
             [command(("HLEN", name)), command(("HGET", name, "mode"))]
         })?;
         let shaped = names.iter().zip(&shapes);
-        let likely = shaped.filter_map(|(name, [length, mode])| {
-            let length = may_be_a_lock(length, mode)?;
-            Some((*name, length))
-        });
-        let likely: Vec<(&str, u64)> = likely.collect();
+        let likely = shaped.filter(|(_, [length, mode])| may_be_a_lock(length, mode));
+        let likely: Vec<&str> = likely.map(|(name, _)| *name).collect();
         let client = self.client;
-        let read = self.run_each(&likely, |(name, length)| {
+        let read = self.run_each(&likely, |name| {
             let keys = LockKeys::new(client, name);
-            let fields = match *length > MOST {
-                true => command(("HSCAN", name, 0, "COUNT", MOST)),
-                false => command(("HGETALL", name)),
-            };
             [
-                fields,
+                command(("HGETALL", name)),
                 command(("PTTL", name)),
                 command(("GET", keys.last_token)),
                 command(("LLEN", keys.queue)),
@@ -46,10 +39,10 @@ impl Probe<'_> {
         })?;
         let mut read = read.into_iter();
         let found = names.iter().zip(shapes).map(|(name, [length, mode])| {
-            if let Some(length) = may_be_a_lock(&length, &mode)
+            if may_be_a_lock(&length, &mode)
                 && let Some(replies) = read.next()
             {
-                return self.lock(name, (length, mode), replies);
+                return self.lock(name, replies);
             }
             Ok(match length? {
                 Value::Int(0) => Found::Nothing,
@@ -59,48 +52,20 @@ impl Probe<'_> {
         Ok(found.collect())
     }
 
-    /// The lock that these replies describe: the number of fields and the field `mode`; fields,
-    /// time to live, token, and length of the queue.
-    fn lock(
-        &self,
-        name: &str,
-        (length, mode): (u64, Reply),
-        [fields, left, token, waiting]: [Reply; 4],
-    ) -> Reply<Found> {
-        let is_whole = length <= MOST;
-        let fields = match fields {
-            // The user lacks the permission for HSCAN.
-            Err(error) if !is_whole && !is_moved(&error) => return Ok(Found::Other),
-            fields => fields?,
-        };
-        let left = left?;
-        // The reply to HSCAN also has a cursor.
-        let fields: Option<Vec<(String, String)>> = match is_whole {
-            true => decoded(fields),
-            false => decoded(fields).and_then(|(_, some): (Value, Value)| decoded(some)),
-        };
-        let is_empty = fields.as_ref().is_some_and(Vec::is_empty);
-        let (Some(time_to_live), false) = (time_to_live(left), is_empty) else {
-            return Ok(Found::Nothing);
-        };
-        let Some(mut fields) = fields else {
+    /// The lock that these replies describe: fields, time to live, token, and length of the queue.
+    fn lock(&self, name: &str, [fields, left, token, waiting]: [Reply; 4]) -> Reply<Found> {
+        let (fields, left) = (fields?, left?);
+        let Some(fields) = decoded::<Vec<(String, String)>>(fields) else {
             return Ok(Found::Other);
         };
-        let mode = mode.ok().and_then(decoded::<String>);
-        if let Some(mode) = mode.filter(|_| !is_whole) {
-            fields.retain(|(field, _)| field != "mode");
-            fields.push(("mode".into(), mode));
-        }
-        let length = if is_whole {
-            fields.len() as u64
-        } else {
-            length
+        let (Some(time_to_live), false) = (time_to_live(left), fields.is_empty()) else {
+            return Ok(Found::Nothing);
         };
         // A token that is missing here may still be at the previous server.
         let token = token
             .ok()
             .filter(|token| !self.asking || *token != Value::Nil);
-        let kind = Kind::of_hash(fields, length, token, waiting.ok());
+        let kind = Kind::of_hash(fields, token, waiting.ok());
         Ok(kind.map_or(Found::Other, |kind| self.row(name, kind, time_to_live)))
     }
 
@@ -170,17 +135,14 @@ impl Probe<'_> {
     }
 }
 
-/// The number of fields of a hash that may be a lock, by that number and by the field `mode` of a
-/// read-write lock. Without the permission to read that field, only read-write locks are not found.
-fn may_be_a_lock(length: &Reply, mode: &Reply) -> Option<u64> {
+/// True if a hash may be a lock, by the number of its fields and by the field `mode` of a read-write
+/// lock. Without the permission to read that field, only read-write locks are not found.
+fn may_be_a_lock(length: &Reply, mode: &Reply) -> bool {
     let has_mode = match mode {
         Ok(Value::BulkString(mode)) => matches!(&mode[..], b"read" | b"write"),
         _ => false,
     };
-    match length {
-        Ok(Value::Int(fields)) if *fields == 1 || has_mode => u64::try_from(*fields).ok(),
-        _ => None,
-    }
+    matches!(length, Ok(Value::Int(fields)) if *fields == 1 || has_mode)
 }
 
 /// What is left of a lease that ends at this time; `None` if it does not end.

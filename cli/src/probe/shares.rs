@@ -19,7 +19,7 @@ impl Probe<'_> {
             Kind::Lock { waiting: 1.., .. } => self.places(&keys),
             Kind::ReadWrite { readers, .. } => {
                 let reader = |reader| self.reader(&keys, reader, row.time_to_live);
-                readers.iter().map(reader).collect()
+                readers.iter().take(MOST as usize).map(reader).collect()
             }
             Kind::Permits { .. } => self.permits(&keys),
             Kind::Lock { .. } | Kind::Number(_) => Ok(Vec::new()),

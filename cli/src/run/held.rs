@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::holder::{HolderReply, find_holder};
+use super::holder::find_holder;
 use super::job::signalled;
 use super::outer_keys::{OUTER_KEYS, is_outer};
 use super::signals::Signals;
@@ -49,14 +49,10 @@ of_both_guards! {
 
 /// Checks what clap does not.
 pub(super) fn check(args: &LockArgs, redis: &RedisArgs) -> Result<()> {
-    if args.fenced && redis.redlock {
+    if redis.redlock && (args.fenced || args.kind != Kind::REENTRANT) {
         return Err(Failure::usage(
-            "--fenced does not work with --redlock: independent servers count separately",
-        ));
-    }
-    if args.kind != Kind::REENTRANT && redis.redlock {
-        return Err(Failure::usage(
-            "--kind does not work with --redlock: only a reentrant lock exists on several servers",
+            "--kind and --fenced do not work with --redlock: only a reentrant lock exists on \
+             several servers",
         ));
     }
     Ok(())
@@ -168,10 +164,8 @@ fn refused(args: &LockArgs, clients: &[LockClient], waited: Duration) -> Failure
     }
     let owner = match find_holder(&args.key, clients) {
         // Not "held by": it may have left the lock in Redis, as `--at-least` does.
-        HolderReply::Holder(holder) => format!(" (owner: {holder})"),
-        HolderReply::Free | HolderReply::NoReply => {
-            " (another client had it, or goes first)".into()
-        }
+        Some(holder) => format!(" (owner: {holder})"),
+        None => " (another client had it, or goes first)".into(),
     };
     let message = format!(
         "lock {:?} is not free after a wait of {waited:.1?}{owner}; try again later, or wait longer",

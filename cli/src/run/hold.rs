@@ -1,19 +1,20 @@
 //! `leasehold hold`: holds a lock until standard input ends. Its content is ignored.
 
+use std::fs;
 use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded, select};
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
-use nix::sys::stat::{FileStat, SFlag, fstat, stat};
 
 use super::held::{self, Held};
 use super::job::signalled;
 use super::signals::{Signals, ends_the_wait};
 use crate::args::{HoldArgs, RedisArgs};
 use crate::name::shown;
-use crate::outcome::{Failure, OUTPUT, Result};
+use crate::outcome::{Failure, OUTPUT, Result, UNAVAILABLE};
 use crate::{output, spawn, stderr};
 
 /// The time between two attempts to read from an input that cannot be read now.
@@ -44,12 +45,12 @@ pub(crate) fn hold(args: &HoldArgs, redis: &RedisArgs) -> Result<u8> {
 /// was closed when this process started is that, too. Only a character device counts: all regular
 /// files have the same device number.
 fn check_input() -> Result<()> {
-    let device = |file: FileStat| {
-        let is_device = file.st_mode & SFlag::S_IFMT.bits() == SFlag::S_IFCHR.bits();
-        is_device.then_some(file.st_rdev)
+    let device = |file: &str| {
+        let file = fs::metadata(file).ok()?;
+        file.file_type().is_char_device().then(|| file.rdev())
     };
-    let input = fstat(io::stdin()).ok().and_then(device);
-    if input.is_some() && input == stat("/dev/null").ok().and_then(device) {
+    let input = device("/dev/stdin");
+    if input.is_some() && input == device("/dev/null") {
         return Err(Failure::usage(
             "standard input is /dev/null, so the hold would end at once; in a script, write: \
              mkfifo in out; leasehold hold KEY <in >out & exec 3>in; to hold a lock until a \
@@ -98,7 +99,8 @@ fn print_and_read(held: &Held) -> Result<Receiver<Result<()>>> {
         }
         let _ = sender.send(printed);
     };
-    spawn("input", work).map_err(Failure::no_thread)?;
+    let thread = spawn("input", work);
+    thread.map_err(|error| Failure::new(UNAVAILABLE, format!("no thread: {error}")))?;
     Ok(ended)
 }
 

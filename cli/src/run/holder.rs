@@ -3,31 +3,17 @@
 use crate::name::shown;
 use leasehold::LockClient;
 
-/// What the servers reply.
-#[derive(Debug)]
-pub(super) enum HolderReply {
-    /// Its process, or else its owner id; or the number of its readers.
-    Holder(String),
-    Free,
-    NoReply,
-}
-
-/// Asks one server after the other, until one knows a holder.
-pub(super) fn find_holder(key: &str, clients: &[LockClient]) -> HolderReply {
-    let mut reply = HolderReply::NoReply;
-    for client in clients {
-        let Ok(status) = client.inspect(key) else {
-            continue;
-        };
-        if let Some(owner) = status.owner {
-            return HolderReply::Holder(match status.readers {
-                ..=1 => process(client, key, &owner),
-                readers => format!("{readers} readers"),
-            });
-        }
-        reply = HolderReply::Free;
-    }
-    reply
+/// Asks one server after the other, until one knows a holder: its process, or else its owner id; or
+/// the number of its readers. `None` if the lock is free, or no server replies.
+pub(super) fn find_holder(key: &str, clients: &[LockClient]) -> Option<String> {
+    clients.iter().find_map(|client| {
+        let status = client.inspect(key).ok()?;
+        let owner = status.owner?;
+        Some(match status.readers {
+            ..=1 => process(client, key, &owner),
+            readers => format!("{readers} readers"),
+        })
+    })
 }
 
 /// The process of this owner, or else the owner.

@@ -28,7 +28,7 @@ use job::Job;
 use leasehold::__Moment as Moment;
 use program::Program;
 use schedule::{Schedule, Why};
-use signals::Signals;
+use signals::{Signals, ignore_stops};
 use supervisor::Supervisor;
 
 /// Acquires the lock, runs the command and releases the lock. The status is that of the command,
@@ -52,7 +52,7 @@ pub(super) fn run(args: &RunArgs, redis: &RedisArgs) -> Result<u8> {
     let job = Job::start(&program, args, held.token())?;
     if job.has_group {
         // Ctrl-Z would stop this process alone, and the command would lose its lock.
-        signals.catch_stops()?;
+        ignore_stops()?;
     }
     let time_is_up = args.max_hold.map(|time| acquired_at.after(time));
     let time_is_up = time_is_up.unwrap_or(Moment::NEVER);

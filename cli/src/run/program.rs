@@ -52,10 +52,6 @@ pub(super) fn refusal(name: &OsStr, kind: ErrorKind, why: impl fmt::Display) -> 
     let name = name.to_string_lossy();
     match kind {
         ErrorKind::NotFound => Failure::new(NOT_FOUND, format!("{name:?}: no such command")),
-        ErrorKind::IsADirectory => Failure::new(
-            CANNOT_RUN,
-            format!("{name:?} is a directory, not a command"),
-        ),
         _ => Failure::new(CANNOT_RUN, format!("{name:?} cannot be run: {why}")),
     }
 }

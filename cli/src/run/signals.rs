@@ -1,11 +1,14 @@
 //! The signals for the command, and those about it.
 
+use std::sync::Arc;
+
 use crossbeam_channel::{Receiver, unbounded};
 use signal_hook::consts::{
     SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGSYS, SIGTERM, SIGTSTP,
     SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
 };
-use signal_hook::iterator::{Handle, Signals as Caught};
+use signal_hook::flag;
+use signal_hook::iterator::Signals as Caught;
 
 use crate::outcome::{Failure, Result, UNAVAILABLE};
 use crate::spawn;
@@ -35,7 +38,6 @@ pub(super) struct Signals {
     pub(super) received: Receiver<i32>,
     /// Raised by the signals that end the wait.
     pub(super) interrupt: Interrupt,
-    handle: Handle,
 }
 
 impl Signals {
@@ -46,7 +48,6 @@ impl Signals {
         let wanted = ENDING.into_iter().chain(FOR_THE_COMMAND);
         let wanted = wanted.filter(|signal| !is_ignored(*signal));
         let mut caught = Caught::new(wanted.chain([SIGCHLD])).map_err(refused)?;
-        let handle = caught.handle();
         let (sender, received) = unbounded();
         let interrupt = Interrupt::new();
         let raised = interrupt.clone();
@@ -64,7 +65,6 @@ impl Signals {
         Ok(Self {
             received,
             interrupt,
-            handle,
         })
     }
 
@@ -73,11 +73,12 @@ impl Signals {
         let mut received = self.received.try_iter();
         received.find(|&signal| ends_the_wait(signal))
     }
+}
 
-    /// From here on Ctrl-Z does not stop this process, whose lock nothing would renew then.
-    pub(super) fn catch_stops(&self) -> Result<()> {
-        self.handle.add_signal(SIGTSTP).map_err(refused)
-    }
+/// From here on Ctrl-Z does not stop this process.
+pub(super) fn ignore_stops() -> Result<()> {
+    let caught = flag::register(SIGTSTP, Arc::default());
+    caught.map(drop).map_err(refused)
 }
 
 /// True for a signal that ends the wait for the lock, and the hold of a lock without a command.

@@ -126,12 +126,12 @@ impl<'a> Supervisor<'a> {
     }
 
     fn handle(&mut self, signal: i32) {
-        use Signal::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
+        use Signal::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
         let Ok(signal) = Signal::try_from(signal) else {
             return;
         };
         match signal {
-            SIGCHLD | SIGTSTP => {}
+            SIGCHLD => {}
             // The terminal has sent it to the command, too.
             SIGHUP | SIGINT | SIGQUIT | SIGWINCH if !self.job.has_group => {}
             SIGHUP | SIGINT | SIGQUIT | SIGTERM => {
@@ -140,9 +140,7 @@ impl<'a> Supervisor<'a> {
                 self.pass_on(signal);
                 self.job.signal(SIGCONT);
             }
-            _ => {
-                self.pass_on(signal);
-            }
+            _ => _ = self.pass_on(signal),
         }
     }
 

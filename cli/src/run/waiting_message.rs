@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, TryRecvError, bounded};
 
-use super::holder::{HolderReply, find_holder};
-use crate::args::{Kind, LockArgs};
+use super::holder::find_holder;
+use crate::args::LockArgs;
 use crate::reporter::{is_verbose, remark};
 use crate::spawn;
 use leasehold::LockClient;
@@ -26,10 +26,10 @@ impl WaitingMessage {
             return Self(None);
         }
         let (stop, stopped) = bounded::<()>(0);
-        let (key, kind, clients) = (args.key.clone(), args.kind, clients.to_vec());
+        let (key, clients) = (args.key.clone(), clients.to_vec());
         let write = move || {
             if stopped.recv_timeout(AFTER) == Err(RecvTimeoutError::Timeout) {
-                let message = message(&key, kind, &clients);
+                let message = message(&key, &clients);
                 if stopped.try_recv() != Err(TryRecvError::Disconnected) {
                     remark(message);
                 }
@@ -49,14 +49,10 @@ impl WaitingMessage {
     }
 }
 
-fn message(key: &str, kind: Kind, clients: &[LockClient]) -> String {
-    if let Kind::Permits(_) = kind {
-        return format!("still waiting for a permit of semaphore {key:?}");
-    }
-    let why = match find_holder(key, clients) {
-        HolderReply::Holder(holder) => format!(", held by {holder}"),
-        HolderReply::Free => String::new(),
-        HolderReply::NoReply => ", no reply from Redis".into(),
-    };
-    format!("still waiting for lock {key:?}{why}")
+fn message(key: &str, clients: &[LockClient]) -> String {
+    let holder = find_holder(key, clients).map(|holder| format!(", held by {holder}"));
+    format!(
+        "still waiting for lock {key:?}{}",
+        holder.unwrap_or_default()
+    )
 }

@@ -21,7 +21,6 @@ use super::reporter::say;
 use super::scan::{Scan, Wanted};
 use super::table::{self, Style};
 use super::{connect, output, spawn};
-use leasehold::__Moment as Moment;
 use leasehold::LockClient;
 use screen::Screen;
 
@@ -40,7 +39,6 @@ pub(super) fn watch(redis: &RedisArgs, watch: &WatchArgs) -> Result<()> {
     }
     let clients = connect::clients(redis, None)?;
     let mut first = scan(&clients, watch, redis.expects_no_cluster());
-    first.check_deployment()?;
     // A server that cannot be reached at the start was probably misspelt.
     if first.failures.len() == first.servers && !first.failures.is_empty() {
         return Err(first.failures.swap_remove(0));
@@ -70,15 +68,15 @@ fn print(clients: &[LockClient], watch: &WatchArgs, mut found: Scan) -> Result<(
         text.push_str(&table::text(
             &found.rows,
             found.names_servers(),
-            Style::PLAIN,
+            Style::default(),
         ));
         for failure in &found.failures {
             say(failure);
         }
-        let next = Moment::now().after(watch.every);
-        if !output::print(text.as_bytes())? || output::reader_is_gone(next).map_err(view_failed)? {
+        if !output::print(text.as_bytes())? {
             return Ok(());
         }
+        thread::sleep(watch.every);
         found = scan(clients, watch, false);
         text = String::from("\n");
     }

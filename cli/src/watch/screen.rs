@@ -117,7 +117,6 @@ mod tests {
             rows: rows.to_vec(),
             servers: 1,
             failures,
-            mistake: None,
         };
         super::lines(&watch, &scan, size)
     }

@@ -151,6 +151,9 @@ fn the_file_may_be_a_pipe_also_for_several_servers() {
         .iter()
         .map(|server| format!("redis://ann@{}", server.address()))
         .collect();
+    // The doctor has two clients of each server.
+    let doctor = with_long_timeout(&urls[0]).args(["doctor", "--password-file", "/dev/stdin"]);
+    doctor.input("hers\n").output().expect(0);
     for (urls, options) in [(urls[0].clone(), &[][..]), (urls.join(","), &["--redlock"])] {
         with_long_timeout(&urls)
             .args(["run", "--password-file", "/dev/stdin"])

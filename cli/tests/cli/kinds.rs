@@ -4,14 +4,13 @@ use serde_json::{Value, json};
 
 use crate::locks::{
     OTHER_OWNER, ask, client, client_of, exists, keys, names_at, object, objects_at, plant, send,
-    send_all, text, with_user,
+    send_all, text,
 };
 use crate::support::deployment::ClusterDeployment;
 use crate::support::server::Server;
 use crate::support::timing::eventually;
 use crate::support::unique;
 
-const UUID: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 const READER: &str = "7ba7b810-9dad-11d1-80b4-00c04fd430c8:3";
 
 /// The only object that is found. Times are removed, after a check that they are sound.
@@ -47,7 +46,7 @@ fn now(server: &Server) -> u64 {
 }
 
 /// The fair lock `k` that is held, and for which these places wait for up to a minute.
-fn plant_fair(server: &Server, places: &[&str]) {
+pub fn plant_fair(server: &Server, places: &[&str]) {
     plant(server, "k");
     for (number, place) in (0..).zip(places) {
         let ends = now(server) + 30_000 + 10_000 * number;
@@ -60,7 +59,7 @@ fn plant_fair(server: &Server, places: &[&str]) {
 }
 
 /// The read lock `k` of two owners, as Redisson writes it. The first has two holds.
-fn plant_readers(server: &Server) {
+pub fn plant_readers(server: &Server) {
     let lease =
         |reader, number, left| format!("SET {{k}}:{reader}:rwlock_timeout:{number} 1 PX {left}");
     send_all(
@@ -75,9 +74,15 @@ fn plant_readers(server: &Server) {
     );
 }
 
+/// The write lock `k`.
+fn plant_writer(server: &Server) {
+    send(server, &format!("HSET k mode write {OTHER_OWNER}:write 3"));
+    send(server, "PEXPIRE k 60000");
+}
+
 /// A semaphore with three available permits. Two are leased, one without an end, and the lease of a
 /// third one has ended.
-fn plant_permits(server: &Server, name: &str) {
+pub fn plant_permits(server: &Server, name: &str) {
     let leases = format!("{{{name}}}:timeout");
     let ends = now(server) + 50_000;
     send_all(
@@ -98,13 +103,9 @@ fn each_kind_is_listed_and_shown() {
     let server = Server::start();
     let lock = |server: &Server| plant(server, "k");
     let fair = |server: &Server| plant_fair(server, &["b:0", "a:0"]);
-    let writer = |server: &Server| {
-        send(server, &format!("HSET k mode write {OTHER_OWNER}:write 3"));
-        send(server, "PEXPIRE k 60000");
-    };
     // A writer can read, too.
     let both = |server: &Server| {
-        writer(server);
+        plant_writer(server);
         send(server, &format!("HSET k {OTHER_OWNER} 1"));
     };
     let number = |server: &Server| send(server, "SET k 5");
@@ -145,7 +146,7 @@ fn each_kind_is_listed_and_shown() {
             &["kind       read\ncount      3\n", reader],
         ),
         (
-            &writer,
+            &plant_writer,
             json!({
                 "kind": "write", "owner": OTHER_OWNER, "count": 3, "ttl_ms": "left", "readers": 0
             }),
@@ -262,52 +263,6 @@ fn semaphores_are_chosen_by_their_names() {
     }
 }
 
-#[test]
-fn numbers_are_listed_on_request() {
-    let server = Server::start();
-    send_all(
-        &server,
-        &[
-            "SET tickets 5",
-            "SET latch -1 PX 60000",
-            "SET text one",
-            &format!("SET long {}", "1".repeat(50)),
-            "SET redisson_lock_token:{a} 7",
-            &format!("SET redisson_unlock_latch:{{a}}:{UUID} 1"),
-        ],
-    );
-    plant_readers(&server);
-    plant_permits(&server, "api");
-    assert_eq!(names_at(&server, "list"), ["api", "k"]);
-    let all = names_at(&server, "list --all");
-    assert_eq!(all, ["api", "k", "latch", "tickets"]);
-}
-
-/// Permissions for plain locks alone: nothing that belongs to other kinds is an error.
-#[test]
-fn permissions_decide_which_kinds_are_seen() {
-    let server = Server::start();
-    plant_fair(&server, &["b:0"]);
-    send_all(
-        &server,
-        &[
-            "RENAME redisson_lock_queue:{k} redisson_lock_queue:{a}",
-            "RENAME k a",
-        ],
-    );
-    plant_readers(&server);
-    plant_permits(&server, "api");
-    for (rules, expected) in [
-        ("~* +scan +hlen +hgetall +pttl +get", &["reentrant"][..]),
-        ("+hget +llen", &["fair", "read"]),
-        ("+time +zcount +zrange", &["fair", "permits", "read"]),
-    ] {
-        let found = objects_at(&with_user(&server, "ann", rules), "list");
-        let kinds: Vec<&str> = found.iter().flat_map(|one| one["kind"].as_str()).collect();
-        assert_eq!(kinds, expected);
-    }
-}
-
 /// What arrives on these channels during a change.
 fn messages(server: &Server, channels: &[&str], change: impl FnOnce()) -> Vec<(String, String)> {
     let mut connection = server.connection();
@@ -329,10 +284,6 @@ fn messages(server: &Server, channels: &[&str], change: impl FnOnce()) -> Vec<(S
 fn break_frees_each_kind_of_lock_and_tells_who_waits() {
     let server = Server::start();
     let fair = |server: &Server| plant_fair(server, &["b:0", "a:0"]);
-    let writer = |server: &Server| {
-        let hold = format!("HSET k mode write {OTHER_OWNER}:write 3");
-        send(server, &hold);
-    };
     let of_one = &*format!("freed k of {OTHER_OWNER} ");
     let of_readers = "freed k of 2 readers (count 3, time to live ";
     let queue = &["redisson_lock_queue:{k}", "redisson_lock_timeout:{k}"][..];
@@ -345,7 +296,7 @@ fn break_frees_each_kind_of_lock_and_tells_who_waits() {
             &[(rw, "1")][..],
             &[][..],
         ),
-        (&writer, of_one, &[(rw, "1")], &[]),
+        (&plant_writer, of_one, &[(rw, "1")], &[]),
         // The first client in the queue is called.
         (&fair, of_one, &[(channel, "0"), (&first, "0")], queue),
     ] {

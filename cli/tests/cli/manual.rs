@@ -90,6 +90,7 @@ fn the_page_tells_all_that_there_is() {
     let known = VARIABLES.map(|(name, _)| name).into_iter();
     let set = [
         "LEASEHOLD_KEY",
+        "LEASEHOLD_KEYS",
         "LEASEHOLD_TOKEN",
         "LEASEHOLD_CREDENTIALS_REMOVED",
     ];
@@ -110,7 +111,7 @@ fn the_help_of_run_and_hold_is_short() {
     }
     assert!(printed(&["run", "--help"]).contains("leasehold man"));
     let manual = printed(&["man"]);
-    for words in ["in its own process group", "Ctrl"] {
+    for words in ["a process group of its own", "Ctrl"] {
         assert!(manual.contains(words), "{words}");
     }
 }

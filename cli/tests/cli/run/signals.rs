@@ -78,7 +78,7 @@ fn the_lock_is_kept_until_the_rest_of_a_job_that_was_asked_to_end_has_ended() {
 fn the_wait_for_the_rest_of_a_job_is_bounded_and_kills_nothing() {
     let server = Server::start();
     let kill_after = millis(300);
-    let script = "trap '' TERM; sleep 100 >/dev/null 2>&1 & echo $!; trap - TERM; wait";
+    let script = "trap '' TERM; sleep 100 >/dev/null 2>&1 & trap - TERM; echo $!; wait";
     let options = format!("--kill-after {}", text(kill_after));
     let running = job(&server, &options, script).start();
     let child = said_pid(&running);

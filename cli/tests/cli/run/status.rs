@@ -145,24 +145,11 @@ fn a_command_that_cannot_run_takes_no_lock() {
     }
     over.create();
     holder.end().expect(0);
-    // The command did not start, so `--at-least` does not apply.
     std::fs::write(&plain, "#!/no/such/interpreter\n").unwrap();
     std::fs::set_permissions(&plain, PermissionsExt::from_mode(0o755)).unwrap();
-    let refused = run(&server).args(["--at-least", "60s", "k", "--"]);
-    let refused = refused.arg(&plain).output();
+    let refused = run(&server).args(["k", "--"]).arg(&plain).output();
     refused.expect_failure(126, &["interpreter"]);
     assert!(keys(&server).is_empty());
-}
-
-#[test]
-fn a_command_that_says_what_the_system_says_of_others_did_run() {
-    let server = Server::start();
-    for (key, status) in [("refused", 126), ("missing", 127)] {
-        let kept = run(&server).args(["--at-least", "60s"]);
-        let kept = kept.locked(key, &format!("exit {status}")).output();
-        kept.expect(status);
-        assert!(keys(&server).contains(&key.to_owned()));
-    }
 }
 
 #[test]

@@ -3,7 +3,6 @@
 use super::{Over, job};
 use crate::locks::{OTHER_OWNER, client, keys, plant};
 use crate::proxy::{self, Fault, Gate};
-use crate::support::process::signal;
 use crate::support::server::Server;
 use crate::support::timing::{A_WHILE, eventually};
 use crate::terminal::Terminal;
@@ -47,22 +46,6 @@ fn without_a_terminal_verbose_names_the_holder_once() {
     assert!(said.ends_with(&expected), "{said}");
     client(&server).force_unlock("k").expect("a reply");
     assert!(!waiting.end().expect(0).err.contains("held by"));
-}
-
-#[test]
-fn the_message_says_that_redis_does_not_reply() {
-    let server = Server::start();
-    plant(&server, "k");
-    let proxy = proxy::before(&server.address());
-    proxy.on_request(|request| match request.runs("inspect") {
-        true => Fault::SwallowRequest,
-        false => Fault::Pass,
-    });
-    let timeout = [("LEASEHOLD_TIMEOUT", "500ms")];
-    let mut terminal = Terminal::start_with(&proxy.url(), "run k -- true", &timeout);
-    terminal.shows("still waiting for lock \"k\", no reply from Redis");
-    signal(terminal.pid, "INT");
-    terminal.ends_with(130);
 }
 
 /// The request of the message may last longer than the command.
