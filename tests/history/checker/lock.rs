@@ -111,6 +111,9 @@ impl Lock<'_> {
     /// calls acquires the lock.
     pub fn waits_without_hold(&self, process: u32, span: Span) -> bool {
         let to = span.to.saturating_add(nanos(LISTENS));
+        if self.has_unlogged_holds(process, to) {
+            return false;
+        }
         let begin = self.holds.partition_point(|hold| hold.since < span.from);
         let mut holds = self.holds[begin..]
             .iter()
@@ -127,12 +130,17 @@ impl Lock<'_> {
 
     /// True if certainly no call of this process began or returned in `span`.
     pub fn is_quiet(&self, process: u32, span: Span) -> bool {
-        if self.unlogged.get(&process).is_some_and(|at| *at <= span.to) {
+        if self.has_unlogged_holds(process, span.to) {
             return false;
         }
         let events = self.events.get(&process).map_or(&[][..], Vec::as_slice);
         let next = events.partition_point(|at| *at < span.from);
         events.get(next).is_none_or(|at| *at > span.to)
+    }
+
+    /// True if this process may have had holds before `to` that are not in the log.
+    fn has_unlogged_holds(&self, process: u32, to: u64) -> bool {
+        self.unlogged.get(&process).is_some_and(|at| *at <= to)
     }
 
     /// The last call of each thread of this process, if it waits in `span`.

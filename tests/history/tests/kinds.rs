@@ -99,6 +99,21 @@ fn a_client_that_loses_its_place_while_it_waits_is_found() {
     assert_found(&format!("{log}\n 1 1 0 may-not-subscribe"), &[]);
     // Its call returned, or waited no more.
     assert_found(&format!("{log}\n 250 1 1 has 1 0"), &[]);
+    // It was first again after a hold. Not if that was in a rush in which it was killed: such a
+    // hold is not in the log.
+    let moved = "
+        0 0 0 calm
+        1 1 0 client a
+        1 2 0 client b
+        190 1 1 asks 1 0 0 rush
+        200 0 0 waiting 0 199 a b
+        230 0 0 waiting 0 229 a b
+        240 0 0 waiting 0 239 b a
+        400 0 0 storm";
+    assert_found(moved, &[]);
+    let returned = format!("{moved}\n 300 1 1 answered 1 rushed");
+    assert_found(&returned, &["place lost"]);
+    assert_found(&format!("{returned}\n 235 1 1 held 2 0 234000000 0 0"), &[]);
     assert_found(&log.replace("1s", "49ms"), &[]);
     // The order is not known while faults interfere.
     assert_found(&log.replace("0 0 0 calm", "150 0 0 calm"), &[]);
