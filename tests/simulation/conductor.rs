@@ -47,6 +47,8 @@ pub struct Conductor {
     /// When the last clock that was set back shows a new time. Until then, what Redis keeps can
     /// last longer.
     pub late: u64,
+    /// When Redis lost the last token of a lock.
+    pub token_lost: u64,
     /// When it killed a worker.
     pub killed: Option<u64>,
     /// The ids of the clients whose hosts have vanished.
@@ -72,6 +74,7 @@ impl Conductor {
             slots: Vec::new(),
             undo: Vec::new(),
             late: 0,
+            token_lost: 0,
             killed: None,
             vanished: Rc::default(),
             log: Log::of(CONDUCTOR),

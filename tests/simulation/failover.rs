@@ -133,6 +133,7 @@ impl Conductor {
             self.log_losses(group, &mut failed, &mut replicated);
         }
         self.log_lines(group);
+        self.token_lost = clock::now();
         let time = between(Duration::from_millis(10), Duration::from_secs(2));
         self.later(time, Undo::Return(group));
     }
@@ -143,6 +144,8 @@ impl Conductor {
             return;
         };
         self.note(&format!("server {} is a replica now", failed.server));
+        // With it, the tokens that it has granted since then.
+        self.token_lost = clock::now();
         // Its replicas do not confirm the locks that it has granted since then.
         if failed.is_reachable && !self.are_confirmed() {
             self.log_all(group, &failed);

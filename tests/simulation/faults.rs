@@ -104,8 +104,7 @@ impl Conductor {
             Fault::KillClients => self.kill_clients(),
             Fault::Plan => self.plan(slot),
             Fault::PauseBriefly => self.pause_briefly(slot),
-            Fault::SetClock if self.scenario.sets_clocks => self.set_clock(),
-            Fault::SetClock => {}
+            Fault::SetClock => self.set_clock(),
             Fault::FailOver => self.fail_over(),
             Fault::MoveSlot => self.move_slot(),
         }
@@ -315,6 +314,7 @@ impl Conductor {
         let mut server = self.deployment.server_of(lock);
         server.query(&["DEL", &keys[0], &keys[1]]);
         drop(server);
+        self.token_lost = clock::now();
         self.write(Event::LineLost { lock });
     }
 
@@ -340,6 +340,7 @@ impl Conductor {
         let from = clock::now();
         self.kill_connections(server);
         self.deployment.server(server).restart();
+        self.token_lost = clock::now();
         for lock in self.locks_of(group) {
             self.set_permits(lock);
             let token = None;

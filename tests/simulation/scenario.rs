@@ -35,8 +35,6 @@ pub struct Scenario {
     pub steps: u64,
     /// The clocks of the processes lose this many nanoseconds in each second.
     pub slow: i64,
-    /// The clocks of servers are set.
-    pub sets_clocks: bool,
 }
 
 /// The most steps of the world before the last storm ends: a few seconds of real time.
@@ -76,9 +74,6 @@ pub struct Limits {
     /// Leaves out these faults
     #[arg(long, value_delimiter = ',')]
     pub without: Vec<Fault>,
-    /// Also sets the clocks of servers; what that finds in tokens and losses is not explained yet
-    #[arg(long)]
-    pub set_clocks: bool,
     /// Slows the clocks of the processes by this many percent. From 2 on, leases are too long
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=99))]
     pub slow: Option<u64>,
@@ -103,7 +98,6 @@ impl Limits {
         let layout = self
             .deployment
             .map(|layout| format!("--deployment={layout}"));
-        let set_clocks = self.set_clocks.then(|| "--set-clocks".to_owned());
         let without: Vec<String> = self.without.iter().map(name_of).collect();
         let without = (!without.is_empty()).then(|| format!("--without={}", without.join(",")));
         let program = self.program.iter();
@@ -113,7 +107,6 @@ impl Limits {
             .chain(kind)
             .chain(layout)
             .chain(without)
-            .chain(set_clocks)
             .collect()
     }
 
@@ -196,7 +189,6 @@ impl Scenario {
             is_deaf,
             storms: storms.min(limits.storms.unwrap_or(storms)),
             steps: limits.steps.unwrap_or(MOST_STEPS).min(MOST_STEPS),
-            sets_clocks: limits.set_clocks,
             slow: limits.slow.unwrap_or(0).cast_signed() * 10_000_000,
         }
     }

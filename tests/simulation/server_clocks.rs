@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use leasehold_simulation_world::random;
+use leasehold_simulation_world::{random, time};
 
 use crate::clock;
 use crate::conductor::{Conductor, between};
 use crate::faults::Undo;
+use crate::kind::Kind;
 use crate::log::Event;
 use crate::replication::ServerId;
 use crate::worker_thread::nanos;
@@ -23,8 +24,11 @@ impl Conductor {
         }
         let most = [50, 500, 3000][random::index(3)];
         let by = between(Duration::from_millis(1), Duration::from_millis(most));
-        let by = nanos(by).cast_signed();
-        self.show_time(id, if random::one_in(2) { by } else { -by });
+        let by = match random::one_in(2) {
+            true => nanos(by).cast_signed(),
+            false => -nanos(by).min(self.most_back()).cast_signed(),
+        };
+        self.show_time(id, by);
         let time = between(Duration::from_millis(10), self.args().lease() * 4);
         self.later(time, Undo::SetClock(id));
     }
@@ -42,6 +46,20 @@ impl Conductor {
             return;
         };
         self.late = self.late.max(from + back);
+    }
+
+    /// How far a clock may be set back, in nanoseconds. When Redis has lost the last token, the next
+    /// one begins with the time, so it is promised to rise only if the clock does not show a time
+    /// again from before the loss.
+    fn most_back(&self) -> u64 {
+        match self.args().kind {
+            None | Some(Kind::Fenced) => {
+                let since = clock::now() - self.token_lost;
+                // The clock may also be slow.
+                since.saturating_sub(time::MS)
+            }
+            Some(_) => u64::MAX,
+        }
     }
 
     /// True if the clock of a server is wrong, or shows a time again that it has shown before. What
