@@ -22,7 +22,9 @@ impl Conductor {
         let Some(slots) = &self.deployment.slots else {
             return;
         };
-        if slots.borrow().moving.is_some() || failed.contains(&true) {
+        let is_ready = slots.borrow().moving.is_none() && !failed.contains(&true);
+        // The leases of permits are times of the server, so a right clock would end them early.
+        if !is_ready || self.are_clocks_wrong() {
             return;
         }
         let slot = slot_of(Args::key(lock).as_bytes());
