@@ -10,8 +10,9 @@ use crate::real_std::thread;
 use crate::run::Outcome;
 use crate::scenario::Limits;
 
-/// How long a run takes at most. One of a usual size takes a few seconds.
-const LONGEST: Duration = Duration::from_secs(60);
+/// How long a run takes at most. One of a usual size takes a few seconds, and a minute beside many
+/// other programs.
+const LONGEST: Duration = Duration::from_secs(300);
 
 /// What became of one scenario.
 #[derive(Debug)]
