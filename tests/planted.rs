@@ -67,6 +67,8 @@ mod bug {
             bugs::HAND_OVER_PAST_THE_SLICE, "1", "kept by hand-overs" | "overtaken";
         idle_grant_that_stays = bugs::IDLE_GRANT_THAT_STAYS, "1 --kind reentrant --deployment one", "lock stuck";
         token_given_twice = bugs::TOKEN_GIVEN_TWICE, "1", "token fell";
+        token_of_the_clock =
+            bugs::TOKEN_OF_THE_CLOCK, "1 --kind fenced --deployment one", "token fell";
         fair_lock_without_order = bugs::FAIR_LOCK_WITHOUT_ORDER, "1", "overtaken";
         read_lock_beside_a_writer = bugs::READ_LOCK_BESIDE_A_WRITER, "1", "reader beside a writer";
         write_lock_beside_readers = bugs::WRITE_LOCK_BESIDE_READERS, "1", "reader beside a writer";

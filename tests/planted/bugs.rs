@@ -102,6 +102,13 @@ pub const TOKEN_GIVEN_TWICE: &[Edit] = &[Edit::new(
     "state.tokens.clone().next()",
 )];
 
+/// Tokens follow the clock of the server, also if it is set back.
+pub const TOKEN_OF_THE_CLOCK: &[Edit] = &[Edit::new(
+    "lua/acquire.lua",
+    "local token = math.max(tonumber(last) + 1, clock)",
+    "local token = clock",
+)];
+
 /// A client acquires a fair lock although another one has the first place.
 pub const FAIR_LOCK_WITHOUT_ORDER: &[Edit] = &[Edit::new(
     "lua/fair_acquire.lua",
