@@ -9,8 +9,8 @@
 //!
 //! In a line, these may pass it, as documented: a call that does not wait any more; a reader that
 //! passes a reader; a client that was called together with another one, because several permits
-//! came free; and for about two of every four seconds, clients behind one that wants several
-//! permits.
+//! came free, or because a dead client before both did not answer; and for about two of every four
+//! seconds, clients behind one that wants several permits.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -18,6 +18,8 @@ use std::time::Duration;
 use super::calls::Hold;
 use super::lock::{self, LISTENS, Lock};
 use super::places::{self, Wait};
+use super::progress::UNANSWERED;
+use super::span::Span;
 use super::{Bounds, History, Violation, nanos};
 
 /// For how much of each time a client that wants several permits keeps those behind it waiting, as
@@ -57,6 +59,22 @@ fn longest_pause(times: impl Iterator<Item = u64>) -> u64 {
     pauses.max().unwrap_or(nanos(OF_EACH))
 }
 
+/// True if a dead client that gets no message was before this wait, and lost its place so shortly
+/// before the hold that several clients were called together, and any of them might be first.
+fn was_called_together(history: &History, wait: &Wait, hold: &Hold, slip: u64) -> bool {
+    let span = Span {
+        from: wait.span.from,
+        to: hold.since,
+    };
+    let silent = history.not_subscribed(hold.lock, span);
+    let mut dead = silent.filter(|process| history.gone.contains_key(process));
+    dead.any(|process| {
+        let left = wait.before.get(&process).copied().unwrap_or(u64::MAX);
+        left <= hold.since.saturating_add(nanos(LISTENS))
+            && hold.since <= left.saturating_add(nanos(UNANSWERED) + slip)
+    })
+}
+
 /// Finds a hold that overtook this wait.
 fn overtaken(
     history: &History,
@@ -89,7 +107,8 @@ fn overtaken(
             || lock.passes_before(hold, slip)
             || (wait.call.filter(|_| bounds.permits.is_some()))
                 .is_some_and(|call| call.span.to <= hold.since + nanos(LISTENS));
-        !may_pass && (is_late && !has_turn || is_newer())
+        let passes = !may_pass && (is_late && !has_turn || is_newer());
+        passes && !was_called_together(history, wait, hold, slip)
     };
     let mut overtaking = lock.holds[begin..]
         .iter()

@@ -9,7 +9,7 @@ use super::{Bounds, History, HoldId, NOTICED_BY_ALL, Violation, nanos, waits};
 
 /// How long a client that was called may take to answer, and how long clients that do not answer
 /// delay the others at most, as documented.
-const UNANSWERED: Duration = Duration::from_millis(500);
+pub(super) const UNANSWERED: Duration = Duration::from_millis(500);
 const LONGEST_UNANSWERED: Duration = Duration::from_millis(2700);
 
 /// After how long clients look after a line if no living client released the lock, as documented.

@@ -58,6 +58,31 @@ fn a_hold_that_overtakes_a_client_in_the_queue_is_found() {
     let asks = |clients: &str| format!("{OVERTAKES}\n 198 0 0 not-subscribed 0 {clients}");
     assert_found(&asks("a"), &[]);
     assert_found(&asks("b"), &["overtaken"]);
+    // Both were called, because a dead client before them did not answer.
+    let dead = |left: u64| {
+        OVERTAKES.replace(
+            "200 0 0 waiting 0 199 a",
+            &format!(
+                "
+                1 4 0 client c
+                2 0 0 killed 4
+                198 0 0 not-subscribed 0 c
+                200 0 0 waiting 0 199 c a b
+                {left} 0 0 waiting 0 {left} a b"
+            ),
+        )
+    };
+    assert_found(&dead(220), &[]);
+    assert_found(&dead(220).replace("2 0 0 killed 4", ""), &["overtaken"]);
+    assert_found(
+        &dead(220).replace("not-subscribed 0 c", "not-subscribed 0"),
+        &["overtaken"],
+    );
+    // It still has its place.
+    let kept = dead(220)
+        .replace("0 220 a", "0 220 c a")
+        .replace("0 239 a", "0 239 c a");
+    assert_found(&kept, &["overtaken"]);
 }
 
 #[test]
