@@ -6,10 +6,9 @@
 -- ARGV[2]  the number of the request
 -- ARGV[3]  1: an earlier copy of the request is lost; else 0
 -- ARGV[4]  the number of permits
--- ARGV[5]  how many permits must be left over
--- ARGV[6]  the place of this client in the line (shared/permit_line.lua); empty if it has none
--- ARGV[7]  1 if the caller waits if it gets none, else 0
--- ARGV[8]  the command that publishes: publish or spublish
+-- ARGV[5]  the place of this client in the line (shared/permit_line.lua); empty if it has none
+-- ARGV[6]  1 if the caller waits if it gets none, else 0
+-- ARGV[7]  the command that publishes: publish or spublish
 -- reply    ARGV[4]: taken. { -1, 1, '', rank, listens }: not enough are free, or those are
 --          reserved. The rank is the number of clients before this one in the line. It and what
 --          follows are absent if this client is in no line. Listens is 1 if it also listens to the
@@ -22,21 +21,20 @@
 -- require "line_of"
 
 local key, permits = KEYS[1], tonumber(ARGV[4])
-local place, waits, publish = ARGV[6], ARGV[7] == '1', ARGV[8]
-local needed = permits + ARGV[5]
+local place, waits, publish = ARGV[5], ARGV[6] == '1', ARGV[7]
 local done, free = begin()
 if done then
     return done == 0 and { -1, 1, '' } or done
 end
 free = free or 0
-if free >= needed and redis.pcall('exists', line_of(key)) == 0 then
+if free >= permits and redis.pcall('exists', line_of(key)) == 0 then
     return once(permits, 'incrby', key, -permits)
 end
 
 -- require "permit_line"
 
 local head = head_of(key)
-if waits and may_take(key, head, place, needed, free, publish) or not waits and free >= needed then
+if waits and may_take(key, head, place, permits, free, publish) or not waits and free >= permits then
     local reply = once(permits, 'incrby', key, -permits)
     if reply == permits then
         leave_permits(key, head, place, free - permits, publish)

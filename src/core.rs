@@ -16,7 +16,7 @@ use crate::base::process::Process;
 use crate::base::test_clock::Entered;
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::local::{LocalQueue, LockId, WaitQueues};
+use crate::local::{LocalQueue, LockId};
 use crate::observe::{self, Observer, Reporter};
 use crate::request::{BatchClient, RedisClient};
 use crate::script;
@@ -51,8 +51,6 @@ pub(crate) struct Core {
     pub(crate) subscriber: Subscriber,
     pub(crate) redis: Arc<RedisClient>,
     pub(crate) queue: Arc<LocalQueue>,
-    /// The threads that wait for kinds without a holder.
-    pub(crate) waiting: Arc<WaitQueues>,
     /// The log says that Redis refuses the line of a lock. It is logged once, because every lock
     /// may have one.
     pub(crate) logged_no_line: AtomicBool,
@@ -91,7 +89,7 @@ impl Core {
         )
         .map_err(no_thread)?;
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-        let (queue, waiting) = (LocalQueue::shared(), Arc::<WaitQueues>::default());
+        let queue = LocalQueue::shared();
         // Named like the channel of a lock, so that one ACL pattern allows both.
         let control = LockKey::new(&config.namespace, &format!("leasehold:{id}"));
         let subscriber = Subscriber::new(
@@ -102,9 +100,9 @@ impl Core {
                 freed: Box::new(watchdog.confirmer()),
                 unanswered: Box::new({
                     let leave_line = watchdog.line_leaver();
-                    let (queue, waiting) = (Arc::clone(&queue), Arc::clone(&waiting));
+                    let queue = Arc::clone(&queue);
                     move |key, place| {
-                        if !is_wanted(key, number, &queue, &waiting) {
+                        if !is_wanted(key, number, &queue) {
                             leave_line(key, place);
                         }
                     }
@@ -127,7 +125,6 @@ impl Core {
             subscriber,
             redis,
             queue,
-            waiting,
             logged_no_line: AtomicBool::new(false),
             lanes: Lanes::default(),
             observer,
@@ -258,11 +255,11 @@ impl Core {
 
 /// True if a thread of the client with this number wants the lock. Such a thread asks as soon as it
 /// listens for calls.
-fn is_wanted(key: &str, number: u64, queue: &LocalQueue, waiting: &WaitQueues) -> bool {
+fn is_wanted(key: &str, number: u64, queue: &LocalQueue) -> bool {
     let families = [Family::Lock, Family::ReadWriteLock, Family::Semaphore];
     families.into_iter().any(|family| {
         let key = LockKey::of(family, "", key);
-        queue.is_requested(&LockId::new(number, &key)) || waiting.is_used(&key)
+        queue.is_requested(&LockId::new(number, &key))
     })
 }
 

@@ -18,7 +18,6 @@
 //! | `place` | the place of a waiting thread in the queue of a condition |
 //! | `yields` | when a client leaves a released lock to other clients |
 //! | `queue/` | which thread may use a lock: tickets, hand-over, idle grants |
-//! | `wait_queue`, `wait_queues` | the threads that wait for a kind without a holder |
 
 mod grant;
 mod lease_state;
@@ -28,8 +27,6 @@ mod place;
 mod queue;
 #[cfg(test)]
 mod tests;
-mod wait_queue;
-mod wait_queues;
 mod yields;
 
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -44,8 +41,6 @@ pub(crate) use grant::{Grant, Granted, Hold, Quorum, Unlocked, Unlocks};
 pub(crate) use levels::LevelId;
 pub(crate) use place::{Place, PlaceEnd};
 pub(crate) use queue::{CameWith, Claim, Entered, Released, Waiter, Wanted};
-pub(crate) use wait_queue::{Leaving, Position, Queued, WaitQueue};
-pub(crate) use wait_queues::WaitQueues;
 pub(crate) use yields::Pause;
 
 /// All locks that threads of this process hold or wait for.

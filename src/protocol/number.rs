@@ -35,8 +35,6 @@ pub(crate) struct RequestCopy<'a> {
 /// How a request for permits treats those that wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ask<'a> {
-    /// How many more permits must be free: for threads of this client that have waited longer.
-    pub(crate) left_over: u64,
     /// The place of the client in the line of the semaphore, if it has or wants one.
     pub(crate) place: Option<&'a str>,
     /// The caller waits if it gets none, and leaves those that are reserved.
@@ -118,7 +116,6 @@ impl NumberKey<'_> {
         self.call(&script::TAKE_PERMITS, copy.id)
             .flag(copy.is_repeated)
             .arg(permits.to_string())
-            .arg(ask.left_over.to_string())
             .arg(ask.place.unwrap_or_default())
             .flag(ask.waits)
             .acquiring()

@@ -9,9 +9,11 @@ use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::base::interrupt::Interrupt;
 use crate::base::lanes::RequestId;
+use crate::engine::acquire::line::rare_sleep;
 use crate::engine::held::refused;
-use crate::engine::wait::{FIRST_POLL, polls, wait_until};
+use crate::engine::wait::{Channel, FIRST_POLL, Wait, polls, wait_until};
 use crate::error::{Error, Result};
+use crate::local::Claim;
 use crate::observe::{Outcome, WaitSpan};
 use crate::protocol::{AcquireReply, Ask, Change, PermitsSum, RequestCopy};
 use crate::request::Reply;
@@ -41,7 +43,7 @@ impl Number {
             return Ok(true);
         }
         let span = WaitSpan::enter(self.name(), "semaphore");
-        let waited = self.wait_for(permits, budget);
+        let waited = self.wait_for_permits(permits, budget);
         let outcome = Outcome::of_wait(&waited);
         span.end(outcome);
         self.core.observer.count_failure(outcome);
@@ -55,13 +57,13 @@ impl Number {
         permits: u32,
         ask: Ask<'_>,
         mut ready: Option<Ready<'a>>,
-        budget: &CallBudget,
+        (claim, budget): (&Claim, &CallBudget),
     ) -> Result<Option<Refusal>> {
         let redis = &self.core.redis;
         // Until permits that do not count are given back.
         let _call = self.core.watchdog.begin_call();
         let mut pauses = polls();
-        let mut unreplicated = self.queue.confirmed_replicas();
+        let mut unreplicated = self.core.queue.confirmed_replicas(claim.locks());
         wait_until(budget, self.name(), || {
             let call = |copy: RequestCopy<'_>| self.key().take(copy, permits, ask);
             let asked = Moment::now();
@@ -87,7 +89,7 @@ impl Number {
                 return Err(redis.too_few_replicas(&self.key, confirmed));
             }
             unreplicated = Some(confirmed);
-            self.queue.unreplicated(confirmed);
+            claim.unreplicated(confirmed);
             budget.wait(pauses.next().min(budget.reply_deadline().left()));
             Ok(None)
         })
@@ -103,30 +105,18 @@ impl Number {
         }
     }
 
-    /// Adds permits, or hands them over to a thread of this client that waits for as many.
+    /// Returns permits, which this call need not have taken.
     pub(crate) fn release(&self, permits: u32) -> Result<()> {
-        match self.check(permits)? {
-            0 => self.check_process().map(drop),
-            added => {
-                self.check_process()?;
-                match self.queue.hand_over(permits) {
-                    true => Ok(()),
-                    false => self.add(added),
-                }
-            }
-        }
+        self.add_permits(self.check(permits)?)
     }
 
     /// Adds permits, or removes some.
     pub(crate) fn add_permits(&self, permits: i32) -> Result<()> {
-        match permits {
-            0 => self.check_process().map(drop),
-            permits => self.add(permits),
+        if permits == 0 {
+            return self.check_process().map(drop);
         }
-    }
-
-    fn add(&self, permits: i32) -> Result<()> {
         let sum: PermitsSum = self.change(Change::Add(permits), IfUnclear::Repeat)?;
+        self.core.queue.added_permits(&self.id, sum.has_called);
         if sum.has_called {
             self.core.watchdog.called(&self.key);
         }
@@ -175,7 +165,7 @@ impl Number {
     }
 
     /// A negative number, which another program has written, is an open latch.
-    pub(super) fn count_within(&self, budget: &CallBudget) -> Result<u64> {
+    fn count_within(&self, budget: &CallBudget) -> Result<u64> {
         let count: i64 = self.read(budget)?;
         Ok(u64::try_from(count).unwrap_or_default())
     }
@@ -189,9 +179,29 @@ impl Number {
     ) -> Result<bool> {
         let budget = &self.budget_to_wait(time, interrupt)?;
         let span = WaitSpan::enter(self.name(), "latch");
-        let waited = self.wait_for(0, budget);
+        let waited = self.wait_for_zero(budget);
         span.end(Outcome::of_wait(&waited));
         waited
+    }
+
+    /// Reads the count until it is zero, or until the budget ends: then false. Each thread listens.
+    /// It also asks within half a minute, because another program can change the key without a
+    /// message.
+    fn wait_for_zero(&self, budget: &CallBudget) -> Result<bool> {
+        budget.check_interrupt(self.name())?;
+        let channel = Channel::of(&self.core, &self.key);
+        let mut wait = Wait::new(budget, polls());
+        wait_until(budget, self.name(), || {
+            wait.listen_if_live(channel);
+            budget.set_unanswered_since(Some(Moment::now()));
+            let is_zero = self.count_within(budget)? == 0;
+            budget.set_unanswered_since(None);
+            if is_zero || budget.is_wait_over() {
+                return Ok(Some(is_zero));
+            }
+            wait.sleep_listening(&self.core, &[channel], None, rare_sleep());
+            Ok(None)
+        })
     }
 }
 

@@ -4,8 +4,8 @@
 //! | file | duty |
 //! |---|---|
 //! | `mod` | the number; requests that Redis executes at most once |
-//! | `calls` | takes and adds permits; counts down |
-//! | `waiting` | waits until the number allows what a thread wants |
+//! | `calls` | takes and adds permits; counts a latch down, and waits until it is zero |
+//! | `waiting` | waits for permits |
 //!
 //! A script records the number and the reply of a request on its lane (`lua/shared/once.lua`), and
 //! does nothing if it finds this number or a larger one. A request is repeated for at most a
@@ -28,7 +28,7 @@ use crate::base::key::{Family, LockKey};
 use crate::base::lanes::RequestId;
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::local::WaitQueue;
+use crate::local::LockId;
 use crate::protocol::{Ask, Change, NumberKey, RequestCopy, number, records};
 use crate::request::{LostCopies, NoReply, Prepared, Reply, Request, request_one};
 use crate::script::Call;
@@ -49,8 +49,8 @@ pub(crate) struct Number {
     key: LockKey,
     /// The key of this client's records about the number.
     records: Arc<str>,
-    /// The threads of the client that wait.
-    queue: Arc<WaitQueue>,
+    /// Identifies the number in the local queue.
+    id: LockId,
 }
 
 /// A clear reply to a request that Redis executes at most once.
@@ -97,11 +97,7 @@ impl Number {
         let key = LockKey::of(family, &core.namespace, name);
         Self {
             records: records(&key, &core.owner_prefix).into(),
-            // In a forked process, a mutex that another thread had locked stays locked.
-            queue: match core.is_same_process() {
-                true => core.waiting.queue(&key),
-                false => Arc::default(),
-            },
+            id: LockId::new(core.number, &key),
             key,
             core,
         }
@@ -295,7 +291,6 @@ impl Number {
         let ask = Ask {
             place: Some(place),
             waits: true,
-            left_over: 0,
         };
         let call = self.key().take(copy, permits, ask);
         let request = Prepared::new(&self.core.redis, &self.key, call);

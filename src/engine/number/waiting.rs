@@ -1,16 +1,12 @@
-//! Waits until a number allows what a thread wants: repeats a request, and sleeps in between.
+//! Waits for permits: repeats a request, and sleeps in between.
 //!
-//! Threads of one client that wait for the same number are served in the order in which they came.
-//! Until a request is refused, up to 32 of them each send one. Then only the first of them sends
-//! requests and listens. For a latch, it listens to the channel. For a semaphore, it has the
-//! place of the client in the line (`lua/shared/permit_line.lua`), and sleeps until the client is
-//! called. While it hears of changes, it sends a request only after a message, and when the time
-//! that the last reply named is over. The watchdog looks after its line. In no line, it also sends
-//! one within half a minute, because another program can change the key without a message.
-//!
-//! A sleeping thread may get its permits from a thread of the same client that releases as many
-//! (`local/wait_queue.rs`). Redis need not know: the permits stay taken. The next first thread
-//! makes the place in the line its own.
+//! The first request needs no ticket, so the threads of a client send their first requests at the
+//! same time, while no other client is known to wait. A thread that is refused waits in the local
+//! queue for the ticket of the semaphore. With it, the thread has the place of the client in the
+//! line (`lua/shared/permit_line.lua`), and sleeps until the client is called. While it hears of
+//! changes, it sends a request only after a message. The watchdog looks after its line. In no line,
+//! it also sends one within half a minute, because another program can change the key without a
+//! message.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +15,14 @@ use super::{Number, Ready};
 use crate::base::call_budget::CallBudget;
 use crate::base::clock::Moment;
 use crate::engine::acquire::line::{LONGEST, deaf_sleep, rare_sleep};
-use crate::engine::local_wait::no_reply_error;
+use crate::engine::local_wait::{no_reply_error, wait_for_claim};
+use crate::engine::parts::{Part, Parts};
 use crate::engine::wait::{Channel, Wait, polls, wait_until};
 use crate::error::{Error, Result};
-use crate::local::{Leaving, Position, Queued};
-use crate::protocol::Ask;
+use crate::lease::Lease;
+use crate::local::Claim;
 use crate::protocol::message::is_deaf;
+use crate::protocol::{Ask, PERMITS};
 use crate::script;
 use crate::watchdog::{LineWait, Refused};
 
@@ -41,16 +39,17 @@ pub(super) struct Refusal {
     pub(super) listens: bool,
 }
 
-/// The wait of one thread.
-struct NumberWait<'a> {
+/// The wait of the thread that has the ticket.
+struct PermitWait<'a> {
     number: &'a Number,
-    /// How many permits the thread wants; 0 for a latch, which has no line.
     wanted: u32,
     budget: &'a CallBudget<'a>,
-    queued: Queued<'a>,
+    claim: Claim,
     wait: Wait<'a>,
     /// The next request.
     ready: Option<Ready<'a>>,
+    /// The client may have a place in the line.
+    has_place: bool,
     /// The last request had no reply.
     is_unanswered: bool,
     /// While the client has a place in the line.
@@ -58,199 +57,118 @@ struct NumberWait<'a> {
 }
 
 impl Number {
-    /// Sends requests until the thread has what it wants, or until the budget ends: then false.
-    /// The thread wants this many permits; with 0, that the count of a latch is zero.
+    /// Sends requests until the thread has this many permits, or until the budget ends: then false.
     ///
-    /// A request is given up after the reply deadline of the budget.
-    ///
-    /// If no other client is known to wait, the first threads of the queue send a request at once,
-    /// without a place in the line. Even after its wait, a thread sends a last request, so a wait
-    /// of zero is one request.
-    pub(super) fn wait_for<'a>(&'a self, wanted: u32, budget: &'a CallBudget<'a>) -> Result<bool> {
+    /// Even after its wait, a thread with the ticket sends a last request, so a wait of zero is one
+    /// request, unless other threads of the client wait.
+    pub(super) fn wait_for_permits(&self, wanted: u32, budget: &CallBudget) -> Result<bool> {
         // Until what the subscriber thread has sent is given back.
         let _call = self.core.watchdog.begin_call();
         budget.check_interrupt(self.name())?;
-        if budget.is_wait_over() {
-            let left_over = self.queue.wanted();
-            return self.ask_last(wanted, left_over, budget);
+        if let Some(claim) = self.core.queue.claim_without_ticket(&self.id, false) {
+            let ask = Ask {
+                waits: !budget.is_wait_over(),
+                place: None,
+            };
+            budget.set_unanswered_since(Some(budget.started()));
+            if self.take(wanted, ask, None, (&claim, budget))?.is_none() {
+                return Ok(true);
+            }
+            budget.set_unanswered_since(None);
+            if budget.is_wait_over() {
+                return Ok(false);
+            }
         }
-        let mut wait = NumberWait {
+        let Some(claim) = self.wait_for_ticket(budget)? else {
+            return Ok(false);
+        };
+        let mut wait = PermitWait {
             number: self,
             wanted,
             budget,
-            queued: self.queue.enter(wanted),
+            has_place: claim.is_inherited,
+            claim,
             wait: Wait::new(budget, polls()),
             ready: None,
             is_unanswered: false,
             line_wait: None,
         };
-        let result = match wait.await_turn().transpose() {
-            Some(result) => result,
-            None => wait.wait_as_first(),
-        };
-        // Another thread may have handed its permits over since the last request.
-        let is_done = matches!(result, Ok(true)) || wait.queued.stop_sleeping();
-        wait.end(is_done);
-        if is_done { Ok(true) } else { result }
+        let result = wait.run();
+        wait.end(matches!(result, Ok(true)));
+        result
     }
 
-    /// One request, which may be ready. `None` if the thread has what it wants. The time without a
-    /// reply counts from `since`.
-    fn ask<'a>(
-        &'a self,
-        wanted: u32,
-        ask: Ask<'_>,
-        ready: Option<Ready<'a>>,
-        since: Moment,
-        budget: &CallBudget,
-    ) -> Result<Option<Refusal>> {
-        budget.set_unanswered_since(Some(since));
-        if wanted > 0 {
-            return self.take(wanted, ask, ready, budget);
+    /// The right to stand in the line; `None` if the wait ends first.
+    fn wait_for_ticket(&self, budget: &CallBudget) -> Result<Option<Claim>> {
+        // Permits are not handed over, so their kind and their terms do not matter.
+        let parts = Parts::one(Part {
+            core: Arc::clone(&self.core),
+            key: self.key.clone(),
+            kind: &PERMITS,
+            id: self.id.clone(),
+        });
+        let call = parts.call(&self.core, budget);
+        if let claim @ Some(_) = call.enter_queue().claim {
+            return Ok(claim);
         }
-        let count = self.count_within(budget)?;
-        Ok((count > 0).then_some(Refusal {
-            again: None,
-            rank: None,
-            asked: since,
-            listens: true,
-        }))
-    }
-
-    /// The request of a thread that does not wait any more. It leaves permits to other threads.
-    fn ask_last(&self, wanted: u32, left_over: u64, budget: &CallBudget) -> Result<bool> {
-        let ask = Ask {
-            left_over,
-            ..Ask::default()
-        };
-        let refusal = self.ask(wanted, ask, None, Moment::now(), budget)?;
-        Ok(refusal.is_none())
+        let terms = Lease::RENEWED.terms(self.name(), self.core.watchdog_lease)?;
+        wait_for_claim(call, &[(&parts.list()[0], terms)], false)
     }
 }
 
-impl<'a> NumberWait<'a> {
-    /// Waits until only this thread may send requests: then `None`. Until then it may send requests
-    /// without a place, as other threads do. Returns whether the thread has what it wants.
-    fn await_turn(&self) -> Result<Option<bool>> {
-        let (number, wanted, budget) = (self.number, self.wanted, self.budget);
-        let queued = &self.queued;
-        let mut is_ready_to_sleep = false;
-        wait_until(budget, number.name(), || {
-            let now = Moment::now();
-            let (ahead, unanswered_since) = match queued.position(now) {
-                Position::Done => return Ok(Some(Some(true))),
-                Position::First => {
-                    // The wake-up must not end the next sleep.
-                    budget.take_wake_up();
-                    return Ok(Some(None));
-                }
-                Position::AmongFirst => {
-                    is_ready_to_sleep = false;
-                    return Ok(self.ask_among_first(now)?.map(Some));
-                }
-                Position::Behind {
-                    ahead,
-                    unanswered_since,
-                } => (ahead, unanswered_since),
-            };
-            if !is_ready_to_sleep {
-                // A change of its position before this did not wake the thread.
-                queued.sleeps(budget.unparker());
-                is_ready_to_sleep = true;
-                return Ok(None);
-            }
-            if budget.is_wait_over() {
-                // What the first thread was told may be older than this wait.
-                let is_done = queued.stop_sleeping() || number.ask_last(wanted, ahead, budget)?;
-                return Ok(Some(Some(is_done)));
-            }
-            budget.set_unanswered_since(unanswered_since);
-            if unanswered_since.is_some() && budget.reply_deadline().is_past() {
-                let confirmed = number.queue.confirmed_replicas();
-                return Err(no_reply_error(&number.core, &number.key, confirmed, budget));
-            }
-            budget.wait(budget.reply_deadline().left());
-            Ok(None)
-        })
-    }
-
-    /// A request without a place, as other threads send one. `None` if the thread waits further.
-    fn ask_among_first(&self, now: Moment) -> Result<Option<bool>> {
-        let ask = Ask {
-            waits: true,
-            ..Ask::default()
-        };
-        let asked = self.number.ask(self.wanted, ask, None, now, self.budget);
-        let is_done = asked?.is_none();
-        self.queued.replied(is_done);
-        Ok((is_done || self.budget.is_wait_over()).then_some(is_done))
-    }
-
-    /// Repeats the request of the first thread in the queue.
-    fn wait_as_first(&mut self) -> Result<bool> {
+impl<'a> PermitWait<'a> {
+    /// Repeats the request until the thread has its permits, or until the budget ends: then false.
+    fn run(&mut self) -> Result<bool> {
         let (number, budget) = (self.number, self.budget);
+        budget.check_interrupt(number.name())?;
         let channel = Channel::of(&number.core, &number.key);
         let place = number.core.place(&number.key);
-        let mut is_refused = false;
         wait_until(budget, number.name(), || {
-            if self.queued.position(Moment::now()) == Position::Done {
-                return Ok(Some(true));
-            }
-            self.wait.listen_if_live(match self.wanted {
-                0 => channel,
-                _ => channel.of_others(),
-            });
+            self.wait.listen_if_live(channel.of_others());
             // The client may have lost its subscription meanwhile, or may have it again.
             let in_line = number.core.subscriber.in_line(&number.key, &place);
-            let Some(refusal) = self.ask_as_first(&in_line)? else {
-                if !is_refused && self.wanted > 0 {
-                    self.queued.granted_at_once();
-                }
+            let Some(refusal) = self.ask(&in_line)? else {
                 return Ok(Some(true));
             };
-            is_refused = true;
             if budget.is_wait_over() {
                 return Ok(Some(false));
             }
-            self.queued.sleeps(budget.unparker());
             self.sleep(channel, &in_line, refusal);
             Ok(None)
         })
     }
 
-    /// A request of the first thread. It keeps the place of the client in the line, unless it is
-    /// the last one and no other thread waits, which would make the place its own.
-    fn ask_as_first(&mut self, place: &str) -> Result<Option<Refusal>> {
-        let (number, budget, queued) = (self.number, self.budget, &self.queued);
-        let waits = !budget.is_wait_over() || queued.others_wait();
-        let is_kept = |ready: &Ready<'_>| waits || !ready.request.cancel();
-        let ready = self.ready.take().filter(is_kept);
-        let waits = waits || ready.is_some();
+    /// One request. It keeps the place of the client in the line, unless it is the last one, and no
+    /// other thread of the client waits.
+    fn ask(&mut self, place: &str) -> Result<Option<Refusal>> {
+        let (number, budget) = (self.number, self.budget);
+        let (since, _) = self.claim.begin_request();
+        budget.set_unanswered_since(Some(since));
+        if budget.reply_deadline().is_past() {
+            let confirmed = number.core.queue.confirmed_replicas(self.claim.locks());
+            return Err(no_reply_error(&number.core, &number.key, confirmed, budget));
+        }
+        let is_over = budget.is_wait_over();
+        let waits = !is_over || self.has_place && self.claim.is_wanted_by_others();
         let ask = Ask {
             waits,
-            place: Some(place).filter(|_| waits || queued.has_place()),
-            ..Ask::default()
+            place: Some(place).filter(|_| waits || self.has_place),
         };
-        queued.set_place(ask.place.is_some());
+        self.has_place |= waits;
+        if is_over {
+            // It would enter the line.
+            self.ready.take_if(|ready| ready.request.cancel());
+        }
         // This request answers the calls so far.
         budget.take_message();
-        let (since, waiting) = queued.begin_request(Moment::now());
-        let reply = number.ask(self.wanted, ask, ready, since, budget);
-        if let Err(Error::Unavailable { .. }) = reply {
-            // A further request would not be executed, either.
-            queued.set_place(false);
-            self.is_unanswered = true;
-        }
+        let ready = self.ready.take();
+        let reply = number.take(self.wanted, ask, ready, (&self.claim, budget));
+        self.is_unanswered = matches!(reply, Err(Error::Unavailable { .. }));
         let refusal = reply?;
         // A sleep that follows is no time without a reply.
+        self.claim.replied();
         budget.set_unanswered_since(None);
-        let is_done = refusal.is_none();
-        queued.replied(is_done);
-        queued.set_place(waits && !is_done);
-        if is_done && self.wanted == 0 {
-            // All threads that waited before the request have what they want.
-            queued.done_for(waiting);
-        }
+        self.has_place = refusal.is_some_and(|refusal| refusal.rank.is_some());
         Ok(refusal)
     }
 
@@ -285,33 +203,31 @@ impl<'a> NumberWait<'a> {
         self.wait.sleep_listening(core, channels, request, again);
     }
 
-    /// Ends the wait. The last thread of the queue leaves the line.
+    /// Ends the wait. Without permits, the client leaves the line, unless another thread of it
+    /// waits for the ticket: that one makes the place its own.
     fn end(mut self, is_done: bool) {
         let Number { core, key, .. } = self.number;
+        if is_done {
+            self.line_wait.into_iter().for_each(LineWait::granted);
+            return self.claim.keep([].iter());
+        }
         if let Some(ready) = self.ready.take() {
             self.number.take_back(ready);
+            self.has_place = true;
         }
-        if let Some(wait) = self.line_wait.take().filter(|_| is_done) {
-            wait.granted();
-        }
-        // A latch has no line.
-        if self.wanted == 0 {
+        let is_called = self.budget.take_message();
+        if !(self.has_place || is_called) || !self.claim.leave_to_others().is_empty() {
             return;
         }
-        let leaves_if_called = match self.queued.leave() {
-            Leaving::AfterLine => {
-                // A late copy could affect a later wait, so what gets no reply is not repeated.
-                let call = script::leave_line(key, &core.place(key), false).not_repeatable();
-                let budget = self.budget.to_give_up();
-                core.redis.request(key, call, &budget).is_err()
-            }
-            Leaving::Done { others_wait } if !is_done => {
-                self.budget.take_message() || self.is_unanswered && !others_wait
-            }
-            Leaving::Done { .. } | Leaving::PlaceStays => false,
+        let place = core.place(key);
+        let has_left = self.has_place && !self.is_unanswered && {
+            // A late copy could affect a later wait, so what gets no reply is not repeated.
+            let call = script::leave_line(key, &place, false).not_repeatable();
+            let budget = self.budget.to_give_up();
+            core.redis.request(key, call, &budget).is_ok()
         };
-        if leaves_if_called {
-            core.leave_if_called(key, &core.place(key));
+        if !has_left {
+            core.leave_if_called(key, &place);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! How the threads of this client leave locks to other clients, and what is known of those.
 
-use super::{Claim, LockId};
+use super::{Claim, LocalQueue, LockId};
 use crate::base::clock::Moment;
 use crate::local::yields::Pause;
 
@@ -43,5 +43,20 @@ impl Claim {
             let yields = entry.yields.get_or_insert_default();
             yields.refused_by(owner);
         }
+    }
+}
+
+impl LocalQueue {
+    /// Records that permits without a hold came free, and whether a client in the line was called.
+    /// Then the next requests of this client would be refused without a place.
+    pub(crate) fn added_permits(&self, lock: &LockId, is_called: bool) {
+        self.change(|locks| {
+            if is_called || locks.entries.contains_key(lock) {
+                let entry = locks.entries.entry(lock.clone()).or_default();
+                entry.yields.get_or_insert_default().is_contended = is_called;
+                locks.forget_unused(lock);
+                locks.sweep();
+            }
+        });
     }
 }
