@@ -17,9 +17,9 @@ use crate::error::Result;
 /// new count can be set. So a latch that Redis loses, as in a restart without its data, is open,
 /// too: the threads that wait for it return.
 ///
-/// All waiting threads of a client share one request and one subscription. A message of the server
-/// wakes them. While they wait, the client sends no request, except one about every half minute,
-/// which notices a latch that was deleted without a message.
+/// All waiting threads of a client share one subscription. A message of the server wakes them, and
+/// each of them reads the count. While they wait, they send no request, except one about every half
+/// minute, which notices a latch that was deleted without a message.
 ///
 /// # Lost replies
 ///

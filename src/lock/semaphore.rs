@@ -24,16 +24,12 @@ use crate::error::Result;
 ///
 /// # Order
 ///
-/// Until a request is refused, up to 32 threads of a client send requests at the same time, and
-/// Redis decides their order. After that, the threads of the client get permits in the order in
-/// which they asked, and only the first of them sends requests. A thread that wants many permits is
-/// not passed by threads of its client that want fewer: these wait, too, and a call of
-/// `try_acquire` with a wait of zero succeeds only if enough permits are left for the waiting
-/// threads.
+/// While no thread of a client waits, its threads send their requests at the same time, and Redis
+/// decides their order. The threads that wait get permits in the order of their calls, and one of
+/// them listens for all. No thread passes those of its client that wait, however few permits it
+/// wants: it waits behind them, and a call that does not wait fails.
 ///
-/// Clients get permits in the order in which they began to wait; a thread that releases permits may
-/// first hand them over to the first thread of its client that sleeps, if that wants as many
-/// ([details](crate#6-order)).
+/// Clients get permits in the order in which they began to wait ([details](crate#6-order)).
 ///
 /// # Lost replies
 ///

@@ -2,7 +2,6 @@
 //! number in Redis. Permits or count-downs are *steps* here.
 
 mod faults;
-mod hand_over;
 mod hangs;
 mod late_copies;
 mod local;

@@ -62,3 +62,15 @@ fn a_thread_that_waits_is_passed_only_by_one_that_does_not_wait() {
     drop(second.queue.claim_of(&second.waiter));
     assert!(is_passed(false) && queue.is_empty());
 }
+
+#[test]
+fn a_first_request_needs_the_ticket_while_other_clients_wait() {
+    let queue = queue();
+    let needs_ticket = || queue.claim_without_ticket(&lock("s"), false).is_none();
+    queue.added_permits(&lock("s"), false);
+    assert!(!needs_ticket() && queue.is_empty());
+    queue.added_permits(&lock("s"), true);
+    assert!(needs_ticket());
+    queue.added_permits(&lock("s"), false);
+    assert!(!needs_ticket() && queue.is_empty());
+}
