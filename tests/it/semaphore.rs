@@ -58,3 +58,19 @@ fn zero_permits_are_always_there_and_too_many_are_refused() {
     assert_error!(semaphore.add_permits(-1), Config);
     assert_eq!(semaphore.available().unwrap(), i32::MIN);
 }
+
+/// However few permits it wants.
+#[test]
+fn a_call_that_does_not_wait_passes_no_thread_of_its_client_that_waits() {
+    let server = Server::start();
+    let semaphore = client(&server.url()).semaphore("slots");
+    assert!(semaphore.try_set_permits(1).unwrap());
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| semaphore.acquire(2).unwrap());
+        stay_waiting([&waiter]);
+        assert!(!now(&semaphore, 1));
+        semaphore.release(1).unwrap();
+        waiter.join().unwrap();
+    });
+    assert_eq!(semaphore.available().unwrap(), 0);
+}
