@@ -135,9 +135,9 @@ mod left_out {
 
         role_kept = rules::ROLE_KEPT, "1 --program few --kind read-write", "overtaken";
 
-        not_reserved = rules::NOT_RESERVED, "2 --program torture --deployment one --kind semaphore=4", "overtaken";
+        not_reserved = rules::NOT_RESERVED, "2 --program few --kind semaphore=4", "overtaken";
         passes_many = rules::PASSES_MANY, "2 --program torture --deployment one --kind semaphore=4", "overtaken";
-        permits_not_probed = rules::PERMITS_NOT_PROBED, "2 --program torture --deployment one --kind semaphore=4", "lock stuck";
+        permits_not_probed = rules::PERMITS_NOT_PROBED, "2 --program few --kind semaphore=4", "lock stuck";
         permits_call_one_by_one = rules::PERMITS_CALL_ONE_BY_ONE, "2 --program torture --deployment one --kind semaphore=4", "lock stuck";
         permits_barge = rules::PERMITS_BARGE, "2 --program torture --deployment one --kind semaphore=4", "overtaken";
         permits_without_chain = rules::PERMITS_WITHOUT_CHAIN, "2 --program torture --deployment one --kind semaphore=4", "lock stuck";
