@@ -34,13 +34,6 @@ pub const COPIES_LEFT: &[Edit] = &[Edit::new(
     "drop(lost_copies);",
 )];
 
-/// A second copy of a notification notifies another waiter.
-pub const COPIES_COUNT: &[Edit] = &[Edit::new(
-    "lua/condition_notify.lua",
-    "if earlier == owner and tonumber(number) <= tonumber(last) then",
-    "if earlier == owner and tonumber(number) < 0 then",
-)];
-
 /// The notification of a waiter that dies or gives up is dropped.
 pub const NOT_PASSED_ON: &[Edit] = &[
     Edit::new(

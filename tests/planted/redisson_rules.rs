@@ -17,13 +17,6 @@ pub const LEAVES_REDISSON_SILENTLY: &[Edit] = &[Edit::new(
     "return not holder and",
 )];
 
-/// A client that is called and does not wait keeps its place if the lock has an owner again.
-pub const LEAVES_ONLY_IF_FREE: &[Edit] = &[Edit::new(
-    "lua/line_leave.lua",
-    "if not called or first ~= place and",
-    "if redis.call('exists', lock) == 1 or not called or first ~= place and",
-)];
-
 /// A thread decides once whether it listens to the releases of clients of Redisson.
 pub const RANK_STALE: &[Edit] = &[
     Edit::new(

@@ -79,13 +79,6 @@ pub const CALL_IGNORED: &[Edit] = &[Edit::new(
     "let _ = (key, place);",
 )];
 
-/// A message that arrives during the last request of a wait has no effect.
-pub const LAST_CALL_IGNORED: &[Edit] = &[Edit::new(
-    ACQUISITION,
-    "if !leaves && !self.call.budget.take_message() {",
-    "if !leaves {",
-)];
-
 /// A mark has no end.
 pub const RESERVED_WITHOUT_END: &[Edit] = &[Edit::new(
     "lua/shared/reserved.lua",
@@ -342,11 +335,4 @@ end",
         return head, head and tonumber(redis.call('zscore', ends, head) or 0), true
     end
 end",
-)];
-
-/// A request that removes a place notifies no client.
-pub const REMOVES_SILENTLY: &[Edit] = &[Edit::new(
-    "lua/fair_acquire.lua",
-    r"if head and (is_changed or",
-    r"if head == lock and (is_changed or",
 )];

@@ -96,8 +96,12 @@ impl Conductor {
 
     /// Runs the world. Called on a thread of it.
     pub fn run(mut self) {
-        // A client of Redisson may lose its place, and all may after a failover.
-        let keeps_places = !matches!(self.scenario.program, Program::Names | Program::Redisson);
+        // All may lose their places after a failover. Clients of Redisson are in no line.
+        let keeps_places = match self.scenario.program {
+            Program::Names => false,
+            Program::Redisson => self.args().kind == Some(Kind::Fair),
+            _ => true,
+        };
         if keeps_places && self.scenario.layout == Layout::One {
             self.watch_queues();
         }
@@ -141,15 +145,43 @@ impl Conductor {
         }
     }
 
+    /// Pauses the workers that are the first ones in a line, although there is no storm: then the
+    /// others get the lock in a time that is documented.
+    fn pause_first(&mut self) {
+        let slots = self.slots.iter().enumerate();
+        let clients = slots.flat_map(|(at, slot)| {
+            let clients = log::clients_of(slot.process).into_iter();
+            clients.map(move |client| (client, at))
+        });
+        let clients: Vec<(String, usize)> = clients.collect();
+        for _ in 0..15 {
+            let most = 1 + random::index(5);
+            let end = clock::now() + 2_000 * time::MS;
+            let mut line = self.line();
+            while line.len() <= most && clock::now() < end {
+                thread::sleep(between(Duration::from_millis(1), Duration::from_millis(20)));
+                line = self.line();
+            }
+            line.truncate(most);
+            let slots = clients.iter().filter(|(client, _)| line.contains(client));
+            let slots: Vec<usize> = slots.map(|(_, slot)| *slot).collect();
+            slots.iter().for_each(|slot| self.pause_worker(*slot));
+            thread::sleep(between(Duration::from_secs(1), Duration::from_secs(4)));
+            slots.iter().for_each(|slot| self.resume_worker(*slot));
+            thread::sleep(between(Duration::from_millis(300), Duration::from_secs(2)));
+        }
+    }
+
     /// Between long calms, the server stands still, or some workers die together.
     fn disturb_calms(&mut self) {
         let has_lease = self.args().kind_of(0).has_lease();
         for _ in 0..8 {
             self.write(Event::Storm);
+            let mut dead = 1..1;
             if has_lease && (self.scenario.is_deaf || random::one_in(2)) {
                 // Not the first worker, which may not subscribe: the others wait for its call.
-                let dead = 1 + random::index(self.slots.len() - 1);
-                (1..=dead).for_each(|slot| self.replace(slot));
+                dead.end += 1 + random::index(self.slots.len() - 1);
+                dead.clone().for_each(|slot| self.kill(slot));
             } else {
                 self.deployment.server(0).pause();
                 thread::sleep(between(
@@ -160,17 +192,27 @@ impl Conductor {
             }
             self.write(Event::Calm);
             let idle = self.scenario.bounds().idle;
-            thread::sleep(idle + between(Duration::from_secs(5), Duration::from_secs(10)));
+            thread::sleep(idle + between(Duration::from_secs(1), Duration::from_secs(5)));
+            // They subscribe in the calm.
+            for slot in dead {
+                self.slots[slot] = self.start_worker(slot);
+            }
+            thread::sleep(Duration::from_secs(5));
         }
     }
 
-    /// Every second worker lingers, and of those that use permits without a lease, the last wants
-    /// too many.
+    /// True if the worker in the last place wants too many permits, in half of the scenarios with
+    /// permits without a lease.
+    pub fn has_too_many(&self) -> bool {
+        let is_even = self.args().seed.is_some_and(|seed| seed % 2 == 0);
+        !self.args().kind_of(0).has_lease() && is_even
+    }
+
+    /// Every second worker lingers.
     fn start_worker(&self, slot: usize) -> Slot {
         let mut args = self.args().clone();
         args.lingers = slot % 2 == 1;
-        let has_lease = args.kind_of(0).has_lease();
-        args.wants_too_many = !has_lease && slot + 1 == args.processes as usize;
+        args.wants_too_many = self.has_too_many() && slot + 1 == args.processes as usize;
         let reach = self.deployment.reach();
         let drift = drift() - self.scenario.slow;
         let program = (self.scenario.program, args);
@@ -278,11 +320,15 @@ impl Conductor {
 
     /// Kills a worker, and starts another one.
     pub fn replace(&mut self, slot: usize) {
+        self.kill(slot);
+        self.slots[slot] = self.start_worker(slot);
+    }
+
+    fn kill(&mut self, slot: usize) {
         self.resume_worker(slot);
         let process = self.slots[slot].process;
         processes::kill(process);
         self.write(Event::Killed { process });
-        self.slots[slot] = self.start_worker(slot);
     }
 
     /// Logs each worker that ended unexpectedly, and starts another one.
@@ -306,11 +352,20 @@ impl Conductor {
         while clock::now() < end && !self.is_long(2) {
             thread::sleep(Duration::from_nanos(COUNTS));
         }
-        if self.scenario.program == Program::Few {
+        // In the queue of a fair lock, the place of a client that does not answer lasts longer: of
+        // one of Redisson, for minutes.
+        let is_fair = args.kind == Some(Kind::Fair);
+        let can_disturb = match self.scenario.program {
+            Program::Few => true,
+            Program::Redisson => args.acts_in_rounds && !is_fair,
+            _ => false,
+        };
+        if can_disturb {
             self.disturb_calms();
         }
-        // In the queue of a fair lock, the place of a client that does not answer lasts longer.
-        let is_fair = args.kind == Some(Kind::Fair);
+        if can_disturb && !is_fair {
+            self.pause_first();
+        }
         let can_pause = self.scenario.program == Program::Torture && !args.rushes && !is_fair;
         if can_pause && self.scenario.layout == Layout::One && random::one_in(2) {
             self.pause_many();

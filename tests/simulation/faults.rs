@@ -187,6 +187,7 @@ impl Conductor {
     fn victim(&mut self, slot: usize, apart: Duration) -> Option<usize> {
         let slot = match self.args().kind_of(0).has_lease() {
             true => slot,
+            false if !self.has_too_many() => return None,
             false => self.slots.len() - 1,
         };
         let apart = nanos(apart.max(self.args().kind_of(0).place() * 2));

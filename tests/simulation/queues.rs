@@ -54,6 +54,13 @@ impl Conductor {
         });
     }
 
+    /// The clients in the line of the first lock, in its order.
+    pub fn line(&self) -> Vec<String> {
+        let server = self.deployment.handle(0);
+        let places = places(&server, "ZRANGE", &Args::line_key(0));
+        places.iter().filter_map(|place| client_of(place)).collect()
+    }
+
     /// From now on, logs the clients in the lines that get no message because they are not
     /// subscribed, or because their hosts have vanished.
     pub fn watch_subscriptions(&self) {

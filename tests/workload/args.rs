@@ -51,6 +51,9 @@ pub struct Args {
     /// Threads join rushes
     #[arg(skip = true)]
     pub rushes: bool,
+    /// The threads act in rounds, and also those of Redisson
+    #[arg(skip)]
+    pub acts_in_rounds: bool,
     /// The most connections of a worker to a server, if not the default of the library
     #[arg(skip)]
     pub connections: Option<u32>,
@@ -185,7 +188,8 @@ impl Args {
         Bounds {
             longest_lease: self.longest_lease(),
             idle,
-            settled: self.linger() + WAKE_UP + kind.keeps_out() + slip,
+            settled: self.linger() + WAKE_UP + slip,
+            keeps_out: kind.keeps_out(),
             line_noticed: LINE_NOTICED + self.command_timeout() + slip,
             log_in: LOG_IN + slip,
             permits: kind.permits(),

@@ -131,7 +131,7 @@ impl<'a> WorkerThread<'a> {
         }
     }
 
-    fn lock(&mut self, at: Target, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
+    pub(crate) fn lock(&mut self, at: Target, hold: Option<u64>) -> Option<(u64, HoldStyle)> {
         let lease = self.lease();
         let budget = self.budget_to_lock(hold);
         let call = self

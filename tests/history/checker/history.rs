@@ -316,7 +316,8 @@ impl History {
     pub fn calms_without_pauses(&self) -> Vec<Span> {
         let mut parts = Vec::new();
         for calm in &self.calms {
-            let mut pauses: Vec<Span> = self.machine.pauses_of_others(0, *calm).collect();
+            let pauses = self.machine.pauses_of_others(0, *calm);
+            let mut pauses: Vec<Span> = pauses.map(|(_, pause)| pause).collect();
             pauses.sort_by_key(|pause| pause.from);
             let mut from = calm.from;
             for pause in pauses {

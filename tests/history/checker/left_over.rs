@@ -12,7 +12,7 @@ const STAY: [(&str, i64); 5] = [
     ("leasehold_line:", 90_000),
     // Records of requests.
     ("}:leasehold:", 120_000),
-    ("}:condition", 120_000),
+    ("}:condition", 10_000),
     // Queues of fair locks.
     ("redisson_lock_queue:", 3_700_000),
     ("redisson_lock_timeout:", 3_700_000),

@@ -47,13 +47,14 @@ impl Machine {
     }
 
     /// The pauses of the other processes that overlap with `span`.
-    pub fn pauses_of_others(&self, process: u32, span: Span) -> impl Iterator<Item = Span> {
+    pub fn pauses_of_others(&self, process: u32, span: Span) -> impl Iterator<Item = (u32, Span)> {
         let others = self
             .pauses
             .iter()
             .filter(move |(other, _)| **other != process);
-        let pauses = others.flat_map(|(_, pauses)| pauses).copied();
-        pauses.filter(move |pause| pause.shared(span) > 0)
+        let pauses =
+            others.flat_map(|(other, pauses)| pauses.iter().map(move |pause| (*other, *pause)));
+        pauses.filter(move |(_, pause)| pause.shared(span) > 0)
     }
 
     /// How late a call in `span` may be because the machine is busy: the worst delay of a stall

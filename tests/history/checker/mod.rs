@@ -40,6 +40,8 @@ pub struct Bounds {
     /// How long a lock may stay free while a thread waits for it after a calm has lasted for
     /// `idle`: messages arrive again, and all leases of dead holders have ended.
     pub settled: Duration,
+    /// How much longer permits may stay free while a thread waits that needs several.
+    pub keeps_out: Duration,
     /// How long after the loss of its line a lock may stay free while a thread waits for it.
     pub line_noticed: Duration,
     /// For how long the log-ins of a process may be refused, from the first refusal since a change

@@ -7,7 +7,7 @@
 //! grant from before, which has ended if a third client held the lock since then, or after as many
 //! holds as the client has threads, or after some time.
 //!
-//! In a line, these may pass it, as documented: a call that does not wait any more; a reader that
+//! The places of clients of Redisson are not known. In a line, these may pass, as documented: a call that does not wait any more; a reader that
 //! passes a reader; a client that was called together with another one, because several permits
 //! came free, or because a dead client before both did not answer; and for about two of every four
 //! seconds, clients behind one that wants several permits.
@@ -15,7 +15,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::calls::Hold;
+use super::calls::{Call, Hold};
 use super::lock::{self, LISTENS, Lock};
 use super::places::{self, Wait};
 use super::progress::UNANSWERED;
@@ -103,7 +103,8 @@ fn overtaken(
         let late = late.entry(process).or_default();
         *late += usize::from(is_late);
         let has_turn = *late < lock.threads.get(&process).map_or(1, BTreeSet::len);
-        let may_pass = wait.call.is_some_and(|call| call.reads && hold.reads)
+        let may_pass = (history.calls.get(&hold.id)).is_some_and(Call::is_of_redisson)
+            || wait.call.is_some_and(|call| call.reads && hold.reads)
             || lock.passes_before(hold, slip)
             || (wait.call.filter(|_| bounds.permits.is_some()))
                 .is_some_and(|call| call.span.to <= hold.since + nanos(LISTENS));

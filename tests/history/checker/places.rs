@@ -37,37 +37,38 @@ pub fn waits(
     for calm in history.calms_without_pauses() {
         let from = calm.from.saturating_add(delivered);
         let begin = queues.partition_point(|queue| queue.span.from < from);
-        let queues = queues[begin..].iter();
         let mut open: BTreeMap<u32, Wait> = BTreeMap::new();
-        // By process: since when it has a place, if it had none before.
-        let mut entered: BTreeMap<u32, Option<u64>> = BTreeMap::new();
-        let mut is_first = true;
-        let mut last: Option<&Queue> = None;
-        for queue in queues.take_while(|queue| queue.span.to <= calm.to) {
+        let processes = |queue: &Queue| -> Vec<u32> {
             let clients = queue.clients.iter();
-            let clients: Vec<u32> = clients
-                .filter_map(|id| history.clients.get(id).copied())
-                .collect();
+            let processes = clients.filter_map(|id| history.clients.get(id));
+            processes.copied().collect()
+        };
+        // By process: since when it has a place, if it had none before. A look at a queue that is
+        // still empty is not in the log.
+        let before = begin.checked_sub(1).map(|at| processes(&queues[at]));
+        let before = before.unwrap_or_default().into_iter();
+        let mut entered: BTreeMap<u32, Option<u64>> =
+            before.map(|process| (process, None)).collect();
+        let mut last: Option<&Queue> = None;
+        let queues = queues[begin..].iter();
+        for queue in queues.take_while(|queue| queue.span.to <= calm.to) {
+            let clients = processes(queue);
             let mut still_open = BTreeMap::new();
             entered.retain(|process, _| clients.contains(process));
             for process in &clients {
-                let now = (!is_first).then_some(queue.span.from);
-                entered.entry(*process).or_insert(now);
+                entered.entry(*process).or_insert(Some(queue.span.from));
             }
-            is_first = false;
+            let last = last.replace(queue);
+            // Before, the client may not have listened yet.
+            let from = last.map_or(0, |last| last.span.from);
+            let has_entered =
+                |process: u32| entered[&process].is_none_or(|since| since + nanos(LISTENS) < from);
             // Called places of a semaphore are before the others.
-            if let Some(last) = last.replace(queue).filter(|_| bounds.permits.is_none()) {
-                let span = Span {
-                    from: last.span.from,
-                    ..queue.span
-                };
-                let has_entered = |process: &u32| {
-                    let since = entered[process];
-                    since.is_none_or(|since| since + nanos(LISTENS) < span.from)
-                };
+            if let Some(last) = last.filter(|_| bounds.permits.is_none()) {
+                let span = Span { from, ..queue.span };
                 let moved = moved(history, last, &clients);
                 let moved = moved.filter(|process| {
-                    has_entered(process) && lock.waits_without_hold(*process, span)
+                    has_entered(*process) && lock.waits_without_hold(*process, span)
                 });
                 lost.extend(moved.map(|process| (process, queue.span.to)));
             }
@@ -89,7 +90,13 @@ pub fn waits(
                 let is_waiting = lock.calls(process, queue.span).next().is_some();
                 let is_subscribed =
                     !history.unsubscribed.contains(&process) && !not_subscribed.contains(&process);
-                if !is_subscribed || !is_waiting {
+                // A dead client may not have answered a call. Then the next two are called together.
+                let is_dead = |other: &u32| {
+                    let gone = history.gone.get(other);
+                    gone.is_some_and(|at| *at < queue.span.to)
+                };
+                let is_settled = is_subscribed && is_waiting && has_entered(process);
+                if !is_settled || clients[..at].iter().any(is_dead) {
                     continue;
                 }
                 let wait = open.get(&process).filter(|wait| {

@@ -7,10 +7,11 @@ use super::calls::{Call, Hold};
 use super::span::Span;
 use super::{Bounds, History, HoldId, NOTICED_BY_ALL, Violation, nanos, waits};
 
-/// How long a client that was called may take to answer, and how long clients that do not answer
-/// delay the others at most, as documented.
+/// How long a client that was called may take to answer, as documented.
 pub(super) const UNANSWERED: Duration = Duration::from_millis(500);
-const LONGEST_UNANSWERED: Duration = Duration::from_millis(2700);
+
+/// For how much of its wait a client that wants to read may wait for dead writers, as documented.
+const DEAD_WRITERS: Duration = Duration::from_secs(3);
 
 /// After how long clients look after a line if no living client released the lock, as documented.
 const LOOK: Duration = Duration::from_secs(2);
@@ -185,6 +186,18 @@ fn stuck_locks(history: &History, bounds: &Bounds) -> Vec<Violation> {
                     continue;
                 };
                 let slip = history.machine.slip(id.process, gap) + delay;
+                let waits_for_dead = |(other, writer): (&HoldId, &Call)| {
+                    let is_gone = history
+                        .gone
+                        .get(&other.process)
+                        .is_some_and(|at| *at < gap.to);
+                    let writes = writer.lock == call.lock && !history.reads.contains(other);
+                    is_gone && writes && writer.answered.is_none()
+                };
+                let most = call.asked + nanos(DEAD_WRITERS + slip);
+                if reads && gap.to < most && history.calls.iter().any(waits_for_dead) {
+                    continue;
+                }
                 let is_line_lost = || {
                     let during = |lost: &&u64| (call.asked..gap.to).contains(*lost);
                     let Some(lost) = lost.iter().filter(during).max() else {
@@ -236,10 +249,28 @@ fn delay_by_others(
     if machine.paused(waiter.process, gap) > Duration::ZERO {
         return None;
     }
-    let pauses: Vec<Span> = machine.pauses_of_others(waiter.process, gap).collect();
-    let silent = pauses.len() + history.silent_without_call(lock, gap);
-    let silent = UNANSWERED.saturating_mul(u32::try_from(silent).unwrap_or(u32::MAX));
-    let silent = silent.min(LONGEST_UNANSWERED);
+    let needs_several = |(id, call): (&HoldId, &Call)| {
+        let ends_after = call.answered.is_none_or(|at| at >= gap.from);
+        *id != waiter && call.permits > 1 && call.asked <= gap.to && ends_after
+    };
+    let keeps_out = match bounds.keeps_out {
+        Duration::ZERO => Duration::ZERO,
+        time => time * u32::from(history.calls.iter().any(needs_several)),
+    };
+    let pauses: Vec<(u32, Span)> = machine.pauses_of_others(waiter.process, gap).collect();
+    // The others may be called that waited then, or shortly before.
+    let may_be_called = |process: u32| {
+        let from = gap.from.saturating_sub(nanos(UNANSWERED));
+        history.calls.iter().any(|(id, call)| {
+            let is_over = call.answered.is_some_and(|at| at < from);
+            id.process == process && call.asked < gap.to && !is_over
+        })
+    };
+    let paused = pauses.iter().filter(|(process, _)| may_be_called(*process));
+    let silent = paused.count() + history.silent_without_call(lock, gap);
+    // One is called, then two together, then four: of 2^n clients, one answers in call n + 1. One
+    // more may have been called before the lock came free.
+    let silent = UNANSWERED * (1 + (silent + 1).ilog2()).min(silent as u32);
     if pauses.is_empty() {
         let call = holder.and_then(|hold| history.calls.get(&hold.id));
         let is_released = holder.is_none_or(|hold| hold.is_released);
@@ -247,10 +278,11 @@ fn delay_by_others(
         // Redisson calls no client. Those that listen to it may be silent.
         let is_uncalled = silent > Duration::ZERO && call.is_some_and(Call::is_of_redisson);
         let look = LOOK * u32::from(may_have_ended || is_uncalled);
-        return Some(silent + look);
+        return Some(silent + look + keeps_out);
     }
+    let silent = silent + keeps_out;
     // Before its pause, a process can get the lock, or keep it for its threads.
-    let begins = |pause: &Span| pause.from + nanos(bounds.slip) > gap.from;
+    let begins = |(_, pause): &(u32, Span)| pause.from + nanos(bounds.slip) > gap.from;
     let holder = holder.filter(|hold| hold.vouched.unwrap_or(hold.since) == gap.from);
     let is_released = holder.is_some_and(|hold| hold.is_released);
     let is_paused = holder.is_none_or(|hold| machine.paused(hold.id.process, gap) > Duration::ZERO);

@@ -51,6 +51,9 @@ pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
         let (from, to) = (hold.asked, hold.vouched.unwrap_or(hold.since));
         let spans = used.entry(hold.lock).or_default();
         spans.push((Span { from, to }, hold.id, hold.reads));
+        // The lock may have been reserved for a reader, then also against readers.
+        let to = hold.since;
+        spans.extend(hold.reads.then_some((Span { from, to }, hold.id, false)));
     }
     let mut answers: BTreeMap<u32, Vec<(HoldId, &Call, Answer)>> = BTreeMap::new();
     for (id, call) in &history.calls {
@@ -60,10 +63,11 @@ pub(super) fn check(history: &History, bounds: &Bounds) -> Vec<Violation> {
             answers.push((*id, call, answer));
         }
         if matches!(answer, None | Some(Answer::Busy)) {
-            let (from, to) = (call.asked, call.answered.unwrap_or(u64::MAX));
+            let gone = history.gone.get(&id.process).copied();
+            let (from, to) = (call.asked, call.answered.or(gone).unwrap_or(u64::MAX));
             let reads = history.reads.contains(id);
             let spans = used.entry(call.lock).or_default();
-            spans.push((Span { from, to }, *id, reads));
+            spans.push((Span { from, to }, *id, false));
             // Then the lock is also kept from its own thread.
             let (kept, none) = (call.kept(), HoldId { thread: 0, ..*id });
             let to = to.saturating_add(kept);

@@ -24,6 +24,7 @@ const BOUNDS: Bounds = Bounds {
     longest_lease: Duration::from_millis(300),
     idle: Duration::from_millis(1000),
     settled: Duration::from_millis(500),
+    keeps_out: Duration::ZERO,
     line_noticed: Duration::from_millis(1300),
     log_in: Duration::from_millis(3000),
     reuse: Duration::from_millis(30),

@@ -152,13 +152,22 @@ impl Program {
     pub fn bounds(self, args: &Args) -> Bounds {
         let bounds = args.bounds();
         match self {
-            Self::Torture | Self::Few => bounds,
+            Self::Torture => bounds,
+            Self::Few => Bounds {
+                idle: bounds.idle + NO_CALL,
+                ..bounds
+            },
             Self::Majority => Bounds {
                 idle: bounds.idle + SKIPPED,
                 ..bounds
             },
             Self::Redisson => Bounds {
                 idle: bounds.idle + NO_CALL,
+                // A client of Redisson that leaves the queue of a fair lock calls no other.
+                settled: match args.kind_of(0) {
+                    Kind::Fair => bounds.settled + NO_CALL,
+                    _ => bounds.settled,
+                },
                 ..bounds
             },
             Self::Ends => Bounds {
@@ -189,6 +198,7 @@ impl Program {
     pub fn run(self, clients: &[LockClient], thread: WorkerThread<'static>) {
         let client = &clients[0];
         match self {
+            Self::Redisson if thread.args.acts_in_rounds => few::run(thread),
             Self::Torture | Self::Redisson => thread.run(),
             Self::Majority => majority::run(clients, thread),
             Self::Latches => latches::run(client, thread),

@@ -15,7 +15,7 @@ use crate::worker_thread::Target;
 const LEASE: &str = "500";
 
 /// How long a place in a fair queue lasts, in milliseconds.
-const PLACE: &str = "300";
+const PLACE: &str = "300000";
 
 /// What the clock of a process shows at its zero, in milliseconds since 1970.
 const BEGIN: u64 = 1_700_000_000_000 - 3_600_000;

@@ -15,6 +15,7 @@ use leasehold_simulation_world::{random, time};
 
 use self::connection::Connection;
 use self::keys::Names;
+use super::few;
 use crate::args::Args;
 use crate::clock;
 use crate::event_log::EventLog;
@@ -26,6 +27,9 @@ use crate::worker_thread::{Target, nanos};
 /// waits for as many milliseconds, so that a run makes fewer steps.
 const SHORTEST_WAIT: u64 = 5;
 
+/// Longer than a place of the library in the queue of a fair lock lasts without a request.
+const LONG: Duration = Duration::from_secs(8);
+
 /// Nothing is promised about its calls.
 const UNBOUNDED: Duration = Duration::from_secs(3600);
 
@@ -36,6 +40,12 @@ pub fn adapt(args: &mut Args) {
         other => other,
     };
     args.processes = args.processes.max(2);
+    args.acts_in_rounds = random::one_in(2);
+    if args.acts_in_rounds {
+        let processes = args.processes;
+        few::adapt(args);
+        args.processes = args.processes.min(processes);
+    }
 }
 
 /// True if this process is one of Redisson.
@@ -84,6 +94,10 @@ impl Thread {
         while !stop.load(Ordering::Relaxed) {
             let at = self.target();
             self.use_one(at);
+            if self.args.acts_in_rounds {
+                few::pause(stop, &mut self.random);
+                continue;
+            }
             let most = [4, 4, 4, 300][self.random.usize(0..4)];
             thread::sleep(Duration::from_millis(self.random.u64(0..=most)));
         }
@@ -101,7 +115,12 @@ impl Thread {
 
     fn use_one(&mut self, at: Target) {
         let names = Names::new(self.args.kind_of(at.lock), at, self.owner);
-        let wait = self.args.lease().mul_f64(self.random.f64() * 2.0);
+        let is_fair = self.args.kind_of(0) == Kind::Fair;
+        let wait = match self.args.acts_in_rounds {
+            false => self.args.lease().mul_f64(self.random.f64() * 2.0),
+            true if is_fair && self.random.bool() => LONG * 2,
+            true => few::wait(&mut self.random),
+        };
         let what = format!("Redisson's tryLock {wait:?}");
         let call = self.event_log.asks(at, Some(UNBOUNDED), what);
         match self.try_lock(&names, clock::now() + nanos(wait)) {
@@ -169,7 +188,12 @@ impl Thread {
             1 => self.args.lease() / 4,
             _ => Duration::from_millis(10),
         };
-        let until = clock::now() + nanos(longest.mul_f64(self.random.f64()));
+        let time = match self.args.acts_in_rounds {
+            false => longest.mul_f64(self.random.f64()),
+            true if self.args.kind_of(0) == Kind::Fair && self.random.u8(0..4) == 0 => LONG,
+            true => few::hold_time(&mut self.random),
+        };
+        let until = clock::now() + nanos(time);
         let mut renewed = clock::now();
         loop {
             let now = clock::now();
@@ -191,7 +215,8 @@ impl Thread {
                     return;
                 }
             }
-            thread::sleep(Duration::from_millis(self.random.u64(0..=3)));
+            let left = Duration::from_nanos(until - now);
+            thread::sleep(left.min(Duration::from_millis(self.random.u64(0..=3))));
         }
     }
 
