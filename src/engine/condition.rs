@@ -2,7 +2,6 @@
 //! `protocol/condition.rs`. A waiting thread has a place in the queue of the condition.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::acquire::acquire_missing;
@@ -114,11 +113,9 @@ impl Parts {
 
     /// Notifies waiters of a condition.
     pub(crate) fn notify(&self, condition: &str, notified: Notified) -> Result<()> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         let (Part { core, key, .. }, hold) = self.own_hold()?;
         let keys = ConditionKeys::new(key, condition)?;
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let call = keys.notify(hold.grant().owner(), number, notified);
+        let call = keys.notify(hold.grant().owner(), notified);
         match request_grant(core, key, call, &core.budget_to_unlock())?.verdict {
             Verdict::Lost(reason) => Err(lose(core, &hold, reason)),
             Verdict::Done { .. } => Ok(()),

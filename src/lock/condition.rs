@@ -72,7 +72,8 @@ use crate::protocol::Notified;
 /// # Notifications
 ///
 /// * [`notify_one`](Self::notify_one) notifies the thread that has waited longest, of all
-///   processes, and no other thread.
+///   processes, and no other thread. But if the reply of Redis is lost, the request that repeats it
+///   can notify the next thread, too.
 /// * A notified thread keeps its notification until it has the lock. If its process dies before, or
 ///   if it cannot acquire the lock, the next waiting thread is notified.
 /// * A process that dies while it waits loses its place within seconds: 10 s, or the client's
@@ -95,10 +96,9 @@ use crate::protocol::Notified;
 /// waits, it costs the renewals of its place, every third of the time above; the watchdog renews
 /// the places of all waiting threads of a client together. A notification sends one request.
 ///
-/// Redisson has no conditions, so the keys are those of this crate: two sorted sets and a string
-/// beside the key of the lock, all with a time to live. A Java process can share the lock, but can
-/// neither wait on its conditions nor notify. A Java client that keeps the lock delays notified
-/// threads.
+/// Redisson has no conditions, so the keys are those of this crate: two sorted sets beside
+/// the key of the lock, with a time to live. A Java process can share the lock, but can neither wait
+/// on its conditions nor notify. A Java client that keeps the lock delays notified threads.
 ///
 /// No method panics. In the repository, `cargo run --example bounded_buffer` shows conditions
 /// between processes.

@@ -33,8 +33,8 @@
 //!   the client holds the lock by the same grant, and before the waiter has it. Then the waiter has
 //!   a place again, and its end takes a notification of `notify_one` that reaches this place.
 //! * renew: makes no place.
-//! * notify: requires the owner id of the grant, and a number above that of the last call, which is
-//!   kept for two minutes.
+//! * notify: requires the owner id of the grant. A second copy notifies one waiter more, which is a
+//!   spurious wake-up.
 //! * end: a waiter waits once. If the reply to the first copy is lost, the wait reports a
 //!   notification, which may be a spurious wake-up. Without any reply, the place is ended in the
 //!   background. Unless the waiter was notified before, the next waiter then gets the notification
@@ -59,8 +59,6 @@ pub(crate) struct ConditionKeys {
     queue: String,
     /// A sorted set of all waiters, by the times at which their places end.
     places: String,
-    /// The last call that notified a waiter.
-    last_call: String,
 }
 
 /// Which waiters a call notifies.
@@ -97,7 +95,6 @@ impl ConditionKeys {
             lock: lock.clone(),
             queue: named("condition"),
             places: named("condition_places"),
-            last_call: named("condition_call"),
         })
     }
 
@@ -128,14 +125,11 @@ impl ConditionKeys {
             .arg(&**self.lock.channel())
     }
 
-    /// Notifies waiters, if `owner` holds the lock. `number` is higher than those of its earlier
-    /// calls.
-    pub(crate) fn notify(&self, owner: &OwnerId, number: u64, notified: Notified) -> Call {
+    /// Notifies waiters, if `owner` holds the lock.
+    pub(crate) fn notify(&self, owner: &OwnerId, notified: Notified) -> Call {
         let call = Call::new(&script::CONDITION_NOTIFY).key(self.lock.key());
         self.keys(call)
-            .key(&self.last_call)
             .arg(owner.as_str())
-            .arg(number.to_string())
             .flag(notified == Notified::All)
             .arg(&**self.lock.channel())
     }
@@ -194,7 +188,7 @@ mod tests {
         for call in [
             keys.wait(&id, &id, Duration::ZERO),
             keys.renew(&id, Duration::ZERO, true),
-            keys.notify(&id, 1, Notified::All),
+            keys.notify(&id, Notified::All),
             keys.end(&id, Intent::Pass),
         ] {
             for reply in [Value::Int(1), Value::Array(vec![Value::Int(1)])] {

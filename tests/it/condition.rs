@@ -57,12 +57,12 @@ impl Place {
 }
 
 /// The keys of the condition `ready` of a lock.
-pub fn keys(name: &str) -> [String; 3] {
+pub fn keys(name: &str) -> [String; 2] {
     let tagged = match name.contains('{') {
         true => name.to_owned(),
         false => format!("{{{name}}}"),
     };
-    ["condition", "condition_places", "condition_call"].map(|key| format!("{tagged}:{key}:ready"))
+    ["condition", "condition_places"].map(|key| format!("{tagged}:{key}:ready"))
 }
 
 /// The number of waiters that are not notified.

@@ -86,9 +86,11 @@ fn one_lost_request_of_each_step_changes_nothing() {
                 test.await_waiting(2);
                 let lost = lost.unwrap_or_else(lose);
                 test.place.notify_one();
-                eventually("one wakes", || woken.load(Ordering::SeqCst) == 1);
+                eventually("one wakes", || woken.load(Ordering::SeqCst) > 0);
+                // A repeated notification may notify the other one, too.
+                let is_repeated = script == "condition_notify";
                 throughout(A_WHILE.get(), "one waits", || {
-                    (woken.load(Ordering::SeqCst), test.waiting()) == (1, 1)
+                    is_repeated || (woken.load(Ordering::SeqCst), test.waiting()) == (1, 1)
                 });
                 assert!(lost.load(Ordering::SeqCst), "{script}: no request was sent");
                 test.proxied.proxy.clear_rules();

@@ -24,39 +24,6 @@ fn a_wait_that_finds_its_lock_lost_leaves_no_place() {
     assert!(guard.check().is_err());
 }
 
-/// The second copy of a notification arrives while another thread waits: late, or as a repetition
-/// after a short lease. Redis knows the call for longer than copies of it are sent.
-#[test]
-fn a_second_copy_of_a_notification_wakes_no_second_thread() {
-    for is_late in [true, false] {
-        let lease = if is_late { LEASE.get() } else { millis(20) };
-        let test = Proxied::with_lease(lease);
-        let (place, other) = (&test.place, &test.other);
-        thread::scope(|scope| {
-            let waiters = [scope.spawn(|| other.wait()), scope.spawn(|| other.wait())];
-            test.await_waiting(2);
-            let lease = Lease::fixed(SOON.get());
-            let guard = place.lock.acquire_with(lease).unwrap();
-            let gate = Gate::new();
-            let fault = match is_late {
-                true => Fault::HoldBack(gate.clone()),
-                false => Fault::SwallowReply,
-            };
-            test.proxied.fault_once("condition_notify", &fault);
-            place.condition.notify_one().unwrap();
-            assert_eq!(test.waiting(), 1);
-            gate.open();
-            eventually("the late copy", || !is_late || gate.passed() > 0);
-            throughout(A_WHILE.get(), "one waits", || test.waiting() == 1);
-            guard.unlock().unwrap();
-            eventually("one wakes", || {
-                waiters.iter().filter(|w| w.is_finished()).count() == 1
-            });
-            other.notify_one();
-        });
-    }
-}
-
 /// Its old place, which is ended in the background, passes the notification on to its new one.
 #[test]
 fn a_thread_that_waits_again_is_notified_although_its_old_place_was_not_ended() {
