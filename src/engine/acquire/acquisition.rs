@@ -298,9 +298,8 @@ impl<'a> Acquisition<'a> {
     /// the same place, and a late copy could end a later wait. A server that did not reply to the
     /// last request gets one in the background.
     fn give_up(&mut self) {
-        // Otherwise its last request has left the line.
-        let leaves = self.is_known_to_wait;
-        if !leaves && !self.call.budget.take_message() {
+        if !self.is_known_to_wait {
+            // Its last request has left the line.
             return;
         }
         let wanted = self.claim.leave_to_others();
@@ -315,7 +314,7 @@ impl<'a> Acquisition<'a> {
                 let Some(call) = call.filter(|_| !wanted.contains(&part.id)) else {
                     continue;
                 };
-                if !leaves || unit.is_unanswered {
+                if unit.is_unanswered {
                     self.leave_if_called(part);
                     continue;
                 }
