@@ -17,10 +17,9 @@
 --          again: about a third of the life of a place, or earlier. An error, without any change,
 --          if the lock has another type or form, or is in use as another kind
 --
--- If the request removes the first place of a free lock, the next client is notified. If a client
--- asks again while the lock is free, the first client is notified, too: the lease of a dead holder
--- may have ended, or a message was lost. The cost of a request does not depend on the number of
--- places.
+-- If a client asks again while the lock is free, the first client is notified: the lease of a dead
+-- holder may have ended, the client that was notified may have died, or a message was lost. The cost
+-- of a request does not depend on the number of places.
 --
 -- Clients of Redisson subtract the time of their own place from the ends of all places when they
 -- acquire the lock. So a place behind one of Redisson has an end that is late enough for as many
@@ -113,11 +112,11 @@ if last_own_end then
     renew_place(not is_first and is_behind_redisson(last_own_end), last_own_end)
 end
 
-local head, head_ends, is_changed = fair_head(queue, ends, now, not holder and channels, publish)
+local head, head_ends = fair_head(queue, ends, now, not holder and channels, publish)
 if not holder and (not head or head == place) then
     return granted(head)
 end
-if head and (is_changed or last_own_end and not holder) then
+if head and last_own_end and not holder then
     notify(head, channels, publish)
 end
 local left = holder and call('pttl', lock) or head_ends - now

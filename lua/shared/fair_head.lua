@@ -37,15 +37,14 @@ local function listeners(channel, publish)
 end
 
 -- Removes the places at the head of a fair lock's queue that have ended, and if the lock is free,
--- those of dead clients. Returns the first other place and its end in milliseconds, and whether its
--- client has to be notified of that. `channels` is the first part of the channels: a place follows.
--- Without it, the lock is held: clients that listen again before the release keep their places.
+-- those of dead clients. Returns the first other place and its end in milliseconds. `channels` is
+-- the first part of the channels: a place follows. Without it, the lock is held: clients that listen
+-- again before the release keep their places.
 local function fair_head(queue, ends, now, channels, publish)
-    local is_changed = false
     while true do
         local head = redis.call('lindex', queue, 0)
         if not head then
-            return nil, nil, is_changed
+            return nil
         end
         local end_ms = tonumber(redis.call('zscore', ends, head) or 0)
         local has_listened = channels and is_ours(head) and end_ms % 1 >= LISTENED
@@ -54,15 +53,14 @@ local function fair_head(queue, ends, now, channels, publish)
             local longest = channels and PLACE or 2 * life_of_places(queue)
             if is_ours(head) and end_ms > now + longest + 1 then
                 -- It counted from the end of a place of Redisson, or is one of a long queue. The
-                -- client is notified, and asks again or takes the lock, unless it is dead.
-                end_ms, is_changed = now + longest + end_ms % 1, true
+                -- client asks again before that, unless it is dead.
+                end_ms = now + longest + end_ms % 1
                 redis.call('zadd', ends, end_ms, head)
             end
-            return head, end_ms, is_changed
+            return head, end_ms
         end
         redis.call('lpop', queue)
         redis.call('zrem', ends, head)
-        is_changed = true
     end
 end
 
