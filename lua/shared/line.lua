@@ -131,17 +131,13 @@ local function take_other_form(line, place)
     return is_usable, tonumber(score or nil)
 end
 
--- Adds a place behind all others, also if a replica whose clock is behind has become the master.
--- Returns its rank; nil if that is refused.
+-- Adds a place behind all others, also if a replica whose clock is behind has become the master. A
+-- microsecond later than the last one, so that none passes another when its role changes. Returns
+-- its rank; nil if that is refused.
 local function add_place(line, place, score)
-    if redis.pcall('zadd', line, score, place) ~= 1 then
-        return nil
-    end
-    local last, entered = unpack(redis.call('zrange', line, -1, -1, 'withscores'))
-    if last ~= place then
-        redis.call('zadd', line, math.floor(entered) + 1 + score % 1, place)
-    end
-    return redis.call('zrank', line, place)
+    local entered = redis.call('zrange', line, -1, -1, 'withscores')[2] or 0
+    score = math.max(score, math.floor(entered) + 1 + score % 1)
+    return redis.pcall('zadd', line, score, place) == 1 and redis.call('zrank', line, place) or nil
 end
 
 -- The client waits: gives it a place, if it has none. `role` is READER, 0, or nil for a lock without
