@@ -24,7 +24,6 @@ mod line;
 mod link;
 mod local;
 mod names;
-mod permit_line;
 mod promises;
 mod protocol;
 mod redis;
