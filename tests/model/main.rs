@@ -20,7 +20,6 @@ mod calls;
 mod check;
 mod client;
 mod condition;
-mod line;
 mod link;
 mod local;
 mod names;
