@@ -107,7 +107,7 @@ mod left_out {
         not_marked = rules::NOT_MARKED, "2 --program torture --deployment one --kind reentrant", "overtaken";
         barges = rules::BARGES, "2 --program torture --deployment one --kind reentrant", "overtaken";
         dead_kept = rules::DEAD_KEPT, "2 --program torture --deployment one --kind reentrant", "lock stuck";
-        mark_kept = rules::MARK_KEPT, "2 --program few --kind reentrant", "place lost" | "lock stuck";
+        mark_kept = rules::MARK_KEPT, "2 --program few --kind reentrant", "place lost" | "lock stuck" | "overtaken";
         dropped_at_call =
             rules::DROPPED_AT_CALL, "2 --program torture --deployment one --kind reentrant", "lock stuck" | "place lost" | "overtaken";
         reserved_without_end =

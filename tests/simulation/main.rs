@@ -12,6 +12,7 @@ extern crate leasehold_simulation_std as std;
 extern crate std as real_std;
 
 mod apart;
+mod calms;
 mod clock;
 mod cluster;
 mod conductor;

@@ -7,10 +7,11 @@
 //! grant from before, which has ended if a third client held the lock since then, or after as many
 //! holds as the client has threads, or after some time.
 //!
-//! The places of clients of Redisson are not known. In a line, these may pass, as documented: a call that does not wait any more; a reader that
-//! passes a reader; a client that was called together with another one, because several permits
-//! came free, or because a dead client before both did not answer; and for about two of every four
-//! seconds, clients behind one that wants several permits.
+//! The places of clients of Redisson are not known. In a line, these may pass another, as documented:
+//! a call that does not wait any more; a reader that passes a reader; a client that was called
+//! together with another one, because several permits came free, or because a dead client before
+//! both did not answer; and for about two of every four seconds, clients behind one that wants
+//! several permits.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -19,7 +20,6 @@ use super::calls::{Call, Hold};
 use super::lock::{self, LISTENS, Lock};
 use super::places::{self, Wait};
 use super::progress::UNANSWERED;
-use super::span::Span;
 use super::{Bounds, History, Violation, nanos};
 
 /// For how much of each time a client that wants several permits keeps those behind it waiting, as
@@ -59,17 +59,11 @@ fn longest_pause(times: impl Iterator<Item = u64>) -> u64 {
     pauses.max().unwrap_or(nanos(OF_EACH))
 }
 
-/// True if a dead client that gets no message was before this wait, and lost its place so shortly
-/// before the hold that several clients were called together, and any of them might be first.
+/// True if a dead client was before this wait, and lost its place so shortly before the hold that
+/// several clients were called together, and any of them might be first.
 fn was_called_together(history: &History, wait: &Wait, hold: &Hold, slip: u64) -> bool {
-    let span = Span {
-        from: wait.span.from,
-        to: hold.since,
-    };
-    let silent = history.not_subscribed(hold.lock, span);
-    let mut dead = silent.filter(|process| history.gone.contains_key(process));
-    dead.any(|process| {
-        let left = wait.before.get(&process).copied().unwrap_or(u64::MAX);
+    let mut dead = (wait.before.iter()).filter(|(process, _)| history.gone.contains_key(process));
+    dead.any(|(_, &left)| {
         left <= hold.since.saturating_add(nanos(LISTENS))
             && hold.since <= left.saturating_add(nanos(UNANSWERED) + slip)
     })

@@ -90,13 +90,8 @@ pub fn waits(
                 let is_waiting = lock.calls(process, queue.span).next().is_some();
                 let is_subscribed =
                     !history.unsubscribed.contains(&process) && !not_subscribed.contains(&process);
-                // A dead client may not have answered a call. Then the next two are called together.
-                let is_dead = |other: &u32| {
-                    let gone = history.gone.get(other);
-                    gone.is_some_and(|at| *at < queue.span.to)
-                };
                 let is_settled = is_subscribed && is_waiting && has_entered(process);
-                if !is_settled || clients[..at].iter().any(is_dead) {
+                if !is_settled {
                     continue;
                 }
                 let wait = open.get(&process).filter(|wait| {

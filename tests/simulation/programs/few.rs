@@ -19,22 +19,15 @@ use crate::worker_thread::{Hold, Target, WorkerThread, nanos};
 /// The time from one of the moments to the next.
 const BEAT: Duration = Duration::from_millis(50);
 
-/// The number of beats from one round to the next. In each round a thread does little, most of it at
-/// the first beat, and then nothing.
+/// The number of beats from one round to the next. In each round a thread does little, most of it
+/// at the first beat, and then nothing.
 const ROUND: u64 = 30;
 
 /// For how many beats threads wait and hold the lock; 0: no time.
-const WAITS: [u64; 8] = [0, 1, 1, 1, 1, 4, 20, 200];
-const HOLDS: [u64; 32] = {
-    let mut holds = [1; 32];
-    (holds[0], holds[1], holds[2], holds[3]) = (160, 20, 20, 20);
-    let mut at = 4;
-    while at < 16 {
-        holds[at] = 0;
-        at += 1;
-    }
-    holds
-};
+const WAITS: [u64; 8] = [0, 0, 1, 1, 1, 4, 20, 200];
+const HOLDS: [u64; 24] = [
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 20, 20, 160,
+];
 
 /// After how long a client that was called and does not wait leaves the line.
 const LEAVES: Duration = Duration::from_millis(10);
@@ -50,6 +43,8 @@ pub fn adapt(args: &mut Args) {
         _ => 2,
     };
     (args.threads, args.locks) = (args.threads.min(most), 1);
+    // With a long one, no client asks soon because the lease of the holder may have ended.
+    args.lease = [500, 500, 500, 2000][random::index(4)];
 }
 
 pub fn run(mut thread: WorkerThread<'_>) {
