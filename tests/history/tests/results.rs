@@ -111,14 +111,14 @@ fn a_free_lock_that_is_said_to_be_held_is_found() {
     let reads = format!("{HOLDS}\n 1200 1 1 reads 1\n 1399 1 1 reads 2");
     let reads = format!(
         "{reads}
-        1300 2 1 reads 1
-        1300 2 1 asks 1 0 90 try_lock 0ns
-        1310 2 1 answered 1 held by another"
+        1345 2 1 reads 1
+        1345 2 1 asks 1 0 90 try_lock 0ns
+        1355 2 1 answered 1 held by another"
     );
     assert_found(&reads, &["wrong result"]);
-    assert_found(&reads.replace("1300 2 1 reads 1", ""), &[]);
+    assert_found(&reads.replace("1345 2 1 reads 1", ""), &[]);
     // But their locks can be freed by any thread.
-    let frees = reads.replace("1300 2 1 reads 1", "");
+    let frees = reads.replace("1345 2 1 reads 1", "");
     let frees = frees.replace("try_lock 0ns", "force_unlock");
     let frees = frees.replace("held by another", "true");
     assert_found(&frees, &[]);
