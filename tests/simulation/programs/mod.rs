@@ -153,6 +153,8 @@ impl Program {
         let bounds = args.bounds();
         match self {
             Self::Torture => bounds,
+            // Clients of a fair lock ask that often in any case.
+            Self::Few if args.kind == Some(Kind::Fair) => bounds,
             Self::Few => Bounds {
                 idle: bounds.idle + NO_CALL,
                 ..bounds
