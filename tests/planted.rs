@@ -127,7 +127,6 @@ mod left_out {
 
         passes_writer = rules::PASSES_WRITER, "2 --program torture --deployment one --kind read-write", "overtaken";
         chain_broken = rules::CHAIN_BROKEN, "2 --program torture --deployment one --kind read-write", "overtaken" | "lock stuck";
-        mark_dropped = rules::MARK_DROPPED, "1 --program few --kind read-write", "lock stuck" | "overtaken";
         leaves_readers_silently =
             rules::LEAVES_READERS_SILENTLY, "1 --program few --kind read-write", "lock stuck" | "overtaken";
         downgrades_silently =
@@ -141,7 +140,6 @@ mod left_out {
         not_reserved = rules::NOT_RESERVED, "2 --program few --kind semaphore=4", "overtaken";
         passes_many = rules::PASSES_MANY, "2 --program torture --deployment one --kind semaphore=4", "overtaken";
         permits_not_probed = rules::PERMITS_NOT_PROBED, "2 --program few --kind semaphore=4", "lock stuck";
-        probed_beside_called = rules::PROBED_BESIDE_CALLED, "1 --program few --kind semaphore=2", "overtaken";
         permits_call_one_by_one = rules::PERMITS_CALL_ONE_BY_ONE, "1 --program few --kind permits=2", "lock stuck";
         permits_barge = rules::PERMITS_BARGE, "2 --program torture --deployment one --kind semaphore=4", "overtaken";
         permits_without_chain = rules::PERMITS_WITHOUT_CHAIN, "1 --program few --kind semaphore=4", "lock stuck";
@@ -186,10 +184,14 @@ fn every_bug_can_be_planted() {
 }
 
 /// What the simulation does not find, and why.
-const NOT_FOUND: [&[Edit]; 9] = [
+const NOT_FOUND: [&[Edit]; 11] = [
     // The client begins to wait again in the tenth of a millisecond in which its leave is under
     // way. Its next look finds that it has lost its place, within three seconds, as documented.
     rules::ONLY_IF_CALLED_IGNORED,
+    // Found in few runs of the program `few`, after 3 million steps or not in 16: two clients have
+    // to answer in the other order, in a tenth of a millisecond.
+    rules::MARK_DROPPED,
+    rules::PROBED_BESIDE_CALLED,
     // A look lets the first client listen while a client of Redisson holds the lock. Only after two
     // others have died does it not listen before. Then it waits for up to two seconds after the
     // release, as documented. `it::line::redisson` has these rules.
