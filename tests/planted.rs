@@ -149,7 +149,6 @@ mod left_out {
 
         unmarked_places_removed =
             rules::UNMARKED_PLACES_REMOVED, "1 --program torture --deployment one --kind fair --locks 1", "starved";
-        one_at_a_time = rules::ONE_AT_A_TIME, "1 --program few --kind fair", "lock stuck";
 
         rank_stale =
             redisson_rules::RANK_STALE, "1 --program redisson --kind reentrant", "lock stuck";
@@ -184,7 +183,7 @@ fn every_bug_can_be_planted() {
 }
 
 /// What the simulation does not find, and why.
-const NOT_FOUND: [&[Edit]; 11] = [
+const NOT_FOUND: [&[Edit]; 12] = [
     // The client begins to wait again in the tenth of a millisecond in which its leave is under
     // way. Its next look finds that it has lost its place, within three seconds, as documented.
     rules::ONLY_IF_CALLED_IGNORED,
@@ -192,6 +191,8 @@ const NOT_FOUND: [&[Edit]; 11] = [
     // to answer in the other order, in a tenth of a millisecond.
     rules::MARK_DROPPED,
     rules::PROBED_BESIDE_CALLED,
+    // Found in few runs: five clients have to die together that are the first ones in the queue.
+    rules::ONE_AT_A_TIME,
     // A look lets the first client listen while a client of Redisson holds the lock. Only after two
     // others have died does it not listen before. Then it waits for up to two seconds after the
     // release, as documented. `it::line::redisson` has these rules.
