@@ -328,11 +328,12 @@ pub const UNMARKED_PLACES_REMOVED: &[Edit] = &[Edit::new(
 /// A script removes one place.
 pub const ONE_AT_A_TIME: &[Edit] = &[Edit::new(
     FAIR_HEAD,
-    r"is_changed = true
+    r"redis.call('zrem', ends, head)
     end
 end",
-    r"head = redis.call('lindex', queue, 0)
-        return head, head and tonumber(redis.call('zscore', ends, head) or 0), true
+    r"redis.call('zrem', ends, head)
+        head = redis.call('lindex', queue, 0)
+        return head, head and tonumber(redis.call('zscore', ends, head) or 0)
     end
 end",
 )];
